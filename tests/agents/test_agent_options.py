@@ -10,11 +10,11 @@ from msgspec import structs
 
 from snellen.errors import PreflightError, UsageError
 from snellen.models.agents import tool_setup
-from snellen.models.agents.prompt_files import furnish
-from snellen.models.agents.tool_setup import Equipment
+from snellen.models.agents.prompt_files import write_question
+from snellen.models.agents.tool_setup import ToolSetup
 from snellen.models.base import ModelOptions
 from snellen.models.registry import open_model
-from snellen.models.tools.settings import Settings
+from snellen.models.tools.settings import ToolSettings
 from snellen.types import Image, MediaSettings, Prompt, Text, Video
 
 from agents.conftest import picture  # isort: skip
@@ -67,10 +67,10 @@ async def test_an_agent_that_is_not_installed_is_named_with_the_command_that_ins
 def test_pictures_get_neutral_names_and_stand_where_the_prompt_has_them(tmp_path):
     one, two = picture(1), picture(2)
     prompt = Prompt((Text("First"), Image(Bytes(one)), Text("then"), Image(Bytes(two))), system="Be brief.")
-    asked = furnish(prompt, MediaSettings(), tmp_path)
+    asked = write_question(prompt, MediaSettings(), tmp_path)
     assert asked.text == "Be brief.\n\nFirst\n\n./image-1.png\n\nthen\n\n./image-2.png"
     assert (tmp_path / "image-2.png").read_bytes() == two
-    alone = furnish(Prompt((Image(Bytes(one)), Text("What?"))), MediaSettings(format="jpeg"), tmp_path)
+    alone = write_question(Prompt((Image(Bytes(one)), Text("What?"))), MediaSettings(format="jpeg"), tmp_path)
     assert alone.pictures == ("image.jpg",)
 
 
@@ -87,7 +87,7 @@ def test_the_command_line_takes_an_agent_and_says_what_is_missing(tmp_path, monk
 
 def test_a_video_is_refused(tmp_path):
     with pytest.raises(Exception, match="no video"):
-        furnish(Prompt((Video(Bytes(b"")), Text("What?"))), MediaSettings(), tmp_path)
+        write_question(Prompt((Video(Bytes(b"")), Text("What?"))), MediaSettings(), tmp_path)
 
 
 def test_a_sandbox_shows_no_folder_that_holds_data_or_results_and_a_replayed_record_to_read_alone(
@@ -97,13 +97,13 @@ def test_a_sandbox_shows_no_folder_that_holds_data_or_results_and_a_replayed_rec
     for name in ("pages", "calls", "results/run"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "pages" / "page.txt").write_text("A page.")
-    settings = Settings(pages=str(tmp_path / "pages"), record=str(tmp_path / "calls"))
+    settings = ToolSettings(pages=str(tmp_path / "pages"), record=str(tmp_path / "calls"))
     data, run = tmp_path / "fika.zip", tmp_path / "results" / "run"
-    shown = tool_setup.ready(Equipment(settings), [data, run])
+    shown = tool_setup.ready(ToolSetup(settings), [data, run])
     assert shown.written == (tmp_path / "calls",) and tmp_path / "pages" in shown.read
-    replayed = tool_setup.ready(Equipment(structs.replace(settings, replay=True)), [data, run])
+    replayed = tool_setup.ready(ToolSetup(structs.replace(settings, replay=True)), [data, run])
     assert replayed.written == () and tmp_path / "calls" in replayed.read
     for holding in (data, run, Path(sys.prefix) / "lib" / "data.zip"):
         wrong = structs.replace(settings, record=str(tmp_path)) if holding.is_relative_to(tmp_path) else settings
         with pytest.raises(PreflightError, match="lies in it, where its answers could be found"):
-            tool_setup.ready(Equipment(wrong), [holding])
+            tool_setup.ready(ToolSetup(wrong), [holding])

@@ -21,8 +21,8 @@ from servers.scripted import ScriptedServer
 from snellen.models import trace
 from snellen.models.agents import apptainer, process, sandbox
 from snellen.models.agents.install import Installation
-from snellen.models.agents.process import Command, Watched
-from snellen.models.agents.workdir import Rooms
+from snellen.models.agents.process import Command, TranscriptState
+from snellen.models.agents.workdir import WorkdirFactory
 
 pytestmark = pytest.mark.skipif(
     shutil.which("apptainer") is None, reason="NO apptainer HERE: its sandbox is tested with a stand-in only"
@@ -70,7 +70,7 @@ def test_what_lies_outside_cannot_be_read_from_inside_apptainer(image, tmp_path)
     for name in ("gold.json", "results/gold.json"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text('{"answer": "the-gold-answer"}')
-    rooms = Rooms(tmp_path)
+    rooms = WorkdirFactory(tmp_path)
     here = rooms.make(ASKED, "work", sandbox.SAMPLE, sandbox.AGENT, None)
     installation = tmp_path / "installation"
     installation.mkdir()
@@ -84,10 +84,10 @@ def test_what_lies_outside_cannot_be_read_from_inside_apptainer(image, tmp_path)
     )
     command = Command(["/bin/sh", "-s"], {"HOME": f"{here.inside}/home"}, workplace, script.encode())
     found = Installation("opencode", "1", "", 0, 0, "", "", installation)
-    shut = sandbox.shut_in("apptainer", command, here, found, "k-123456789", str(image))
+    shut = sandbox.wrap_command("apptainer", command, here, found, "k-123456789", str(image))
     assert "k-123456789" not in " ".join(shut.argv), "process arguments are public"
     with subprocess.Popen(["sleep", "60"], env={"OTHER_KEY": "the-other-secret"}) as other:
-        idle = Watched(finished=False, loops=False)
+        idle = TranscriptState(finished=False, loops=False)
         ran = asyncio.run(process.run(shut, here.stdout, here.stderr, 60.0, lambda: True, lambda: 0, lambda: idle))
         other.kill()
     seen = here.stdout.read_text()

@@ -20,14 +20,14 @@ from snellen.cli import main
 from snellen.errors import PreflightError, UsageError
 from snellen.models.agents import programs, sandbox
 from snellen.models.agents.gateway import MOST_CONNECTIONS, Gateway
-from snellen.models.agents.request_fields import Allowed
+from snellen.models.agents.request_fields import RequestLimits
 from snellen.models.base import ModelOptions
 from snellen.models.registry import open_model
 
 from agents.test_shut_in import room, rooms, shell  # isort: skip # noqa: F401 - a fixture
 
 KEY = "the-key-of-the-endpoint-5678"
-ALLOWED = Allowed("m", 512, 20)
+ALLOWED = RequestLimits("m", 512, 20)
 ASK = b'{"model": "m", "max_tokens": 8}'
 
 
@@ -111,7 +111,7 @@ async def test_an_endpoint_that_is_gone_is_an_error_that_the_agent_sees():
 
 
 @contextlib.asynccontextmanager
-async def passed(allowed: Allowed = ALLOWED) -> AsyncIterator[tuple[int, list, Gateway]]:
+async def passed(allowed: RequestLimits = ALLOWED) -> AsyncIterator[tuple[int, list, Gateway]]:
     """A gateway before a real endpoint: its port, what the endpoint gets, and the gateway."""
     requests: list = []
     runner, base_url = await endpoint(requests)
@@ -177,7 +177,7 @@ async def test_an_agent_raises_no_length_and_sends_no_field_that_costs_or_leads_
 
 
 async def test_the_number_of_requests_of_one_sample_is_bounded():
-    async with passed(Allowed("m", 512, 3)) as (port, requests, gateway):
+    async with passed(RequestLimits("m", 512, 3)) as (port, requests, gateway):
         answers = [(await ask(port, ASK))[0] for _ in range(5)]
         assert answers == [200, 200, 200, 403, 403] and len(requests) == 3
         assert gateway.exhausted and gateway.requests == 5

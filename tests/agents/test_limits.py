@@ -19,10 +19,10 @@ from snellen.errors import AgentLimitError, UsageError
 from snellen.models.agents import sandbox
 from snellen.models.agents.limits import Limits, limits_of
 from snellen.models.agents.model import _failure
-from snellen.models.agents.process import Ran
+from snellen.models.agents.process import ProcessResult
 from snellen.models.agents.system_calls import bpf
 from snellen.models.agents.transcript import Transcript
-from snellen.models.agents.workdir import Rooms
+from snellen.models.agents.workdir import WorkdirFactory
 from snellen.models.base import ModelOptions
 from snellen.models.registry import open_model
 
@@ -33,9 +33,11 @@ PYTHON = "/usr/bin/python3"
 python = pytest.mark.skipif(not Path(PYTHON).exists(), reason=f"NO {PYTHON} HERE: the attacks are written in it")
 
 
-def attacked(tmp_path: Path, script: str, limits: Limits = LIMITS, timeout_s: float = 60.0) -> tuple[Ran, str]:
+def attacked(
+    tmp_path: Path, script: str, limits: Limits = LIMITS, timeout_s: float = 60.0
+) -> tuple[ProcessResult, str]:
     """How a script in the sandbox ends, and what it prints."""
-    rooms = Rooms(tmp_path, limits)
+    rooms = WorkdirFactory(tmp_path, limits)
     here = rooms.make(ASKED, "work", sandbox.SAMPLE, sandbox.AGENT, None)
     try:
         ran = shell("bubblewrap", here, script, timeout_s=timeout_s)
@@ -247,7 +249,7 @@ def test_servers_on_loopback_and_abstract_sockets_are_reached_only_where_the_net
         "    s = socket.socket(getattr(socket, family)); s.settimeout(5)\n"
         "    try: s.connect(address); print('reached')\n    except OSError: print('no')\n"
     )
-    rooms = Rooms(tmp_path, LIMITS, network=shared)
+    rooms = WorkdirFactory(tmp_path, LIMITS, network=shared)
     here = rooms.make(ASKED, "work", sandbox.SAMPLE, sandbox.AGENT, None)
     shell("bubblewrap", here, program(script))
     answers = here.stdout.read_text().split()
@@ -273,7 +275,7 @@ def test_a_tree_of_100_000_folders_is_removed_and_links_in_it_are_not_followed(m
     kept = tmp_path / "kept"
     kept.mkdir()
     (kept / "file").write_text("the user's")
-    rooms = Rooms(memory_path)
+    rooms = WorkdirFactory(memory_path)
     root = next(memory_path.glob("snellen-agents-*"))
     top = root / "1"
     top.mkdir()
@@ -297,13 +299,13 @@ def nest(top: Path, depth: int) -> None:
 
 def test_what_a_killed_run_left_is_removed_by_the_next_one_however_deep(memory_path):
     tmp_path = memory_path
-    code = "import os, sys; from pathlib import Path; from snellen.models.agents.workdir import Rooms; Rooms(Path(sys.argv[1])); os._exit(9)"
+    code = "import os, sys; from pathlib import Path; from snellen.models.agents.workdir import WorkdirFactory; WorkdirFactory(Path(sys.argv[1])); os._exit(9)"
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
     root = next(tmp_path.glob("snellen-agents-*"))
     nest(root, 20_000)
     (root / "locked").mkdir(mode=0o500)
     os.mkfifo(root / "pipe")
-    Rooms(tmp_path).close()
+    WorkdirFactory(tmp_path).close()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -316,7 +318,7 @@ def test_what_somebody_else_put_in_the_place_of_a_room_is_left_alone(tmp_path):
             (tmp_path / name / ".lock").symlink_to(victim)
         else:
             os.mkfifo(tmp_path / name / ".lock")
-    Rooms(tmp_path).close()
+    WorkdirFactory(tmp_path).close()
     assert victim.read_text() == "the user's" and (tmp_path / "snellen-agents-pipe").exists()
 
 

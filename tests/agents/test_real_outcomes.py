@@ -20,7 +20,7 @@ from servers.scripted import Call, Refuse, Say, ScriptedServer
 from snellen.models import trace
 from snellen.models.agents import opencode, runner, sandbox
 from snellen.models.agents.process import Command
-from snellen.models.agents.workdir import Room
+from snellen.models.agents.workdir import Workdir
 
 pytestmark = [
     pytest.mark.agents,
@@ -51,7 +51,7 @@ def unattached(agent, tmp_path_factory) -> Iterator[Played]:
     """One run of the agent, which gets the picture's name and not the picture."""
     real = runner.AGENTS[agent]
 
-    def command(room: Room, program: str, question: str, pictures: list[str]) -> Command:
+    def command(room: Workdir, program: str, question: str, pictures: list[str]) -> Command:
         for name in pictures:
             question = question.replace(f"./{name}", name)
         return real.command(room, program, question, [])

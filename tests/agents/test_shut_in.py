@@ -18,13 +18,13 @@ from snellen.models.agents import process, sandbox
 from snellen.models.agents.install import Installation
 from snellen.models.agents.limits import Limits
 from snellen.models.agents.model import _failure
-from snellen.models.agents.process import Command, Ran, Watched
+from snellen.models.agents.process import Command, ProcessResult, TranscriptState
 from snellen.models.agents.supervisor import descendants
 from snellen.models.agents.transcript import Transcript
-from snellen.models.agents.workdir import Asked, Room, Rooms
+from snellen.models.agents.workdir import ModelSettings, Workdir, WorkdirFactory
 from snellen.types import Generation
 
-ASKED = Asked("p", "m", "http://127.0.0.1:9/v1", Generation(), 5.0)
+ASKED = ModelSettings("p", "m", "http://127.0.0.1:9/v1", Generation(), 5.0)
 KINDS = [
     pytest.param(
         "bubblewrap",
@@ -36,16 +36,18 @@ KINDS = [
 
 @pytest.fixture
 def rooms(tmp_path):
-    made = Rooms(tmp_path)
+    made = WorkdirFactory(tmp_path)
     yield made
     made.close()
 
 
-def room(rooms: Rooms, kind: str, tmp_path: Path) -> Room:
+def room(rooms: WorkdirFactory, kind: str, tmp_path: Path) -> Workdir:
     return rooms.make(ASKED, "work", None if kind == "none" else sandbox.SAMPLE, "/agent", None)
 
 
-def shell(kind: str, here: Room, script: str, *, timeout_s: float = 20.0, asked: bool = True, size: int = 0) -> Ran:
+def shell(
+    kind: str, here: Workdir, script: str, *, timeout_s: float = 20.0, asked: bool = True, size: int = 0
+) -> ProcessResult:
     """Run a script as an agent would run."""
     folder = here.host.parent / "installation"
     folder.mkdir(exist_ok=True)
@@ -53,11 +55,11 @@ def shell(kind: str, here: Room, script: str, *, timeout_s: float = 20.0, asked:
     command = Command(
         ["/bin/sh", "-s"], {"HOME": f"{here.inside}/home"}, f"{here.inside}/{here.workplace}", script.encode()
     )
-    shut = sandbox.shut_in(kind, command, here, found, "k-123456789", None)
+    shut = sandbox.wrap_command(kind, command, here, found, "k-123456789", None)
     assert "k-123456789" not in " ".join(shut.argv), "process arguments are public"
 
-    def idle() -> Watched:
-        return Watched(finished=False, loops=False)
+    def idle() -> TranscriptState:
+        return TranscriptState(finished=False, loops=False)
 
     return asyncio.run(process.run(shut, here.stdout, here.stderr, timeout_s, lambda: asked, lambda: size, idle))
 
@@ -164,9 +166,9 @@ def test_when_we_are_killed_all_processes_go(kind, tmp_path):
     program = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "from pathlib import Path\n"
-        "from agents.test_shut_in import STUBBORN, Rooms, room, shell\n"
+        "from agents.test_shut_in import STUBBORN, WorkdirFactory, room, shell\n"
         "where = Path(sys.argv[2])\n"
-        f"shell({kind!r}, room(Rooms(where), {kind!r}, where), STUBBORN.format(s={seconds!r}), timeout_s=60.0)\n"
+        f"shell({kind!r}, room(WorkdirFactory(where), {kind!r}, where), STUBBORN.format(s={seconds!r}), timeout_s=60.0)\n"
     )
     us = subprocess.Popen([sys.executable, "-c", program, str(Path(__file__).parent.parent), str(tmp_path)])
     end = time.monotonic() + 300
@@ -190,11 +192,11 @@ def test_an_agent_that_dies_at_its_start_says_why_without_keys_and_colours(rooms
     here = room(rooms, "none", tmp_path)
     script = "printf '\\033[31mno module\\033[0m of Bearer abcdefgh12345\\n\\nline 2\\n' >&2; exec 2>&-; exit 127"
     ran = shell("none", here, script, asked=False)
-    assert ran.said == "no module of Bearer [redacted] / line 2" and ran.status == 127
+    assert ran.stderr_head == "no module of Bearer [redacted] / line 2" and ran.status == 127
     error = _failure("aborted", ran, Transcript(), 5.0, Limits())
-    assert "exit status 127" in error.message and error.message.endswith("it said: " + ran.said)
+    assert "exit status 127" in error.message and error.message.endswith("it said: " + ran.stderr_head)
     asked = shell("none", room(rooms, "none", tmp_path), script)
-    assert asked.said == "", "what it logs while it works is no reason"
+    assert asked.stderr_head == "", "what it logs while it works is no reason"
 
 
 def test_a_transcript_that_grows_without_end_ends_the_agent(rooms, tmp_path):
@@ -205,14 +207,14 @@ def test_a_transcript_that_grows_without_end_ends_the_agent(rooms, tmp_path):
 
 def test_rooms_of_a_run_that_died_are_removed_and_those_of_a_living_one_are_not(tmp_path):
     program = (
-        "import os, sys; from pathlib import Path; from snellen.models.agents.workdir import Rooms\n"
-        "Rooms(Path(sys.argv[1])); os._exit(9)"
+        "import os, sys; from pathlib import Path; from snellen.models.agents.workdir import WorkdirFactory\n"
+        "WorkdirFactory(Path(sys.argv[1])); os._exit(9)"
     )
     subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False)
     dead = next(tmp_path.glob("snellen-agents-*"))
-    living = Rooms(tmp_path)
+    living = WorkdirFactory(tmp_path)
     mine = next(path for path in tmp_path.glob("snellen-agents-*") if path != dead)
-    other = Rooms(tmp_path)
+    other = WorkdirFactory(tmp_path)
     assert not dead.exists() and mine.exists()
     living.close()
     other.close()

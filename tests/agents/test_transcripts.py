@@ -22,12 +22,12 @@ from agents.conftest import picture
 from snellen.models import trace
 from snellen.models.agents import openclaw, reader
 from snellen.models.agents.model import _outcome, session_name
-from snellen.models.agents.process import Ran
+from snellen.models.agents.process import ProcessResult
 from snellen.models.agents.prompt_files import Question
 from snellen.models.agents.reader import read_record
 from snellen.models.agents.runner import AGENTS
 from snellen.models.agents.transcript import Transcript, loops
-from snellen.models.agents.workdir import Asked, Room
+from snellen.models.agents.workdir import ModelSettings, Workdir
 from snellen.models.trace import Step
 from snellen.types import Generation
 
@@ -37,20 +37,20 @@ BASE64 = base64.b64encode(PICTURE).decode()
 
 
 @pytest.fixture
-def here(tmp_path) -> Room:
-    asked = Asked("p", "m", "http://127.0.0.1:9/v1", Generation(), 5.0)
-    made = Room(tmp_path, "/sample", "/agent", "work", asked)
+def here(tmp_path) -> Workdir:
+    asked = ModelSettings("p", "m", "http://127.0.0.1:9/v1", Generation(), 5.0)
+    made = Workdir(tmp_path, "/sample", "/agent", "work", asked)
     made.work.mkdir(parents=True)
     made.stderr.write_text("")
     return made
 
 
-def read_in_reader(agent: str, here: Room) -> Transcript:
+def read_in_reader(agent: str, here: Workdir) -> Transcript:
     """What a run reads: copies of plain files, in a process of its own."""
     return read_record(agent, AGENTS[agent].record(here))
 
 
-def claw(here: Room, *messages: dict, torn: str = "") -> Transcript:
+def claw(here: Workdir, *messages: dict, torn: str = "") -> Transcript:
     """OpenClaw's file with these messages, a second between each."""
     path = here.box / "state/agents/main/sessions/sample.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -111,7 +111,7 @@ def test_a_torn_last_line_and_a_call_without_result_are_read_as_far_as_they_go(h
     assert not read.finished and read.steps[-1].tool == "exec" and read.steps[-1].error
 
 
-def code(here: Room, *messages: tuple[dict, list[dict]]) -> Transcript:
+def code(here: Workdir, *messages: tuple[dict, list[dict]]) -> Transcript:
     """OpenCode's database with these messages and their parts."""
     path = here.box / "home/.local/share/opencode/opencode.db"
     path.parent.mkdir(parents=True)
@@ -166,8 +166,8 @@ def test_a_database_without_tables_is_an_empty_transcript(here):
     assert read_in_reader("opencode", here) == Transcript()
 
 
-def ran(end="exit") -> Ran:
-    return Ran(end, 0, 1.0, 1.0)
+def ran(end="exit") -> ProcessResult:
+    return ProcessResult(end, 0, 1.0, 1.0)
 
 
 ASKED = Question("What?", ("image.png",), (DIGEST,))
@@ -238,7 +238,7 @@ def test_a_transcript_that_a_model_has_written_over_is_a_fault_and_no_crash(line
     assert not read.finished and not read.answer
 
 
-def database(here: Room, script: str) -> Transcript:
+def database(here: Workdir, script: str) -> Transcript:
     """OpenCode's database, made by a script of somebody else's."""
     path = here.box / "home/.local/share/opencode/opencode.db"
     path.parent.mkdir(parents=True)
@@ -297,7 +297,7 @@ def test_of_a_transcript_without_end_the_beginning_is_read(here, monkeypatch):
     assert read_in_reader("openclaw", here).answer == "a hen"
 
 
-def planted(here: Room) -> Path:
+def planted(here: Workdir) -> Path:
     """OpenCode's folder of data, made."""
     folder = here.box / "home/.local/share/opencode"
     folder.mkdir(parents=True)

@@ -20,20 +20,20 @@ from agents.conftest import picture
 from models.tools.test_tools_addresses import ALLOWED, Names, backend, site  # noqa: F401 - a fixture
 from snellen.models.agents import process, sandbox, tool_setup
 from snellen.models.agents.install import Installation
-from snellen.models.agents.process import Command, Watched
-from snellen.models.agents.tool_setup import Equipment
+from snellen.models.agents.process import Command, TranscriptState
+from snellen.models.agents.tool_setup import ToolSetup
 from snellen.models.agents.web_gateway import WebGateway
-from snellen.models.agents.workdir import Asked, Rooms
+from snellen.models.agents.workdir import ModelSettings, WorkdirFactory
 from snellen.models.base import ModelOptions
 from snellen.models.registry import open_model
 from snellen.models.tools.base import ToolError
-from snellen.models.tools.settings import Limits, Settings
+from snellen.models.tools.settings import Limits, ToolSettings
 from snellen.models.tools.web_relay import GetPage, RelayedBackend, ReversePicture, Search
 from snellen.types import Generation
 
 T = TypeVar("T")
-WEB = Settings(backend="web")
-ASKED = Asked("p", "m", "http://127.0.0.1:9/v1", Generation(), 60.0)
+WEB = ToolSettings(backend="web")
+ASKED = ModelSettings("p", "m", "http://127.0.0.1:9/v1", Generation(), 60.0)
 
 
 @contextlib.asynccontextmanager
@@ -58,8 +58,8 @@ async def test_tools_in_a_sandbox_without_a_network_read_pages_and_the_shell_bes
     site,  # noqa: F811
 ):
     port, visits = site
-    equipment = tool_setup.ready(Equipment(WEB))
-    rooms = Rooms(tmp_path)
+    equipment = tool_setup.ready(ToolSetup(WEB))
+    rooms = WorkdirFactory(tmp_path)
     room = await asyncio.to_thread(rooms.make, ASKED, "work", sandbox.SAMPLE, sandbox.AGENT, None)
     tool_setup.skill(room, WEB)
     (room.work / "image.png").write_bytes(picture())
@@ -73,11 +73,17 @@ async def test_tools_in_a_sandbox_without_a_network_read_pages_and_the_shell_bes
     (tmp_path / "agent").mkdir()
     installation = Installation("openclaw", "1", "", 0, 0, "", "", tmp_path / "agent")
     command = Command(["/bin/sh", "-s"], {"HOME": f"{sandbox.SAMPLE}/home"}, f"{sandbox.SAMPLE}/work", script.encode())
-    shut = sandbox.shut_in("bubblewrap", command, room, installation, "none", None, equipment)
+    shut = sandbox.wrap_command("bubblewrap", command, room, installation, "none", None, equipment)
     gateway = WebGateway(WEB, backend(port, Names(open_example_org="127.0.0.1")))
     async with gateway.open_to(room.listeners[1]):
         await process.run(
-            shut, room.stdout, room.stderr, 200.0, lambda: True, lambda: 0, lambda: Watched(finished=False, loops=False)
+            shut,
+            room.stdout,
+            room.stderr,
+            200.0,
+            lambda: True,
+            lambda: 0,
+            lambda: TranscriptState(finished=False, loops=False),
         )
     printed = room.stdout.read_text()
     room.remove()
@@ -121,7 +127,7 @@ async def test_no_address_of_the_machine_or_its_network_is_read_for_an_agent(url
 async def test_a_page_and_a_bomb_come_no_longer_than_the_limit_and_time_is_bounded(site):  # noqa: F811
     port, _ = site
     limits = Limits(page_bytes=5000)
-    settings = Settings(backend="web", limits=limits)
+    settings = ToolSettings(backend="web", limits=limits)
     async with relay(WebGateway(settings, backend(port, Names(open_example_org="127.0.0.1"), limits))) as address:
         inside = RelayedBackend(settings, address)
         for path in ("long", "bomb"):
@@ -129,7 +135,7 @@ async def test_a_page_and_a_bomb_come_no_longer_than_the_limit_and_time_is_bound
             assert len(fetched.data) == 5000 and fetched.cut
         page = await inside.fetch(f"http://{ALLOWED}:{port}/page")
         assert page.title == "Café & bar"
-    hurried = Settings(backend="web", limits=Limits(seconds=0.5))
+    hurried = ToolSettings(backend="web", limits=Limits(seconds=0.5))
     async with relay(WebGateway(hurried, backend(port, Names(open_example_org="127.0.0.1")))) as address:
         assert "more than 0.5 s" in await fault(RelayedBackend(hurried, address).get(f"http://{ALLOWED}:{port}/slow"))
 
@@ -137,7 +143,7 @@ async def test_a_page_and_a_bomb_come_no_longer_than_the_limit_and_time_is_bound
 async def test_calls_are_counted_outside_where_no_agent_resets_them(site):  # noqa: F811
     port, visits = site
     limits = Limits(calls=2)
-    settings = Settings(backend="web", limits=limits)
+    settings = ToolSettings(backend="web", limits=limits)
     async with relay(WebGateway(settings, backend(port, Names(open_example_org="127.0.0.1")))) as address:
         inside = RelayedBackend(settings, address)
         for _ in range(2):
@@ -148,8 +154,8 @@ async def test_calls_are_counted_outside_where_no_agent_resets_them(site):  # no
 
 async def test_what_the_user_has_not_given_is_refused_outside_too(site):  # noqa: F811
     port, _ = site
-    everything = Settings(backend="web", searxng="http://127.0.0.1:9", reverse_engines=("Bing",))
-    settings = Settings(backend="web", tools=("view_image",))
+    everything = ToolSettings(backend="web", searxng="http://127.0.0.1:9", reverse_engines=("Bing",))
+    settings = ToolSettings(backend="web", tools=("view_image",))
     async with relay(WebGateway(settings, backend(port, Names(open_example_org="127.0.0.1")))) as address:
         inside = RelayedBackend(everything, address)
         assert "not among the tools" in await fault(inside.search("x", 3))
@@ -159,7 +165,7 @@ async def test_what_the_user_has_not_given_is_refused_outside_too(site):  # noqa
 
 async def test_a_gateway_answers_nothing_but_calls_of_the_tools(site):  # noqa: F811
     port, visits = site
-    settings = Settings(backend="web", limits=Limits(image_bytes=1000))
+    settings = ToolSettings(backend="web", limits=Limits(image_bytes=1000))
     gateway = WebGateway(settings, backend(port, Names(open_example_org="127.0.0.1")))
     wrong: list[tuple[str, str, bytes]] = [
         ("GET", "/", b""),
@@ -192,14 +198,14 @@ async def test_a_search_goes_to_the_users_engine_and_its_address_and_password_st
     runner = web.AppRunner(app)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    settings = Settings(backend="web", searxng=f"http://me:pass-word-77@127.0.0.1:{runner.addresses[0][1]}")
+    settings = ToolSettings(backend="web", searxng=f"http://me:pass-word-77@127.0.0.1:{runner.addresses[0][1]}")
     async with relay(WebGateway(settings)) as address:
         hits = await RelayedBackend(settings, address).search("small falcon", 5)
     assert [hit.title for hit in hits] == ["A kestrel"] and queries[0][0] == "small falcon"
     assert queries[0][1].startswith("Basic ")
     await runner.cleanup()
     if shutil.which("bwrap") is not None:
-        rooms = Rooms(tmp_path)
+        rooms = WorkdirFactory(tmp_path)
         room = await asyncio.to_thread(rooms.make, ASKED, "work", sandbox.SAMPLE, sandbox.AGENT, None)
         words = tool_setup.server(room, settings)
         tool_setup.skill(room, settings)

@@ -20,7 +20,7 @@ from snellen.curation import leaks, near_duplicates, stages
 from snellen.curation.web import engine_name, search_by
 from snellen.curation.workspace import open_work
 from snellen.errors import MissingExtraError
-from snellen.models.tools import Settings
+from snellen.models.tools import ToolSettings
 
 pytest.importorskip("torch", reason="torch is not installed, so no encoder is tested: pip install 'snellen[features]'")
 pytest.importorskip(
@@ -148,7 +148,7 @@ def test_a_candidate_that_looks_like_an_earlier_one_with_its_question_is_flagged
 
 
 def test_a_local_collection_is_searched_by_looks_too_and_encoded_once(place, work, encoder, monkeypatch):
-    settings = Settings(pages=str(place / "web"))
+    settings = ToolSettings(pages=str(place / "web"))
     search = search_by(settings, encoder)
     picture = other_crop(setting.pictures()[setting.LEAKED[0]])
     assert asyncio.run(search_by(settings)(picture, 5)) == [], "the hash finds it: this test tests nothing"

@@ -135,7 +135,7 @@ async def test_a_video_goes_out_as_its_file_in_its_place_among_the_parts() -> No
 
 async def test_the_trace_holds_the_digest_of_a_video_and_not_its_bytes() -> None:
     body = await BodyWriter("m", NATIVE).write(Prompt((Video(blob=Film()), Text("?"))))
-    shown, sent = json.loads(body.shown), json.loads(body.sent)
+    shown, sent = json.loads(body.traced), json.loads(body.sent)
     assert content(shown)[0] == {
         "type": "video_url",
         "video_url": {"url": f"sha256:{hashlib.sha256(Film.data).hexdigest()}"},
@@ -203,7 +203,7 @@ async def test_a_picture_behind_a_url_is_fetched_when_pictures_are_to_be_changed
 async def test_the_trace_shows_the_same_request_with_digests_for_pictures() -> None:
     prompt = Prompt((Text("a"), Image(BytesBlob("1", picture())), Text("b")), generation=Generation(max_tokens=5))
     body = await BodyWriter("m", ModelOptions()).write(prompt)
-    sent, shown = json.loads(body.sent), json.loads(body.shown)
+    sent, shown = json.loads(body.sent), json.loads(body.traced)
     url = content(shown)[1]["image_url"].pop("url")
     content(sent)[1]["image_url"].pop("url")
     assert sent == shown

@@ -16,7 +16,7 @@ from snellen.cli.option_values import Commands
 from snellen.errors import UsageError
 
 if TYPE_CHECKING:
-    from snellen.models.serve.vllm import Settings
+    from snellen.models.serve.vllm import VllmSettings
 
 VLLM_PANEL = "serve vllm"
 OWN_DEFAULTS = {
@@ -128,12 +128,12 @@ def serve(
         raise UsageError(f"one model is served, not {len(model)}: {' '.join(model)}", "See snellen serve --help.")
     _refuse(context.params, VLLM_DEFAULTS, "is for `snellen serve vllm MODEL`.")
     from snellen.cli.console import note
-    from snellen.models.serve import names, run
+    from snellen.models.serve import run
 
     options = shared.model_options(generation, shared.EndpointOptions(), media, local)
-    path, public = names.parse(model[0])
+    path, public = run.parse_model(model[0])
     if server.server == "transformers":
-        from snellen.models.serve import peer
+        from snellen.models.serve import transformers_serve
 
         unusable = {
             "--name": server.name,
@@ -143,8 +143,8 @@ def serve(
             "--max-long-side": media.max_long_side,
             "--stop-after-first-json": local.stop_after_first_json,
         }
-        peer.refuse(unusable)
-        peer.serve(path, options, server.host, server.port)
+        transformers_serve.refuse(unusable)
+        transformers_serve.serve(path, options, server.host, server.port)
     from snellen.models.api.keys import find_key
     from snellen.models.local import open_model
 
@@ -170,20 +170,20 @@ def _with_variables(context: Any) -> dict[str, Any]:
     return with_serve_variables(values, typed)
 
 
-def vllm_settings(values: Mapping[str, Any]) -> Settings:
+def vllm_settings(values: Mapping[str, Any]) -> VllmSettings:
     """Build the settings of a vLLM server from this command's values by parameter.
 
     Raises:
         UsageError: no model is named, or an option is for Snellen's own server.
     """
     from snellen.models.api.keys import find_key
-    from snellen.models.serve.vllm import Settings
+    from snellen.models.serve.vllm import VllmSettings
 
     words: list[str] = list(values["model"])
     if len(words) < 2 or words[1].startswith("-"):
         raise UsageError("serve vllm: no model is named", "Example: snellen serve vllm Qwen/Qwen3-VL-8B-Instruct-FP8")
     _refuse(values, OWN_DEFAULTS, "is for Snellen's own server; pass options of vLLM after --.")
-    return Settings(
+    return VllmSettings(
         model=words[1],
         name=values["name"] or "",
         host=values["host"],
@@ -200,7 +200,7 @@ def vllm_settings(values: Mapping[str, Any]) -> Settings:
     )
 
 
-def parse_vllm(line: str) -> Settings:
+def parse_vllm(line: str) -> VllmSettings:
     """Parse `vllm MODEL …`, the value of `snellen run --serve`: the arguments of this command.
 
     Raises:
@@ -225,7 +225,7 @@ def parse_vllm(line: str) -> Settings:
     return vllm_settings(values)
 
 
-def serve_vllm(settings: Settings) -> NoReturn:
+def serve_vllm(settings: VllmSettings) -> NoReturn:
     """Start a vLLM server, report its address, and stop it on Ctrl-C or SIGTERM.
 
     Raises:

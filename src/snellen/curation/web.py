@@ -24,7 +24,7 @@ from snellen.media import open_image
 from snellen.models.tools.base import Backend, ToolError
 from snellen.models.tools.definitions import open_backend
 from snellen.models.tools.local_index import LocalBackend
-from snellen.models.tools.settings import Settings, load, prepare
+from snellen.models.tools.settings import ToolSettings, load, prepare
 from snellen.sources import BytesBlob, cache_folder, digest, within
 from snellen.types import Image, MediaSettings
 
@@ -33,7 +33,7 @@ LEAST = 0.9
 """Cosine below which a picture of a collection is no hit at all."""
 
 
-def settings_of(tools: Path | None, collection: Path | None) -> Settings | None:
+def settings_of(tools: Path | None, collection: Path | None) -> ToolSettings | None:
     """The settings from a file, or those of a local collection; None where neither is given.
 
     Raises:
@@ -42,11 +42,11 @@ def settings_of(tools: Path | None, collection: Path | None) -> Settings | None:
     if tools is not None and collection is not None:
         raise UsageError("--tools and --collection name two sources", "Give one; a tools file may name a collection.")
     if collection is not None:
-        return Settings(pages=str(collection.absolute()))
+        return ToolSettings(pages=str(collection.absolute()))
     return None if tools is None else load(tools)
 
 
-def engine_name(settings: Settings, encoder: Looks | None = None) -> str:
+def engine_name(settings: ToolSettings, encoder: Looks | None = None) -> str:
     """What a search is recorded under: the engines, or the collection by its digest, and the encoder that searches it."""
     if settings.backend == "web":
         return " + ".join(settings.reverse_engines) or "none"
@@ -60,7 +60,7 @@ def _digest(pages: str) -> str:
     return digest(Path(pages)).removeprefix("sha256:")[:16]
 
 
-def search_by(settings: Settings, encoder: Looks | None = None) -> Search:
+def search_by(settings: ToolSettings, encoder: Looks | None = None) -> Search:
     """The reverse image search of the tools; of a local collection also what looks alike to the encoder.
 
     Raises:
@@ -105,7 +105,7 @@ class Album:
         DataError: the index cannot be read. StorageError: the cache cannot be written.
     """
 
-    def __init__(self, settings: Settings, encoder: Looks) -> None:
+    def __init__(self, settings: ToolSettings, encoder: Looks) -> None:
         pages, index = settings.pages, prepare(settings).index
         assert pages is not None and index is not None  # noqa: S101 - prepare fills the index in
         self._encoder = encoder
@@ -157,7 +157,7 @@ async def _thumbnail(backend: Backend, address: str) -> str:
     return f"data:image/jpeg;base64,{base64.b64encode(out.getvalue()).decode()}"
 
 
-def fetch_by(settings: Settings) -> Fetch:
+def fetch_by(settings: ToolSettings) -> Fetch:
     """The page fetch of the tools; from the network the bytes as they came, else the text of a page."""
     if settings.backend == "web" and not settings.replay:
         return _from_network(settings)
@@ -175,7 +175,7 @@ def fetch_by(settings: Settings) -> Fetch:
     return fetch
 
 
-def _from_network(settings: Settings) -> Fetch:
+def _from_network(settings: ToolSettings) -> Fetch:
     from snellen.models.tools.web import WebBackend
 
     network = WebBackend(settings.limits)

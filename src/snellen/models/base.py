@@ -14,11 +14,11 @@ from snellen.types import Generation, MediaSettings, Prompt, Response
 
 
 class ModelOptions(Struct, frozen=True):
-    """What the command line or `evaluate` may set for a model. A model kind refuses what it cannot use.
+    """Options of a model from the command line or `evaluate`. A model kind refuses what it cannot use.
 
     Attributes:
         generation: sampling settings of the whole run; what is None is left to the benchmark's prompt, then the model.
-        media: what is done to pictures.
+        media: what is done to images.
         base_url: OpenAI-compatible endpoint, up to and including `/v1`.
         key_env: name of the environment variable that holds the key (never the key itself).
         extra_body: merged into every request body.
@@ -240,7 +240,7 @@ def _plugin_identity(model: object, name: str) -> Mapping[str, Any]:
 
 
 def effective(options: Generation, prompt: Generation | None) -> Generation:
-    """The settings for one prompt: what the user set for the run, else what the prompt asks for.
+    """Return the settings for one prompt: what the user set for the run, else what the prompt asks for.
 
     The seed is the exception: the prompt's wins, since the engine sets it there to tell repeats of a question apart.
     """

@@ -1,4 +1,4 @@
-"""A command in a process group of its own, and on Linux behind a guard: started, signalled, ended with all its children."""
+"""Process groups: start a command in its own group, on Linux behind a guard, and end it with all its children."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from snellen.models import subreaper
 
 
 class Group(Struct, frozen=True):
-    """A process that leads its group. `leash` is our end of the pipe that its guard holds on to; None: no guard."""
+    """A process that leads its group. `guard_pipe` is our end of the pipe that its guard reads; None: no guard."""
 
     process: subprocess.Popen[bytes]
-    leash: int | None
+    guard_pipe: int | None
 
 
 @contextlib.contextmanager
-def leashed(wanted: bool) -> Iterator[tuple[int | None, int | None]]:
-    """The two ends of a guard's pipe, (None, None) where none is wanted, while a process is started that inherits one.
+def guarded_pipe(wanted: bool) -> Iterator[tuple[int | None, int | None]]:
+    """Open a guard's pipe, (None, None) where none is wanted, while a process is started that inherits one end.
 
     The reading end, which is the guard's, is closed after the block; ours only if the block raises.
     """
-    reading, leash = os.pipe() if wanted else (None, None)
+    reading, guard_pipe = os.pipe() if wanted else (None, None)
     try:
-        yield reading, leash
+        yield reading, guard_pipe
     except BaseException:
-        if leash is not None:
-            os.close(leash)
+        if guard_pipe is not None:
+            os.close(guard_pipe)
         raise
     finally:
         if reading is not None:
@@ -50,7 +50,7 @@ def start(argv: Sequence[str], env: Mapping[str, str], output: IO[bytes] | int) 
     Raises:
         OSError: it cannot be started.
     """
-    with leashed(sys.platform == "linux") as (reading, leash):
+    with guarded_pipe(sys.platform == "linux") as (reading, guard_pipe):
         guarded = [] if reading is None else [sys.executable, "-I", subreaper.__file__, str(reading)]
         process = subprocess.Popen(  # noqa: S603 - a program that the user asked for, no shell
             [*guarded, *argv],
@@ -61,11 +61,11 @@ def start(argv: Sequence[str], env: Mapping[str, str], output: IO[bytes] | int) 
             start_new_session=True,
             pass_fds=() if reading is None else (reading,),
         )
-    return Group(process, leash)
+    return Group(process, guard_pipe)
 
 
 def end(group: Group, grace_s: float, ask: Callable[[], object] | None = None) -> None:
-    """Nothing is left when this returns. A second Ctrl-C shortens the grace and nothing else.
+    """End a group; nothing of it is left on return. A second Ctrl-C shortens the grace and nothing else.
 
     Args:
         group: what to end; its leader may be gone already.
@@ -82,8 +82,8 @@ def end(group: Group, grace_s: float, ask: Callable[[], object] | None = None) -
     except (subprocess.TimeoutExpired, KeyboardInterrupt):
         pass  # it had its time
     finally:
-        if group.leash is not None:
-            os.close(group.leash)  # the guard ends what is left, also what has left the group
+        if group.guard_pipe is not None:
+            os.close(group.guard_pipe)  # the guard ends what is left, also what has left the group
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(grace_s)
         tell(process.pid, signal.SIGKILL)  # the leader may be gone and the group not

@@ -1,4 +1,4 @@
-"""From `--model KIND:NAME` to a model."""
+"""Registry of model kinds: open the model of `--model KIND:NAME`."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _DEFAULTS = ModelOptions()
 
 
 def suggested(spec: str) -> str:
-    """KIND:NAME for a name without a kind: a run or a file of answers, a checkpoint's folder, the hub, or an API.
+    """Suggest KIND:NAME for a name without a kind: a run or a file of answers, a checkpoint's folder, the hub, or an API.
 
     Returns "" for a name that has a kind, whether there is such a kind or not.
     """
@@ -65,8 +65,8 @@ def suggested(spec: str) -> str:
     head = _KIND_THEN.match(spec)
     if head is not None and not path.exists() and kind not in KINDS:
         return f"{head[1].lower()}:{head[2].strip()}"
-    if colon and name and not path.exists() and (ours := KINDS_ELSEWHERE.get(kind.lower())):
-        return f"{ours}:{name}"
+    if colon and name and not path.exists() and (equivalent := KINDS_ELSEWHERE.get(kind.lower())):
+        return f"{equivalent}:{name}"
     if (colon and not path.exists()) or kind in KINDS:
         return ""
     if path.is_dir():
@@ -83,12 +83,12 @@ def suggested(spec: str) -> str:
 def require_kind(spec: str) -> None:
     """Refuse a model whose kind there is not, without opening it. Raises UsageError as `open_model` does."""
     kind = spec.partition(":")[0]
-    if kind not in KINDS and kind not in (found := {point.name: point for point in entry_points(group=GROUP)}):
-        raise _no_kind(spec, kind, [*KINDS, *sorted(found)])
+    if kind not in KINDS and kind not in (plugins := {point.name: point for point in entry_points(group=GROUP)}):
+        raise _no_kind(spec, kind, [*KINDS, *sorted(plugins)])
 
 
 def _no_kind(spec: str, kind: str, known: list[str]) -> UsageError:
-    """What to write in place of a model without a kind, or with one that there is not."""
+    """Return the error for a model without a kind or of an unknown kind, with a suggestion."""
     if not spec.strip():
         return UsageError("--model is empty; KIND:NAME was expected", "Write --model api:NAME, or --model embedded.")
     if kind.lower() in ("http", "https"):
@@ -96,8 +96,8 @@ def _no_kind(spec: str, kind: str, known: list[str]) -> UsageError:
             f"--model {spec!r} is an address; KIND:NAME was expected",
             f"Write --model api:NAME --base-url {spec}, with NAME as the server lists it ({spec.rstrip('/')}/models).",
         )
-    near = difflib.get_close_matches(kind, known, n=1)
-    if (better := suggested(spec)) and not (near and better == f"api:{spec}"):
+    similar = difflib.get_close_matches(kind, known, n=1)
+    if (better := suggested(spec)) and not (similar and better == f"api:{spec}"):
         hub = better.startswith("local:") and not Path(spec).expanduser().exists()
         other = f", or --model api:{spec} --base-url URL for an endpoint" if hub else ""
         return _mended(
@@ -107,12 +107,12 @@ def _no_kind(spec: str, kind: str, known: list[str]) -> UsageError:
             spec,
             better,
         )
-    hint = f"Did you mean {near[0]}? " if near else ""
+    hint = f"Did you mean {similar[0]}? " if similar else ""
     error = UsageError(
         f"--model {spec!r}: there is no model kind {kind!r}",
         f"{hint}Kinds: {', '.join(known)}. Write it as KIND:NAME, e.g. api:gpt-6-astra.",
     )
-    return _mended(error, spec, f"{near[0]}:{spec.partition(':')[2]}") if near and ":" in spec else error
+    return _mended(error, spec, f"{similar[0]}:{spec.partition(':')[2]}") if similar and ":" in spec else error
 
 
 def _mended(error: UsageError, typed: str, meant: str) -> UsageError:
@@ -137,22 +137,22 @@ def open_model(spec: str, options: ModelOptions) -> Model:
     if kind in ("api", "local", "embedded", "replay") and options.tools is not None:
         raise UsageError(f"--tools is not for --model {spec}.", "Write --model tools:NAME.")
     if kind != "replay" and options.id_is != "id":
-        raise UsageError(f"--id-is {options.id_is} is for replayed files, not for --model {spec}.", "Leave it out.")
+        raise UsageError(f"--id-is {options.id_is} is for replayed files, not for --model {spec}.", "Omit --id-is.")
     if kind in KINDS:
         module, _, attribute = KINDS[kind][0].partition(":")
         factory = getattr(import_module(module), attribute)
     else:
-        found = {point.name: point for point in entry_points(group=GROUP)}
-        if kind not in found:
-            raise _no_kind(spec, kind, [*KINDS, *sorted(found)])
+        plugins = {point.name: point for point in entry_points(group=GROUP)}
+        if kind not in plugins:
+            raise _no_kind(spec, kind, [*KINDS, *sorted(plugins)])
         register_environment(os.environ)  # a plug-in may read any key, and its server may echo it
-        factory = _of_plugin(found[kind].load, kind)
+        factory = _of_plugin(plugins[kind].load, kind)
         return as_model(_of_plugin(lambda: factory(name, options), kind))
     return cast(Model, factory(name, options))
 
 
 def _of_plugin(call: Callable[[], Any], kind: str) -> Any:
-    """What a plug-in's code gives; its exceptions name the file and line. Raises PluginError."""
+    """Call a plug-in's code; its exceptions name the file and line. Raises PluginError."""
     try:
         return call()
     except SnellenError:
@@ -165,7 +165,7 @@ def _of_plugin(call: Callable[[], Any], kind: str) -> Any:
 
 
 def _agent_option(options: ModelOptions) -> str | None:
-    """The first option of agents alone that is set; None where none is."""
+    """Return the first option of agents alone that is set; None where none is."""
     for name in ModelOptions.__struct_fields__:
         if (name.startswith("agent_") or name in ("sandbox", "sif")) and getattr(options, name) != getattr(
             _DEFAULTS, name

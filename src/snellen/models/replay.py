@@ -1,4 +1,4 @@
-"""A model that was asked before: answers from any results file, `--model replay:PATH`.
+"""Replay recorded answers as a model: answers from any results file, `--model replay:PATH`.
 
 The answers are copied once, in a form that is the same for every source, into a temporary file, and found there by a hash
 of sample id and repeat: memory is 24 bytes an answer, whatever their length.
@@ -33,7 +33,7 @@ class _Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Meeting(msgspec.Struct, frozen=True):
-    """How a file's answers met the samples: samples, those with an answer, rows of the file, the file's first id."""
+    """Coverage of the samples by a file: samples, those with an answer, rows of the file, the file's first id."""
 
     samples: int
     answered: int
@@ -42,12 +42,12 @@ class Meeting(msgspec.Struct, frozen=True):
 
 
 def open_model(name: str, options: ModelOptions) -> ReplayModel:
-    """The model behind `--model replay:PATH`. Nothing is read but the file's digest until preflight."""
+    """Return the model behind `--model replay:PATH`. Nothing is read but the file's digest until preflight."""
     return ReplayModel(name, options.id_is)
 
 
 class ReplayModel(Model):
-    """Gives the answers that a file holds; the engine asks it by sample id (`answer_for`), not by prompt.
+    """Returns the answers that a file holds; the engine asks it by sample id (`answer_for`), not by prompt.
 
     Args:
         name: a run's folder, or a file in any form that `snellen score` reads.
@@ -70,7 +70,7 @@ class ReplayModel(Model):
         self._starts = array("q")
 
     def identity(self) -> Mapping[str, Any]:
-        """What the file holds, not where it lies."""
+        """Return a digest of the file's content, not its place."""
         from snellen.sources.digest import digest
 
         path = self._path / "results.jsonl" if self._path.is_dir() else self._path
@@ -89,7 +89,7 @@ class ReplayModel(Model):
         self.read()
 
     def read(self) -> None:
-        """What `preflight` does, without a loop."""
+        """Read the file and index it, without an event loop."""
         if self._file is not None:
             return
         try:
@@ -110,12 +110,12 @@ class ReplayModel(Model):
         from snellen.formats import final, open_answers, survey
 
         source = open_answers(self._path)
-        found = survey(source)
+        contents = survey(source)
         encode = msgspec.json.Encoder().encode
         codes, starts, at = array("q"), array("q", [0]), 0
         file = tempfile.TemporaryFile(prefix="snellen-replay-")  # noqa: SIM115 - closed in close()
         try:
-            for answer in final(source, found):
+            for answer in final(source, contents):
                 line = encode(_Entry(answer.sample_id, answer.repeat, answer.status, answer.text, answer.failure))
                 at += file.write(line)
                 starts.append(at)
@@ -160,7 +160,7 @@ class ReplayModel(Model):
             yield msgspec.json.decode(line, type=_Entry)
 
     async def answer_for(self, sample_id: str, repeat: int, prompt: Prompt) -> Response:
-        """The answer to one sample. Raises NoAnswerError where the file has none, RefusalError where it was refused."""
+        """Return the answer to one sample. Raises NoAnswerError where the file has none, RefusalError where it was refused."""
         entry = self._find(self._file_ids.get(sample_id, sample_id), repeat)
         if entry is None:
             again = f", repeat {repeat}" if repeat else ""
@@ -173,7 +173,7 @@ class ReplayModel(Model):
         raise NoAnswerError(f"{self._path} holds a failure for {sample_id!r}: {why}")
 
     async def answer(self, prompt: Prompt) -> Response:
-        """A prompt alone does not say which sample it belongs to."""
+        """Raise NoAnswerError: a prompt alone does not tell which sample it belongs to."""
         raise NoAnswerError("replay finds answers by sample id; ask it through a run")
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Announced ends of models behind an API: a warning before the date, another after it, and no judge that is gone."""
+"""Announced shutdowns of API models: a warning before the date, another after it, and a refusal as judge."""
 
 from __future__ import annotations
 
@@ -46,14 +46,16 @@ class Shutdown(Struct, frozen=True):
         return (day or today()) >= self.date
 
     def alternatives(self, day: dt.date | None = None) -> str:
-        """Models of the provider that are served today, those that last longest first."""
+        """Return models of the provider that are served today, those that last longest first."""
         now = day or today()
-        later = sorted((one for one in _read().shutdown if one.provider == self.provider and one.date > now), key=_end)
-        dated = [f"{name} (until {one.date})" for one in reversed(later) for name in one.models]
+        later = sorted(
+            (group for group in _read().shutdown if group.provider == self.provider and group.date > now), key=_end
+        )
+        dated = [f"{name} (until {group.date})" for group in reversed(later) for name in group.models]
         return ", ".join([*_read().living.get(self.provider, ()), *dated][:_SHOWN])
 
     def warning(self, day: dt.date | None = None) -> str:
-        """One line for the user: when the model ends or ended, and what is served instead."""
+        """Return one line for the user: when the model ends or ended, and what is served instead."""
         if self.past(day):
             return (
                 f"{self.provider} shut {self.model} down on {self.date}; another server may still use the name. "
@@ -66,12 +68,12 @@ class Shutdown(Struct, frozen=True):
 
 
 def today() -> dt.date:
-    """Today's date in UTC, for warnings and refusals."""
+    """Return today's date in UTC, for warnings and refusals."""
     return dt.datetime.now(dt.UTC).date()
 
 
 def announced(model: str) -> Shutdown | None:
-    """The announced end of a model by its name; None where none is known.
+    """Return the announced end of a model by its name; None where none is known.
 
     Args:
         model: `gpt-4o`, `api:gpt-4o`, `tools:gpt-4o` or `openai/gpt-4o`, in any case; a dated snapshot counts as the model that it

@@ -1,6 +1,6 @@
-"""Stands between us and an agent that has no sandbox to die with: when we are gone, all its processes go.
+"""Subreaper: ends all processes of a program without a sandbox when this process is gone.
 
-    python -I guard.py DESCRIPTOR PROGRAM ARGUMENT...
+    python -I subreaper.py DESCRIPTOR PROGRAM ARGUMENT...
 
 DESCRIPTOR is the reading end of a pipe whose other end only we hold: it closes when we close it or die, however we die.
 Processes that leave the group (an agent's background commands do) come back to the guard as orphans, because it is the
@@ -44,10 +44,10 @@ def _default_signals() -> None:
 
 
 def end_descendants() -> None:
-    """SIGKILL to all that stem from this process, until there are none: a killed parent's children come back to us."""
+    """Send SIGKILL to all that stem from this process, until there are none: a killed parent's children come back to us."""
     deadline = time.monotonic() + 10
-    while (found := descendants(os.getpid())) and time.monotonic() < deadline:
-        for pid in found:
+    while (pids := descendants(os.getpid())) and time.monotonic() < deadline:
+        for pid in pids:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         with contextlib.suppress(ChildProcessError):
@@ -57,7 +57,7 @@ def end_descendants() -> None:
 
 
 def descendants(root: int) -> list[int]:
-    """Processes that stem from `root`, zombies left out."""
+    """Return processes that stem from `root`, zombies left out."""
     parents: dict[int, int] = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError, IndexError):
@@ -65,12 +65,12 @@ def descendants(root: int) -> list[int]:
             state, parent, threads = fields[0], fields[1], int(fields[17])
             if state != "Z" or threads > 1:  # its first thread may have ended alone
                 parents[int(entry.parent.name)] = int(parent)
-    found, grown = {root}, True
+    pids, grown = {root}, True
     while grown:
-        more = {pid for pid, parent in parents.items() if parent in found} - found
-        grown = bool(more)
-        found |= more
-    return sorted(found - {root})
+        children = {pid for pid, parent in parents.items() if parent in pids} - pids
+        grown = bool(children)
+        pids |= children
+    return sorted(pids - {root})
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How an answer came about, in one shape for every agent and for our own tool loop: a list of steps."""
+"""Traces: the steps that led to an answer, in one shape for every agent and for our own tool loop."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ IMAGE_NEVER_SEEN = "image_never_seen"
 
 
 class Exchange(dict[str, msgspec.Raw]):
-    """A request and its reply as JSON, one line each: {"request": …, "reply": …}, pictures by digest.
+    """A request and its reply as JSON, one line each: {"request": …, "reply": …}, images by digest.
 
     Keys are struck from `reply` already: it is made of what the transport returned.
     """
@@ -30,13 +30,13 @@ class Step(Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         turn: which reply of the model this belongs to, from 1; what stands before the first reply is turn 0.
-        role: who speaks: `user` (the question, and pictures handed over), `assistant` (the model), `tool` (a call).
+        role: who speaks: `user` (the question, and images handed over), `assistant` (the model), `tool` (a call).
         text: what was said; for a tool step empty.
         tool: name of the tool called; only in tool steps.
         arguments: what the tool was called with, as the model wrote it.
         result: what the tool gave back as text.
         error: the tool failed, or the reply was broken off.
-        images: sha256 digests (64 hex digits) of the pictures that the model got to see in this step, in order.
+        images: sha256 digests (64 hex digits) of the images that the model got to see in this step, in order.
         tokens_in: tokens that the model read for this reply; only in assistant steps.
         tokens_out: tokens that it wrote.
         seconds: how long the step took, wall time; 0 where the source does not say.
@@ -56,12 +56,12 @@ class Step(Struct, frozen=True, omit_defaults=True):
 
 
 def plain(steps: Iterable[Step]) -> list[dict[str, Any]]:
-    """The steps as JSON objects, as `Response.trace` holds them; fields at their default are left out."""
+    """Return the steps as JSON objects, as `Response.trace` holds them; fields at their default are left out."""
     return [msgspec.to_builtins(step) for step in steps]
 
 
 def read(trace: object) -> list[Step]:
-    """Steps from what `plain` made, read back from a run's traces.
+    """Return steps from what `plain` made, read back from a run's traces.
 
     Raises:
         msgspec.ValidationError: the trace has another shape; only agents and the tool loop write this one.
@@ -70,16 +70,16 @@ def read(trace: object) -> list[Step]:
 
 
 def turns(steps: Sequence[Step]) -> int:
-    """How many replies the model gave."""
+    """Count the replies of the model."""
     return sum(step.role == "assistant" for step in steps)
 
 
 def calls_by_tool(steps: Sequence[Step]) -> dict[str, int]:
-    """How often each tool was called, most often first, then by name."""
+    """Count the calls of each tool, most often first, then by name."""
     counted = Counter(step.tool for step in steps if step.role == "tool")
     return dict(sorted(counted.items(), key=lambda item: (-item[1], item[0])))
 
 
 def images_seen(steps: Iterable[Step]) -> tuple[str, ...]:
-    """Digests of the pictures that were shown, each once, in the order of first sight."""
+    """Return digests of the images that were shown, each once, in the order of first sight."""
     return tuple(dict.fromkeys(digest for step in steps for digest in step.images))

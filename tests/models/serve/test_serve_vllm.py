@@ -18,7 +18,7 @@ from snellen.cli.serve import parse_vllm
 from snellen.errors import PreflightError, UsageError
 from snellen.models.serve import supervise, vllm
 from snellen.models.serve.supervise import serving
-from snellen.models.serve.vllm import Settings
+from snellen.models.serve.vllm import VllmSettings
 
 STAND_IN = Path(__file__).with_name("vllm_stand_in.py")
 
@@ -38,8 +38,8 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "says.json"
 
 
-def settings(model: str = "org/model", **more: object) -> Settings:
-    return Settings(model=model, port=0, startup_s=20, **more)  # type: ignore[arg-type]
+def settings(model: str = "org/model", **more: object) -> VllmSettings:
+    return VllmSettings(model=model, port=0, startup_s=20, **more)  # type: ignore[arg-type]
 
 
 def gone(pids: list[int], within_s: float = 10) -> bool:
@@ -83,7 +83,7 @@ def test_a_server_that_dies_is_reported_with_its_last_lines(stand_in):
 
 def test_a_server_that_never_answers_ends_with_the_limit(stand_in):
     with pytest.raises(PreflightError, match=r"within 1 s \(last: no reply\)(.|\n)*loading hangs"):  # noqa: SIM117
-        with serving(Settings(model="hangs", port=0, startup_s=1), print):
+        with serving(VllmSettings(model="hangs", port=0, startup_s=1), print):
             pass
     assert gone(json.loads(stand_in.read_text())["pids"], 0)
 
@@ -100,7 +100,7 @@ def test_a_server_of_another_name_is_refused(stand_in):
 def test_a_taken_port_is_said_before_anything_is_started(stand_in):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(PreflightError, match=f"port {port}"), serving(Settings(model="m", port=port), print):
+        with pytest.raises(PreflightError, match=f"port {port}"), serving(VllmSettings(model="m", port=port), print):
             pass
     assert not stand_in.exists()
 
@@ -129,7 +129,7 @@ def test_a_docker_line_names_the_container_the_gpus_and_never_the_key(tmp_path, 
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     made = vllm.launch(
-        Settings(model="org/model", docker="vllm/vllm-openai:v1", gpus="0,1", key="sk-secret"),
+        VllmSettings(model="org/model", docker="vllm/vllm-openai:v1", gpus="0,1", key="sk-secret"),
         8010,
         {"HOME": "/home/me"} if monkeypatch.setenv("PATH", str(tmp_path)) is None else {},
     )

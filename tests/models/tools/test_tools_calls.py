@@ -21,9 +21,9 @@ from snellen.models.tools import (
     Context,
     Limits,
     Pictures,
-    Settings,
     Tool,
     ToolResult,
+    ToolSettings,
     all_tools,
     load,
     write,
@@ -51,23 +51,23 @@ def pages(tmp_path: Path) -> Path:
     return home
 
 
-def call(settings: Settings, name: str, arguments: object, context: Context | None = None) -> ToolResult:
+def call(settings: ToolSettings, name: str, arguments: object, context: Context | None = None) -> ToolResult:
     (tool,) = [one for one in all_tools(settings) if one.name == name]
     return asyncio.run(tool.call(arguments, context or Context(Pictures([CAT]))))
 
 
 def test_the_five_tools_are_given_where_there_is_something_to_search(pages: Path) -> None:
-    assert [tool.name for tool in all_tools(Settings())] == ["crop_zoom", "view_image"]
-    tools = all_tools(Settings(pages=str(pages)))
+    assert [tool.name for tool in all_tools(ToolSettings())] == ["crop_zoom", "view_image"]
+    tools = all_tools(ToolSettings(pages=str(pages)))
     assert [tool.name for tool in tools] == FIVE
-    assert [tool.name for tool in all_tools(Settings(backend="web"))] == ["fetch_url", "crop_zoom", "view_image"]
+    assert [tool.name for tool in all_tools(ToolSettings(backend="web"))] == ["fetch_url", "crop_zoom", "view_image"]
     for tool in tools:
         assert tool.parameters["type"] == "object"
         assert json.loads(json.dumps(tool.parameters))["required"] is not None
 
 
 def test_a_search_leads_to_a_page_and_a_page_is_read_on(pages: Path) -> None:
-    settings = Settings(pages=str(pages), limits=Limits(text_chars=500))
+    settings = ToolSettings(pages=str(pages), limits=Limits(text_chars=500))
     assert "https://example.org/cat" in call(settings, "web_search", {"query": "ginger", "k": "3"}).text
     page = call(settings, "fetch_url", {"url": "https://example.org/cat"})
     assert "read on with start=500" in page.text
@@ -79,15 +79,15 @@ def test_a_search_leads_to_a_page_and_a_page_is_read_on(pages: Path) -> None:
 
 def test_a_picture_is_shown_whole_and_in_parts(pages: Path) -> None:
     context = Context(Pictures([CAT]))
-    settings = Settings(pages=str(pages), limits=Limits(image_side=200))
+    settings = ToolSettings(pages=str(pages), limits=Limits(image_side=200))
     seen = call(settings, "view_image", {"image": "image.png"}, context)
     assert seen.text == "image.png: 451 x 300 pixels, shown at 200 x 133"
-    part = call(Settings(), "crop_zoom", {"image": "image.png", "box": [0.5, 0, 1, 0.5], "scale": 3}, context)
+    part = call(ToolSettings(), "crop_zoom", {"image": "image.png", "box": [0.5, 0, 1, 0.5], "scale": 3}, context)
     header = read_header(part.images[0])
     assert header is not None
     assert header.upright_size == (675, 450)
     assert part.text == "view-1.jpg: pixels 226, 0 to 451, 150 of image.png (451 x 300), shown at 675 x 450"
-    again = call(Settings(), "crop_zoom", {"image": "view-1.jpg", "box": ["0", "0", "100", "100"]}, context)
+    again = call(ToolSettings(), "crop_zoom", {"image": "view-1.jpg", "box": ["0", "0", "100", "100"]}, context)
     assert again.text.startswith("view-2.jpg: pixels 0, 0 to 100, 100 of view-1.jpg (675 x 450)")
     away = call(settings, "view_image", {"image": "https://pages.invalid/cat.png"}, context)
     assert (away.error, len(away.images)) == (False, 1)
@@ -111,7 +111,7 @@ def test_a_picture_is_shown_whole_and_in_parts(pages: Path) -> None:
     ],
 )
 def test_what_a_tool_refuses_is_told_to_the_model(pages: Path, tool: str, arguments: object, why: str) -> None:
-    result = call(Settings(pages=str(pages)), tool, arguments)
+    result = call(ToolSettings(pages=str(pages)), tool, arguments)
     assert result.error
     assert why in result.text
 
@@ -125,21 +125,23 @@ def test_no_picture_outside_of_the_folder_is_read(tmp_path: Path, name: str) -> 
     (folder / "image.png").write_bytes(CAT)
     (tmp_path / "gold.png").write_bytes(photographs.png(photographs.photograph("coins.png")))
     (folder / "link.png").symlink_to(tmp_path / "gold.png")
-    result = call(Settings(), "view_image", {"image": name}, Context(Pictures(folder=folder)))
+    result = call(ToolSettings(), "view_image", {"image": name}, Context(Pictures(folder=folder)))
     assert result.error
     assert result.images == ()
-    assert call(Settings(), "view_image", {"image": "./image.png"}, Context(Pictures(folder=folder))).images == (CAT,)
+    assert call(ToolSettings(), "view_image", {"image": "./image.png"}, Context(Pictures(folder=folder))).images == (
+        CAT,
+    )
 
 
 def test_a_picture_that_claims_to_be_enormous_is_refused_before_it_is_decoded() -> None:
     bomb = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (60_000).to_bytes(4, "big") * 2 + b"\x08\x02\0\0\0" + b"\0" * 100
-    result = call(Settings(), "view_image", {"image": "image.png"}, Context(Pictures([bomb])))
+    result = call(ToolSettings(), "view_image", {"image": "image.png"}, Context(Pictures([bomb])))
     assert result.error
     assert "60000 x 60000" in result.text
 
 
 def test_calls_are_counted_over_all_tools(pages: Path) -> None:
-    settings = Settings(pages=str(pages), limits=Limits(calls=2))
+    settings = ToolSettings(pages=str(pages), limits=Limits(calls=2))
     context = Context(Pictures([CAT]))
     for _ in range(2):
         assert not call(settings, "view_image", {"image": "image.png"}, context).error
@@ -250,12 +252,12 @@ def test_settings_that_make_no_sense_are_refused(tmp_path: Path, text: str, why:
 
 def test_a_tool_that_the_settings_cannot_give_is_refused_by_name() -> None:
     with pytest.raises(UsageError, match="web_search cannot be given"):
-        all_tools(Settings(tools=("web_search",)))
+        all_tools(ToolSettings(tools=("web_search",)))
 
 
 def test_who_gets_the_picture_is_said_before_it_is_sent() -> None:
-    assert Settings().notices() == []
-    (notice,) = Settings(backend="web", reverse_engines=("Yandex",)).notices()
+    assert ToolSettings().notices() == []
+    (notice,) = ToolSettings(backend="web", reverse_engines=("Yandex",)).notices()
     assert "third parties: Yandex" in notice
 
 
@@ -266,7 +268,7 @@ async def test_the_mcp_server_gives_the_same_tools(pages: Path, tmp_path: Path) 
     sample = tmp_path / "sample"
     sample.mkdir()
     (sample / "image.png").write_bytes(CAT)
-    settings = Settings(pages=str(pages), images="sample", limits=Limits(calls=4))
+    settings = ToolSettings(pages=str(pages), images="sample", limits=Limits(calls=4))
     write(settings, tmp_path / "tools.json")
     server = StdioServerParameters(
         command=sys.executable,
@@ -300,7 +302,7 @@ def test_a_skill_is_a_page_to_read_and_a_command_to_run(pages: Path, tmp_path: P
     sample.mkdir()
     (sample / "image.png").write_bytes(CAT)
     folder = sample / "skills" / "snellen-tools"
-    command = write_skill(folder, Settings(pages=str(pages), images=str(sample), limits=Limits(calls=3)))
+    command = write_skill(folder, ToolSettings(pages=str(pages), images=str(sample), limits=Limits(calls=3)))
     page = (folder / "SKILL.md").read_text()
     assert page.startswith("---\nname: snellen-tools\ndescription: ")
     assert all(f"- `{name} " in page for name in FIVE)
@@ -342,5 +344,5 @@ async def test_engines_that_the_user_named_are_asked_in_turns_and_may_fail() -> 
 
 
 def test_the_same_tools_have_the_same_words_for_every_agent(pages: Path) -> None:
-    tools: list[Tool] = all_tools(Settings(pages=str(pages)))
+    tools: list[Tool] = all_tools(ToolSettings(pages=str(pages)))
     assert all(tool.description.endswith(".") and len(tool.description) < 200 for tool in tools)

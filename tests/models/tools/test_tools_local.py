@@ -14,9 +14,9 @@ import pytest
 from PIL import Image
 
 from snellen.errors import DataError
-from snellen.models.tools import Settings, prepare
+from snellen.models.tools import ToolSettings, prepare
 from snellen.models.tools.base import ToolError
-from snellen.models.tools.bm25 import postings, snippet, words
+from snellen.models.tools.bm25 import best_pages, open_index, snippet, split_words, write_index
 from snellen.models.tools.html_text import read_page
 from snellen.models.tools.local_index import LocalBackend, build
 from snellen.models.tools.perceptual_hash import HashIndex, stacked, variants
@@ -117,7 +117,7 @@ def test_the_index_is_built_once_and_anew_when_a_page_changes(collection: Path) 
     second = build(collection)
     assert second != first
     assert LocalBackend(collection, second).find("black", 5)[0].title == "Black tea"
-    assert prepare(Settings(pages=str(collection))).index == str(second)
+    assert prepare(ToolSettings(pages=str(collection))).index == str(second)
 
 
 @pytest.mark.parametrize(
@@ -146,21 +146,30 @@ def test_links_that_lead_out_of_the_collection_are_refused(tmp_path: Path) -> No
         build(tmp_path / "pages")
 
 
-def test_scores_are_those_of_the_formula() -> None:
-    found = postings([("a", "cat cat dog"), ("b", "dog"), ("c", "bird")])
-    at = {word: (first, last) for word, first, last in found.terms}
-    first, last = at["cat"]
+def test_scores_are_those_of_the_formula(tmp_path: Path) -> None:
+    write_index([("a", "cat cat dog"), ("b", "dog"), ("c", "bird")], tmp_path)
+    index = open_index(tmp_path)
     # Lengths count a title's word three times: 6, 4 and 4, on average 14 / 3.
     weight = 1.2 * (1 - 0.75 + 0.75 * 6 / (14 / 3))
-    expected = math.log(1 + (3 - 1 + 0.5) / 1.5) * 2 * 2.2 / (2 + weight)
-    assert found.pages[first:last].tolist() == [0]
-    assert found.scores[first] == pytest.approx(expected, rel=1e-6)
-    assert found.pages[slice(*at["dog"])].tolist() == [0, 1]
+    expected = math.log(1 + (3 - 1 + 0.5) / 1.5) * 2 / (2 + weight)
+    assert index.get_scores(["cat"]).tolist() == pytest.approx([expected, 0.0, 0.0], rel=1e-6)
+    assert best_pages(index, ["dog", "dog", "unknown"], 5) == [1, 0]
+    assert best_pages(index, ["unknown"], 5) == best_pages(index, [], 5) == []
+
+
+def test_pages_of_equal_score_come_in_their_order(tmp_path: Path) -> None:
+    write_index([("a", "cat")] * 20, tmp_path)
+    assert best_pages(open_index(tmp_path), ["cat"], 5) == [0, 1, 2, 3, 4]
+
+
+def test_pages_without_a_word_are_indexed_and_not_found(tmp_path: Path) -> None:
+    write_index([("", "--")] * 2, tmp_path)
+    assert best_pages(open_index(tmp_path), ["cat"], 5) == []
 
 
 def test_words_are_those_of_many_languages() -> None:
-    assert words("Fjäll-räv, 3 ÅR!") == ["fjall", "rav", "3", "ar"]
-    assert words("白頭鷲 Eagle") == ["白頭", "頭鷲", "eagle"]
+    assert split_words("Fjäll-räv, 3 ÅR!") == ["fjall", "rav", "3", "ar"]
+    assert split_words("白頭鷲 Eagle") == ["白頭", "頭鷲", "eagle"]
     assert snippet("x " * 500 + "needle in hay", ["needle"], 60).startswith("… x")
     assert "needle" in snippet("x " * 500 + "needle in hay", ["needle"], 60)
 
@@ -245,6 +254,6 @@ def test_a_search_over_a_hundred_thousand_hashes_takes_milliseconds() -> None:
 
 def test_an_index_that_is_damaged_says_what_to_do(collection: Path) -> None:
     index = build(collection)
-    os.truncate(index / "scores.npy", 10)
+    os.truncate(index / "data.csc.index.npy", 10)
     with pytest.raises(DataError, match="cannot be read"):
         LocalBackend(collection, index)

@@ -23,8 +23,8 @@ from snellen.errors import (
 from snellen.models.api.request import BodyWriter
 from snellen.models.base import ModelOptions
 from snellen.models.registry import open_model
-from snellen.models.tools import Limits, Settings
-from snellen.models.tools.conversation import Conversation, read_calls
+from snellen.models.tools import Limits, ToolSettings
+from snellen.models.tools.conversation import ToolConversation, read_calls
 from snellen.models.tools.model import ToolsModel
 from snellen.models.trace import Step, calls_by_tool, read, turns
 from snellen.sources import BytesBlob
@@ -41,17 +41,17 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
+def settings(tmp_path: Path) -> ToolSettings:
     home = tmp_path / "pages"
     home.mkdir()
     (home / "cat.png").write_bytes(CAT)
     row = {"url": "https://example.org/cat", "title": "Chelsea", "text": "A cat named Chelsea.", "images": ["cat.png"]}
     (home / "cat.json").write_text(json.dumps(row))
-    return Settings(pages=str(home))
+    return ToolSettings(pages=str(home))
 
 
 async def ask(
-    script: Sequence[Action], settings: Settings, prompt: Prompt = QUESTION, **options: Any
+    script: Sequence[Action], settings: ToolSettings, prompt: Prompt = QUESTION, **options: Any
 ) -> tuple[Response, list[dict[str, Any]]]:
     with ScriptedServer({"mock": script}, seconds=60) as server:
         model = ToolsModel("mock", ModelOptions(base_url=server.url, **options), settings)
@@ -62,7 +62,7 @@ async def ask(
             await model.close()
 
 
-async def test_a_model_crops_searches_reads_and_answers(settings: Settings) -> None:
+async def test_a_model_crops_searches_reads_and_answers(settings: ToolSettings) -> None:
     script = [
         Call("crop_zoom", {"image": "image.png", "box": [0.2, 0.2, 0.8, 0.8]}),
         Call("reverse_image_search", {"image": "image.png"}),
@@ -90,14 +90,14 @@ async def test_a_model_crops_searches_reads_and_answers(settings: Settings) -> N
     assert asked[0]["max_tokens"] == asked[3]["max_tokens"] == 50
 
 
-async def test_the_question_goes_out_as_it_does_without_tools(settings: Settings) -> None:
+async def test_the_question_goes_out_as_it_does_without_tools(settings: ToolSettings) -> None:
     writer = BodyWriter("mock", ModelOptions(media=MediaSettings(max_long_side=100)))
     plain = json.loads((await writer.write(QUESTION)).sent)
     _, asked = await ask([Say("Chelsea")], settings, media=MediaSettings(max_long_side=100))
     assert {name: asked[0][name] for name in plain} == plain
     assert set(asked[0]) - set(plain) == {"tools"}
     # A text alone is a string and not a list of parts; the joints hold there too.
-    chat = Conversation(writer, [])
+    chat = ToolConversation(writer, [])
     await chat.begin(Prompt((Text('"}],"'),)))
     chat.add({"role": "user", "content": "more"})
     assert json.loads(chat.body(False).sent)["messages"] == [
@@ -106,7 +106,7 @@ async def test_the_question_goes_out_as_it_does_without_tools(settings: Settings
     ]
 
 
-async def test_a_corrupted_or_blank_picture_is_not_seen_whole_through_the_tools(settings: Settings) -> None:
+async def test_a_corrupted_or_blank_picture_is_not_seen_whole_through_the_tools(settings: ToolSettings) -> None:
     script = [Call("view_image", {"image": "image.png"}), Say("grey")]
     reply, _ = await ask(script, settings, media=MediaSettings(blank=True))
     steps = read(reply.trace)
@@ -114,19 +114,19 @@ async def test_a_corrupted_or_blank_picture_is_not_seen_whole_through_the_tools(
     assert sha256(CAT).hexdigest() not in seen
 
 
-async def test_a_picture_is_cropped_in_its_full_size_however_small_it_was_sent(settings: Settings) -> None:
+async def test_a_picture_is_cropped_in_its_full_size_however_small_it_was_sent(settings: ToolSettings) -> None:
     script = [Call("crop_zoom", {"image": "image.png", "box": [0, 0, 1, 1], "scale": 1}), Say("a cat")]
     reply, _ = await ask(script, settings, media=MediaSettings(max_long_side=100))
     assert "(451 x 300)" in read(reply.trace)[2].result
 
 
-async def test_the_same_call_a_third_time_is_a_loop_and_keeps_its_trace(settings: Settings) -> None:
+async def test_the_same_call_a_third_time_is_a_loop_and_keeps_its_trace(settings: ToolSettings) -> None:
     with pytest.raises(AgentLoopError, match="web_search 3 times") as caught:
         await ask([Call("web_search", {"query": "cat"})], settings)
     assert calls_by_tool(read(caught.value.trace)) == {"web_search": 3}
 
 
-async def test_when_turns_are_used_up_the_model_is_asked_for_its_answer(settings: Settings) -> None:
+async def test_when_turns_are_used_up_the_model_is_asked_for_its_answer(settings: ToolSettings) -> None:
     script = [Call("web_search", {"query": "cat", "k": number}) for number in (1, 2)] + [Say("a cat, I think")]
     from msgspec import structs
 
@@ -138,13 +138,13 @@ async def test_when_turns_are_used_up_the_model_is_asked_for_its_answer(settings
     assert [body.get("tool_choice") for body in asked] == [None, "none"]
 
 
-async def test_a_model_that_says_nothing_has_given_no_answer(settings: Settings) -> None:
+async def test_a_model_that_says_nothing_has_given_no_answer(settings: ToolSettings) -> None:
     with pytest.raises(AgentNoAnswerError) as caught:
         await ask([Call("view_image", {"image": "image.png"}), Say("  ")], settings)
     assert turns(read(caught.value.trace)) == 2
 
 
-async def test_what_goes_wrong_in_a_tool_is_told_and_the_conversation_goes_on(settings: Settings) -> None:
+async def test_what_goes_wrong_in_a_tool_is_told_and_the_conversation_goes_on(settings: ToolSettings) -> None:
     script = [Call("browser", {}), Call("fetch_url", {"url": "http://127.0.0.1/"}), Repeat()]
     reply, _ = await ask(script, settings)
     assert "there is no tool 'browser'" in reply.text
@@ -153,7 +153,7 @@ async def test_what_goes_wrong_in_a_tool_is_told_and_the_conversation_goes_on(se
 
 
 async def test_a_server_that_fails_in_between_is_asked_again_and_the_conversation_is_kept(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
+    settings: ToolSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits: list[float] = []
 
@@ -175,14 +175,14 @@ async def test_a_server_that_fails_in_between_is_asked_again_and_the_conversatio
     assert waits[:5] == [1.0, 2.0, 4.0, 8.0, 16.0] and sum(waits) == 300.0, "a busy server costs patience, not attempts"
 
 
-async def test_a_hanging_server_ends_as_a_timeout(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_hanging_server_ends_as_a_timeout(settings: ToolSettings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("snellen.models.tools.model.ATTEMPTS", 1)
     with pytest.raises(ModelTimeoutError):
         await ask([Call("web_search", {"query": "cat"}), Hang()], settings, timeout_s=0.5)
 
 
 async def test_a_key_reaches_the_server_and_nothing_else(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    settings: ToolSettings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "k3y-of-the-test-2718281828")
     with ScriptedServer({"mock": [Call("web_search", {"query": "k3y-of-the-test-2718281828"}), Repeat()]}) as server:
@@ -193,7 +193,7 @@ async def test_a_key_reaches_the_server_and_nothing_else(
     assert "2718281828" not in json.dumps(model.identity()) + reply.text
 
 
-def test_the_run_knows_its_tools_and_the_pages_behind_them(settings: Settings, tmp_path: Path) -> None:
+def test_the_run_knows_its_tools_and_the_pages_behind_them(settings: ToolSettings, tmp_path: Path) -> None:
     (tmp_path / "tools.json").write_text('{"pages": "pages", "limits": {"turns": 5}}')
     model = open_model("tools:mock", ModelOptions(tools=str(tmp_path / "tools.json")))
     before = model.identity()
@@ -208,7 +208,9 @@ def test_the_run_knows_its_tools_and_the_pages_behind_them(settings: Settings, t
 
 
 async def test_a_collection_that_is_not_there_is_told_before_the_run(tmp_path: Path) -> None:
-    model = ToolsModel("mock", ModelOptions(base_url="http://127.0.0.1:9/v1"), Settings(pages=str(tmp_path / "none")))
+    model = ToolsModel(
+        "mock", ModelOptions(base_url="http://127.0.0.1:9/v1"), ToolSettings(pages=str(tmp_path / "none"))
+    )
     with pytest.raises(PreflightError, match="is not a folder"):
         await model.preflight()
 

@@ -1,8 +1,8 @@
 """Agents as models: OpenClaw and OpenCode, each sample in a folder and a sandbox of its own: `--model agent:NAME`.
 
-`model` ties the parts together; `install` brings the agents, `openclaw` and `opencode` say how each is configured,
-started and read, `room` is the folder of a sample, `pool` makes rooms ahead, `sandbox` shuts them in, `process` runs
-and ends them, `guard` ends them when we die.
+`model` ties the parts together. `install` brings the agents; `openclaw` and `opencode` configure, start and read them;
+`workdir` makes the folders of samples; `sandbox`, `system_calls`, `gateway` and `web_gateway` isolate them; `process` and
+`supervisor` run and end them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def open_model(name: str, options: ModelOptions) -> AgentModel:
-    """The model behind `--model agent:NAME`. Nothing is started until preflight."""
+    """Return the model behind `--model agent:NAME`. Nothing is started until preflight."""
     from snellen.models.agents.model import AgentModel
 
     return AgentModel(name, options)

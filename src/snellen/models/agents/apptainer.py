@@ -8,7 +8,7 @@ from pathlib import Path
 
 from snellen.errors import AgentInstallError, PreflightError, UsageError
 from snellen.models.agents.programs import locate
-from snellen.models.agents.tool_setup import Equipment
+from snellen.models.agents.tool_setup import ToolSetup
 
 _BUILD_SECONDS = 3600
 
@@ -51,7 +51,7 @@ def build(source: str, out: Path) -> str:
 
 
 def check(sif: str | None) -> str:
-    """The SHA-256 of the image that --sif names.
+    """Return the SHA-256 of the image that --sif names.
 
     Raises:
         UsageError: none is named. PreflightError: apptainer or the file is missing, or its .sha256 file says otherwise.
@@ -66,25 +66,25 @@ def check(sif: str | None) -> str:
     if not path.is_file():
         raise PreflightError(f"--sif {sif}: there is no such file", "`snellen agents image` makes one.")
     digest = _digest(path)
-    if _side(path).is_file() and (said := _side(path).read_text().split()[:1]) != [digest]:
+    if _side(path).is_file() and (recorded := _side(path).read_text().split()[:1]) != [digest]:
         raise PreflightError(
-            f"{path} has SHA-256 {digest}, and {_side(path).name} says {''.join(said) or 'nothing'}",
+            f"{path} has SHA-256 {digest}, and {_side(path).name} says {''.join(recorded) or 'nothing'}",
             "Get the image again, or remove the side file if the image was meant to change.",
         )
     return digest
 
 
-def words(
+def exec_command(
     sif: str,
     box: Path,
     installation: Path,
     agent: str,
     sample: str,
     cwd: str,
-    equipment: Equipment | None,
+    setup: ToolSetup | None,
     profile: Path,
 ) -> list[str]:
-    """`apptainer exec` up to the command: nothing of the host but the installation (to read) and the box.
+    """Return `apptainer exec` up to the command: nothing of the host but the installation (to read) and the box.
 
     `profile`: file with the filter of system calls (system_calls.py).
     """
@@ -94,9 +94,9 @@ def words(
     for inside in ("/tmp", "/var/tmp"):  # noqa: S108 - inside the sandbox
         binds += ["--bind", f"{box / 'tmp'}:{inside}"]
     binds += ["--bind", f"{box}/shm:/dev/shm", "--bind", "/proc/sys:/proc/sys:ro", "--no-mount", "sys,mqueue"]
-    for path in () if equipment is None else equipment.read:
+    for path in () if setup is None else setup.read:
         binds += ["--bind", f"{path}:{path}:ro"]
-    for path in () if equipment is None else equipment.written:
+    for path in () if setup is None else setup.written:
         binds += ["--bind", f"{path}:{path}"]
     return [locate("apptainer") or "apptainer", "--silent", "exec", *shut, *binds, "--pwd", cwd, sif]
 

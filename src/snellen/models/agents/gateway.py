@@ -1,8 +1,8 @@
-"""The way out of a sandbox to the model: requests to its endpoint, passed on with a key that the agent never sees.
+"""Gateway from a sandbox to the model: passes requests on to its endpoint, with a key that the agent never sees.
 
 Each agent reaches a listener of its own at 127.0.0.1 inside its network namespace (supervisor.py). What it may ask is
-POST /v1/chat/completions and GET /v1/models; of a request's fields, only those that ask_fields.py lets through.
-The other way out, for web tools, is web_gateway.py. Nothing else can be reached from there.
+POST /v1/chat/completions and GET /v1/models; of a request's fields, only those that request_fields.py lets through.
+The gateway for web tools is web_gateway.py. Nothing else can be reached from there.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import aiohttp
 import msgspec
 from aiohttp import web
 
-from snellen.models.agents.request_fields import Allowed, AskRefusedError, rewritten
+from snellen.models.agents.request_fields import RequestLimits, RequestRefusedError, rewrite_request
 from snellen.models.agents.supervisor_client import MODEL_PORT
 
 BASE_URL = f"http://127.0.0.1:{MODEL_PORT}/v1"
-MOST_BODY = 128 << 20  # bytes of one request: a conversation with all of its pictures
+MOST_BODY = 128 << 20  # bytes of one request: a conversation with all of its images
 MOST_BODIES = MOST_BODY  # bytes of all requests of one agent that are waited for or passed on at the same time
 MOST_AT_ONCE = 16  # requests of one agent that are passed on at the same time
 MOST_CONNECTIONS = 64  # of one agent to one listener; each takes a descriptor of the run
@@ -42,7 +42,7 @@ class Gateway:
         allowed: what a request may ask for, and how many there may be.
     """
 
-    def __init__(self, base_url: str, key: str, allowed: Allowed) -> None:
+    def __init__(self, base_url: str, key: str, allowed: RequestLimits) -> None:
         self._base_url = base_url.rstrip("/")
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._allowed = allowed
@@ -52,7 +52,7 @@ class Gateway:
 
     @property
     def exhausted(self) -> bool:
-        """Whether the agent asked more often than it may."""
+        """True if the agent sent more requests than it may."""
         return self.requests > self._allowed.requests
 
     def open_to(self, listener: socket.socket) -> contextlib.AbstractAsyncContextManager[None]:
@@ -75,11 +75,11 @@ class Gateway:
             return refusal(413, f"a request holds {MOST_BODY >> 20} MB at most")
         async with self._bodies.share(request.content_length or MOST_BODY):
             try:
-                asked = await read_body(request, MOST_BODY, BODY_S)
-                body = await asyncio.to_thread(rewritten, asked, self._allowed)
+                raw_body = await read_body(request, MOST_BODY, BODY_S)
+                body = await asyncio.to_thread(rewrite_request, raw_body, self._allowed)
             except TooLongError:
                 return refusal(413, f"a request holds {MOST_BODY >> 20} MB at most")
-            except AskRefusedError as error:
+            except RequestRefusedError as error:
                 return refusal(error.status, str(error))
             self.requests += 1
             if self.exhausted:
@@ -186,18 +186,18 @@ class _Closed(asyncio.Protocol):
             transport.abort()
 
 
-async def read_body(request: web.BaseRequest, most: int, seconds: float) -> bytearray:
-    """The whole body.
+async def read_body(request: web.BaseRequest, max_bytes: int, seconds: float) -> bytearray:
+    """Return the whole body.
 
     Raises:
-        TooLongError: it has more than `most` bytes, or has not arrived after `seconds`.
+        TooLongError: it has more than `max_bytes` bytes, or has not arrived after `seconds`.
     """
     body = bytearray()
     try:
         async with asyncio.timeout(seconds):
             async for chunk in request.content.iter_any():
                 body += chunk
-                if len(body) > most:
+                if len(body) > max_bytes:
                     raise TooLongError
     except TimeoutError:
         raise TooLongError from None
@@ -205,6 +205,6 @@ async def read_body(request: web.BaseRequest, most: int, seconds: float) -> byte
 
 
 def refusal(status: int, text: str) -> web.Response:
-    """An error in the form that clients of the endpoint expect."""
+    """Return an error in the form that clients of the endpoint expect."""
     body = msgspec.json.encode({"error": {"message": f"snellen: {text}", "type": "gateway"}})
     return web.Response(status=status, body=body, content_type="application/json")

@@ -38,7 +38,7 @@ _RECORD = "installed.json"
 
 
 class Recipe(Struct, frozen=True):
-    """How npm is asked for an agent.
+    """An agent's npm package and how it is installed.
 
     Attributes:
         name: as in `agent:NAME`.
@@ -73,7 +73,7 @@ RECIPES = {
 
 
 class Installation(Struct, frozen=True):
-    """What installed.json says; `folder` is where it lies.
+    """The content of installed.json; `folder` is the installation.
 
     `digest` is SHA-256 over one line a file, sorted: its path, then SHA-256 of its content or the target of a link.
     """
@@ -93,7 +93,7 @@ class Installation(Struct, frozen=True):
 
 
 def recipe_of(name: str) -> tuple[Recipe, str]:
-    """The recipe and the version that `NAME` or `NAME@VERSION` means.
+    """Return the recipe and the version that `NAME` or `NAME@VERSION` means.
 
     Raises:
         UsageError: no such agent, or a version that cannot be one.
@@ -107,13 +107,13 @@ def recipe_of(name: str) -> tuple[Recipe, str]:
 
 
 def root() -> Path:
-    """Where all of them lie: in the folder that OPENCLAW_RUNTIME_DIR names, else in the cache folder."""
+    """Return the folder of all installations: that of OPENCLAW_RUNTIME_DIR, else one in the cache folder."""
     named = os.environ.get(RUNTIME)
     return Path(named).absolute() if named else cache_folder() / "agents"
 
 
 def find(name: str) -> Installation | None:
-    """The installation of `NAME` or `NAME@VERSION`, None where there is none.
+    """Return the installation of `NAME` or `NAME@VERSION`, None where there is none.
 
     Raises:
         AgentInstallError: its installed.json cannot be read.
@@ -121,21 +121,23 @@ def find(name: str) -> Installation | None:
     recipe, version = recipe_of(name)
     folder = root() / f"{recipe.name}-{version}"
     try:
-        found = msgspec.json.decode((folder / _RECORD).read_bytes(), type=Installation, dec_hook=_path)
+        record = msgspec.json.decode((folder / _RECORD).read_bytes(), type=Installation, dec_hook=_path)
     except FileNotFoundError:
         return None
     except (msgspec.DecodeError, OSError, RecursionError) as error:
         raise AgentInstallError(
             f"{folder / _RECORD} cannot be read: {error}", f"Remove {folder} and install the agent again."
         ) from error
-    return msgspec.structs.replace(found, folder=folder)
+    return msgspec.structs.replace(record, folder=folder)
 
 
 def installed() -> list[Installation]:
-    """All there are, by name and version."""
+    """Return all installations, by name and version."""
     folders = sorted(root().glob(f"*/{_RECORD}"))
     names = [folder.parent.name.partition("-") for folder in folders]
-    return [one for name, _, version in names if name in RECIPES and (one := find(f"{name}@{version}"))]
+    return [
+        installation for name, _, version in names if name in RECIPES and (installation := find(f"{name}@{version}"))
+    ]
 
 
 def install(name: str) -> tuple[Installation, bool]:
@@ -149,14 +151,14 @@ def install(name: str) -> tuple[Installation, bool]:
     try:
         root().mkdir(parents=True, exist_ok=True)
         with filelock.FileLock(root() / f".{target.name}.lock"):
-            if (found := find(name)) is not None:
-                return found, False
+            if (existing := find(name)) is not None:
+                return existing, False
             if target.exists():
                 raise AgentInstallError(
                     f"{target} is there and has no {_RECORD}", "It is not an installation of ours; move it away."
                 )
-            for left in root().glob(f".{target.name}.*/"):  # of one that was killed: we hold the lock
-                shutil.rmtree(left, ignore_errors=True)
+            for stale in root().glob(f".{target.name}.*/"):  # of one that was killed: we hold the lock
+                shutil.rmtree(stale, ignore_errors=True)
             part = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=root()))
             try:
                 made = _build(recipe, version, part)
@@ -169,24 +171,24 @@ def install(name: str) -> tuple[Installation, bool]:
     return msgspec.structs.replace(made, folder=target), True
 
 
-def verify(found: Installation) -> None:
+def verify(installation: Installation) -> None:
     """Read every file again.
 
     Raises:
         AgentInstallError: they are not those that were installed.
     """
-    digest, files, _ = tree_digest(found.folder)
-    if digest != found.digest:
+    digest, files, _ = tree_digest(installation.folder)
+    if digest != installation.digest:
         raise AgentInstallError(
-            f"{found.folder}: {files:,} files with digest {digest[:16]}…; installed were {found.files:,} with "
-            f"{found.digest[:16]}…",
+            f"{installation.folder}: {files:,} files with digest {digest[:16]}…; installed were {installation.files:,} with "
+            f"{installation.digest[:16]}…",
             "Remove the folder and install the agent again.",
         )
 
 
-def executable(found: Installation, inside: str) -> str:
-    """The program to run, where the installation is seen at `inside`: Node for OpenClaw, the binary for OpenCode."""
-    if RECIPES[found.name].node:
+def executable(installation: Installation, inside: str) -> str:
+    """Return the program to run, where the installation is seen at `inside`: Node for OpenClaw, the binary for OpenCode."""
+    if RECIPES[installation.name].node:
         return f"{inside}/node/node_modules/node/bin/node"
     machine = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}.get(
         platform.machine().lower(), ""
@@ -195,7 +197,7 @@ def executable(found: Installation, inside: str) -> str:
 
 
 def tree_digest(folder: Path) -> tuple[str, int, int]:
-    """(SHA-256, number of files, bytes) of an installation."""
+    """Return (SHA-256, number of files, bytes) of an installation."""
     total, count, size = hashlib.sha256(), 0, 0
     for path in _files(folder):
         if path.is_symlink():
@@ -264,9 +266,9 @@ def _package(folder: Path, wanted: dict[str, str], overrides: dict[str, str]) ->
     )
 
 
-def _npm(npm: str, folder: Path, more: list[str], path: str) -> None:
-    """npm install in a folder; its exit status is believed."""
-    words = [npm, "install", "--no-audit", "--no-fund", "--loglevel=error", *more]
+def _npm(npm: str, folder: Path, arguments: list[str], path: str) -> None:
+    """Run npm install in a folder; its exit status is believed."""
+    words = [npm, "install", "--no-audit", "--no-fund", "--loglevel=error", *arguments]
     try:
         done = subprocess.run(  # noqa: S603 - npm, found on PATH, with words of our own
             words,

@@ -24,7 +24,7 @@ _LEAST = {
 
 
 class Limits(Struct, frozen=True):
-    """What one sample may use; its names are those of the error kinds and, with `--agent-` before them, of the options.
+    """Limits of one sample; their names are those of the error kinds and, with `--agent-` before them, of the options.
 
     Attributes:
         memory: bytes of all processes, and of all files, which lie in memory.
@@ -49,7 +49,7 @@ class Limits(Struct, frozen=True):
 
 
 def limits_of(options: ModelOptions) -> Limits:
-    """The limits that the options set.
+    """Return the limits that the options set.
 
     Raises:
         UsageError: one is too small for any agent to work in, or memory is smaller than disk.
@@ -69,13 +69,13 @@ def limits_of(options: ModelOptions) -> Limits:
 
 
 def breach_text(limit: str, used: int, limits: Limits) -> str:
-    """What was hit, in words: for the sample's error."""
-    most = getattr(limits, limit, 0)
+    """Describe the limit that was hit, for the sample's error."""
+    allowed = getattr(limits, limit, 0)
     option = f"--agent-{limit.replace('_', '-')}"
     if limit in ("memory", "disk"):
-        amount = f"{used / 2**20:,.0f} MiB of {limit}, of {most / 2**20:,.0f} MiB"
+        amount = f"{used / 2**20:,.0f} MiB of {limit}, of {allowed / 2**20:,.0f} MiB"
     else:
-        amount = f"{used:,} {_UNITS[limit]}, of {most:,}"
+        amount = f"{used:,} {_UNITS[limit]}, of {allowed:,}"
     return f"it used {amount} allowed by {option}"
 
 

@@ -1,4 +1,4 @@
-"""The agent model: a room, a process, a transcript, and what the transcript says came of it."""
+"""The agent model: runs one sample in a workdir and a sandbox, and reads the outcome from its transcript."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from snellen.errors import (
 from snellen.models import trace
 from snellen.models.agents import apptainer, install, process, sandbox, tool_setup
 from snellen.models.agents.limits import NETWORKS, Limits, breach_text, limits_of
-from snellen.models.agents.process import Ran
+from snellen.models.agents.process import ProcessResult
 from snellen.models.agents.prompt_files import Question
-from snellen.models.agents.runner import NO_KEY, Site
+from snellen.models.agents.runner import NO_KEY, AgentRunner
 from snellen.models.agents.transcript import Transcript, loops
-from snellen.models.agents.workdir import Asked
+from snellen.models.agents.workdir import ModelSettings
 from snellen.models.api.endpoint import parse_endpoint
 from snellen.models.api.keys import find_key
 from snellen.models.api.prices import load_price
@@ -72,7 +72,9 @@ class AgentModel(Model):
         self._endpoint = parse_endpoint(options.base_url)
         if self._endpoint.query:
             raise UsageError("agents cannot send api-version with --base-url", "Name an endpoint without it.")
-        self._asked = Asked(provider, model, str(self._endpoint), options.generation, options.timeout_s)
+        self._model_settings = ModelSettings(
+            provider, model, str(self._endpoint), options.generation, options.timeout_s
+        )
         self._price = load_price(options.prices, model) if options.prices else None
         if options.sandbox not in ("auto", *sandbox.KINDS):
             sandbox.choose(options.sandbox)
@@ -84,27 +86,27 @@ class AgentModel(Model):
         self._network = "host" if options.sandbox == "none" else options.agent_network
         self._sessions: Path | None = None
         self._hidden: tuple[Path, ...] = ()
-        self._equipment = tool_setup.find(options.tools)
-        if self._equipment is not None and options.sandbox != "none":
-            tool_setup.require_bounded(self._equipment)
-        self._site: Site | None = None
+        self._tool_setup = tool_setup.find(options.tools)
+        if self._tool_setup is not None and options.sandbox != "none":
+            tool_setup.require_bounded(self._tool_setup)
+        self._runner: AgentRunner | None = None
         # More would only be slower: start-up is a matter of cores.
         self._most = min(options.concurrency, PER_CORE * (os.cpu_count() or 1))
         self._slots = asyncio.Semaphore(self._most)
 
     def identity(self) -> Mapping[str, Any]:
-        """Agent, version, model, endpoint and settings. The sandbox is part of it: it decides what an agent can do."""
+        """Return agent, version, model, endpoint, settings and sandbox, which decides what an agent can do."""
         kind = "bubblewrap" if self._options.sandbox == "auto" else self._options.sandbox
         return {
             "kind": "agent",
             "agent": self._kind,
             "version": self._version,
-            "model": f"{self._asked.provider}/{self._asked.model}",
-            "base_url": self._asked.base_url,
+            "model": f"{self._model_settings.provider}/{self._model_settings.model}",
+            "base_url": self._model_settings.base_url,
             "generation": msgspec.to_builtins(self._options.generation),
             "media": msgspec.to_builtins(self._options.media),
             "timeout_s": self._options.timeout_s,
-            **tool_setup.described(self._equipment),
+            **tool_setup.described(self._tool_setup),
             "sandbox": kind,
             "network": self._network,
             "limits": self._limits.plain(),
@@ -112,15 +114,15 @@ class AgentModel(Model):
         }
 
     def attach(self, folder: Path) -> None:
-        """Where the raw transcripts go: sessions/ of this folder."""
+        """Write the raw transcripts to sessions/ of this folder."""
         self._sessions = folder / SESSIONS
 
     def hide(self, paths: Sequence[Path]) -> None:
-        """What no agent may see: preflight refuses tools whose folders hold one of these."""
+        """Refuse, at preflight, tools whose folders hold one of these paths."""
         self._hidden = tuple(paths)
 
     async def preflight(self) -> None:
-        """Installation, sandbox, key and endpoint; the first start in a sandbox is made here, and takes a minute.
+        """Check installation, sandbox, key and endpoint. The first start in a sandbox is made here and takes a minute.
 
         Raises:
             PreflightError: one of them is not there, or the agent does not answer in this sandbox.
@@ -129,12 +131,12 @@ class AgentModel(Model):
             print(f"snellen: warning: {ended.warning()}", file=sys.stderr)
         await self._opened()
 
-    async def _opened(self) -> Site:
-        if self._site is not None:
-            return self._site
+    async def _opened(self) -> AgentRunner:
+        if self._runner is not None:
+            return self._runner
         name = f"{self._kind}@{self._version}"
-        found = await asyncio.to_thread(install.find, name)
-        if found is None:
+        installation = await asyncio.to_thread(install.find, name)
+        if installation is None:
             raise PreflightError(
                 f"{self._kind} {self._version} is not installed in {install.root()}",
                 f"Install it: snellen agents install {name}",
@@ -143,65 +145,67 @@ class AgentModel(Model):
         kind = sandbox.choose(options.sandbox)
         key = find_key(options.key_env) or NO_KEY
         await _reachable(self._endpoint.base)
-        equipment = self._equipment and await asyncio.to_thread(tool_setup.ready, self._equipment, self._hidden)
-        site = Site(found, kind, options.sif, key, options.media, equipment, self._limits, self._network)
+        setup = self._tool_setup and await asyncio.to_thread(tool_setup.ready, self._tool_setup, self._hidden)
+        runner = AgentRunner(installation, kind, options.sif, key, options.media, setup, self._limits, self._network)
         try:
-            await site.start_once(self._asked)
+            await runner.start_once(self._model_settings)
         except BaseException:
-            await site.close()
+            await runner.close()
             raise
-        self._site = site
-        return site
+        self._runner = runner
+        return runner
 
     async def answer(self, prompt: Prompt) -> Response:
-        """One answer, to a sample without a name."""
+        """Return one answer, to a sample without a name."""
         return await self.answer_for("sample", 0, prompt)
 
     async def answer_for(self, sample_id: str, repeat: int, prompt: Prompt) -> Response:
-        """Let the agent work on one question in a room of its own.
+        """Let the agent work on one question in a workdir of its own.
 
         `trace` of the response is its steps (snellen.models.trace); the raw transcript goes to sessions/.
-        `finish_reason` is image_never_seen where the agent answered without the picture having reached its model.
+        `finish_reason` is image_never_seen where the agent answered without the image having reached its model.
 
         Raises:
             AgentTimeoutError, AgentAbortedError, AgentLoopError, AgentNoAnswerError: it has no answer; each with what
                 it did as `trace`. MediaError, DataError, InputError: the question cannot be put.
         """
-        site = await self._opened()
-        asked = structs.replace(self._asked, generation=effective(self._options.generation, prompt.generation))
+        runner = await self._opened()
+        settings = structs.replace(
+            self._model_settings, generation=effective(self._options.generation, prompt.generation)
+        )
         async with self._slots:
-            question, ran, record = await site.ask(asked, prompt)
-        outcome = _outcome(record, ran, question)
-        if ran.limit and outcome not in (trace.STOP, trace.IMAGE_NEVER_SEEN):
+            question, result, record = await runner.ask(settings, prompt)
+        outcome = _outcome(record, result, question)
+        if result.limit and outcome not in (trace.STOP, trace.IMAGE_NEVER_SEEN):
             outcome = "limit"
         if self._sessions is not None:
-            head = self._head(sample_id, repeat, question, ran, record, outcome)
+            head = self._head(sample_id, repeat, question, result, record, outcome)
             await asyncio.to_thread(_keep, self._sessions / session_name(sample_id, repeat), head, record)
-        return self._response(record, ran, outcome)
+        return self._response(record, result, outcome)
 
     async def close(self) -> None:
-        """Remove the rooms."""
-        site, self._site = self._site, None
-        if site is not None:
-            await site.close()
+        """Remove the workdirs."""
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            await runner.close()
 
     def _head(
-        self, sample_id: str, repeat: int, question: Question, ran: Ran, record: Transcript, outcome: str
+        self, sample_id: str, repeat: int, question: Question, result: ProcessResult, record: Transcript, outcome: str
     ) -> dict[str, Any]:
-        """The first line of a session: how it went."""
+        """Return the first line of a session: its outcome, times and counts."""
         return {
             "type": "snellen",
             "sample_id": sample_id,
             "repeat": repeat,
             "agent": f"{self._kind} {self._version}",
-            "model": f"{self._asked.provider}/{self._asked.model}",
+            "model": f"{self._model_settings.provider}/{self._model_settings.model}",
             "outcome": outcome,
             "fault": record.fault,
-            "exit_status": ran.status,
-            "startup_s": ran.startup_s,
-            "answer_s": ran.answer_s,
-            "peak_memory": ran.memory,
-            "peak_processes": ran.processes,
+            "exit_status": result.status,
+            "startup_s": result.startup_s,
+            "answer_s": result.answer_s,
+            "peak_memory": result.memory,
+            "peak_processes": result.processes,
             "turns": trace.turns(record.steps),
             "tool_calls": trace.calls_by_tool(record.steps),
             "images_given": question.digests,
@@ -217,25 +221,25 @@ class AgentModel(Model):
             return None
         return self._price.cost(usage.input_tokens, usage.output_tokens, usage.cached_tokens)
 
-    def _response(self, record: Transcript, ran: Ran, outcome: str) -> Response:
+    def _response(self, record: Transcript, result: ProcessResult, outcome: str) -> Response:
         steps = trace.plain(record.steps)
         if outcome in (trace.STOP, trace.IMAGE_NEVER_SEEN):
             return Response(
                 text=record.answer,
                 usage=structs.replace(record.usage, cost=self._cost(record)),
-                latency_s=ran.answer_s,
+                latency_s=result.answer_s,
                 finish_reason=outcome,
                 reasoning=record.reasoning,
-                model=self._asked.model,
+                model=self._model_settings.model,
                 trace=steps,
             )
-        error = _failure(outcome, ran, record, self._asked.timeout_s, self._limits)
+        error = _failure(outcome, result, record, self._model_settings.timeout_s, self._limits)
         error.trace = steps
         raise error
 
 
 def session_name(sample_id: str, repeat: int) -> str:
-    """File name in sessions/: the id where it can be one, else made safe and told apart by a digest."""
+    """Return the file name in sessions/: the id where it can be one, else made safe and told apart by a digest."""
     safe = slug(sample_id, 100)
     if safe != sample_id:
         safe = f"{safe or 'sample'}-{hashlib.sha256(sample_id.encode('utf-8', 'replace')).hexdigest()[:8]}"
@@ -243,7 +247,7 @@ def session_name(sample_id: str, repeat: int) -> str:
 
 
 def _keep(path: Path, head: dict[str, Any], record: Transcript) -> None:
-    """Write a session: its head, then the agent's own record, keys and pictures taken out."""
+    """Write a session: its head, then the agent's own record, keys and images taken out."""
     path.parent.mkdir(exist_ok=True)
     with replacing(path) as part:
         part.write_bytes(
@@ -251,28 +255,28 @@ def _keep(path: Path, head: dict[str, Any], record: Transcript) -> None:
         )
 
 
-def _outcome(record: Transcript, ran: Ran, question: Question) -> str:
-    """What came of it, by the transcript first: a whole answer counts however the process ended."""
+def _outcome(record: Transcript, result: ProcessResult, question: Question) -> str:
+    """Return the outcome, by the transcript first: a whole answer counts however the process ended."""
     if record.finished and record.answer:
         unseen = question.pictures and not trace.images_seen(record.steps)
         return trace.IMAGE_NEVER_SEEN if unseen else trace.STOP
-    if ran.end == "loop" or loops(record.steps):
+    if result.end == "loop" or loops(record.steps):
         return trace.LOOP
-    if ran.end in ("time", "start"):
+    if result.end in ("time", "start"):
         return "timeout"
     if record.finished:
         return trace.NO_ANSWER
     return trace.ABORTED
 
 
-def _failure(outcome: str, ran: Ran, record: Transcript, timeout_s: float, limits: Limits) -> ModelError:
-    turns, why = trace.turns(record.steps), _why(ran, record)
+def _failure(outcome: str, result: ProcessResult, record: Transcript, timeout_s: float, limits: Limits) -> ModelError:
+    turns, why = trace.turns(record.steps), _why(result, record)
     if outcome == "limit":
-        return AgentLimitError(f"{breach_text(ran.limit, ran.used, limits)}, after {turns} turns", ran.limit)
+        return AgentLimitError(f"{breach_text(result.limit, result.used, limits)}, after {turns} turns", result.limit)
     if outcome == trace.LOOP:
         last = next(step for step in reversed(record.steps) if step.tool)
         return AgentLoopError(f"it called {last.tool} with the same arguments again and again, in {turns} turns")
-    if outcome == "timeout" and ran.end == "start":
+    if outcome == "timeout" and result.end == "start":
         return AgentTimeoutError(f"the model was not asked within {process.STARTUP_S:.0f} s of start-up: {why}")
     if outcome == "timeout":
         return AgentTimeoutError(f"no answer within {timeout_s:g} s, after {turns} turns")
@@ -281,13 +285,13 @@ def _failure(outcome: str, ran: Ran, record: Transcript, timeout_s: float, limit
     return AgentAbortedError(f"it broke off after {turns} turns: {why}")
 
 
-def _why(ran: Ran, record: Transcript) -> str:
+def _why(result: ProcessResult, record: Transcript) -> str:
     if record.fault:
         return record.fault
-    if ran.end == "output":
+    if result.end == "output":
         return f"it wrote more than {process.MOST_OUTPUT >> 20} MB"
-    said = f"; it said: {ran.said}" if ran.said else ""
-    return f"exit status {ran.status} after {ran.startup_s + ran.answer_s:.1f} s{said}"
+    stderr = f"; it said: {result.stderr_head}" if result.stderr_head else ""
+    return f"exit status {result.status} after {result.startup_s + result.answer_s:.1f} s{stderr}"
 
 
 async def _reachable(base_url: str) -> None:
@@ -310,4 +314,4 @@ def _refuse(options: ModelOptions) -> None:
     for name in local:
         if getattr(options, name) != getattr(_DEFAULTS, name):
             flag = f"--{name.replace('_', '-')}"
-            raise UsageError(f"{flag} cannot be passed on by an agent.", f"Leave {flag} out.")
+            raise UsageError(f"{flag} cannot be passed on by an agent.", f"Omit {flag}.")

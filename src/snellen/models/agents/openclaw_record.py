@@ -17,7 +17,7 @@ SESSION = "sample"
 
 
 def read(files: Mapping[str, bytes], scratch: Path) -> Transcript:
-    """The transcript as far as it is written; a torn last line is left out.
+    """Return the transcript as far as it is written; a torn last line is left out.
 
     Args:
         files: its name and content, and those of its sub-agents.
@@ -86,7 +86,7 @@ def read(files: Mapping[str, bytes], scratch: Path) -> Transcript:
 
 
 def _lines(data: bytes) -> Iterator[Any]:
-    """Every line as it stands."""
+    """Yield every line as it stands."""
     for line in data.splitlines():
         try:
             yield msgspec.json.decode(line)
@@ -95,7 +95,7 @@ def _lines(data: bytes) -> Iterator[Any]:
 
 
 def _entries(data: bytes) -> Iterator[dict[str, Any]]:
-    """The messages among the lines, in the order in which they were written."""
+    """Yield the messages among the lines, in the order in which they were written."""
     for entry in _lines(data):
         message = entry.get("message") if isinstance(entry, dict) and entry.get("type") == "message" else None
         if isinstance(message, dict) and "role" in message:
@@ -130,6 +130,6 @@ def _usage(entries: list[dict[str, Any]]) -> Usage:
     each = [entry["message"].get("usage") or {} for entry in entries if entry["message"]["role"] == "assistant"]
     return Usage(
         input_tokens=sum(map(_read_tokens, each)),
-        output_tokens=sum(int(one.get("output", 0)) for one in each),
-        cached_tokens=sum(int(one.get("cacheRead", 0)) for one in each),
+        output_tokens=sum(int(usage.get("output", 0)) for usage in each),
+        cached_tokens=sum(int(usage.get("cacheRead", 0)) for usage in each),
     )

@@ -1,6 +1,6 @@
 """OpenCode: its configuration, its command and its files. Facts: its release 1.18.33, tried and read.
 
-The question goes in by standard input, which leaves it as it is; pictures are attached by `-f`. The transcript is its
+The question goes in by standard input, which leaves it as it is; images are attached by `-f`. The transcript is its
 SQLite database (opencode_record.py), which also holds the question and what was attached; the events on standard output
 do not.
 """
@@ -14,26 +14,26 @@ import msgspec
 from snellen.models.agents import tool_setup
 from snellen.models.agents.opencode_record import DATABASE, LOG
 from snellen.models.agents.process import Command
-from snellen.models.agents.workdir import CONTEXT, KEY, MAX_TOKENS, MOST_RECORD, Room
-from snellen.models.tools.settings import Settings
+from snellen.models.agents.workdir import CONTEXT, KEY, MAX_TOKENS, MOST_RECORD, Workdir
+from snellen.models.tools.settings import ToolSettings
 
 WORKPLACE = "work"
 MCP_MS = 60_000
 ASKED_MARK = b"message=stream providerID="
 
 
-def prepare(room: Room, tools: Settings | None) -> None:
+def prepare(workdir: Workdir, tools: ToolSettings | None) -> None:
     """Write its configuration, with the tools as an MCP server.
 
     It would ask a person before the third equal call and refuse by itself where there is none (`doom_loop`): allowed,
     since a loop is ended by us, and for every agent alike.
     """
-    asked = room.asked
-    name = f"{asked.provider}/{asked.model}"
-    generation = asked.generation
+    settings = workdir.model_settings
+    name = f"{settings.provider}/{settings.model}"
+    generation = settings.generation
     sampling = {"temperature": generation.temperature, "top_p": generation.top_p}
     model = {
-        "name": asked.model,
+        "name": settings.model,
         "attachment": True,
         "tool_call": True,
         "temperature": True,
@@ -45,43 +45,51 @@ def prepare(room: Room, tools: Settings | None) -> None:
         "share": "disabled",
         "model": name,
         "small_model": name,
-        "enabled_providers": [asked.provider],
+        "enabled_providers": [settings.provider],
         "permission": {
             "edit": "allow",
             "bash": "allow",
             "webfetch": "allow",
             # In a sandbox there is nothing outside that it may not see; without one this is what there is.
-            "external_directory": "deny" if room.inside == str(room.box) else "allow",
+            "external_directory": "deny" if workdir.inside == str(workdir.box) else "allow",
             "doom_loop": "allow",
         },
         "agent": {"build": {key: value for key, value in sampling.items() if value is not None}},
         "provider": {
-            asked.provider: {
+            settings.provider: {
                 "npm": "@ai-sdk/openai-compatible",
-                "name": asked.provider,
-                "options": {"baseURL": asked.base_url, "apiKey": f"{{env:{KEY}}}"},
-                "models": {asked.model: model},
+                "name": settings.provider,
+                "options": {"baseURL": settings.base_url, "apiKey": f"{{env:{KEY}}}"},
+                "models": {settings.model: model},
             }
         },
     }
     if tools is not None:
-        command = tool_setup.server(room, tools)
+        command = tool_setup.server(workdir, tools)
         config["mcp"] = {"snellen": {"type": "local", "command": command, "enabled": True, "timeout": MCP_MS}}
-    folder = room.box / "home" / ".config" / "opencode"
+    folder = workdir.box / "home" / ".config" / "opencode"
     folder.mkdir(parents=True)
     (folder / "opencode.json").write_bytes(msgspec.json.encode(config))
 
 
-def command(room: Room, program: str, question: str, pictures: list[str]) -> Command:
-    """Its process; `pictures` are names in the working folder."""
-    home = f"{room.inside}/home"
-    words = ["run", "--format", "json", "-m", f"{room.asked.provider}/{room.asked.model}", "--title", "sample"]
-    attached = [word for name in pictures for word in ("-f", f"{room.inside}/{WORKPLACE}/{name}")]
+def command(workdir: Workdir, program: str, question: str, pictures: list[str]) -> Command:
+    """Return its process; `pictures` are names in the working folder."""
+    home = f"{workdir.inside}/home"
+    words = [
+        "run",
+        "--format",
+        "json",
+        "-m",
+        f"{workdir.model_settings.provider}/{workdir.model_settings.model}",
+        "--title",
+        "sample",
+    ]
+    attached = [word for name in pictures for word in ("-f", f"{workdir.inside}/{WORKPLACE}/{name}")]
     return Command(
         argv=[program, *words, "--print-logs", *attached],
         env={
             "HOME": home,
-            "TMPDIR": f"{room.inside}/tmp",  # noqa: S108 - its own
+            "TMPDIR": f"{workdir.inside}/tmp",  # noqa: S108 - its own
             "XDG_CONFIG_HOME": f"{home}/.config",
             "XDG_DATA_HOME": f"{home}/.local/share",
             "XDG_CACHE_HOME": f"{home}/.cache",
@@ -89,24 +97,24 @@ def command(room: Room, program: str, question: str, pictures: list[str]) -> Com
             "OPENCODE_DISABLE_AUTOUPDATE": "1",
             "OPENCODE_DISABLE_MODELS_FETCH": "1",
         },
-        cwd=f"{room.inside}/{WORKPLACE}",
+        cwd=f"{workdir.inside}/{WORKPLACE}",
         stdin=question.encode("utf-8", "replace"),
     )
 
 
-def transcript_size(room: Room) -> int:
-    """Grows with every step: the events on standard output, one or more a step."""
-    return room.stdout.stat().st_size
+def transcript_size(workdir: Workdir) -> int:
+    """Return the size of the events on standard output, one or more a step."""
+    return workdir.stdout.stat().st_size
 
 
-def record(room: Room) -> dict[str, bytes]:
-    """Its database and the write-ahead log of it: 128 MB at most. No other file beside the database is looked at."""
-    folder = room.box / "home" / ".local" / "share" / "opencode"
+def record(workdir: Workdir) -> dict[str, bytes]:
+    """Return its database and the write-ahead log of it: 128 MB at most. No other file beside the database is read."""
+    folder = workdir.box / "home" / ".local" / "share" / "opencode"
     files: dict[str, bytes] = {}
-    left = MOST_RECORD
+    remaining = MOST_RECORD
     for name in (DATABASE, LOG):
-        data = room.content(folder / name, left)
+        data = workdir.content(folder / name, remaining)
         if data is not None:
             files[name] = data
-            left -= len(data)
+            remaining -= len(data)
     return files

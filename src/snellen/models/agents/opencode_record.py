@@ -21,7 +21,7 @@ MOST_CHARS = 128 << 20
 
 
 def read(files: Mapping[str, bytes], scratch: Path) -> Transcript:
-    """The conversation as far as the database and its log hold it.
+    """Return the conversation as far as the database and its log hold it.
 
     SQLite acts on files beside a database: a rollback journal there can name other files, which are then deleted. So the
     database is opened as a copy in a folder where nothing else lies.
@@ -76,28 +76,28 @@ _Message = tuple[dict[str, Any], list[dict[str, Any]]]
 
 
 def _messages(path: Path) -> tuple[list[_Message], list[_Message]]:
-    """The messages of the session, and those of all sessions (sub-agents have their own), each with its parts."""
+    """Return the messages of the session, and those of all sessions (sub-agents have their own), each with its parts."""
     with contextlib.closing(sqlite3.connect(path, timeout=5)) as base:
         _guard(base)
         try:
             children = {name for (name,) in base.execute("SELECT id FROM session WHERE parent_id IS NOT NULL")}
             parts: dict[str, list[dict[str, Any]]] = {}
-            held = 0
+            characters = 0
             for of, data in base.execute("SELECT message_id, data FROM part ORDER BY time_created, id"):
-                held = _counted(held, data)
+                characters = _counted(characters, data)
                 parts.setdefault(of, []).append(msgspec.json.decode(data))
             rows = []
             for row in base.execute("SELECT id, session_id, data FROM message ORDER BY time_created, id"):
-                held = _counted(held, row[2])
+                characters = _counted(characters, row[2])
                 rows.append(row)
         except sqlite3.DatabaseError:  # killed before its tables were made, or no database of OpenCode's
             return [], []
     every = [(session, (msgspec.json.decode(data), parts.get(name, []))) for name, session, data in rows]
-    return [one for session, one in every if session not in children], [one for _, one in every]
+    return [message for session, message in every if session not in children], [message for _, message in every]
 
 
 def _guard(base: sqlite3.Connection) -> None:
-    """A model may have put another database in its place: a view, say, has rows without end.
+    """Read plain tables alone, and for 20 s: a model may have put another database in its place.
 
     Plain tables alone are read, and for 20 s.
     """
@@ -110,22 +110,24 @@ def _guard(base: sqlite3.Connection) -> None:
 
 
 def _reads_tables(action: int, name: str | None, column: str | None, base: str | None, view: str | None) -> int:
-    """Reading, and never through a view or a trigger; see sqlite3_set_authorizer."""
+    """Allow reading, and never through a view or a trigger; see sqlite3_set_authorizer."""
     plain = action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ) and view is None
     return sqlite3.SQLITE_OK if plain else sqlite3.SQLITE_DENY
 
 
-def _counted(held: int, data: str) -> int:
-    """The characters so far; columns can be worked out as they are read, so that the file's size says nothing."""
-    if (held := held + len(data)) > MOST_CHARS:
+def _counted(characters: int, data: str) -> int:
+    """Return the characters so far; columns can be worked out as they are read, so that the file's size says nothing."""
+    if (characters := characters + len(data)) > MOST_CHARS:
         raise ValueError(f"more than {MOST_CHARS >> 20} MB")
-    return held
+    return characters
 
 
 def _tool_step(turn: int, part: dict[str, Any]) -> Step:
     state = part.get("state") or {}
     time = state.get("time") or {}
-    images = tuple(digest_of_uri(one["url"]) for one in state.get("attachments") or () if _is_picture(one))
+    images = tuple(
+        digest_of_uri(attachment["url"]) for attachment in state.get("attachments") or () if _is_picture(attachment)
+    )
     return Step(
         turn,
         "tool",
@@ -150,8 +152,8 @@ def _fault(message: dict[str, Any]) -> str:
     error = message.get("error")
     if not isinstance(error, dict):
         return ""
-    said = (error.get("data") or {}).get("message", "")
-    return f"{error.get('name', 'error')}: {said}" if said else str(error.get("name", "error"))
+    text = (error.get("data") or {}).get("message", "")
+    return f"{error.get('name', 'error')}: {text}" if text else str(error.get("name", "error"))
 
 
 def _read_tokens(tokens: dict[str, Any]) -> int:
@@ -160,16 +162,18 @@ def _read_tokens(tokens: dict[str, Any]) -> int:
 
 
 def _usage(messages: list[dict[str, Any]]) -> Usage:
-    each: Iterator[dict[str, Any]] = (one.get("tokens") or {} for one in messages if one.get("role") == "assistant")
+    each: Iterator[dict[str, Any]] = (
+        message.get("tokens") or {} for message in messages if message.get("role") == "assistant"
+    )
     tokens = list(each)
     return Usage(
         input_tokens=sum(map(_read_tokens, tokens)),
-        output_tokens=sum(int(one.get("output", 0)) + int(one.get("reasoning", 0)) for one in tokens),
-        reasoning_tokens=sum(int(one.get("reasoning", 0)) for one in tokens),
-        cached_tokens=sum(int((one.get("cache") or {}).get("read", 0)) for one in tokens),
+        output_tokens=sum(int(message.get("output", 0)) + int(message.get("reasoning", 0)) for message in tokens),
+        reasoning_tokens=sum(int(message.get("reasoning", 0)) for message in tokens),
+        cached_tokens=sum(int((message.get("cache") or {}).get("read", 0)) for message in tokens),
     )
 
 
 def _span(start: Any, end: Any) -> float:
-    """Seconds between two times in milliseconds."""
+    """Return seconds between two times in milliseconds."""
     return round((end - start) / 1000, 3) if isinstance(start, int) and isinstance(end, int) else 0.0

@@ -1,4 +1,4 @@
-"""Runs an agent by its supervisor, watches what it says, and ends it with all its children."""
+"""Agent processes: run an agent by its supervisor, watch its output, end it with all its children."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Command(Struct, frozen=True):
     stdin: bytes
 
 
-class Shut(Struct, frozen=True):
+class SandboxedCommand(Struct, frozen=True):
     """A command in its sandbox: what the supervisor starts; `proc`: under a /proc of its own."""
 
     argv: list[str]
@@ -50,15 +50,15 @@ class Shut(Struct, frozen=True):
     proc: bool = False
 
 
-class Watched(Struct, frozen=True):
-    """What a look at the transcript says."""
+class TranscriptState(Struct, frozen=True):
+    """The state of a transcript while its agent runs."""
 
     finished: bool
     loops: bool
 
 
-class Ran(Struct, frozen=True):
-    """How a process went.
+class ProcessResult(Struct, frozen=True):
+    """The result of an agent's process.
 
     Attributes:
         end: `exit` by itself (or after its answer was whole), `time` is up, it did not `start`, `loop`, too much `output`,
@@ -66,7 +66,7 @@ class Ran(Struct, frozen=True):
         status: exit status, negative for a signal; not to be trusted.
         startup_s: seconds until the model was asked; all of them where it never was.
         answer_s: seconds from there to the end.
-        said: the first lines of its standard error where it never asked the model; empty otherwise.
+        stderr_head: the first lines of its standard error where it never asked the model; empty otherwise.
         limit, used: the limit that was hit, and how much was used.
         memory, processes: the most that were in use at once, memory in bytes with the files that lie in it.
     """
@@ -75,7 +75,7 @@ class Ran(Struct, frozen=True):
     status: int
     startup_s: float
     answer_s: float
-    said: str = ""
+    stderr_head: str = ""
     limit: str = ""
     used: int = 0
     memory: int = 0
@@ -83,7 +83,7 @@ class Ran(Struct, frozen=True):
 
 
 class Output:
-    """What comes out of a pipe, kept in a file of ours up to MOST_OUTPUT bytes; the rest is not read.
+    """The output of a pipe, kept in a file of ours up to MOST_OUTPUT bytes; the rest is not read.
 
     Args:
         path: the file.
@@ -106,16 +106,16 @@ class Output:
 
 
 async def run(
-    shut: Shut,
+    shut: SandboxedCommand,
     stdout: Path,
     stderr: Path,
     timeout_s: float,
     has_asked: Callable[[], bool],
     size: Callable[[], int],
-    watch: Callable[[], Watched],
+    watch: Callable[[], TranscriptState],
     breached: Callable[[], str] = lambda: "",
-) -> Ran:
-    """Start, wait, end. Whatever happens, no process of the agent is left when this returns or raises.
+) -> ProcessResult:
+    """Return start, wait, end. Whatever happens, no process of the agent is left when this returns or raises.
 
     Args:
         shut: what to start.
@@ -137,7 +137,7 @@ async def run(
     supervisor.start(shut.argv, shut.env, shut.cwd, shut.proc)
     ending = asyncio.create_task(supervisor.outcome())
     streams = asyncio.create_task(_serve_streams(supervisor, shut.stdin, outputs))
-    asked: float | None = None
+    asked_at: float | None = None
     finished: float | None = None
     look_at, known = started + WATCH_S, -1
     end: End = "exit"
@@ -145,26 +145,26 @@ async def run(
         while not ending.done():
             await asyncio.wait({ending}, timeout=POLL_S)
             now = time.monotonic()
-            if asked is None and has_asked():
-                asked = now
-            if now >= look_at and asked is not None and (grown := size()) != known:
+            if asked_at is None and has_asked():
+                asked_at = now
+            if now >= look_at and asked_at is not None and (grown := size()) != known:
                 known = grown
                 if grown > MOST_OUTPUT:
                     end = "output"
                     break
-                seen = await asyncio.to_thread(watch)
+                state = await asyncio.to_thread(watch)
                 look_at = time.monotonic() + max(WATCH_S, WATCH_SHARE * (time.monotonic() - now))
-                if seen.loops:
+                if state.loops:
                     end = "loop"
                     break
-                if seen.finished and finished is None:
+                if state.finished and finished is None:
                     finished = now
             if finished is not None and now - finished > LINGER_S:
                 break
-            if asked is None and now - started > STARTUP_S:
+            if asked_at is None and now - started > STARTUP_S:
                 end = "start"
                 break
-            if asked is not None and finished is None and now - asked > timeout_s:
+            if asked_at is not None and finished is None and now - asked_at > timeout_s:
                 end = "time"
                 break
             if any(output.full for output in outputs):
@@ -187,17 +187,17 @@ async def run(
     if outcome.fault:
         raise AgentAbortedError(outcome.fault)
     now = time.monotonic()
-    if asked is None and has_asked():
-        asked = now  # it asked and ended between two looks
-    startup = (now if asked is None else asked) - started
-    said = first_lines(stderr) if asked is None else ""
+    if asked_at is None and has_asked():
+        asked_at = now  # it asked and ended between two looks
+    startup = (now if asked_at is None else asked_at) - started
+    stderr_head = first_lines(stderr) if asked_at is None else ""
     limit = outcome.limit or breached()
-    return Ran(
+    return ProcessResult(
         "limit" if limit else end,
         outcome.status,
         round(startup, 3),
         round(now - started - startup, 3),
-        said,
+        stderr_head,
         limit,
         outcome.used,
         outcome.memory,
@@ -206,7 +206,7 @@ async def run(
 
 
 async def _outcome(ending: asyncio.Task[Outcome]) -> Outcome:
-    """The supervisor's last word; it has a moment of grace for the agent, and then kills."""
+    """Wait for the supervisor's last message; it gives the agent a moment of grace, and then kills."""
     try:
         return await asyncio.wait_for(ending, END_S)
     except TimeoutError:
@@ -235,8 +235,8 @@ async def _serve_streams(supervisor: Supervisor, question: bytes, outputs: tuple
 
 
 def first_lines(path: Path) -> str:
-    """The first lines of a file as one line for a message: no keys, no control characters, 600 characters at most."""
+    """Return the first lines of a file as one line for a message: no keys, no control characters, 600 characters at most."""
     with path.open("rb") as file:
         text = redact(file.read(SAID_BYTES).decode("utf-8", "replace"))
-    lines = [line for line in (_CONTROL.sub("", one).strip() for one in text.splitlines()) if line]
+    lines = [line for line in (_CONTROL.sub("", raw).strip() for raw in text.splitlines()) if line]
     return " / ".join(lines[:SAID_LINES])[:SAID_CHARS]

@@ -14,13 +14,13 @@ _CONTROL = dict.fromkeys((*range(32), *range(127, 160)), " ")
 
 
 def locate(name: str) -> str | None:
-    """The absolute path of a program on PATH; None where there is none. It is what is started, wherever it lies."""
+    """Return the absolute path of a program on PATH; None where there is none. It is what is started, wherever it lies."""
     path = shutil.which(name)
     return None if path is None else os.path.abspath(path)  # noqa: PTH100 - links stay: some programs go by their name
 
 
 def version(path: str, words: Sequence[str] = ("--version",)) -> str | None:
-    """The first line that a program prints about its version; None where it cannot be started."""
+    """Return the first line that a program prints about its version; None where it cannot be started."""
     try:
         done = subprocess.run(  # noqa: S603 - a program found on PATH
             [path, *words],
@@ -38,7 +38,7 @@ def version(path: str, words: Sequence[str] = ("--version",)) -> str | None:
 
 @functools.cache
 def bubblewrap_fault(path: str) -> str | None:
-    """Why bubblewrap cannot make a sandbox here; None where it can."""
+    """Return the reason why bubblewrap cannot make a sandbox here; None where it can."""
     words = [path, "--unshare-all", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--", "/bin/true"]
     try:
         done = subprocess.run(  # noqa: S603 - bubblewrap, found on PATH
@@ -58,11 +58,11 @@ def bubblewrap_fault(path: str) -> str | None:
 
 
 def working_bubblewrap() -> str | None:
-    """The path of a bubblewrap that can make a sandbox here; None where there is none."""
+    """Return the path of a bubblewrap that can make a sandbox here; None where there is none."""
     path = locate("bwrap")
     return path if path is not None and bubblewrap_fault(path) is None else None
 
 
 def shown_folders(folders: Sequence[Path]) -> list[Path]:
-    """Absolute folders, each once and sorted, without those that lie under /usr, which sandboxes show in any case."""
+    """Return absolute folders, each once and sorted, without those that lie under /usr, which sandboxes show in any case."""
     return sorted({folder.absolute() for folder in folders if not folder.is_relative_to("/usr")})

@@ -1,4 +1,4 @@
-"""A prompt as an agent gets it: one text, and pictures under neutral names in its working folder."""
+"""A prompt as an agent gets it: one text, and images under neutral names in its working folder."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ _SUFFIX = {"image/jpeg": "jpg", "image/png": "png", "image/webp": "webp", "image
 
 
 class Question(Struct, frozen=True):
-    """`text` names the pictures where they stand in the prompt; `pictures` are file names, `digests` their SHA-256."""
+    """`text` names the images where they stand in the prompt; `pictures` are file names, `digests` their SHA-256."""
 
     text: str
     pictures: tuple[str, ...]
     digests: tuple[str, ...]
 
 
-def furnish(prompt: Prompt, settings: MediaSettings, work: Path) -> Question:
-    """Write the pictures into the working folder and the question around them.
+def write_question(prompt: Prompt, settings: MediaSettings, work: Path) -> Question:
+    """Write the images into the working folder and the question around them.
 
-    A picture is called image.jpg (by its content), several image-1.jpg, image-2.png and so on; in the text stands ./NAME
+    An image is called image.jpg (by its content), several image-1.jpg, image-2.png and so on; in the text stands ./NAME
     on a line of its own. The system prompt, which agents have of their own, comes first in the text.
 
     Raises:
-        InputError: the prompt holds a video. MediaError, DataError: a picture cannot be read.
+        InputError: the prompt holds a video. MediaError, DataError: an image cannot be read.
     """
     lines: list[str] = [prompt.system] if prompt.system else []
     names: list[str] = []

@@ -4,7 +4,7 @@ Standard input holds the files' contents (MessagePack, name to bytes), standard 
 The process has nothing of the machine but this interpreter to read: bubblewrap gives it no network, no file of the user
 and an empty folder. Without bubblewrap it has the limits on memory and time alone, and a folder of its own.
 
-`read_record`, on the other side, copies plain files out of the room and starts it.
+`read_record`, on the other side, copies plain files out of the workdir and starts it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ READERS = {"openclaw": openclaw_record.read, "opencode": opencode_record.read}
 
 
 def read_record(agent: str, files: Mapping[str, bytes]) -> Transcript:
-    """The transcript in these files; one with a fault where they cannot be read within the limits.
+    """Return the transcript in these files; one with a fault where they cannot be read within the limits.
 
     Args:
         agent: openclaw or opencode.
@@ -87,7 +87,7 @@ def _bubblewrap(program: str) -> list[str]:
 
 
 def python_folders() -> list[Path]:
-    """Folders that this interpreter and this package need, without those under /usr."""
+    """Return folders that this interpreter and this package need, without those under /usr."""
     folders = [Path(sys.prefix), Path(sys.base_prefix), Path(snellen.__file__).parent]
     # A .pth file can add the packages of another environment; the current folder, which is no such place, stays unseen.
     folders += [path for path in map(Path, sys.path) if path.name in ("site-packages", "dist-packages")]

@@ -112,7 +112,7 @@ def _unlocked(above: int, name: str) -> int:
 
 
 def _reopened(level: _Level, below: int) -> int | None:
-    """The descriptor of a level, by `..` from the one below where it was let go; None if that is another folder now."""
+    """Return the descriptor of a level, by `..` from the one below where it was let go; None if that is another folder now."""
     if level.handle is None:
         with contextlib.suppress(OSError):
             handle = os.open("..", _FOLDER, dir_fd=below)

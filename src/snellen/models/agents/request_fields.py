@@ -1,4 +1,4 @@
-"""What an agent may ask of the endpoint, which the user pays for: fields of a request, the model, lengths, numbers.
+"""Limits on an agent's requests to the endpoint, which the user pays for: fields, model, lengths, counts.
 
 An agent with a shell can send any request by itself. So a body is read, and written anew with the known fields alone:
 others choose models, providers, prices or addresses (`models`, `service_tier`, `api_base` …) at some servers.
@@ -20,8 +20,8 @@ FIELDS = frozenset(
 _LENGTHS = ("max_tokens", "max_completion_tokens")
 
 
-class Allowed(Struct, frozen=True):
-    """What one sample's agent may ask for.
+class RequestLimits(Struct, frozen=True):
+    """The requests that one sample's agent may send.
 
     Attributes:
         model: the only model; empty: any.
@@ -34,7 +34,7 @@ class Allowed(Struct, frozen=True):
     requests: int
 
 
-class AskRefusedError(Exception):
+class RequestRefusedError(Exception):
     """A request that is not passed on; `status` is that of the reply."""
 
     def __init__(self, status: int, text: str) -> None:
@@ -42,20 +42,20 @@ class AskRefusedError(Exception):
         self.status = status
 
 
-def rewritten(body: bytes | bytearray, allowed: Allowed) -> bytes:
-    """The request with its known fields, each once, and with a length that is allowed. Their values stay as they are.
+def rewrite_request(body: bytes | bytearray, allowed: RequestLimits) -> bytes:
+    """Return the request with its known fields, each once, and with a length that is allowed. Their values stay as they are.
 
     Raises:
-        AskRefusedError: it is no JSON object, or asks another model.
+        RequestRefusedError: it is no JSON object, or asks another model.
     """
     try:
         fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
         model = msgspec.json.decode(fields.get("model", msgspec.Raw(b"null")))
         lengths = {name: msgspec.json.decode(fields[name]) for name in _LENGTHS if name in fields}
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        raise AskRefusedError(400, "the request is no JSON object") from None
+        raise RequestRefusedError(400, "the request is no JSON object") from None
     if allowed.model and model != allowed.model:
-        raise AskRefusedError(403, f"the model of this run is {allowed.model}, and no other is asked")
+        raise RequestRefusedError(403, f"the model of this run is {allowed.model}, and no other is asked")
     passed = {name: value for name, value in fields.items() if name in FIELDS}
     limit = msgspec.Raw(str(allowed.max_tokens).encode())
     for name, length in lengths.items():

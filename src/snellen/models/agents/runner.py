@@ -1,4 +1,4 @@
-"""Where agents of one kind work: an installation, a sandbox, rooms made ahead, and one sample from start to end."""
+"""Runner of one agent: an installation, a sandbox, workdirs made ahead, and one sample from start to end."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from snellen.models.agents import install, openclaw, opencode, process, sandbox,
 from snellen.models.agents.gateway import BASE_URL, Gateway
 from snellen.models.agents.install import Installation
 from snellen.models.agents.limits import Limits
-from snellen.models.agents.process import Command, Ran, Watched
-from snellen.models.agents.prompt_files import Question, furnish
+from snellen.models.agents.process import Command, ProcessResult, TranscriptState
+from snellen.models.agents.prompt_files import Question, write_question
 from snellen.models.agents.reader import read_record
-from snellen.models.agents.request_fields import Allowed
-from snellen.models.agents.tool_setup import Equipment
+from snellen.models.agents.request_fields import RequestLimits
+from snellen.models.agents.tool_setup import ToolSetup
 from snellen.models.agents.transcript import Transcript, loops
 from snellen.models.agents.warm_start import warm_up
 from snellen.models.agents.web_gateway import WebGateway
-from snellen.models.agents.workdir import MAX_TOKENS, Asked, Pool, Room, Rooms
-from snellen.models.tools.settings import Settings
+from snellen.models.agents.workdir import MAX_TOKENS, ModelSettings, Workdir, WorkdirFactory, WorkdirPool
+from snellen.models.tools.settings import ToolSettings
 from snellen.redaction import redact
 from snellen.types import Generation, MediaSettings, Prompt
 
 NO_KEY = "none"  # agents insist on a key; a server without one does not look at it
 _WARM_TIMEOUT_S = 120.0
-_ROOMS_AHEAD = 2
+_WORKDIRS_AHEAD = 2
 _MOST_STARTUP = 4 << 20  # bytes of standard error in which an agent says that it asks its model
 
 
 class Agent(Struct, frozen=True):
-    """What differs between agents; see openclaw.py and opencode.py, which say it in the same words."""
+    """The parts that differ between agents; see openclaw.py and opencode.py, which say it in the same words."""
 
     workplace: str
-    prepare: Callable[[Room, Settings | None], None]
-    command: Callable[[Room, str, str, list[str]], Command]
+    prepare: Callable[[Workdir, ToolSettings | None], None]
+    command: Callable[[Workdir, str, str, list[str]], Command]
     asked_mark: bytes
-    transcript_size: Callable[[Room], int]
-    record: Callable[[Room], dict[str, bytes]]
+    transcript_size: Callable[[Workdir], int]
+    record: Callable[[Workdir], dict[str, bytes]]
 
 
 AGENTS = {
@@ -57,15 +57,15 @@ AGENTS = {
 }
 
 
-class Site:
-    """Made by `open_site`.
+class AgentRunner:
+    """An agent in its sandbox, for the samples of one run.
 
     Args:
         installation: the agent.
         shut_in: its sandbox's kind; `sif` is the image for apptainer.
         key: for the endpoint.
-        media: what is done to pictures.
-        equipment: tools that it is given besides its own.
+        media: what is done to images.
+        setup: tools that it is given besides its own.
         limits: of each sample.
         network: endpoint or host, as `--agent-network`.
     """
@@ -77,7 +77,7 @@ class Site:
         sif: str | None,
         key: str,
         media: MediaSettings,
-        equipment: Equipment | None,
+        setup: ToolSetup | None,
         limits: Limits,
         network: str,
     ) -> None:
@@ -87,24 +87,24 @@ class Site:
         self._sif = sif
         self._key = key
         self._media = media
-        self._equipment = equipment
+        self._tool_setup = setup
         self._warm: Path | None = None
         self._shares_network = network == "host" or shut_in == "none"
         self._limits = limits
-        self._rooms = Rooms(limits=limits, network=self._shares_network)
-        self._pool = Pool(self._make, _ROOMS_AHEAD)
+        self._workdirs = WorkdirFactory(limits=limits, network=self._shares_network)
+        self._pool = WorkdirPool(self._make, _WORKDIRS_AHEAD)
 
-    async def ask(self, asked: Asked, prompt: Prompt) -> tuple[Question, Ran, Transcript]:
-        """One question in a room of its own, which is gone afterwards."""
-        room = await self._pool.take(asked)
+    async def ask(self, settings: ModelSettings, prompt: Prompt) -> tuple[Question, ProcessResult, Transcript]:
+        """Run one sample in a workdir of its own, which is removed afterwards."""
+        workdir = await self._pool.take(settings)
         try:
-            question = await asyncio.to_thread(furnish, prompt, self._media, room.work)
-            ran, record = await self._work(room, question, asked.base_url, self._key)
+            question = await asyncio.to_thread(write_question, prompt, self._media, workdir.work)
+            result, record = await self._work(workdir, question, settings.base_url, self._key)
         finally:
-            await asyncio.shield(asyncio.to_thread(room.remove))
-        return question, ran, record
+            await asyncio.shield(asyncio.to_thread(workdir.remove))
+        return question, result, record
 
-    async def start_once(self, asked: Asked) -> None:
+    async def start_once(self, settings: ModelSettings) -> None:
         """Make sure that the agent answers here, and that what it compiles at its first start is kept.
 
         Raises:
@@ -112,35 +112,35 @@ class Site:
         """
 
         async def ask(base_url: str) -> tuple[str, Path]:
-            first = structs.replace(asked, base_url=base_url, generation=Generation(), timeout_s=_WARM_TIMEOUT_S)
-            room = await asyncio.to_thread(self._make, first)
-            warmed.append(room)
-            ran, record = await self._work(room, Question("Say one word.", (), ()), base_url, NO_KEY)
+            first = structs.replace(settings, base_url=base_url, generation=Generation(), timeout_s=_WARM_TIMEOUT_S)
+            workdir = await asyncio.to_thread(self._make, first)
+            warmed.append(workdir)
+            result, record = await self._work(workdir, Question("Say one word.", (), ()), base_url, NO_KEY)
             if not record.finished:
                 name = f"{self.installation.name} {self.installation.version}"
                 raise PreflightError(
-                    f"{name} does not answer in sandbox {self.sandbox}: {record.fault or f'exit status {ran.status}'}"
-                    f"\n{_last_lines(room.stderr)}",
+                    f"{name} does not answer in sandbox {self.sandbox}: {record.fault or f'exit status {result.status}'}"
+                    f"\n{_last_lines(workdir.stderr)}",
                     "`snellen agents list --verify` checks its files; --sandbox NAME chooses another sandbox.",
                 )
-            return record.answer, room.box / "tmp"
+            return record.answer, workdir.box / "tmp"
 
-        warmed: list[Room] = []
+        warmed: list[Workdir] = []
         try:
             self._warm = await warm_up(self.installation, self.sandbox, ask)
         finally:
-            for room in warmed:
-                await asyncio.to_thread(room.remove)
+            for workdir in warmed:
+                await asyncio.to_thread(workdir.remove)
 
     async def close(self) -> None:
-        """Remove the rooms."""
+        """Remove the workdirs."""
         await self._pool.clear()
-        await asyncio.to_thread(self._rooms.close)
+        await asyncio.to_thread(self._workdirs.close)
 
-    def _make(self, asked: Asked) -> Room:
+    def _make(self, settings: ModelSettings) -> Workdir:
         hidden = self.sandbox != "none"
-        inner = asked if self._shares_network else structs.replace(asked, base_url=BASE_URL)
-        room = self._rooms.make(
+        inner = settings if self._shares_network else structs.replace(settings, base_url=BASE_URL)
+        workdir = self._workdirs.make(
             inner,
             self._agent.workplace,
             sandbox.SAMPLE if hidden else None,
@@ -148,53 +148,57 @@ class Site:
             self._warm,
         )
         try:
-            self._agent.prepare(room, None if self._equipment is None else self._equipment.settings)
+            self._agent.prepare(workdir, None if self._tool_setup is None else self._tool_setup.settings)
         except BaseException:
-            room.remove()
+            workdir.remove()
             raise
-        return room
+        return workdir
 
-    def _allowed(self, asked: Asked) -> Allowed:
-        return Allowed(asked.model, asked.generation.max_tokens or MAX_TOKENS, self._limits.requests)
+    def _allowed(self, settings: ModelSettings) -> RequestLimits:
+        return RequestLimits(settings.model, settings.generation.max_tokens or MAX_TOKENS, self._limits.requests)
 
-    async def _work(self, room: Room, question: Question, base_url: str, key: str) -> tuple[Ran, Transcript]:
+    async def _work(
+        self, workdir: Workdir, question: Question, base_url: str, key: str
+    ) -> tuple[ProcessResult, Transcript]:
         agent, name = self._agent, self.installation.name
-        program = install.executable(self.installation, room.agent)
-        command = agent.command(room, program, question.text, list(question.pictures))
+        program = install.executable(self.installation, workdir.agent)
+        command = agent.command(workdir, program, question.text, list(question.pictures))
         inner_key = key if self._shares_network else NO_KEY
-        shut = sandbox.shut_in(self.sandbox, command, room, self.installation, inner_key, self._sif, self._equipment)
+        shut = sandbox.wrap_command(
+            self.sandbox, command, workdir, self.installation, inner_key, self._sif, self._tool_setup
+        )
 
-        def watch() -> Watched:
-            seen = read_record(name, agent.record(room))
-            return Watched(seen.finished, loops(seen.steps))
+        def watch() -> TranscriptState:
+            transcript = read_record(name, agent.record(workdir))
+            return TranscriptState(transcript.finished, loops(transcript.steps))
 
         gateway: Gateway | None = None
         async with contextlib.AsyncExitStack() as stack:
             if not self._shares_network:
-                model_listener, web_listener = room.listeners
-                gateway = Gateway(base_url, "" if key == NO_KEY else key, self._allowed(room.asked))
+                model_listener, web_listener = workdir.listeners
+                gateway = Gateway(base_url, "" if key == NO_KEY else key, self._allowed(workdir.model_settings))
                 stack.push_async_callback(gateway.close)
                 await stack.enter_async_context(gateway.open_to(model_listener))
-                if self._equipment is not None and tool_setup.asks_web(self._equipment.settings):
-                    web = WebGateway(self._equipment.settings)
+                if self._tool_setup is not None and tool_setup.asks_web(self._tool_setup.settings):
+                    web = WebGateway(self._tool_setup.settings)
                     await stack.enter_async_context(web.open_to(web_listener))
-            ran = await process.run(
+            result = await process.run(
                 shut,
-                room.stdout,
-                room.stderr,
-                room.asked.timeout_s,
-                lambda: _holds(room.stderr, agent.asked_mark),
-                lambda: agent.transcript_size(room),
+                workdir.stdout,
+                workdir.stderr,
+                workdir.model_settings.timeout_s,
+                lambda: _holds(workdir.stderr, agent.asked_mark),
+                lambda: agent.transcript_size(workdir),
                 watch,
                 lambda: "requests" if gateway is not None and gateway.exhausted else "",
             )
-        if ran.limit == "requests" and gateway is not None:
-            ran = structs.replace(ran, used=gateway.requests)
-        return ran, await asyncio.to_thread(lambda: read_record(name, agent.record(room)))
+        if result.limit == "requests" and gateway is not None:
+            result = structs.replace(result, used=gateway.requests)
+        return result, await asyncio.to_thread(lambda: read_record(name, agent.record(workdir)))
 
 
 def _holds(path: Path, mark: bytes) -> bool:
-    """Whether the beginning of a file of ours holds a mark."""
+    """Return True if the beginning of a file of ours holds a mark."""
     with path.open("rb") as file:
         return mark in file.read(_MOST_STARTUP)
 

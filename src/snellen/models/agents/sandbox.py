@@ -1,8 +1,8 @@
-"""What an agent can see and reach: its room, its installation, the system's programs, the model; nothing else.
+"""The agent's sandbox: it sees its workdir, its installation, the system's programs and the model, nothing else.
 
 bubblewrap: mount, pid, uts and user namespaces of its own within those of its supervisor (IPC, network, and the bounded
-file system of the room); /usr and a few files of /etc to read, the installation at /agent to read, the room at /sample
-to write, /tmp and /dev/shm in the room, a /proc and /dev of its own; no capability, also where we are root; no system
+file system of the workdir); /usr and a few files of /etc to read, the installation at /agent to read, the workdir at /sample
+to write, /tmp and /dev/shm in the workdir, a /proc and /dev of its own; no capability, also where we are root; no system
 call that reaches around all that. It dies with us.
 """
 
@@ -15,11 +15,11 @@ from pathlib import Path
 from snellen.errors import PreflightError, UsageError
 from snellen.models.agents import apptainer
 from snellen.models.agents.install import Installation
-from snellen.models.agents.process import Command, Shut
+from snellen.models.agents.process import Command, SandboxedCommand
 from snellen.models.agents.programs import bubblewrap_fault, locate
 from snellen.models.agents.system_calls import CALLS, profile, supported
-from snellen.models.agents.tool_setup import Equipment
-from snellen.models.agents.workdir import Room
+from snellen.models.agents.tool_setup import ToolSetup
+from snellen.models.agents.workdir import Workdir
 
 KINDS = ("bubblewrap", "apptainer", "none")
 AGENT, SAMPLE = "/agent", "/sample"
@@ -42,7 +42,7 @@ _LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
 
 def choose(wanted: str) -> str:
-    """The sandbox that `--sandbox` means; auto is bubblewrap, and never none.
+    """Return the sandbox that `--sandbox` means; auto is bubblewrap, and never none.
 
     Raises:
         UsageError: no such sandbox. PreflightError: bubblewrap is not there and nothing else was named.
@@ -72,37 +72,37 @@ def choose(wanted: str) -> str:
     return kind
 
 
-def shut_in(
+def wrap_command(
     kind: str,
     command: Command,
-    room: Room,
+    workdir: Workdir,
     installation: Installation,
     key: str,
     sif: str | None,
-    equipment: Equipment | None = None,
-) -> Shut:
-    """The command in its sandbox. A key that is not empty goes by environment alone, which other users cannot read."""
-    supervisor = room.supervisor
+    setup: ToolSetup | None = None,
+) -> SandboxedCommand:
+    """Return the command in its sandbox. A key that is not empty goes by environment alone, which other users cannot read."""
+    supervisor = workdir.supervisor
     if supervisor is None:
-        raise AssertionError("a room that an agent works in has a supervisor")
+        raise AssertionError("a workdir that an agent works in has a supervisor")
     env = {**command.env, "LANG": "C.UTF-8", "SNELLEN_MODEL_KEY": key}
     if kind == "bubblewrap":
-        argv = [*_bubblewrap(room, installation, command.cwd, equipment), "--", *command.argv]
-        return Shut(argv, {**env, "PATH": PATH}, None, command.stdin, supervisor)
+        argv = [*_bubblewrap(workdir, installation, command.cwd, setup), "--", *command.argv]
+        return SandboxedCommand(argv, {**env, "PATH": PATH}, None, command.stdin, supervisor)
     if kind == "apptainer":
-        box = room.host / "box"
-        filtered = room.host / "system-calls.json"
+        box = workdir.host / "box"
+        filtered = workdir.host / "system-calls.json"
         filtered.write_bytes(profile())
-        argv = apptainer.words(sif or "", box, installation.folder, AGENT, SAMPLE, command.cwd, equipment, filtered)
+        argv = apptainer.exec_command(sif or "", box, installation.folder, AGENT, SAMPLE, command.cwd, setup, filtered)
         passed = {f"APPTAINERENV_{name}": value for name, value in {**env, "PREPEND_PATH": PATH}.items()}
         own = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-        return Shut([*argv, *command.argv], {**own, **passed}, None, command.stdin, supervisor, proc=True)
+        return SandboxedCommand([*argv, *command.argv], {**own, **passed}, None, command.stdin, supervisor, proc=True)
     path = f"{installation.folder}/node/node_modules/node/bin{os.pathsep}{os.environ.get('PATH', os.defpath)}"
-    return Shut(command.argv, {**env, "PATH": path}, command.cwd, command.stdin, supervisor)
+    return SandboxedCommand(command.argv, {**env, "PATH": path}, command.cwd, command.stdin, supervisor)
 
 
-def _bubblewrap(room: Room, installation: Installation, cwd: str, equipment: Equipment | None) -> list[str]:
-    box = room.host / "box"  # as the supervisor sees it
+def _bubblewrap(workdir: Workdir, installation: Installation, cwd: str, setup: ToolSetup | None) -> list[str]:
+    box = workdir.host / "box"  # as the supervisor sees it
     words = [locate("bwrap") or "bwrap", "--unshare-user", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"]
     words += ["--seccomp", "{seccomp}"]
     # The supervisor is root in its namespaces; the agent is who the user is, and has no capability.
@@ -121,8 +121,8 @@ def _bubblewrap(room: Room, installation: Installation, cwd: str, equipment: Equ
     words += ["--dev", "/dev", "--bind", str(box / "shm"), "/dev/shm", "--remount-ro", "/dev"]  # noqa: S108 - inside
     words += ["--bind", str(box / "tmp"), "/tmp"]  # noqa: S108 - inside the sandbox
     words += ["--ro-bind", str(installation.folder), AGENT, "--bind", str(box), SAMPLE]
-    for path in () if equipment is None else equipment.read:
+    for path in () if setup is None else setup.read:
         words += ["--ro-bind", str(path), str(path)]
-    for path in () if equipment is None else equipment.written:
+    for path in () if setup is None else setup.written:
         words += ["--bind", str(path), str(path)]
     return [*words, "--remount-ro", "/", "--chdir", cwd]

@@ -71,7 +71,7 @@ class Breach(Exception):
 
 
 class Watch:
-    """What the agent's processes use, looked at again and again.
+    """Repeated measurement of what the agent's processes use.
 
     Args:
         limits: by name, as in limits.py.
@@ -159,7 +159,7 @@ class Watch:
 
 
 def main(descriptor: int) -> int:
-    """Prepare, run and end one agent, as the module says."""
+    """Return prepare, run and end one agent, as the module says."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_IGN)
     libc = ctypes.CDLL(None, use_errno=True)
@@ -175,8 +175,8 @@ def main(descriptor: int) -> int:
     except OSError as error:
         _send(control, {"fault": f"{error.strerror or error}"})
         return 1
-    kept = [number for number in (box, *(one.fileno() for one in listeners)) if number is not None]
-    socket.send_fds(control, [b"{}\n"], kept)
+    handles = [number for number in (box, *(listener.fileno() for listener in listeners)) if number is not None]
+    socket.send_fds(control, [b"{}\n"], handles)
     order = json.loads(lines.readline() or b"null")
     if order is None or "argv" not in order:
         return 1
@@ -268,7 +268,7 @@ def _run(order: dict[str, Any], control: socket.socket, watch: Watch, isolated: 
 
 
 def _restrict(limits: dict[str, int], isolated: bool, proc: bool) -> None:
-    """In the child, before the program: resource limits that hold for each process, and the default signals.
+    """Set, in the child and before the program, resource limits that hold for each process, and the default signals.
 
     `proc`: a /proc of its own namespace too, for a program that looks for itself there before it makes one.
     """
@@ -303,7 +303,7 @@ def _restrict(limits: dict[str, int], isolated: bool, proc: bool) -> None:
 
 
 def _ask(child: subprocess.Popen[bytes]) -> None:
-    """SIGTERM to all that runs, and a moment to end by itself."""
+    """Send SIGTERM to all that runs, and wait a moment for it to end by itself."""
     for pid in descendants(os.getpid()):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGTERM)
@@ -312,7 +312,7 @@ def _ask(child: subprocess.Popen[bytes]) -> None:
 
 
 def end_descendants() -> None:
-    """SIGKILL to all that stem from this process, until there are none: a killed parent's children come back to us."""
+    """Send SIGKILL to all that stem from this process, until there are none: a killed parent's children come back to us."""
     deadline = time.monotonic() + 10
     while (pids := descendants(os.getpid())) and time.monotonic() < deadline:
         for pid in pids:
@@ -322,7 +322,7 @@ def end_descendants() -> None:
 
 
 def descendants(root: int) -> list[int]:
-    """Processes that stem from `root`, those that have ended left out."""
+    """Return processes that stem from `root`, those that have ended left out."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
@@ -339,15 +339,15 @@ def descendants(root: int) -> list[int]:
     return sorted(pids)
 
 
-def _read(proc: int | None, path: str, most: int = 4096) -> bytes:
-    """The beginning of a file in /proc, or in the /proc that `proc` is a descriptor of."""
+def _read(proc: int | None, path: str, max_bytes: int = 4096) -> bytes:
+    """Return the beginning of a file in /proc, or in the /proc that `proc` is a descriptor of."""
     handle = os.open(path if proc is not None else f"/proc/{path}", os.O_RDONLY, dir_fd=proc)
     with os.fdopen(handle, "rb") as file:
-        return file.read(most)
+        return file.read(max_bytes)
 
 
 def _resident(proc: int | None, pid: int) -> tuple[int, int, str]:
-    """(Bytes of memory of a process, its threads, where in /proc its files are listed).
+    """Return (bytes of memory of a process, its threads, where in /proc its files are listed).
 
     Memory in RAM and in swap and its page tables, without what it shares with files on a disk. A process whose first
     thread has ended looks dead there: it is looked at by another of its threads.
@@ -365,7 +365,7 @@ def _resident(proc: int | None, pid: int) -> tuple[int, int, str]:
 
 
 def _status(proc: int | None, place: str) -> tuple[int, int, bool]:
-    """(Bytes, threads, whether it has memory at all) of a process or a thread."""
+    """Return (bytes, threads, whether it has memory at all) of a process or a thread."""
     total = threads = 0
     memory = False
     with contextlib.suppress(OSError, ValueError, IndexError):
@@ -379,7 +379,7 @@ def _status(proc: int | None, place: str) -> tuple[int, int, bool]:
 
 
 def _names(proc: int | None, path: str) -> list[str]:
-    """Names in a folder of /proc, or of the /proc that `proc` is a descriptor of."""
+    """Return names in a folder of /proc, or of the /proc that `proc` is a descriptor of."""
     handle = os.open(path if proc is not None else f"/proc/{path}", os.O_RDONLY | os.O_DIRECTORY, dir_fd=proc)
     try:
         with os.scandir(handle) as entries:
@@ -389,7 +389,7 @@ def _names(proc: int | None, path: str) -> list[str]:
 
 
 def _count(proc: int | None, place: str) -> int:
-    """Open files of a process; 0 where Linux (before 6.2) does not say it as the size of the folder."""
+    """Return the open files of a process; 0 where Linux (before 6.2) does not give it as the size of the folder."""
     try:
         return os.stat(f"{place}/fd" if proc is not None else f"/proc/{place}/fd", dir_fd=proc).st_size
     except OSError:
@@ -397,12 +397,12 @@ def _count(proc: int | None, place: str) -> int:
 
 
 def _unmapped(proc: int | None, places: list[str], box: int | None) -> tuple[int, int]:
-    """(Open files of all processes, bytes of memory that belong to no file with a name and may be mapped by nobody).
+    """Return (open files of all processes, bytes of memory that belong to no file with a name and may be mapped by nobody).
 
     These are files of memfd_create, by their blocks, and shared anonymous memory, by its size: its pages stay when a
     process lets go of them.
     """
-    mine = None if box is None else os.fstat(box).st_dev
+    box_device = None if box is None else os.fstat(box).st_dev
     number, hidden = 0, dict[tuple[int, int], int]()
     for place in places:
         with contextlib.suppress(OSError):
@@ -413,7 +413,7 @@ def _unmapped(proc: int | None, places: list[str], box: int | None) -> tuple[int
                         number += 1
                         with contextlib.suppress(OSError):
                             status = entry.stat()
-                            if stat.S_ISREG(status.st_mode) and status.st_nlink == 0 and status.st_dev != mine:
+                            if stat.S_ISREG(status.st_mode) and status.st_nlink == 0 and status.st_dev != box_device:
                                 hidden[status.st_dev, status.st_ino] = status.st_blocks * 512
             finally:
                 os.close(handle)
@@ -426,8 +426,8 @@ def _unmapped(proc: int | None, places: list[str], box: int | None) -> tuple[int
     return number, sum(hidden.values())
 
 
-def _depth(box: int, most: int) -> int:
-    """How deep folders lie in the box, `most` + 1 where it is more. No link is followed."""
+def _depth(box: int, limit: int) -> int:
+    """Return the depth of folders in the box, `limit` + 1 where it is more. No link is followed."""
     deepest = 0
     path: list[tuple[int, list[str]]] = []
     try:
@@ -436,8 +436,8 @@ def _depth(box: int, most: int) -> int:
             handle, names = path[-1]
             if not names:
                 os.close(path.pop()[0])
-            elif len(path) > most:
-                return most + 1
+            elif len(path) > limit:
+                return limit + 1
             else:
                 with contextlib.suppress(OSError):
                     path.append(_folders(names.pop(), handle))
@@ -449,7 +449,7 @@ def _depth(box: int, most: int) -> int:
 
 
 def _folders(name: str, above: int) -> tuple[int, list[str]]:
-    """An open folder, and the names of those in it."""
+    """Return an open folder, and the names of those in it."""
     handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
     try:
         with os.scandir(handle) as entries:
@@ -460,16 +460,16 @@ def _folders(name: str, above: int) -> tuple[int, list[str]]:
 
 
 def _filled_pipe(data: str) -> int:
-    """The reading end of a pipe that holds a filter of system calls, given in base 64."""
+    """Return the reading end of a pipe that holds a filter of system calls, given in base 64."""
     reading, writing = os.pipe()
     os.write(writing, base64.b64decode(data))
     os.close(writing)
     return reading
 
 
-def _checked(result: int, what: str) -> None:
+def _checked(result: int, failure: str) -> None:
     if result != 0:
-        raise OSError(ctypes.get_errno(), f"{what}: {os.strerror(ctypes.get_errno())}")
+        raise OSError(ctypes.get_errno(), f"{failure}: {os.strerror(ctypes.get_errno())}")
 
 
 def _send(control: socket.socket, message: dict[str, Any]) -> None:

@@ -55,22 +55,22 @@ class Supervisor:
         self.limits = limits
         self.box: int | None = None
         self.listeners: list[socket.socket] = []
-        self._control, theirs = socket.socketpair()
+        self._control, peer = socket.socketpair()
         try:
             self.process = subprocess.Popen(  # noqa: S603 - our own program
-                [sys.executable, "-I", "-S", supervisor.__file__, str(theirs.fileno())],
+                [sys.executable, "-I", "-S", supervisor.__file__, str(peer.fileno())],
                 env={"PATH": os.environ.get("PATH", os.defpath)},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 start_new_session=True,
-                pass_fds=(theirs.fileno(),),
+                pass_fds=(peer.fileno(),),
             )
         except OSError as error:
             self._control.close()
             raise PreflightError(f"{sys.executable} cannot be started: {error.strerror}") from error
         finally:
-            theirs.close()
+            peer.close()
         settings = {
             "isolated": isolated,
             "network": network,
@@ -166,7 +166,7 @@ class Supervisor:
 
 
 def _fault(data: bytes) -> str | None:
-    """The fault of the supervisor's first message; None where it is ready."""
+    """Return the fault of the supervisor's first message; None where it is ready."""
     try:
         message: dict[str, Any] = msgspec.json.decode(data, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError):

@@ -36,12 +36,12 @@ _FAMILIES = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK)
 
 
 def supported() -> bool:
-    """Whether there is a filter for this machine."""
+    """Return True if there is a filter for this machine."""
     return os.uname().machine in CALLS
 
 
 def bpf() -> bytes:
-    """The filter for this machine."""
+    """Return the filter for this machine."""
     audit, socket_call, clone_call, closed = CALLS[os.uname().machine]
     code: list[tuple[int, int, int, int]] = [
         (_LOAD, 0, 0, 4),  # the architecture
@@ -70,7 +70,7 @@ def bpf() -> bytes:
 
 
 def profile() -> bytes:
-    """The filter as Apptainer takes it: a profile in the JSON of the OCI runtime specification.
+    """Return the filter as Apptainer takes it: a profile in the JSON of the OCI runtime specification.
 
     clone3 stays open, since Apptainer 1.4.5 has one error for all closed calls (EPERM), at which programs do not go back to
     clone. User namespaces are closed by their number there (supervisor.py).

@@ -1,4 +1,4 @@
-"""What an agent's own record says, in one shape for all agents."""
+"""Transcripts: an agent's own record in one shape for all agents."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Transcript(Struct, frozen=True):
 
     Attributes:
         steps: as in snellen.models.trace.
-        finished: the model came to an end by itself (it stopped, or ran into its token limit).
+        finished: the model came to an end by itself (it stopped, or result into its token limit).
         answer: the text of its last reply; only of a finished conversation.
         reasoning: its thoughts before that reply, where the endpoint tells them.
         fault: why the agent broke off, in its words; empty where it did not.
         usage: tokens over all replies, those of sub-agents included; no cost.
-        raw: the record itself, one JSON object a line, pictures by digest.
+        raw: the record itself, one JSON object a line, images by digest.
     """
 
     steps: tuple[Step, ...] = ()
@@ -45,7 +45,7 @@ Reader: TypeAlias = Callable[[Mapping[str, bytes], Path], Transcript]
 
 
 def readable(read: Reader) -> Reader:
-    """The reader of a record that a model may have written over: one in no known form is a fault of the agent's."""
+    """Guard the reader of a record that a model may have overwritten: an unknown form is a fault of the agent's."""
 
     def guarded(files: Mapping[str, bytes], scratch: Path) -> Transcript:
         try:
@@ -67,13 +67,13 @@ def readable(read: Reader) -> Reader:
 
 
 def loops(steps: tuple[Step, ...]) -> bool:
-    """Whether the last 8 calls are one call: same tool, same arguments."""
+    """Return True if the last 8 calls are one call: same tool, same arguments."""
     last = [(step.tool, msgspec.json.encode(step.arguments, order="deterministic")) for step in steps if step.tool]
     return len(last) >= LOOP_CALLS and len(set(last[-LOOP_CALLS:])) == 1
 
 
 def digest_of(base64: str) -> str:
-    """SHA-256 of what a base64 text holds, of the text itself where it is not base64."""
+    """Return SHA-256 of what a base64 text holds, of the text itself where it is not base64."""
     try:
         return hashlib.sha256(a2b_base64(base64)).hexdigest()
     except ValueError:
@@ -81,25 +81,25 @@ def digest_of(base64: str) -> str:
 
 
 def digest_of_uri(uri: str) -> str:
-    """SHA-256 of what a data URI holds."""
+    """Return SHA-256 of what a data URI holds."""
     return digest_of(uri.partition(",")[2])
 
 
 def without_pictures(value: Any) -> Any:
-    """A JSON value in which pictures are replaced by `{"sha256": ...}`.
+    """Return a JSON value in which images are replaced by `{"sha256": ...}`.
 
-    Pictures are data URIs anywhere, and `data` beside a `mimeType`.
+    Images are data URIs anywhere, and `data` beside a `mimeType`.
     """
     if isinstance(value, str):
         if value.startswith(_DATA) and ";base64," in value[:200]:
             return {"sha256": digest_of_uri(value)}
         return value
     if isinstance(value, list):
-        return [without_pictures(one) for one in value]
+        return [without_pictures(member) for member in value]
     if isinstance(value, dict):
         picture = isinstance(value.get("mimeType"), str) and isinstance(value.get("data"), str)
         return {
-            key: {"sha256": digest_of(one)} if picture and key == "data" else without_pictures(one)
-            for key, one in value.items()
+            key: {"sha256": digest_of(member)} if picture and key == "data" else without_pictures(member)
+            for key, member in value.items()
         }
     return value

@@ -19,7 +19,7 @@ WORD = "ready"
 
 
 async def warm_up(installation: Installation, sandbox: str, ask: Callable[[str], Awaitable[tuple[str, Path]]]) -> Path:
-    """The folder of warm caches for this sandbox, made by a first start if it is not there.
+    """Return the folder of warm caches for this sandbox, made by a first start if it is not there.
 
     Args:
         installation: where it is kept; caches go by path, so that each sandbox has its own.
@@ -29,48 +29,48 @@ async def warm_up(installation: Installation, sandbox: str, ask: Callable[[str],
     Raises:
         PreflightError: the agent gave no answer to a model that answers.
     """
-    kept = installation.warm / sandbox
-    if kept.is_dir():
-        return kept
+    cache = installation.warm / sandbox
+    if cache.is_dir():
+        return cache
     lock = filelock.FileLock(installation.folder.parent / f".{installation.folder.name}.warm.lock", thread_local=False)
     await asyncio.to_thread(lock.acquire)
     try:
-        if kept.is_dir():
-            return kept
+        if cache.is_dir():
+            return cache
         async with _model() as base_url:
-            answer, left = await ask(base_url)
+            answer, temporary = await ask(base_url)
         if answer != WORD:
             raise PreflightError(
                 f"{installation.name} {installation.version} in sandbox {sandbox} answered {answer!r} to a model that "
                 f"says {WORD!r}",
                 "Its installation or the sandbox does not work here; see docs/agents.md.",
             )
-        await asyncio.to_thread(_keep, left, kept)
+        await asyncio.to_thread(_keep, temporary, cache)
     except OSError as error:
-        raise PreflightError(f"{kept} cannot be written: {error.strerror or error}") from error
+        raise PreflightError(f"{cache} cannot be written: {error.strerror or error}") from error
     finally:
         lock.release()
-    return kept
+    return cache
 
 
-def _keep(left: Path, kept: Path) -> None:
-    kept.parent.mkdir(exist_ok=True)
-    part = Path(tempfile.mkdtemp(dir=kept.parent, prefix=".part-"))
+def _keep(source: Path, target: Path) -> None:
+    target.parent.mkdir(exist_ok=True)
+    part = Path(tempfile.mkdtemp(dir=target.parent, prefix=".part-"))
     try:
-        shutil.copytree(left, part / "tmp", symlinks=True, ignore=_no_links)
-        (part / "tmp").rename(kept)
+        shutil.copytree(source, part / "tmp", symlinks=True, ignore=_no_links)
+        (part / "tmp").rename(target)
     finally:
         shutil.rmtree(part, ignore_errors=True)
 
 
 def _no_links(folder: str, names: list[str]) -> list[str]:
-    """Only folders and plain files are kept: no link, socket or pipe."""
+    """Return what is not kept: every link, socket and pipe."""
     return [name for name in names if (p := Path(folder) / name).is_symlink() or not (p.is_dir() or p.is_file())]
 
 
 @contextlib.asynccontextmanager
 async def _model() -> AsyncIterator[str]:
-    """A model on loopback that says one word."""
+    """Serve, on loopback, a model that says one word."""
     server = await asyncio.start_server(_reply, "127.0.0.1", 0)
     try:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
@@ -85,11 +85,11 @@ async def _reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
             if line.startswith(b"content-length:"):
                 await reader.readexactly(int(line.partition(b":")[2]))
         common = {"id": "1", "object": "chat.completion.chunk", "created": 0, "model": WORD}
-        said = {"index": 0, "delta": {"role": "assistant", "content": WORD}, "finish_reason": None}
+        choice = {"index": 0, "delta": {"role": "assistant", "content": WORD}, "finish_reason": None}
         end = {"index": 0, "delta": {}, "finish_reason": "stop"}
         usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
         chunks = [
-            {**common, "choices": [said]},
+            {**common, "choices": [choice]},
             {**common, "choices": [end]},
             {**common, "choices": [], "usage": usage},
         ]

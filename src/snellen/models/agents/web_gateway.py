@@ -3,7 +3,7 @@
 The tools run in the sandbox and have no network. What they must fetch, they ask here, on the machine's side, where the
 address is checked (tools/addresses.py) and bytes, seconds and calls are bounded; pages are read in the sandbox. An agent
 with a shell can ask by itself and gets no more by it: it is public pages by GET, the user's search engine by words, and
-the engines for pictures that the user named. No key, cookie or proxy of the user's goes with a request.
+the engines for images that the user named. No key, cookie or proxy of the user's goes with a request.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from snellen.media import read_header
 from snellen.models.agents.gateway import BODY_S, Budget, TooLongError, read_body, refusal, serve
 from snellen.models.tools.base import ToolError
 from snellen.models.tools.definitions import open_web
-from snellen.models.tools.settings import Settings
+from snellen.models.tools.settings import ToolSettings
 from snellen.models.tools.web import WebBackend
 from snellen.models.tools.web_relay import Fault, GetPage, ReversePicture, Search, encode
 
-_ROOM = 1 << 16  # bytes of a request besides its picture
+_OVERHEAD = 1 << 16  # bytes of a request besides its image
 
 
 class WebGateway:
@@ -34,11 +34,11 @@ class WebGateway:
         backend: in place of the network, for tests.
     """
 
-    def __init__(self, settings: Settings, backend: WebBackend | None = None) -> None:
+    def __init__(self, settings: ToolSettings, backend: WebBackend | None = None) -> None:
         self._limits = settings.limits
         self._tools = frozenset(settings.given())
         self._backend = open_web(settings) if backend is None else backend
-        self._most = settings.limits.image_bytes + _ROOM
+        self._most = settings.limits.image_bytes + _OVERHEAD
         self._bodies = Budget(2 * self._most)
         self.calls = 0
 

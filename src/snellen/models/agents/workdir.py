@@ -4,15 +4,15 @@
         stdout, stderr      what the agent's process wrote
         box/                all that the agent sees besides its installation
             home/  tmp/     nothing of the user's
-            ...             its working folder, with the pictures as image.jpg, image-2.png ...
+            ...             its working folder, with the images as image.jpg, image-2.png ...
 
 A root belongs to one process, which holds a lock in it as long as it lives; a later run removes roots whose owner died.
 
-Rooms made ahead, so that a sample does not wait for its folder, its configuration and the copy of the warm caches.
+WorkdirFactory made ahead, so that a sample does not wait for its folder, its configuration and the copy of the warm caches.
 
 What can be hidden of start-up was measured. OpenClaw's is compiling: its modules by Node, its plug-ins by a transpiler.
 Both keep what they compiled under the folder for temporary files, so that a copy of it from a first start, made ready
-in each room, takes start-up from about 40 s to 5 s on two loaded cores. Loading its modules in a waiting process gained
+in each workdir, takes start-up from about 40 s to 5 s on two loaded cores. Loading its modules in a waiting process gained
 nothing more, and starting OpenCode ahead a second: neither is done.
 """
 
@@ -46,8 +46,8 @@ MOST_RECORD = 128 << 20  # bytes of an agent's own record that are read
 _PREFIX = "snellen-agents-"
 
 
-class Asked(Struct, frozen=True):
-    """What an agent is told about its model.
+class ModelSettings(Struct, frozen=True):
+    """The model as an agent is configured for it.
 
     Attributes:
         provider, model: the two halves of --agent-model.
@@ -63,7 +63,7 @@ class Asked(Struct, frozen=True):
     timeout_s: float
 
 
-class Room(Struct, frozen=True):
+class Workdir(Struct, frozen=True):
     """A folder of ours (`host`), and how the agent sees its box (`inside`) and its installation (`agent`).
 
     `workplace` is the working folder, from the box. `supervisor` starts and ends the agent, and holds the box.
@@ -73,7 +73,7 @@ class Room(Struct, frozen=True):
     inside: str
     agent: str
     workplace: str
-    asked: Asked
+    model_settings: ModelSettings
     supervisor: Supervisor | None = None
 
     @property
@@ -86,15 +86,15 @@ class Room(Struct, frozen=True):
 
     @property
     def listeners(self) -> tuple[socket.socket, socket.socket]:
-        """Where requests to the model and to the web arrive; only of a room with a network of its own."""
+        """Sockets at which requests to the model and to the web arrive; only of a workdir with a network of its own."""
         if self.supervisor is None or not self.supervisor.listeners:
-            raise AssertionError("this room shares the network")
+            raise AssertionError("this workdir shares the network")
         model, web = self.supervisor.listeners
         return model, web
 
     @property
     def web(self) -> str | None:
-        """Where the tools inside ask for pages of the web; None: the room shares the network."""
+        """Address at which the tools inside ask for web pages; None: the workdir shares the network."""
         return None if self.supervisor is None or not self.supervisor.listeners else f"http://127.0.0.1:{WEB_PORT}"
 
     @property
@@ -109,29 +109,29 @@ class Room(Struct, frozen=True):
     def stderr(self) -> Path:
         return self.host / "stderr"
 
-    def content(self, path: Path, most: int) -> bytes | None:
-        """The beginning of a file that the agent has written, at most `most` bytes; None where there is none."""
+    def content(self, path: Path, max_bytes: int) -> bytes | None:
+        """Return the beginning of a file that the agent has written, at most `max_bytes` bytes; None where there is none."""
         try:
             with self._opened(path) as file:
-                return file.read(most)
+                return file.read(max_bytes)
         except OSError:
             return None
 
     def size(self, path: Path) -> int:
-        """Bytes of a file that the agent has written, 0 where there is none."""
+        """Return bytes of a file that the agent has written, 0 where there is none."""
         try:
             with self._opened(path) as file:
                 return os.fstat(file.fileno()).st_size
         except OSError:
             return 0
 
-    def names(self, folder: Path, most: int) -> list[str]:
-        """Names in a folder that the agent has written, sorted; of more than `most` the first that there are."""
+    def names(self, folder: Path, limit: int) -> list[str]:
+        """Return names in a folder that the agent has written, sorted; of more than `limit` the first that there are."""
         handle = -1
         try:
             handle = self._folder(folder.relative_to(self.box).parts)
             with os.scandir(handle) as entries:
-                return sorted(entry.name for entry in itertools.islice(entries, most))
+                return sorted(entry.name for entry in itertools.islice(entries, limit))
         except OSError:
             return []
         finally:
@@ -160,7 +160,7 @@ class Room(Struct, frozen=True):
         return os.fdopen(handle, "rb")
 
     def _folder(self, names: Sequence[str]) -> int:
-        """A descriptor of a folder in the box; no link is followed."""
+        """Return a descriptor of a folder in the box; no link is followed."""
         folder = os.open(self.box, os.O_RDONLY | os.O_DIRECTORY)
         for name in names:
             try:
@@ -177,8 +177,8 @@ class Room(Struct, frozen=True):
         remove_tree(self.host)
 
 
-class Rooms:
-    """Makes rooms, and takes them all away at the end.
+class WorkdirFactory:
+    """Makes workdirs, and takes them all away at the end.
 
     Args:
         parent: where the root is made; None: the system's folder for temporary files.
@@ -196,8 +196,10 @@ class Rooms:
         self._lock.acquire()
         self._numbers = itertools.count(1)
 
-    def make(self, asked: Asked, workplace: str, inside: str | None, agent: str, warm: Path | None) -> Room:
-        """An empty room; `inside` None: the agent has no sandbox and sees the host's paths. `warm` is copied into its tmp.
+    def make(
+        self, settings: ModelSettings, workplace: str, inside: str | None, agent: str, warm: Path | None
+    ) -> Workdir:
+        """Make an empty workdir; `inside` None: the agent has no sandbox and sees the host's paths. `warm` is copied into its tmp.
 
         Raises:
             PreflightError: this machine cannot make a sandbox.
@@ -209,17 +211,17 @@ class Rooms:
         except BaseException:
             remove_tree(host)
             raise
-        room = Room(host, inside or str(host / "box"), agent, workplace, asked, supervisor)
+        workdir = Workdir(host, inside or str(host / "box"), agent, workplace, settings, supervisor)
         try:
-            for folder in (room.work, room.box / "home", room.box / "shm", room.box / "tmp"):
+            for folder in (workdir.work, workdir.box / "home", workdir.box / "shm", workdir.box / "tmp"):
                 folder.mkdir(parents=True, exist_ok=True)
-            (room.box / "tmp").chmod(0o1777)
+            (workdir.box / "tmp").chmod(0o1777)
             if warm is not None and warm.is_dir():
-                shutil.copytree(warm, room.box / "tmp", dirs_exist_ok=True)
+                shutil.copytree(warm, workdir.box / "tmp", dirs_exist_ok=True)
         except BaseException:
-            room.remove()
+            workdir.remove()
             raise
-        return room
+        return workdir
 
     def close(self) -> None:
         """Remove all of them. Nobody may work in one any more."""
@@ -237,7 +239,7 @@ def _remove_left_over(parent: Path) -> None:
 
 
 def _roots(parent: Path) -> Iterator[Path]:
-    """Roots of this user; in a folder that all may write to, somebody else may have put a link or a pipe in their place."""
+    """Yield roots of this user; in a folder that all may write to, somebody else may have put a link or a pipe in their place."""
     for root in parent.glob(f"{_PREFIX}*"):
         try:
             folder, lock = root.lstat(), (root / ".lock").lstat()
@@ -247,37 +249,37 @@ def _roots(parent: Path) -> Iterator[Path]:
             yield root
 
 
-class Pool:
-    """Hands out rooms, and keeps `ahead` of them ready.
+class WorkdirPool:
+    """Hands out workdirs, and keeps `ahead` of them ready.
 
-    A room is for one way of asking: if the next sample is asked otherwise (its prompt sets other limits), those that
+    A workdir is for one way of asking: if the next sample is asked otherwise (its prompt sets other limits), those that
     are ready are thrown away.
     """
 
-    def __init__(self, make: Callable[[Asked], Room], ahead: int) -> None:
+    def __init__(self, make: Callable[[ModelSettings], Workdir], ahead: int) -> None:
         self._make = make
         self._ahead = ahead
-        self._asked: Asked | None = None
-        self._coming: list[asyncio.Task[Room]] = []
+        self._model_settings: ModelSettings | None = None
+        self._coming: list[asyncio.Task[Workdir]] = []
 
-    async def take(self, asked: Asked) -> Room:
-        """A room that nobody else has. The caller removes it."""
-        if asked != self._asked:
+    async def take(self, settings: ModelSettings) -> Workdir:
+        """Return a workdir that nobody else has. The caller removes it."""
+        if settings != self._model_settings:
             await self.clear()
-            self._asked = asked
+            self._model_settings = settings
         if not self._coming:
-            self._order(asked)
+            self._order(settings)
         coming = self._coming.pop(0)
         while len(self._coming) < self._ahead:
-            self._order(asked)
+            self._order(settings)
         return await coming
 
     async def clear(self) -> None:
         """Throw away what is ready."""
         coming, self._coming = self._coming, []
-        for room in await asyncio.gather(*coming, return_exceptions=True):
-            if isinstance(room, Room):
-                room.remove()
+        for workdir in await asyncio.gather(*coming, return_exceptions=True):
+            if isinstance(workdir, Workdir):
+                workdir.remove()
 
-    def _order(self, asked: Asked) -> None:
-        self._coming.append(asyncio.create_task(asyncio.to_thread(self._make, asked)))
+    def _order(self, settings: ModelSettings) -> None:
+        self._coming.append(asyncio.create_task(asyncio.to_thread(self._make, settings)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from urllib.parse import parse_qsl, urlsplit
 
 from msgspec import Struct
@@ -13,6 +14,15 @@ from snellen.redaction import register
 from snellen.redaction.arguments import held_key
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
+MAX_TEMPERATURE = {
+    "api.openai.com": 2.0,
+    "api.anthropic.com": 1.0,
+    "generativelanguage.googleapis.com": 2.0,
+    "openrouter.ai": 2.0,
+    "api.mistral.ai": 1.5,
+}
+"""Largest temperature by host, as the providers' references have it."""
+USUAL_MAX_TEMPERATURE = 2.0
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -23,7 +33,7 @@ class Endpoint(Struct, frozen=True):
     query: str = ""
 
     def url(self, path: str) -> str:
-        """The full address of a path such as `/chat/completions`."""
+        """Return the full address of a path such as `/chat/completions`."""
         return f"{self.base}{path}?{self.query}" if self.query else f"{self.base}{path}"
 
     @property
@@ -35,7 +45,7 @@ class Endpoint(Struct, frozen=True):
 
 
 def parse_endpoint(base_url: str | None) -> Endpoint:
-    """The endpoint of --base-url; None: OPENAI_BASE_URL, and where that is not set, OpenAI's own.
+    """Return the endpoint of --base-url; None: OPENAI_BASE_URL, and where that is not set, OpenAI's own.
 
     Raises:
         UsageError: not an http(s) address, or one that holds a password or a key, which would end up in the run's
@@ -63,9 +73,9 @@ def parse_endpoint(base_url: str | None) -> Endpoint:
         )
     other = sorted({name for name, _ in parse_qsl(split.query, keep_blank_values=True)} - {"api-version"})
     if other or split.fragment:
-        found = f"the parameter {other[0]!r}" if other else "a #fragment"
+        addition = f"the parameter {other[0]!r}" if other else "a #fragment"
         raise UsageError(
-            f"--base-url holds {found}; only api-version may follow the path.",
+            f"--base-url holds {addition}; only api-version may follow the path.",
             "Put keys into an environment variable and name it with --key-env.",
         )
     if held_key(text) is not None:
@@ -78,7 +88,7 @@ def parse_endpoint(base_url: str | None) -> Endpoint:
 
 
 def _with_scheme(text: str) -> str:
-    """The address to write in place of one without a scheme, or with a misspelt one; a key in it is not repeated."""
+    """Return the address to write in place of one without a scheme, or with a misspelt one; a key in it is not repeated."""
     rest = re.sub(r"^[A-Za-z+.-]*:?/+", "", text) if "/" in text.partition(".")[0] else text
     host = rest.partition("/")[0]
     if not re.fullmatch(r"[A-Za-z0-9.-]+(:[0-9]{1,5})?", host) or held_key(rest) is not None:
@@ -89,7 +99,7 @@ def _with_scheme(text: str) -> str:
 
 
 def find_proxy(endpoint: Endpoint) -> str | None:
-    """The proxy that the environment names for this endpoint (HTTPS_PROXY, NO_PROXY …); never one for loopback.
+    """Return the proxy that the environment names for this endpoint (HTTPS_PROXY, NO_PROXY …); never one for loopback.
 
     Looked up once a run rather than once a request, as aiohttp's trust_env would.
     """
@@ -101,3 +111,23 @@ def find_proxy(endpoint: Endpoint) -> str | None:
     if proxy is not None and (password := urlsplit(proxy).password):
         register(password)
     return proxy
+
+
+def check_temperature(temperature: float | None, endpoint: Endpoint) -> None:
+    """Refuse a temperature that the provider refuses. Raises UsageError."""
+    limit = MAX_TEMPERATURE.get(endpoint.host)
+    if temperature is not None and limit is not None and temperature > limit:
+        raise UsageError(
+            f"--temperature {temperature:g}: {endpoint.host} accepts 0 to {limit:g}",
+            "Give one of that range, or omit it.",
+        )
+
+
+def warn_of_temperature(temperature: float | None, endpoint: Endpoint) -> None:
+    """Print a warning of a temperature that most servers refuse, where the server's own range is not known."""
+    if temperature is not None and endpoint.host not in MAX_TEMPERATURE and temperature > USUAL_MAX_TEMPERATURE:
+        print(
+            f"snellen: warning: --temperature {temperature:g} is above {USUAL_MAX_TEMPERATURE:g}, the most that OpenAI-compatible servers "
+            "accept; replies may be refused, or be random text.",
+            file=sys.stderr,
+        )

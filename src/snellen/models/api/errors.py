@@ -1,4 +1,4 @@
-"""What a server's error means: HTTP status, headers and body to the error kinds of the record.
+"""Server errors: HTTP status, headers and body to the error kinds of the record.
 
 Source: the error objects of the OpenAI API (`error.message`, `error.code`), as vLLM, SGLang, OpenRouter and Azure send
 them too. `rate_limits` reads how long to wait.
@@ -36,7 +36,7 @@ _NO_SERVER = (502, 521, 522, 523)
 
 
 def excerpt(body: bytes, limit: int = 300) -> str:
-    """The first characters of an untrusted reply on one line: no tags, no control characters, no keys."""
+    """Return the first characters of an untrusted reply on one line: no tags, no control characters, no keys."""
     text = _TAG.sub(" ", body[: 8 * limit].decode("utf-8", "replace"))
     # Not printable: escape sequences that a terminal would obey, and marks that turn the direction of writing.
     text = "".join(character if character.isprintable() else " " for character in text)
@@ -45,7 +45,7 @@ def excerpt(body: bytes, limit: int = 300) -> str:
 
 
 def server_message(body: bytes) -> tuple[str, str]:
-    """(message, code) of an error reply; the message is an excerpt of the body where it is not an error object."""
+    """Return (message, code) of an error reply; the message is an excerpt of the body where it is not an error object."""
     try:
         reply = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError):
@@ -55,7 +55,7 @@ def server_message(body: bytes) -> tuple[str, str]:
 
 
 def error_object(error: Any) -> tuple[str, str]:
-    """(message, code) of an `error` member, which is an object or, on some servers, a plain string."""
+    """Return (message, code) of an `error` member, which is an object or, on some servers, a plain string."""
     if not isinstance(error, dict):
         return excerpt(str(error).encode("utf-8", "replace")), ""
     inner = error.get("innererror")
@@ -69,7 +69,7 @@ def error_object(error: Any) -> tuple[str, str]:
 
 
 def from_status(status: int, headers: Mapping[str, str], body: bytes) -> ModelError:
-    """The error for a reply whose HTTP status is not 2xx."""
+    """Return the error for a reply whose HTTP status is not 2xx."""
     if 300 <= status < 400:
         where = excerpt(headers.get("Location", "").encode("utf-8", "replace")) or "nowhere"
         return BadRequestError(
@@ -95,27 +95,31 @@ def _error_member(body: bytes) -> Any:
 
 
 def from_code(status: int, message: str, code: str, wait_s: float | None = None) -> ModelError:
-    """The error for a status (of HTTP, or inside an error object of a reply with HTTP status 200)."""
-    said = f"HTTP {status}: {message}" if message else f"HTTP {status} with an empty reply"
+    """Return the error for a status (of HTTP, or inside an error object of a reply with HTTP status 200)."""
+    description = f"HTTP {status}: {message}" if message else f"HTTP {status} with an empty reply"
     if code in _FILTERED or (status == 403 and "moderation" in message.lower()):
-        return RefusalError(f"The server's content filter declined the question. {said}")
+        return RefusalError(f"The server's content filter declined the question. {description}")
     if status == 402 or (400 <= status < 500 and _no_credit(message, code, wait_s)):
-        return NoCreditError(said, "The account has no credit left: top it up, then run the same command again.")
+        return NoCreditError(description, "The account has no credit left: top it up, then run the same command again.")
     if status in (401, 403):
-        return AuthError(said, "Check the key (OPENAI_API_KEY, or the variable of --key-env) and what it may use.")
+        return AuthError(
+            description, "Check the key (OPENAI_API_KEY, or the variable of --key-env) and what it may use."
+        )
     if status in (425, 429, 529):
-        return RateLimitError(said, retry_after_s=wait_s)
+        return RateLimitError(description, retry_after_s=wait_s)
     if status == 503:
-        return ServerError(said, retry_after_s=wait_s, unavailable=True, limits=True)
+        return ServerError(description, retry_after_s=wait_s, unavailable=True, limits=True)
     if status in _NO_SERVER:
-        return ServerError(said, retry_after_s=wait_s, unavailable=None)
+        return ServerError(description, retry_after_s=wait_s, unavailable=None)
     if status >= 500 or status in (408, 409):
-        return ServerError(said, retry_after_s=wait_s)
+        return ServerError(description, retry_after_s=wait_s)
     if status == 404:
-        return BadRequestError(said, "Check the model's name, and that --base-url ends where /chat/completions begins.")
+        return BadRequestError(
+            description, "Check the model's name, and that --base-url ends where /chat/completions begins."
+        )
     if 400 <= status < 500:
-        return BadRequestError(said)
-    return BadReplyError(f"The server answered with an unexpected status. {said}")
+        return BadRequestError(description)
+    return BadReplyError(f"The server answered with an unexpected status. {description}")
 
 
 def _no_credit(message: str, code: str, wait_s: float | None) -> bool:

@@ -1,4 +1,4 @@
-"""Where the key comes from: the environment, or a .env file in the working folder. Never the command line."""
+"""API keys from the environment or a .env file in the working folder, never from the command line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DEFAULT_VARIABLE = "OPENAI_API_KEY"
 
 
 def find_key(variable: str | None) -> str | None:
-    """The API key, registered for redaction, or None where there is none (a local server often wants none).
+    """Return the API key, registered for redaction, or None where there is none (a local server often wants none).
 
     Args:
         variable: name of the environment variable that holds the key; None: OPENAI_API_KEY.

@@ -1,4 +1,4 @@
-"""The API model: one attempt at an answer per call. Retries, back-off and budgets are the engine's."""
+"""The API model: one attempt per call. Retries, back-off and budgets belong to the engine."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from snellen.errors import BadRequestError, UsageError
-from snellen.models.api.endpoint import parse_endpoint
+from snellen.models.api.endpoint import check_temperature, parse_endpoint, warn_of_temperature
 from snellen.models.api.errors import from_status
 from snellen.models.api.keys import DEFAULT_VARIABLE, find_key
 from snellen.models.api.prices import Price, load_price
 from snellen.models.api.request import Body, BodyWriter
 from snellen.models.api.response import read_reply
-from snellen.models.api.temperature import check_temperature, warn_of_temperature
 from snellen.models.base import Model, ModelOptions
 from snellen.models.shutdowns import announced
 from snellen.models.trace import Exchange
@@ -30,7 +29,7 @@ _DEFAULTS = ModelOptions()
 
 
 def open_model(name: str, options: ModelOptions) -> ApiModel:
-    """The model behind `--model api:NAME`. Nothing is sent, and no key is read, until the first use."""
+    """Return the model behind `--model api:NAME`. Nothing is sent, and no key is read, until the first use."""
     return ApiModel(name, options)
 
 
@@ -75,7 +74,7 @@ class ApiModel(Model):
         return f"ApiModel({self._model!r}, {str(self._endpoint)!r})"
 
     def identity(self) -> Mapping[str, Any]:
-        """Everything that can change an answer: address, model, settings. Never the key, nor where it comes from."""
+        """Return everything that can change an answer: address, model, settings. Never the key, nor its source."""
         return {
             "kind": "api",
             "model": self._model,
@@ -86,7 +85,7 @@ class ApiModel(Model):
         }
 
     async def preflight(self) -> None:
-        """Is the server there, the key accepted, the model known? Sends no question.
+        """Check that the server answers, accepts the key and knows the model. Sends no question.
 
         Raises:
             PreflightError: no, and what to do about it.
@@ -107,9 +106,9 @@ class ApiModel(Model):
             await transport.close()
 
     async def answer(self, prompt: Prompt) -> Response:
-        """One request, one reply.
+        """Send one request and return its reply.
 
-        `trace` of the response is {"request", "reply"}: the raw JSON of both, pictures by digest.
+        `trace` of the response is {"request", "reply"}: the raw JSON of both, images by digest.
 
         Raises:
             ModelError: there is no answer; the kind says why, and `retry_after_s` what the server asked for.
@@ -121,16 +120,16 @@ class ApiModel(Model):
             if not self.renamed(error, body):
                 raise
             renamed = await self.writer.write(prompt)
-            if renamed.shown == body.shown:
+            if renamed.traced == body.traced:
                 raise
         return await self._send(renamed)
 
     def renamed(self, error: BadRequestError, body: Body) -> bool:
-        """Whether the server refused the name of the limit on new tokens; if so, the newer one is used from here on.
+        """Return True if the server refused the name of the limit on new tokens; the newer one is used from here on.
 
         Models that want the newer name say so, and nothing was generated, so that the body may be written again.
         """
-        if "max_completion_tokens" not in error.message or b'"max_tokens":' not in body.shown:
+        if "max_completion_tokens" not in error.message or b'"max_tokens":' not in body.traced:
             return False
         self.writer.tokens_field = "max_completion_tokens"
         return True
@@ -140,7 +139,7 @@ class ApiModel(Model):
         return await off_loop(len(data), lambda: read_reply(data, latency, self.price, _trace(body, data)))
 
     async def exchange(self, body: Body) -> tuple[bytes, float]:
-        """One request as it is: the bytes of the reply, keys struck out, and the seconds it took.
+        """Send one request; return the bytes of the reply, keys struck out, and the seconds it took.
 
         Raises:
             ModelError: no whole reply, or one whose HTTP status is not 2xx.
@@ -154,14 +153,14 @@ class ApiModel(Model):
         return reply.body, latency
 
     def _open(self) -> Transport:
-        # aiohttp takes a tenth of a second to import; whoever asks nothing does not pay for it.
+        # aiohttp takes 0.1 s to import, which a run without requests does not need.
         from snellen.models.api.transport import Transport
 
         self._transport = Transport(self._endpoint, find_key(self._options.key_env), self._options.timeout_s)
         return self._transport
 
     async def close(self) -> None:
-        """Close the connections and the threads that encode pictures. A later `answer` opens new ones."""
+        """Close the connections and the threads that encode images. A later `answer` opens new ones."""
         self.writer.close()
         transport, self._transport = self._transport, None
         if transport is not None:
@@ -172,11 +171,11 @@ def _refuse_local_options(options: ModelOptions) -> None:
     for field in ("dtype", "device", "batch_size", "stop_after_first_json", "revision"):
         if getattr(options, field) != getattr(_DEFAULTS, field):
             flag = f"--{field.replace('_', '-')}"
-            raise UsageError(f"{flag} is for local models; a model behind an API cannot use it.", f"Leave {flag} out.")
+            raise UsageError(f"{flag} is for local models; a model behind an API cannot use it.", f"Omit {flag}.")
 
 
 def _trace(body: Body, reply: bytes) -> Exchange:
-    """Both sides as they are, to be written without being parsed again; one line each, as the shards hold lines.
+    """Return both sides as they are, to be written without being parsed again; one line each, as the shards hold lines.
 
     Args:
         body: what was sent.
@@ -189,7 +188,7 @@ def _trace(body: Body, reply: bytes) -> Exchange:
             reply = msgspec.json.format(text, indent=-1).encode()
         except (msgspec.DecodeError, RecursionError):
             reply = msgspec.json.encode(text)
-    return Exchange(request=msgspec.Raw(body.shown), reply=msgspec.Raw(reply))
+    return Exchange(request=msgspec.Raw(body.traced), reply=msgspec.Raw(reply))
 
 
 def _is_utf8(data: bytes) -> bool:

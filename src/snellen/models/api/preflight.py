@@ -1,4 +1,4 @@
-"""Asking the server, before the first question, whether questions make sense: alive, key accepted, model known."""
+"""Checks of the server before the first sample: alive, key accepted, model known."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TIMEOUT_S = 20.0
 
 
 async def check(transport: Transport, endpoint: Endpoint, model: str, key_name: str, has_key: bool) -> None:
-    """Two requests that cost nothing: the list of models, and a chat completion without a question.
+    """Send two requests that cost nothing: the list of models, and a chat completion without a question.
 
     The second one shows whether the key is good where the list is public, and whether the address is right where
     there is no list. A server must refuse it (HTTP 400 or 422), which is the good outcome.
@@ -91,13 +91,13 @@ def _is_json(body: bytes) -> bool:
     return True
 
 
-def _sees(row: Any) -> bool | None:
-    """Whether a server's list says that a model takes pictures: as OpenRouter, Mistral and others say it; None: it does not say."""
+def _takes_images(row: Any) -> bool | None:
+    """Return True or False where a server's list gives a model's input modalities; None where it does not."""
     architecture = row.get("architecture")
-    for held in (row, architecture if isinstance(architecture, dict) else {}):
+    for table in (row, architecture if isinstance(architecture, dict) else {}):
         for name in ("input_modalities", "modalities"):
-            if isinstance(held.get(name), list) and held[name]:
-                return any(str(one).lower() in ("image", "vision", "video") for one in held[name])
+            if isinstance(table.get(name), list) and table[name]:
+                return any(str(modality).lower() in ("image", "vision", "video") for modality in table[name])
     capabilities = row.get("capabilities")
     if isinstance(capabilities, dict) and isinstance(capabilities.get("vision"), bool):
         return bool(capabilities["vision"])
@@ -143,7 +143,7 @@ def _refuse_key(reply: HttpReply, endpoint: Endpoint, key_name: str, has_key: bo
 
 
 def _check_listed(body: bytes, endpoint: Endpoint, model: str) -> None:
-    """The model must be in the server's list. Servers add `models/` before a name or a tag after it; both are let by."""
+    """Refuse a model that is not in the server's list. Servers add `models/` before a name or a tag after it; both are accepted."""
     try:
         reply: Any = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError):
@@ -153,7 +153,7 @@ def _check_listed(body: bytes, endpoint: Endpoint, model: str) -> None:
         ) from None
     rows = reply.get("data") if isinstance(reply, dict) else reply
     for row in rows if isinstance(rows, list) else ():
-        if isinstance(row, dict) and row.get("id") == model and _sees(row) is False:
+        if isinstance(row, dict) and row.get("id") == model and _takes_images(row) is False:
             print(
                 f"snellen: warning: {endpoint} lists {model} as a model without image input: requests with pictures will fail. "
                 "Name a vision-language model.",
@@ -162,8 +162,8 @@ def _check_listed(body: bytes, endpoint: Endpoint, model: str) -> None:
     listed = {row["id"] for row in rows if isinstance(row, dict) and isinstance(row.get("id"), str)} if rows else set()
     if not listed or listed & {model, f"models/{model}", f"{model}:latest", model.rpartition(":")[0] or model}:
         return
-    near = get_close_matches(model, sorted(listed), n=3) or sorted(listed)[:5]
+    suggestions = get_close_matches(model, sorted(listed), n=3) or sorted(listed)[:5]
     raise PreflightError(
         f"{endpoint} has no model {model!r}; it lists {len(listed)}.",
-        f"Did you mean {', '.join(near)}?",
+        f"Did you mean {', '.join(suggestions)}?",
     ).near(model, listed, "api:{}")

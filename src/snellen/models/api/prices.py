@@ -1,4 +1,4 @@
-"""What tokens cost: a file of the user's, because prices change and none are built in."""
+"""Token prices from a file of the user's, because prices change and none are built in."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class Price(Struct, frozen=True, forbid_unknown_fields=True):
     cached_input: float | None = None
 
     def cost(self, input_tokens: int, output_tokens: int, cached_tokens: int = 0) -> float:
-        """US dollars for one request. Cached tokens are part of the input, reasoning tokens part of the output."""
+        """Return US dollars for one request. Cached tokens are part of the input, reasoning tokens part of the output."""
         cached = min(cached_tokens, input_tokens)
         cached_price = self.input if self.cached_input is None else self.cached_input
         return ((input_tokens - cached) * self.input + cached * cached_price + output_tokens * self.output) / 1e6
 
 
 def load_price(path: str | Path, model: str) -> Price:
-    """The price of one model from a TOML or JSON file of {model: {input, output, cached_input}}.
+    """Return the price of one model from a TOML or JSON file of {model: {input, output, cached_input}}.
 
     Raises:
         UsageError: no such file, not of that form, a negative price, or the model is not in it.
@@ -44,8 +44,8 @@ def load_price(path: str | Path, model: str) -> Price:
         raise UsageError(f"the price file {path} is not as expected: {error}", f"It must hold {form}.") from None
     price = prices.get(model)
     if price is None:
-        near = get_close_matches(model, prices, n=3)
-        hint = f"It knows {', '.join(near)}." if near else f"It must hold {form}."
+        suggestions = get_close_matches(model, prices, n=3)
+        hint = f"It knows {', '.join(suggestions)}." if suggestions else f"It must hold {form}."
         raise UsageError(f"the price file {path} has no price for {model!r}.", hint)
     if min(price.input, price.output, price.cached_input or 0.0) < 0:
         raise UsageError(f"the price file {path} has a negative price for {model!r}.", f"It must hold {form}.")

@@ -32,7 +32,7 @@ _LONGEST_HEADER = 500
 
 
 def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """Seconds, 0 to 86,400, that the server asks to wait; None where it says nothing or nonsense.
+    """Return seconds, 0 to 86,400, that the server asks to wait; None where it says nothing or nonsense.
 
     Reads `retry-after-ms`, then `Retry-After` as seconds or as a date.
 
@@ -49,7 +49,7 @@ def retry_after(headers: Mapping[str, str], now: float | None = None) -> float |
 
 
 def reset_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """Seconds, more than 0 and at most 86,400, until the limits of a refused request begin anew; None: not known.
+    """Return seconds, more than 0 and at most 86,400, until the limits of a refused request begin anew; None: not known.
 
     Of several limits the latest counts, among those with nothing remaining if there are such. Where something remains
     of each, too little for this request remains of one: the earliest counts, because a day may be the latest. Servers
@@ -65,7 +65,7 @@ def reset_after(headers: Mapping[str, str], now: float | None = None) -> float |
 
 
 def retry_in_body(error: Any, message: str) -> float | None:
-    """Seconds to wait that an error object names, as Gemini's RetryInfo or in words ("Please try again in 1.2s")."""
+    """Return seconds to wait that an error object names, as Gemini's RetryInfo or in words ("Please try again in 1.2s")."""
     details = error.get("details") if isinstance(error, dict) else None
     for detail in details[:20] if isinstance(details, list) else ():
         delay = detail.get("retryDelay") if isinstance(detail, dict) else None
@@ -90,7 +90,7 @@ def _server_time(lower: Mapping[str, str], now: float) -> float:
 
 
 def _seconds(text: str, now: float, scale: float = 1.0) -> float | None:
-    """Seconds from now of a number, a duration such as 6m0s, a date of HTTP or an ISO time."""
+    """Return seconds from now of a number, a duration such as 6m0s, a date of HTTP or an ISO time."""
     if not text:
         return None
     if _NUMBER.fullmatch(text):
@@ -124,7 +124,7 @@ def _bounded(seconds: float) -> float | None:
 
 
 def _resets(lower: Mapping[str, str], now: float) -> Iterator[tuple[float, float | None]]:
-    """(seconds, how much remains) of each limit that the headers name; only waits above 0."""
+    """Yield (seconds, how much remains) of each limit that the headers name; only waits above 0."""
     for name, value in lower.items():
         if name == "ratelimit":
             yield from _structured(value, now)
@@ -135,7 +135,7 @@ def _resets(lower: Mapping[str, str], now: float) -> Iterator[tuple[float, float
 
 
 def _structured(value: str, now: float) -> Iterator[tuple[float, float | None]]:
-    """Of `RateLimit`: items `"name";r=0;t=55`, or the older `limit=100, remaining=0, reset=55`."""
+    """Yield the limits of `RateLimit`: items `"name";r=0;t=55`, or the older `limit=100, remaining=0, reset=55`."""
     older = dict(_pairs(re.split(r"[,;]", value)))
     if "reset" in older:
         if seconds := _seconds(older["reset"], now):

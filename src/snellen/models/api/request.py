@@ -1,6 +1,6 @@
 """Request bodies: pieces of bytes that are sent one after the other and never joined.
 
-A picture, or a video's file, is encoded once per run, not once per question: its data URI is a cached piece of bytes,
+An image, or a video's file, is encoded once per run, not once per question: its data URI is a cached piece of bytes,
 and no JSON encoder ever sees it. All requests in flight share that piece. What is left per question is its text.
 """
 
@@ -28,10 +28,10 @@ _VIDEO = b'{"type":"video_url","video_url":{"url":'
 
 
 class Body(NamedTuple):
-    """One request body: `pieces` as they go out, `shown` the same JSON with the digest of each picture or video in its place."""
+    """One request body: `pieces` as they go out, `traced` the same JSON with the digest of each image or video in its place."""
 
     pieces: tuple[bytes, ...]
-    shown: bytes
+    traced: bytes
 
     @property
     def sent(self) -> bytes:
@@ -54,15 +54,15 @@ class BodyWriter:
         self._extra = dict(options.extra_body)
         self._media = MediaCache(options.media, shared=cache_folder() / "frames")
         self._native = options.media.video == "native"
-        # A picture behind a URL goes out as a URL, unless we were asked to change pictures.
+        # An image behind a URL goes out as a URL, unless we were asked to change images.
         self._urls = pictures_stay(options.media)
         self._tail: tuple[Generation | None, str, bytes] | None = None
 
     async def write(self, prompt: Prompt) -> Body:
-        """The body for one prompt.
+        """Return the body for one prompt.
 
         Raises:
-            InputError: a picture or video cannot be read or is over the limits, or the text is not valid Unicode.
+            InputError: an image or video cannot be read or is over the limits, or the text is not valid Unicode.
         """
         head, tail = self._head, self.tail(prompt.generation)
         try:
@@ -73,9 +73,9 @@ class BodyWriter:
                 # The plain string is what servers of text-only models understand too.
                 body = head + msgspec.json.encode(prompt.parts[0].text) + tail
                 return Body((body,), body)
-            sent, shown = [head, b"["], [head, b"["]
+            sent, traced = [head, b"["], [head, b"["]
             for part in prompt.parts:
-                await self._put(part, sent, shown)
+                await self._put(part, sent, traced)
         except ModelError:
             raise
         except (MediaError, DataError) as error:
@@ -85,37 +85,37 @@ class BodyWriter:
         # Each part ends in a comma; the last one gives way to the bracket.
         end = b"]" + tail
         sent[-1] = sent[-1].removesuffix(b",")
-        shown[-1] = shown[-1].removesuffix(b",")
+        traced[-1] = traced[-1].removesuffix(b",")
         sent.append(end)
-        shown.append(end)
-        return Body(tuple(sent), b"".join(shown))
+        traced.append(end)
+        return Body(tuple(sent), b"".join(traced))
 
-    async def _put(self, part: Part, sent: list[bytes], shown: list[bytes]) -> None:
+    async def _put(self, part: Part, sent: list[bytes], traced: list[bytes]) -> None:
         if isinstance(part, Text):
             piece = _TEXT + msgspec.json.encode(part.text) + b"},"
             sent.append(piece)
-            shown.append(piece)
+            traced.append(piece)
         elif isinstance(part, Image):
-            await self._put_image(part, sent, shown)
+            await self._put_image(part, sent, traced)
         elif self._native:
-            if not self._put_url(_VIDEO, part, sent, shown):
-                _put_data(_VIDEO, await self._media.fetch_video(part), sent, shown)
+            if not self._put_url(_VIDEO, part, sent, traced):
+                _put_data(_VIDEO, await self._media.fetch_video(part), sent, traced)
         else:
             for frame in await self._media.fetch_frames(part):
-                await self._put_image(frame, sent, shown)
+                await self._put_image(frame, sent, traced)
 
-    async def _put_image(self, image: Image, sent: list[bytes], shown: list[bytes]) -> None:
-        if not self._put_url(_IMAGE, image, sent, shown):
-            _put_data(_IMAGE, await self._media.fetch(image), sent, shown)
+    async def _put_image(self, image: Image, sent: list[bytes], traced: list[bytes]) -> None:
+        if not self._put_url(_IMAGE, image, sent, traced):
+            _put_data(_IMAGE, await self._media.fetch(image), sent, traced)
 
-    def _put_url(self, kind: bytes, part: Image | Video, sent: list[bytes], shown: list[bytes]) -> bool:
-        """Whether the part lies behind a URL that the server may follow, and was put in as that."""
+    def _put_url(self, kind: bytes, part: Image | Video, sent: list[bytes], traced: list[bytes]) -> bool:
+        """Put in the part by its URL, if it has one that the server may follow; return True if so."""
         url = getattr(part.blob, "url", None) if self._urls else None
         if not isinstance(url, str) or not url.startswith(("http://", "https://")):
             return False
         piece = kind + msgspec.json.encode(url) + _END
         sent.append(piece)
-        shown.append(piece)
+        traced.append(piece)
         return True
 
     def close(self) -> None:
@@ -123,7 +123,7 @@ class BodyWriter:
         self._media.close()
 
     def tail(self, prompted: Generation | None) -> bytes:
-        """Everything after the content: the end of the message, then the settings as JSON members."""
+        """Return everything after the content: the end of the message, then the settings as JSON members."""
         # Prompts of one benchmark share their Generation, so nearly every call is answered from the last one.
         last = self._tail
         if last is not None and last[0] is prompted and last[1] == self.tokens_field:
@@ -134,7 +134,7 @@ class BodyWriter:
         return self._tail[2]
 
     def settings(self, prompted: Generation | None) -> dict[str, Any]:
-        """Members of the request besides model and messages, under the names that the protocol gives them.
+        """Return members of the request besides model and messages, under the names that the protocol gives them.
 
         A reasoning model by name gets the temperature, top_p and token limit that the user set, not the benchmark's.
         """
@@ -154,9 +154,9 @@ class BodyWriter:
         return {**{name: value for name, value in fields.items() if value is not None}, **extra}
 
 
-def _put_data(kind: bytes, encoded: Encoded, sent: list[bytes], shown: list[bytes]) -> None:
+def _put_data(kind: bytes, encoded: Encoded, sent: list[bytes], traced: list[bytes]) -> None:
     sent += (kind, b'"', encoded.data_uri, b'"', _END)
-    shown += (kind, b'"sha256:', encoded.digest.encode(), b'"', _END)
+    traced += (kind, b'"sha256:', encoded.digest.encode(), b'"', _END)
 
 
 def _refuse_fixed_fields(options: ModelOptions) -> None:
@@ -164,5 +164,5 @@ def _refuse_fixed_fields(options: ModelOptions) -> None:
         if field in options.extra_body or field in options.generation.extra:
             raise UsageError(
                 f"The extra body sets {field!r}, which Snellen itself decides: one whole answer to each question.",
-                "Leave it out. To ask each question several times, use --repeats.",
+                "Omit it. To ask each question several times, use --repeats.",
             )

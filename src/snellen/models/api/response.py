@@ -1,4 +1,4 @@
-"""Reading a chat completion: untrusted bytes to a Response, or to the error that says what is wrong with them."""
+"""Chat completions: untrusted bytes to a Response, or to the error that describes what is wrong with them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _decoder = msgspec.json.Decoder(_Completion)
 
 
 def read_reply(data: bytes, latency_s: float, price: Price | None = None, trace: Any = None) -> Response:
-    """The answer in a reply of HTTP status 2xx.
+    """Return the answer in a reply of HTTP status 2xx.
 
     An empty or missing content is an empty answer; one that the server marks as refused or filtered is a refusal.
     Parts of a content list that hold text are joined; parts that hold thinking become `reasoning`.
@@ -52,22 +52,22 @@ def read_reply(data: bytes, latency_s: float, price: Price | None = None, trace:
     """
     completion = _completion(data)
     if not completion.choices:
-        raise _in_place_of_an_answer(completion.error, data)
+        raise _missing_answer(completion.error, data)
     choice = completion.choices[0]
     if choice.error:
-        raise _in_place_of_an_answer(choice.error, data)
+        raise _missing_answer(choice.error, data)
     if choice.message is None:
         raise BadReplyError(f"The reply's first choice has no message. It begins: {excerpt(data, 120)}")
     message = choice.message
     text, thought = _content(message.content)
     finish = choice.finish_reason if isinstance(choice.finish_reason, str) else ""
     if message.refusal or finish == "content_filter":
-        said = message.refusal if isinstance(message.refusal, str) else text
-        what = "The model declined to answer" if message.refusal else "The server's content filter cut the answer off"
-        raise RefusalError(f"{what}: {excerpt(said.encode('utf-8', 'replace'))}" if said else f"{what}.")
-    for said in (message.reasoning_content, message.reasoning):
-        if not thought and isinstance(said, str):
-            thought = said
+        words = message.refusal if isinstance(message.refusal, str) else text
+        reason = "The model declined to answer" if message.refusal else "The server's content filter cut the answer off"
+        raise RefusalError(f"{reason}: {excerpt(words.encode('utf-8', 'replace'))}" if words else f"{reason}.")
+    for reasoning in (message.reasoning_content, message.reasoning):
+        if not thought and isinstance(reasoning, str):
+            thought = reasoning
     return Response(
         text=text,
         usage=_usage(completion.usage, price),
@@ -87,16 +87,16 @@ def _completion(data: bytes) -> _Completion:
             # A reply cut inside an emoji can hold half a surrogate pair, which strict JSON refuses; read it as U+FFFD.
             if b"\\ud" not in data.lower():
                 raise
-            whole = json.dumps(json.loads(data), ensure_ascii=False).encode("utf-16", "surrogatepass")
-            return _decoder.decode(whole.decode("utf-16", "replace"))
+            mended = json.dumps(json.loads(data), ensure_ascii=False).encode("utf-16", "surrogatepass")
+            return _decoder.decode(mended.decode("utf-16", "replace"))
     except (ValueError, RecursionError) as error:
         # A wrong type is a ValueError too, and says where in the reply it stands.
         begins = excerpt(data, 120) or "nothing at all"
         raise BadReplyError(f"The reply is not a chat completion: {error}. It begins: {begins}") from None
 
 
-def _in_place_of_an_answer(error: Any, data: bytes) -> Exception:
-    """Some gateways answer HTTP 200 and put the error, with its status as `code`, into the body."""
+def _missing_answer(error: Any, data: bytes) -> Exception:
+    """Return the error of a reply with HTTP 200 whose body is an error object, its status as `code`."""
     if not error:
         return BadReplyError(f"The reply holds no choices. It begins: {excerpt(data, 120)}")
     message, code = error_object(error)
@@ -106,7 +106,7 @@ def _in_place_of_an_answer(error: Any, data: bytes) -> Exception:
 
 
 def _content(content: Any) -> tuple[str, str]:
-    """(text, reasoning) of a content that is a string, a list of parts, or missing."""
+    """Return (text, reasoning) of a content that is a string, a list of parts, or missing."""
     if isinstance(content, str):
         return content, ""
     if content is None:
@@ -128,7 +128,7 @@ def _content(content: Any) -> tuple[str, str]:
 
 
 def _usage(usage: Any, price: Price | None) -> Usage:
-    """Token counts; what the server does not say, or says wrongly, counts as 0, and then no cost is made up."""
+    """Return token counts; what the server does not say, or says wrongly, counts as 0, and then no cost is made up."""
     if not isinstance(usage, dict):
         return Usage()
     read, written = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")

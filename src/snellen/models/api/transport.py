@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 CONNECT_S = 30.0
 LARGEST_REPLY = 8 * 2**20
 
-# Joining costs less than several writes up to here; beyond, the copy would outweigh the pictures that it is made of.
+# Joining costs less than several writes up to here; beyond, the copy would outweigh the images that it is made of.
 _JOINED_UP_TO = 2**17
 _SLICE = 2**16
 
@@ -81,7 +81,7 @@ class Transport:
         return await self._request("GET", url)
 
     async def _request(self, method: str, url: str, **options: Any) -> HttpReply:
-        """One exchange, whole or not at all.
+        """Make one exchange, whole or not at all.
 
         Raises:
             ModelTimeoutError: not finished within the timeout, counted from the call to the last byte; `unavailable`
@@ -132,7 +132,7 @@ class Transport:
 
 
 def _without_tls(endpoint: Endpoint, error: aiohttp.ClientConnectorError) -> str:
-    """What to write where a server that speaks plain HTTP was asked by https; "" for any other reason."""
+    """Return the address to write where a server that speaks plain HTTP got https; "" for any other reason."""
     plain = isinstance(error, aiohttp.ClientConnectorSSLError) and "WRONG_VERSION_NUMBER" in str(error)
     return (
         f"The server speaks no TLS there. Write --base-url http{str(endpoint).removeprefix('https')}" if plain else ""
@@ -168,12 +168,12 @@ class _Pieces(Payload):
             await writer.write(b"".join(small))
 
     def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
-        """The body as text."""
+        """Return the body as text."""
         return b"".join(self._pieces).decode(encoding, errors)
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:
-    """The whole body, at most LARGEST_REPLY bytes. Reads on only while the limit is kept."""
+    """Return the whole body, at most LARGEST_REPLY bytes. Reads on only while the limit is kept."""
     declared = response.content_length
     if declared is None or declared <= LARGEST_REPLY:
         read = response.content.readany

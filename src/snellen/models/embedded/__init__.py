@@ -19,12 +19,12 @@ __all__ = ["open_model", "path"]
 
 
 def path() -> Path:
-    """The folder that AutoProcessor and AutoModelForImageTextToText load, offline."""
+    """Return the folder that AutoProcessor and AutoModelForImageTextToText load, offline."""
     return Path(__file__).parent / "weights"
 
 
 def open_model(name: str, options: ModelOptions) -> LocalModel:
-    """The model behind `--model embedded`.
+    """Return the model behind `--model embedded`.
 
     Raises:
         UsageError: a name was given after the colon; there is one embedded model.

@@ -20,7 +20,7 @@ DTYPES = ("auto", "float32", "bfloat16", "float16")
 
 
 def open_model(name: str, options: ModelOptions, label: str | None = None) -> LocalModel:
-    """The model behind `--model local:NAME`. Cheap: files are looked for by `preflight`, weights read there too.
+    """Return the model behind `--model local:NAME`. Cheap: `preflight` looks for files and reads weights.
 
     Args:
         name: a folder with `config.json` and safetensors weights, or a hub id `owner/name`.
@@ -55,17 +55,17 @@ def _refuse_unusable(options: ModelOptions) -> None:
     for flag, value in remote.items():
         if value:
             raise UsageError(
-                f"{flag} is for models behind an endpoint; a local model has no use for it.",
-                f"Leave {flag} away, or name the model as api:NAME.",
+                f"{flag} is for models behind an endpoint; a local model does not use it.",
+                f"Omit {flag}, or name the model as api:NAME.",
             )
     if options.media.format != "original":
         raise UsageError(
-            f"pictures are to be sent as {options.media.format}, but a local model is handed pixels, not files.",
-            "Leave the picture format away for local models.",
+            f"images are to be sent as {options.media.format}, but a local model takes pixels, not files.",
+            "Omit --image-format for local models.",
         )
     if options.media.video != "frames":
         raise UsageError(
-            "--video native sends a video's file, but a local model is handed pixels, not files.",
+            "--video native sends a video's file, but a local model takes pixels, not files.",
             "Choose --video frames, with --frames or --fps.",
         )
     if options.dtype not in DTYPES:
@@ -74,4 +74,4 @@ def _refuse_unusable(options: ModelOptions) -> None:
     if kind not in ("auto", "cpu", "cuda", "mps") or (index and not (kind == "cuda" and index.isdigit())):
         raise UsageError(f"device {options.device!r} is not known.", "Choose one of: auto, cpu, cuda, cuda:N, mps.")
     if options.batch_size < 1:
-        raise UsageError(f"a batch of {options.batch_size} prompts holds nothing.", "Choose a batch size of 1 or more.")
+        raise UsageError(f"--batch-size {options.batch_size} is too small.", "Choose a batch size of 1 or more.")

@@ -30,7 +30,7 @@ class Job(Generic[T]):
     """One prompt on its way.
 
     Attributes:
-        opened: what the prompt becomes once its pictures are read.
+        opened: what the prompt becomes once its images are read.
         together: only jobs with equal values share a batch.
         size: jobs of near sizes share a batch where there is a choice, compared element by element.
         answer: what the asker waits for.
@@ -73,9 +73,9 @@ class Batches(Generic[T]):
         generate: Callable[[Sequence[Job[T]], Any, Callable[[], bool]], list[T]],
         out_of_memory: Callable[[BaseException], bool],
         recover: Callable[[], None],
-        most: int,
+        max_batch: int,
     ) -> None:
-        self.limit = most
+        self.limit = max_batch
         self._encode = encode
         self._generate = generate
         self._out_of_memory = out_of_memory
@@ -105,9 +105,9 @@ class Batches(Generic[T]):
         """End both threads; what still waits fails with ModelError. A batch under way ends at its next token."""
         self._closing.set()
         with self._changed:
-            left, self._waiting = self._waiting, []
+            waiting, self._waiting = self._waiting, []
             self._changed.notify()
-        for job in left:
+        for job in waiting:
             job.fail(ModelError("the model was closed before it answered."))
         for thread in self._threads:
             thread.join()
@@ -124,7 +124,7 @@ class Batches(Generic[T]):
         self._ready.put(None)
 
     def _collect(self) -> list[Job[T]]:
-        """The next jobs to go together; none once the model is closed."""
+        """Return the next jobs to go together; none once the model is closed."""
         with self._changed:
             while True:
                 self._waiting = [job for job in self._waiting if not job.answer.done()]
@@ -135,23 +135,23 @@ class Batches(Generic[T]):
                 self._changed.wait()
             latest = time.monotonic() + PATIENCE_S
             while len(self._waiting) < self.limit and not self._closing.is_set():
-                left = min(latest, self._arrived_at + QUIET_S) - time.monotonic()
-                if left <= 0:
+                remaining_s = min(latest, self._arrived_at + QUIET_S) - time.monotonic()
+                if remaining_s <= 0:
                     break
-                self._changed.wait(left)
+                self._changed.wait(remaining_s)
             if self._closing.is_set():
                 return []
             first = self._waiting[0]
             alike = [job for job in self._waiting if job.together == first.together]
             # Stable sort: of equally near jobs those that came first go first; the oldest always goes.
-            alike.sort(key=lambda job: [abs(one - other) for one, other in zip(job.size, first.size, strict=True)])
+            alike.sort(key=lambda job: [abs(size - other) for size, other in zip(job.size, first.size, strict=True)])
             chosen = alike[: self.limit]
             taken = {id(job) for job in chosen}
             self._waiting = [job for job in self._waiting if id(job) not in taken]
             return chosen
 
     def _opened(self, jobs: list[Job[T]]) -> list[Job[T]]:
-        """The jobs whose pictures could be read; the others have failed."""
+        """Return the jobs whose images could be read; the others have failed."""
         usable = []
         for job in jobs:
             error = job.opened.exception()
@@ -224,9 +224,9 @@ class Batches(Generic[T]):
         else:
             self._answer_in_parts(jobs, half)
 
-    def _answer_in_parts(self, jobs: list[Job[T]], most: int) -> None:
-        for start in range(0, len(jobs), most):
-            for part in self._prepared(jobs[start : start + most]):
+    def _answer_in_parts(self, jobs: list[Job[T]], size: int) -> None:
+        for start in range(0, len(jobs), size):
+            for part in self._prepared(jobs[start : start + size]):
                 self._answer(part)
 
     def _abandoned(self, jobs: list[Job[T]]) -> bool:

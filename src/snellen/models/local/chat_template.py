@@ -1,4 +1,4 @@
-"""From a prompt to what a chat template reads, pictures opened, and from many of those to tensors."""
+"""Prompts as messages of a chat template, images opened, and a batch of them as tensors."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from snellen.models.local.load import Loaded
 
 
-class Shown(Struct, frozen=True):
-    """A picture as the model was shown it, for the traces: size in pixels, and the SHA-256 of its RGB bytes."""
+class SentImage(Struct, frozen=True):
+    """An image as the model was shown it, for the traces: size in pixels, and the SHA-256 of its RGB bytes."""
 
     width: int
     height: int
@@ -29,11 +29,11 @@ class Conversation(Struct, frozen=True):
     """A prompt in the form that chat templates of transformers read: messages whose content is a list of parts."""
 
     messages: list[dict[str, Any]]
-    pictures: list[Shown]
+    pictures: list[SentImage]
 
 
 def size_of(prompt: Prompt, media: MediaSettings) -> tuple[int, ...]:
-    """(pictures, characters) of a prompt, without reading any: what decides how much padding it brings to a batch."""
+    """Return (images, characters) of a prompt, without reading any: what decides how much padding it brings to a batch."""
     pictures = characters = 0
     for part in prompt.parts:
         if isinstance(part, Text):
@@ -46,20 +46,20 @@ def size_of(prompt: Prompt, media: MediaSettings) -> tuple[int, ...]:
 
 
 def converse(prompt: Prompt, media: MediaCache) -> Conversation:
-    """Read the pictures of a prompt and keep the order of its parts; a clip becomes its frames, decoded once a run.
+    """Read the images of a prompt and keep the order of its parts; a clip becomes its frames, decoded once a run.
 
     Raises:
-        DataError, MediaError: a picture or a clip cannot be read.
+        DataError, MediaError: an image or a clip cannot be read.
     """
     content: list[dict[str, Any]] = []
-    pictures: list[Shown] = []
+    pictures: list[SentImage] = []
     for part in prompt.parts:
         if isinstance(part, Text):
             content.append({"type": "text", "text": part.text})
             continue
         for image in media.frames(part) if isinstance(part, Video) else (part,):
             picture = open_image(image, media.settings, media.limit)
-            pictures.append(Shown(*picture.size, hashlib.sha256(picture.tobytes()).hexdigest()))
+            pictures.append(SentImage(*picture.size, hashlib.sha256(picture.tobytes()).hexdigest()))
             content.append({"type": "image", "image": picture})
     messages: list[dict[str, Any]] = [{"role": "user", "content": content}]
     if prompt.system:
@@ -68,9 +68,9 @@ def converse(prompt: Prompt, media: MediaCache) -> Conversation:
 
 
 def encode(loaded: Loaded, conversations: Sequence[Conversation]) -> Any:
-    """Tensors of a batch: input_ids and attention_mask [rows, tokens], padded on the left, and the pictures.
+    """Return tensors of a batch: input_ids and attention_mask [rows, tokens], padded on the left, and the images.
 
-    Text of a question is text: `<image>` or `</s>` inside it stands for its letters, never for a picture or an end
+    Text of a question is text: `<image>` or `</s>` inside it stands for its letters, never for an image or an end
     (`sanitize_control_tokens`, transformers 5.23; older ones ignore it).
 
     Raises:
@@ -96,7 +96,7 @@ def encode(loaded: Loaded, conversations: Sequence[Conversation]) -> Any:
 
 
 def rendered(loaded: Loaded, conversations: Sequence[Conversation]) -> list[str]:
-    """The prompts as the chat template writes them, with one marker a picture: for the traces."""
+    """Return the prompts as the chat template writes them, with one marker an image: for the traces."""
     return list(
         loaded.processor.apply_chat_template(
             [conversation.messages for conversation in conversations], add_generation_prompt=True, tokenize=False
@@ -105,7 +105,7 @@ def rendered(loaded: Loaded, conversations: Sequence[Conversation]) -> list[str]
 
 
 def content_digest(prompt: Prompt, conversation: Conversation) -> bytes:
-    """Digest of what is asked, texts and pixels: the same on every machine, unlike the keys of the pictures."""
+    """Return digest of what is asked, texts and pixels: the same on every machine, unlike the keys of the pictures."""
     total = hashlib.blake2b(prompt.system.encode(), digest_size=16)
     for part in prompt.parts:
         if isinstance(part, Text):

@@ -1,4 +1,4 @@
-"""Where a checkpoint lies, whether it can be used, and what identifies it. No torch here.
+"""Checkpoints: location, validity and identity. No torch here.
 
 A hub id is turned into a folder of the hub's own cache, so that everything after this file knows folders only.
 Weights are read from safetensors alone: the pickle formats (`.bin`, `.pt`, `.pth`) run code when they are opened.
@@ -19,7 +19,7 @@ from snellen.errors import PreflightError
 SMALL_FILES = ("*.json", "*.jinja", "*.txt", "*.model")
 WEIGHTS = "*.safetensors"
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".h5", ".msgpack")
-# What can change an answer. Read-me files, pictures and training leftovers cannot.
+# What can change an answer. Read-me files, images and training leftovers cannot.
 IDENTIFYING = (".json", ".jinja", ".txt", ".model", ".safetensors")
 
 
@@ -36,7 +36,7 @@ class Checkpoint(Struct, frozen=True):
 
 
 def find(name: str, revision: str | None, check: Callable[[Mapping[str, Any], str], None] | None = None) -> Checkpoint:
-    """The checkpoint that `name` means: a folder if there is one of that name, else a hub id.
+    """Return the checkpoint that `name` means: a folder if there is one of that name, else a hub id.
 
     `check` is asked with the configuration and the name before weights are fetched; None takes `check_architecture`.
     Downloads what is not in the hub's cache yet (`HF_ENDPOINT`, `HF_HUB_OFFLINE`, `HF_TOKEN` are honoured).
@@ -48,9 +48,7 @@ def find(name: str, revision: str | None, check: Callable[[Mapping[str, Any], st
     path = Path(name).expanduser()
     if path.is_dir():
         if revision is not None:
-            raise PreflightError(
-                f"{name} is a folder, and a folder has no revision {revision!r}.", "Leave --revision away."
-            )
+            raise PreflightError(f"{name} is a folder, and a folder has no revision {revision!r}.", "Omit --revision.")
         config = _read_config(path, name)
         check(config, name)
         _check_weights(path, name)
@@ -76,10 +74,14 @@ def check_architecture(config: Mapping[str, Any], name: str) -> None:
     kind = config.get("model_type")
     if kind in KNOWN:
         return
-    text = [one for one in config.get("architectures") or () if isinstance(one, str) and one.endswith("ForCausalLM")]
+    text = [
+        architecture
+        for architecture in config.get("architectures") or ()
+        if isinstance(architecture, str) and architecture.endswith("ForCausalLM")
+    ]
     if text and not any(key in config for key in ("vision_config", "visual", "vision_tower", "mm_vision_tower")):
         raise PreflightError(
-            f"{name} is a text-only model ({text[0]}, model_type {kind!r}): it takes no images. No question was asked.",
+            f"{name} is a text-only model ({text[0]}, model_type {kind!r}): it takes no images. No sample was sent.",
             "Name a vision-language checkpoint, such as local:Qwen/Qwen3-VL-8B-Instruct.",
         )
     if config.get("auto_map"):
@@ -94,13 +96,13 @@ def check_architecture(config: Mapping[str, Any], name: str) -> None:
 
 
 def digest(folder: Path) -> str:
-    """`sha256:` over names and bytes of the files that can change an answer, in the order of their names."""
+    """Return `sha256:` over names and bytes of the files that can change an answer, in the order of their names."""
     total = hashlib.sha256()
     for path in sorted(folder.iterdir(), key=lambda file: file.name):
         if path.suffix in IDENTIFYING and path.is_file():
             with path.open("rb") as file:
-                one = hashlib.file_digest(file, "sha256").hexdigest()
-            total.update(f"{path.name}\0{one}\n".encode())
+                file_digest = hashlib.file_digest(file, "sha256").hexdigest()
+            total.update(f"{path.name}\0{file_digest}\n".encode())
     return f"sha256:{total.hexdigest()}"
 
 
@@ -135,7 +137,7 @@ def _check_weights(folder: Path, name: str) -> None:
 
 
 def _download(name: str, revision: str | None, patterns: tuple[str, ...]) -> Path:
-    """Snapshot folder of a repository; its name is the commit hash."""
+    """Return snapshot folder of a repository; its name is the commit hash."""
     from huggingface_hub import constants, snapshot_download
     from huggingface_hub.errors import (
         GatedRepoError,

@@ -1,4 +1,4 @@
-"""One batch through `generate`: settings, stopping, sampling, and what came out, row by row."""
+"""Generation of one batch: settings, stopping, sampling, and the replies row by row."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from snellen.types import Generation
 DEFAULT_MAX_NEW_TOKENS = 1024  # where neither the user, the benchmark nor the checkpoint says how long an answer may be
 
 
-class Settings(Struct, frozen=True):
-    """What the rows of one batch share. `extra` is JSON of further arguments of `generate`."""
+class BatchSettings(Struct, frozen=True):
+    """Settings that the rows of one batch share. `extra` is JSON of further arguments of `generate`."""
 
     max_new_tokens: int
     temperature: float
@@ -39,7 +39,7 @@ class Settings(Struct, frozen=True):
 
 
 class Reply(Struct, frozen=True):
-    """What one row said to `prompt`, as the chat template wrote it. Input tokens include those of the pictures."""
+    """The reply of one row to `prompt`, as the chat template wrote it. Input tokens include those of the pictures."""
 
     text: str
     input_tokens: int
@@ -48,27 +48,27 @@ class Reply(Struct, frozen=True):
     prompt: str
 
 
-def settings_for(asked: Generation, first_json: bool, own_limit: int | None) -> Settings:
-    """Settings of one prompt, from what the run and the prompt ask for together and the checkpoint's length limit.
+def settings_for(generation: Generation, first_json: bool, own_limit: int | None) -> BatchSettings:
+    """Return BatchSettings of one prompt, from what the run and the prompt ask for together and the checkpoint's length limit.
 
     Greedy unless a temperature above 0 or a top_p is asked for, whatever the checkpoint prefers: the same question gets
     the same answer.
     """
-    temperature = asked.temperature
+    temperature = generation.temperature
     if temperature is None:
-        temperature = 0.0 if asked.top_p is None else 1.0
-    return Settings(
-        max_new_tokens=asked.max_tokens or own_limit or DEFAULT_MAX_NEW_TOKENS,
+        temperature = 0.0 if generation.top_p is None else 1.0
+    return BatchSettings(
+        max_new_tokens=generation.max_tokens or own_limit or DEFAULT_MAX_NEW_TOKENS,
         temperature=temperature,
-        top_p=1.0 if asked.top_p is None else asked.top_p,
-        stop=asked.stop,
+        top_p=1.0 if generation.top_p is None else generation.top_p,
+        stop=generation.stop,
         first_json=first_json,
-        extra=json.dumps(dict(asked.extra), sort_keys=True),
+        extra=json.dumps(dict(generation.extra), sort_keys=True),
     )
 
 
 def row_seed(seed: int, content: bytes) -> int:
-    """Seed of one row: it depends on what is asked and never on what else is in the batch."""
+    """Return seed of one row: it depends on what is asked and never on what else is in the batch."""
     material = f"{seed}/".encode() + content
     return int.from_bytes(hashlib.blake2b(material, digest_size=8).digest(), "big")
 
@@ -76,15 +76,15 @@ def row_seed(seed: int, content: bytes) -> int:
 def generate(
     loaded: Loaded,
     inputs: Any,
-    settings: Settings,
+    settings: BatchSettings,
     seeds: Sequence[int],
     prompts: Sequence[str],
     stopped: Callable[[], bool],
 ) -> list[Reply]:
-    """Answers to the rows of `inputs`, in their order.
+    """Return answers to the rows of `inputs`, in their order.
 
     Args:
-        inputs: what the processor made of the prompts: input_ids [rows, tokens] padded on the left, and pictures.
+        inputs: what the processor made of the prompts: input_ids [rows, tokens] padded on the left, and images.
         seeds: one a row, used where the settings sample.
         prompts: the rows as text, handed through to the replies.
         stopped: asked before each token; True ends the batch where it stands.
@@ -102,10 +102,10 @@ def generate(
             **json.loads(settings.extra),
         )
     rows = output[:, width:].tolist()
-    asked = inputs["attention_mask"].sum(dim=1).tolist()
+    prompt_tokens = inputs["attention_mask"].sum(dim=1).tolist()
     ends = _end_tokens(model.generation_config, tokenizer)
     return [
-        _reply(tokenizer, rows[row], settings, ends, watch.stopped_at[row], asked[row], prompts[row])
+        _reply(tokenizer, rows[row], settings, ends, watch.stopped_at[row], prompt_tokens[row], prompts[row])
         for row in range(len(rows))
     ]
 
@@ -113,10 +113,10 @@ def generate(
 def _reply(
     tokenizer: Any,
     ids: list[int],
-    settings: Settings,
+    settings: BatchSettings,
     ends: frozenset[int],
     stopped_at: int | None,
-    asked: int,
+    prompt_tokens: int,
     prompt: str,
 ) -> Reply:
     ended = next((index + 1 for index, token in enumerate(ids) if token in ends), None)
@@ -124,11 +124,11 @@ def _reply(
     text = tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
     cut = answer_end(text, settings.stop, settings.first_json)
     finished = ended is not None or cut is not None
-    return Reply(text if cut is None else text[:cut], asked, len(ids), "stop" if finished else "length", prompt)
+    return Reply(text if cut is None else text[:cut], prompt_tokens, len(ids), "stop" if finished else "length", prompt)
 
 
-def _config(own: GenerationConfig, settings: Settings, pad: int | None) -> GenerationConfig:
-    """The checkpoint's own settings (end tokens, repetition penalty), but greedy and of the length asked for."""
+def _config(own: GenerationConfig, settings: BatchSettings, pad: int | None) -> GenerationConfig:
+    """Return the checkpoint's own settings (end tokens, repetition penalty), but greedy and of the length asked for."""
     config = GenerationConfig.from_dict(own.to_dict())
     config.do_sample = False
     config.temperature = config.top_p = config.top_k = config.min_p = config.typical_p = None
@@ -144,7 +144,7 @@ def _end_tokens(config: GenerationConfig, tokenizer: Any) -> frozenset[int]:
     return frozenset([ends] if isinstance(ends, int) else ends or [])
 
 
-def _sampling(settings: Settings, seeds: Sequence[int], device: Any) -> LogitsProcessorList:
+def _sampling(settings: BatchSettings, seeds: Sequence[int], device: Any) -> LogitsProcessorList:
     if settings.temperature <= 0:
         return LogitsProcessorList()
     steps: list[LogitsProcessor] = []
@@ -177,7 +177,9 @@ class _Draw(LogitsProcessor):
 class _Watch(StoppingCriteria):
     """Ends a row at its stop string or JSON object, and the whole batch when nobody waits for it any more."""
 
-    def __init__(self, tokenizer: Any, settings: Settings, width: int, rows: int, stopped: Callable[[], bool]) -> None:
+    def __init__(
+        self, tokenizer: Any, settings: BatchSettings, width: int, rows: int, stopped: Callable[[], bool]
+    ) -> None:
         self.stopped_at: list[int | None] = [None] * rows
         self._tokenizer = tokenizer
         self._settings = settings

@@ -1,4 +1,4 @@
-"""From a checkpoint to weights and processor on a device."""
+"""Loading: a checkpoint's weights and processor on a device."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Loaded:
 
 
 def pick_device(device: str) -> str:
-    """`auto` is CUDA, then Apple's MPS, then the processor. Raises PreflightError for a device that is not there."""
+    """Return the device: `auto` is CUDA, then Apple's MPS, then the processor. Raises PreflightError for a missing device."""
     if device == "auto":
         if torch.cuda.is_available():
             return "cuda"
@@ -52,7 +52,7 @@ def pick_device(device: str) -> str:
 
 
 def pick_dtype(dtype: str, device: str, stored: str | None) -> str:
-    """Name of the torch dtype that the weights are computed in.
+    """Return name of the torch dtype that the weights are computed in.
 
     Args:
         dtype: what the user asked for; `auto` decides here.
@@ -72,7 +72,7 @@ def pick_dtype(dtype: str, device: str, stored: str | None) -> str:
 
 
 def stored_dtype(config: Any) -> str | None:
-    """The dtype that config.json names, at the top or for the language model. `torch_dtype` is its older name."""
+    """Return the dtype that config.json names, at the top or for the language model. `torch_dtype` is its older name."""
     for part in (config, config.get("text_config") or {}):
         name = part.get("dtype") or part.get("torch_dtype")
         if isinstance(name, str):
@@ -155,7 +155,7 @@ def release_memory() -> None:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error means that memory is used up: torch's own, Python's, or those of allocators without a class."""
+    """Return True if an error means that memory is used up: torch's own, Python's, or an allocator's without a class."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
     text = str(error)

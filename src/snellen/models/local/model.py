@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Opened:
-    """A prompt with its pictures read, and the seed of its row."""
+    """A prompt with its images read, and the seed of its row."""
 
     conversation: Conversation
     seed: int
@@ -62,7 +62,7 @@ class LocalModel(Model):
         return self._options.batch_size if self._batches is None else self._batches.limit
 
     def identity(self) -> Mapping[str, Any]:
-        """Content of the checkpoint (never its place), precision and stopping: what can change an answer.
+        """Return content of the checkpoint (never its place), precision and stopping: what can change an answer.
 
         Raises PreflightError where the checkpoint cannot be found or used.
         """
@@ -83,10 +83,10 @@ class LocalModel(Model):
         await asyncio.to_thread(self._start)
 
     async def answer(self, prompt: Prompt) -> Response:
-        """One reply to one prompt, `latency_s` counted from the moment it was handed in, its wait for a batch included.
+        """Return one reply; `latency_s` counts from the moment the prompt was handed in, its wait for a batch included.
 
         Raises:
-            InputError: a picture of this prompt cannot be read.
+            InputError: an image of this prompt cannot be read.
             BadRequestError: the prompt is longer than the model's context, or its chat template or generate refuses it.
             OutOfMemoryError: this prompt alone does not fit into memory.
             ModelError: the model failed on this prompt, or was closed.
@@ -130,7 +130,7 @@ class LocalModel(Model):
                 generate=lambda jobs, inputs, stopped: self._generate(loaded, jobs, inputs, stopped),
                 out_of_memory=is_out_of_memory,
                 recover=release_memory,
-                most=self._options.batch_size,
+                max_batch=self._options.batch_size,
             )
 
     def _stop(self) -> None:
@@ -152,10 +152,10 @@ class LocalModel(Model):
         batches, pictures, loaded = self._batches, self._pictures, self._loaded
         if batches is None or pictures is None or loaded is None:
             raise ModelError("the model is closed and takes no more prompts.")
-        asked = effective(self._options.generation, prompt.generation)
+        generation = effective(self._options.generation, prompt.generation)
         own_limit = loaded.model.generation_config.max_new_tokens
-        settings = settings_for(asked, self._options.stop_after_first_json, own_limit)
-        seed = self._options.seed if asked.seed is None else asked.seed
+        settings = settings_for(generation, self._options.stop_after_first_json, own_limit)
+        seed = self._options.seed if generation.seed is None else generation.seed
         opened: Future[Opened] = pictures.submit(self._open, prompt, seed if settings.temperature > 0 else None)
         job: Job[Reply] = Job(opened, settings, size_of(prompt, self._options.media))
         batches.submit(job)
@@ -174,5 +174,5 @@ class LocalModel(Model):
         from snellen.models.local.generate import generate
 
         opened: list[Opened] = [job.opened.result() for job in jobs]
-        prompts = rendered(loaded, [one.conversation for one in opened])
-        return generate(loaded, inputs, jobs[0].together, [one.seed for one in opened], prompts, stopped)
+        prompts = rendered(loaded, [prompt.conversation for prompt in opened])
+        return generate(loaded, inputs, jobs[0].together, [prompt.seed for prompt in opened], prompts, stopped)

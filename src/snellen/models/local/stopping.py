@@ -1,4 +1,4 @@
-"""Where an answer ends before the model says so: stop strings, and one whole JSON object. Pure functions over text."""
+"""Early ends of an answer: stop strings, and one whole JSON object. Pure functions over text."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ THINKING, THOUGHT = "<think>", "</think>"
 
 
 def answer_end(text: str, stop: Sequence[str], first_json: bool) -> int | None:
-    """How many characters of `text` are the answer; None while it has not ended.
+    """Return the number of characters of `text` that are the answer; None while it has not ended.
 
     A stop string ends the answer before itself, as in the OpenAI protocol; a JSON object ends it after its last brace.
     The earliest end counts.
     """
     ends = [at for at in (text.find(word) for word in stop) if at >= 0]
-    if first_json and (whole := first_json_end(text)) is not None:
-        ends.append(whole)
+    if first_json and (json_end := first_json_end(text)) is not None:
+        ends.append(json_end)
     return min(ends, default=None)
 
 

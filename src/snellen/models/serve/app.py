@@ -27,7 +27,7 @@ from snellen.types import Prompt, Response
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 
-class Refused(Exception):
+class RequestRejectedError(Exception):
     """A request that is turned away before the model sees it, as the error object that the client gets."""
 
     def __init__(self, status: int, message: str, kind: str = "invalid_request_error", code: str | None = None) -> None:
@@ -36,14 +36,14 @@ class Refused(Exception):
         self.body = protocol.error_body(message, kind, code)
 
 
-class HungUp(Exception):
-    """The client has gone before it was answered."""
+class ClientGoneError(Exception):
+    """The client disconnected before its reply."""
 
 
 def build_app(
     model: Model, name: str, *, key: str | None = None, max_body: int = 64 * 2**20, hosts: tuple[str, ...] = ("*",)
 ) -> Starlette:
-    """An application that answers with `model`, which is known to clients as `name`.
+    """Return an application that answers with `model`, which is known to clients as `name`.
 
     Args:
         key: what clients must send as `Authorization: Bearer …`; None lets everyone in who reaches the port.
@@ -69,16 +69,16 @@ def build_app(
         _check_key(request, key)
         # A browser may post text/plain across sites without asking; JSON makes it ask, and nobody says yes.
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-            raise Refused(415, "Content-Type must be application/json.")
-        asked = protocol.read_request(await _body(request, max_body))
-        if asked.model != name:
-            raise _unknown(asked.model, name)
-        prompt = await asyncio.to_thread(protocol.prompt_of, asked)
+            raise RequestRejectedError(415, "Content-Type must be application/json.")
+        chat = protocol.read_request(await _body(request, max_body))
+        if chat.model != name:
+            raise _unknown(chat.model, name)
+        prompt = await asyncio.to_thread(protocol.prompt_of, chat)
         response = await _answer(model, prompt, request)
         request_id, now = f"{prefix}-{next(numbers)}", int(time.time())
-        if not asked.stream:
+        if not chat.stream:
             return _json(protocol.completion(request_id, now, name, response))
-        with_usage = asked.stream_options is not None and asked.stream_options.include_usage
+        with_usage = chat.stream_options is not None and chat.stream_options.include_usage
         return StreamingResponse(
             iter(protocol.chunks(request_id, now, name, response, with_usage)), media_type="text/event-stream"
         )
@@ -93,8 +93,8 @@ def build_app(
         middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)],
         exception_handlers={
             ModelError: _no_answer,
-            Refused: _refused,
-            HungUp: _hung_up,
+            RequestRejectedError: _rejected,
+            ClientGoneError: _client_gone,
             HTTPException: _no_route,
             Exception: _fault,
         },
@@ -102,45 +102,47 @@ def build_app(
 
 
 async def _answer(model: Model, prompt: Prompt, request: Request) -> Response:
-    """The model's reply; the question is withdrawn when the client hangs up."""
+    """Return the model's reply; the prompt is withdrawn when the client hangs up."""
     answer = asyncio.ensure_future(model.answer(prompt))
-    hung_up = asyncio.ensure_future(_hang_up(request))
+    disconnect = asyncio.ensure_future(_wait_for_disconnect(request))
     try:
-        await asyncio.wait((answer, hung_up), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((answer, disconnect), return_when=asyncio.FIRST_COMPLETED)
         if not answer.done():
-            raise HungUp
+            raise ClientGoneError
         return answer.result()
     finally:
         answer.cancel()
-        hung_up.cancel()
+        disconnect.cancel()
 
 
-async def _hang_up(request: Request) -> None:
+async def _wait_for_disconnect(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         continue
 
 
-async def _body(request: Request, most: int) -> bytes:
-    said = request.headers.get("content-length", "0")
-    pieces, size = [], int(said) if said.isdigit() else 0
-    if size <= most:
+async def _body(request: Request, max_bytes: int) -> bytes:
+    declared = request.headers.get("content-length", "0")
+    pieces, size = [], int(declared) if declared.isdigit() else 0
+    if size <= max_bytes:
         size = 0
         async for piece in request.stream():
             size += len(piece)
-            if size > most:
+            if size > max_bytes:
                 break
             pieces.append(piece)
-    if size > most:
-        raise Refused(413, f"The request is larger than the {most:,} bytes that are accepted.")
+    if size > max_bytes:
+        raise RequestRejectedError(413, f"The request is larger than the {max_bytes:,} bytes that are accepted.")
     return b"".join(pieces)
 
 
 def _check_key(request: Request, key: str | None) -> None:
     if key is None:
         return
-    scheme, _, given = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), key.encode()):
-        raise Refused(401, "The key is missing or wrong: send Authorization: Bearer KEY.", "authentication_error")
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not hmac.compare_digest(token.strip().encode(), key.encode()):
+        raise RequestRejectedError(
+            401, "The key is missing or wrong: send Authorization: Bearer KEY.", "authentication_error"
+        )
 
 
 async def _health(request: Request) -> Reply:
@@ -153,8 +155,8 @@ async def _no_answer(request: Request, error: Exception) -> Reply:
     return _json(body, status)
 
 
-async def _refused(request: Request, error: Exception) -> Reply:
-    assert isinstance(error, Refused)  # noqa: S101 - registered for this class
+async def _rejected(request: Request, error: Exception) -> Reply:
+    assert isinstance(error, RequestRejectedError)  # noqa: S101 - registered for this class
     return _json(error.body, error.status)
 
 
@@ -164,7 +166,7 @@ async def _no_route(request: Request, error: Exception) -> Reply:
     return _json(protocol.error_body(message, "invalid_request_error"), error.status_code)
 
 
-async def _hung_up(request: Request, error: Exception) -> Reply:
+async def _client_gone(request: Request, error: Exception) -> Reply:
     return Reply(status_code=499)  # nobody reads it
 
 
@@ -172,8 +174,10 @@ async def _fault(request: Request, error: Exception) -> Reply:
     return _json(protocol.error_body(f"fault of the server: {type(error).__name__}", "server_error"), 500)
 
 
-def _unknown(asked: str, name: str) -> Refused:
-    return Refused(404, f"There is no model {asked!r} here; this server has {name!r}.", code="model_not_found")
+def _unknown(requested: str, name: str) -> RequestRejectedError:
+    return RequestRejectedError(
+        404, f"There is no model {requested!r} here; this server has {name!r}.", code="model_not_found"
+    )
 
 
 def _card(name: str, born: int) -> dict[str, Any]:

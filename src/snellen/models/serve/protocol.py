@@ -33,14 +33,14 @@ class TextPart(Struct, tag="text", tag_field="type", forbid_unknown_fields=True)
 
 
 class ImageUrl(Struct, forbid_unknown_fields=True):
-    """Where a picture is: here always inside the request itself. `detail` is for models that have such a switch."""
+    """The address of an image: here always inside the request itself. `detail` is for models that have such a switch."""
 
     url: str
     detail: str = "auto"
 
 
 class ImagePart(Struct, tag="image_url", tag_field="type", forbid_unknown_fields=True):
-    """A picture in a message."""
+    """An image in a message."""
 
     image_url: ImageUrl
 
@@ -54,7 +54,7 @@ class Message(Struct, forbid_unknown_fields=True):
 
 
 class StreamOptions(Struct, forbid_unknown_fields=True):
-    """What a stream is to contain."""
+    """Options of a streamed reply."""
 
     include_usage: bool = False
 
@@ -91,7 +91,7 @@ _decoder = msgspec.json.Decoder(ChatRequest)
 
 
 def read_request(body: bytes) -> ChatRequest:
-    """A request body, checked. Raises BadRequestError that names the field."""
+    """Return a request body, checked. Raises BadRequestError that names the field."""
     try:
         return _decoder.decode(body)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -99,10 +99,10 @@ def read_request(body: bytes) -> ChatRequest:
 
 
 def prompt_of(request: ChatRequest) -> Prompt:
-    """The one question that a request asks.
+    """Return the one question that a request asks.
 
     Raises:
-        BadRequestError: several turns, an empty message, or a picture that is not a data URI. URLs are never fetched:
+        BadRequestError: several turns, an empty message, or an image that is not a data URI. URLs are never fetched:
             a server that fetches what it is told to can be sent into the network behind it.
     """
     system, parts, seen_user = [], [], False
@@ -132,7 +132,7 @@ def prompt_of(request: ChatRequest) -> Prompt:
 
 
 def completion(request_id: str, created: int, model: str, response: Response) -> dict[str, Any]:
-    """The body of a whole reply. `created` is in seconds since the epoch."""
+    """Return the body of a whole reply. `created` is in seconds since the epoch."""
     choice = {
         "index": 0,
         "message": {"role": "assistant", "content": response.text, "refusal": None},
@@ -150,7 +150,7 @@ def completion(request_id: str, created: int, model: str, response: Response) ->
 
 
 def chunks(request_id: str, created: int, model: str, response: Response, with_usage: bool) -> list[bytes]:
-    """The same reply as server-sent events. It is sent when it is whole, so the text is one event."""
+    """Return the same reply as server-sent events. It is sent when it is whole, so the text is one event."""
     head = {"id": request_id, "object": "chat.completion.chunk", "created": created, "model": model}
     opening = {"index": 0, "delta": {"role": "assistant", "content": response.text}, "finish_reason": None}
     closing = {"index": 0, "delta": {}, "finish_reason": response.finish_reason or "stop"}
@@ -161,12 +161,12 @@ def chunks(request_id: str, created: int, model: str, response: Response, with_u
 
 
 def error_body(message: str, kind: str, code: str | None = None) -> dict[str, Any]:
-    """The error object of the OpenAI protocol."""
+    """Return the error object of the OpenAI protocol."""
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 
 def error_of(error: ModelError) -> tuple[int, dict[str, Any]]:
-    """(HTTP status, body) for a model that gave no answer. Only what asking again can help is a 5xx."""
+    """Return (HTTP status, body) for a model that gave no answer. Only what asking again can help is a 5xx."""
     if isinstance(error, OutOfMemoryError):
         return 413, error_body(str(error), "invalid_request_error", error.kind)
     if isinstance(error, BadRequestError | InputError):
@@ -209,5 +209,5 @@ def _only_text(message: Message, where: str) -> str:
 
 
 def _usage(response: Response) -> dict[str, int]:
-    asked, written = response.usage.input_tokens, response.usage.output_tokens
-    return {"prompt_tokens": asked, "completion_tokens": written, "total_tokens": asked + written}
+    read, written = response.usage.input_tokens, response.usage.output_tokens
+    return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}

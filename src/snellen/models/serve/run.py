@@ -1,4 +1,4 @@
-"""Serving: bind the port, load the model, answer until told to stop."""
+"""Serving a model: parse its name, bind the port, load it, answer until told to stop."""
 
 from __future__ import annotations
 
@@ -8,15 +8,40 @@ import socket
 import sys
 from collections.abc import Callable
 from importlib.util import find_spec
+from pathlib import Path
 
-from snellen.errors import MissingExtraError, PreflightError
+from snellen.errors import MissingExtraError, PreflightError, UsageError
 from snellen.models.base import Model
 
 WAITING = 1000  # requests at once; more are answered 503 rather than held in memory
 
 
+def parse_model(spec: str) -> tuple[str, str]:
+    """Split `embedded`, `local:NAME`, a folder or a hub id into (folder or hub id, name for clients).
+
+    A folder is known to clients by its last part only, for privacy.
+
+    Raises:
+        UsageError: a kind of model that is not on this machine, or no name.
+    """
+    if spec == "embedded":
+        from snellen.models import embedded
+
+        return str(embedded.path()), "embedded"
+    kind, colon, rest = spec.partition(":")
+    if colon and kind in ("api", "replay", "agent", "embedded"):
+        raise UsageError(
+            f"{spec!r} is not a model of this machine, so there is nothing to serve.",
+            "Serve embedded, local:NAME, or the path of a model folder.",
+        )
+    name = rest if colon and kind == "local" else spec
+    if not name:
+        raise UsageError("no model is named.", "Serve embedded, local:NAME, or the path of a model folder.")
+    return name, Path(name).resolve().name if Path(name).is_dir() else name
+
+
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a server bound to `host`."""
+    """Return True if only this machine can reach a server bound to `host`."""
     if host == "localhost":
         return True
     try:
@@ -54,7 +79,7 @@ def serve(
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A listening socket. Raises PreflightError where host or port cannot be had."""
+    """Return a listening socket. Raises PreflightError where host or port cannot be had."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -92,8 +117,8 @@ async def _serve(
         )
         listener.listen(128)
         port = listener.getsockname()[1]
-        shown = f"[{host.strip('[]')}]" if ":" in host else host
-        tell(f"Serving {name} at http://{shown}:{port}/v1 (Ctrl-C ends it).")
+        address = f"[{host.strip('[]')}]" if ":" in host else host
+        tell(f"Serving {name} at http://{address}:{port}/v1 (Ctrl-C ends it).")
         await uvicorn.Server(config).serve(sockets=[listener])
     finally:
         await model.close()

@@ -1,4 +1,4 @@
-"""Starts a model server, waits until it answers under the right name, and leaves nothing of it behind."""
+"""vLLM server process: start it, wait until it answers under the right name, end all of it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from msgspec import Struct
 from snellen.errors import PreflightError, UsageError
 from snellen.models import processes
 from snellen.models.serve.run import bind
-from snellen.models.serve.vllm import Launch, Settings, launch
+from snellen.models.serve.vllm import Launch, VllmSettings, launch
 from snellen.redaction import redact
 
 GRACE_S, POLL_S, ANSWER_S, TELL_S = 20.0, 0.25, 5.0, 30.0
@@ -36,14 +36,14 @@ class Server(Struct, frozen=True):
     process: Any
 
     def wait(self) -> None:
-        """Return never, but raise PreflightError when the server ends by itself."""
+        """Wait for ever; raise PreflightError when the server ends by itself."""
         status = self.process.wait()
         raise _died(status, self.log)
 
 
 @contextlib.contextmanager
-def serving(settings: Settings, tell: Callable[[str], None]) -> Iterator[Server]:
-    """A vLLM server for the time of a block.
+def serving(settings: VllmSettings, tell: Callable[[str], None]) -> Iterator[Server]:
+    """Run a vLLM server for the time of a block.
 
     It is ended by SIGTERM to its process group, 20 seconds of grace, SIGKILL to all that stems from it. When this
     process dies without a word, a guard (Linux) does the last of these at once.
@@ -68,10 +68,10 @@ def serving(settings: Settings, tell: Callable[[str], None]) -> Iterator[Server]
         raise UsageError(f"--log {log} cannot be written: {error.strerror}") from error
     tell(f"starting vLLM with {settings.model}; it writes to {log}")
     with output, _process(chosen, output) as process:
-        asked = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104 - not bound here
-        _healthy(process, asked, port, log, settings.startup_s, tell)
-        _named(asked, port, settings, log)
-        host = f"[{asked}]" if ":" in asked else asked
+        probed = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104 - not bound here
+        _healthy(process, probed, port, log, settings.startup_s, tell)
+        _named(probed, port, settings, log)
+        host = f"[{probed}]" if ":" in probed else probed
         yield Server(f"http://{host}:{port}/v1", settings.public, log, process)
 
 
@@ -105,7 +105,7 @@ def _stop(stopper: subprocess.Popen[bytes]) -> None:
 def _healthy(
     process: subprocess.Popen[bytes], host: str, port: int, log: Path, limit_s: float, tell: Callable[[str], None]
 ) -> None:
-    started = told = time.monotonic()
+    started = reported = time.monotonic()
     while True:
         status, _ = _get(host, port, "/health", None)
         if (ended := process.poll()) is not None:  # asked last: another server may have answered in its place
@@ -119,16 +119,16 @@ def _healthy(
                 f"{_last(log)}",
                 f"The whole log is in {log}. A large model needs longer: --startup-timeout SECONDS.",
             )
-        if now - told > TELL_S:
-            told = now
+        if now - reported > TELL_S:
+            reported = now
             tell(f"vLLM is loading, {now - started:,.0f} s so far")
         time.sleep(POLL_S)
 
 
-def _named(host: str, port: int, settings: Settings, log: Path) -> None:
+def _named(host: str, port: int, settings: VllmSettings, log: Path) -> None:
     status, body = _get(host, port, "/v1/models", settings.key)
     try:
-        names = [str(one["id"]) for one in msgspec.json.decode(body)["data"]]
+        names = [str(entry["id"]) for entry in msgspec.json.decode(body)["data"]]
     except (msgspec.DecodeError, LookupError, TypeError, RecursionError):
         raise PreflightError(
             f"vLLM answers, but its list of models at http://{host}:{port}/v1/models cannot be read "
@@ -143,7 +143,7 @@ def _named(host: str, port: int, settings: Settings, log: Path) -> None:
 
 
 def _get(host: str, port: int, path: str, key: str | None) -> tuple[int, bytes]:
-    """Status and body; status 0 where nobody answers. No proxy is asked."""
+    """Return status and body; status 0 where nobody answers. No proxy is asked."""
     connection = http.client.HTTPConnection(host, port, timeout=ANSWER_S)
     try:
         connection.request("GET", path, headers={} if key is None else {"Authorization": f"Bearer {key}"})
@@ -164,7 +164,7 @@ def _died(status: int, log: Path) -> PreflightError:
 
 
 def _last(log: Path) -> str:
-    """The last lines of the log, indented, for a message."""
+    """Return the last lines of the log, indented, for a message."""
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - LAST_BYTES))
         text = redact(file.read().decode(errors="replace"))

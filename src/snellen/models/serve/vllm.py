@@ -22,8 +22,8 @@ DOCKER_PORT = 8000
 _GPUS = re.compile(r"\w[\w:/-]*(,\w[\w:/-]*)*")
 
 
-class Settings(Struct, frozen=True, kw_only=True):
-    """What is served, with what.
+class VllmSettings(Struct, frozen=True, kw_only=True):
+    """Settings of a vLLM server.
 
     Attributes:
         model: name on the hub, or path of a folder.
@@ -65,8 +65,8 @@ class Launch(Struct, frozen=True):
     container: str = ""
 
 
-def launch(settings: Settings, port: int, environment: Mapping[str, str] = os.environ) -> Launch:
-    """The process that serves `settings` at `port`.
+def launch(settings: VllmSettings, port: int, environment: Mapping[str, str] = os.environ) -> Launch:
+    """Return the process that serves `settings` at `port`.
 
     Raises:
         MissingExtraError: the program that it needs is not on the PATH.
@@ -77,11 +77,11 @@ def launch(settings: Settings, port: int, environment: Mapping[str, str] = os.en
     if settings.gpus and not _GPUS.fullmatch(settings.gpus):
         raise UsageError(f"--gpu {settings.gpus!r} is no list of GPU ids", "Example: --gpu 0,1,2")
     flags = (word.partition("=")[0].replace("_", "-") for word in settings.extra)  # vLLM takes --api_key, too
-    if (flag := next((one for one in flags if one in _OURS), None)) is not None:
+    if (flag := next((name for name in flags if name in _OURS), None)) is not None:
         raise UsageError(f"{flag} behind -- would contradict what we set", f"Say it with {_OURS[flag]}.")
-    if (held := held_key(" ".join(settings.extra))) is not None:
+    if (key := held_key(" ".join(settings.extra))) is not None:
         raise UsageError(
-            f"{held} stands behind --, in arguments that anybody on the machine can read",
+            f"{key} stands behind --, in arguments that anybody on the machine can read",
             "Set a variable to the key and name it with --api-key-env.",
         )
     env = dict(environment)
@@ -116,7 +116,7 @@ _OURS = {
 }
 
 
-def _words(settings: Settings, host: str, port: int) -> list[str]:
+def _words(settings: VllmSettings, host: str, port: int) -> list[str]:
     words = ["--host", host, "--port", str(port), "--served-model-name", settings.public]
     if settings.data_parallel is not None:
         words += ["--data-parallel-size", str(settings.data_parallel)]
@@ -125,8 +125,8 @@ def _words(settings: Settings, host: str, port: int) -> list[str]:
     return words + list(settings.extra)
 
 
-def _docker(settings: Settings, port: int, name: str, env: Mapping[str, str]) -> list[str]:
-    """The entry point is named, since images differ in theirs. --ipc=host: vLLM's processes share memory."""
+def _docker(settings: VllmSettings, port: int, name: str, env: Mapping[str, str]) -> list[str]:
+    """Return the docker command. The entry point is named, since images differ. --ipc=host: vLLM's processes share memory."""
     gpus = f'"device={settings.gpus}"' if settings.gpus else "all"
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     mounts = []
@@ -144,14 +144,14 @@ def _docker(settings: Settings, port: int, name: str, env: Mapping[str, str]) ->
     ]
 
 
-def _folders(settings: Settings, environment: Mapping[str, str]) -> list[str]:
-    """Folders that an Apptainer image does not see by itself: the model's, and a hub cache outside the home."""
-    found = [str(Path(settings.model).resolve())] if Path(settings.model).is_dir() else []
-    return found + ([environment["HF_HOME"]] if environment.get("HF_HOME") else [])
+def _folders(settings: VllmSettings, environment: Mapping[str, str]) -> list[str]:
+    """Return folders that an Apptainer image does not see by itself: the model's, and a hub cache outside the home."""
+    folders = [str(Path(settings.model).resolve())] if Path(settings.model).is_dir() else []
+    return folders + ([environment["HF_HOME"]] if environment.get("HF_HOME") else [])
 
 
 def _program(name: str, hint: str) -> str:
-    found = shutil.which(name)
-    if found is None:
+    path = shutil.which(name)
+    if path is None:
         raise MissingExtraError(f"there is no program {name!r} on the PATH", hint)
-    return found
+    return path

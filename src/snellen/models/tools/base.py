@@ -1,4 +1,4 @@
-"""What a tool is: a name, a schema, a coroutine; and what it is called with, the context of one conversation."""
+"""Tools: a name, a schema, a coroutine; and the context of one conversation that they are called with."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from snellen.models.tools.images import Pictures
 
 
 class ToolError(Exception):
-    """Why a tool gave nothing. The model reads the message and may try otherwise; the conversation goes on.
+    """The reason why a tool returned nothing. The model reads the message and may try otherwise; the conversation goes on.
 
     `transient` says that the same call may succeed later (a timeout, a server that was down).
     """
@@ -23,7 +23,7 @@ class ToolError(Exception):
 
 
 class ToolResult(Struct, frozen=True):
-    """What a model gets to see of a call: text, and pictures as encoded bytes (JPEG, PNG, WebP or GIF)."""
+    """The result of a call as the model sees it: text, and images as encoded bytes (JPEG, PNG, WebP or GIF)."""
 
     text: str
     images: tuple[bytes, ...] = ()
@@ -31,7 +31,7 @@ class ToolResult(Struct, frozen=True):
 
 
 class Context:
-    """One conversation: its pictures, and how many calls it has made."""
+    """One conversation: its images, and how many calls it has made."""
 
     def __init__(self, pictures: Pictures, calls: int = 0) -> None:
         self.pictures = pictures
@@ -66,9 +66,9 @@ class Hit(Struct, frozen=True, omit_defaults=True):
 
 
 class ImageHit(Struct, frozen=True, omit_defaults=True):
-    """A picture that looks like the one searched for.
+    """An image that looks like the one searched for.
 
-    `url` is the page it stands on, `image` the address of the picture itself, `similarity` 0 to 100 (0 where an engine
+    `url` is the page it stands on, `image` the address of the image itself, `similarity` 0 to 100 (0 where an engine
     does not say), `source` the engine.
     """
 
@@ -80,7 +80,7 @@ class ImageHit(Struct, frozen=True, omit_defaults=True):
 
 
 class Page(Struct, frozen=True, omit_defaults=True):
-    """What was fetched: text with its title, links and pictures by address; or a picture, as `data`.
+    """A fetched page: text with its title, links and images by address; or an image, as `data`.
 
     `cut` says that the page was larger than the limit and only its beginning was read.
     """
@@ -95,7 +95,7 @@ class Page(Struct, frozen=True, omit_defaults=True):
 
 
 class Backend(Protocol):
-    """Where pages and pictures come from. Every method may raise ToolError; none may take for ever."""
+    """A source of pages and images. Every method may raise ToolError; none may take for ever."""
 
     async def search(self, query: str, k: int) -> list[Hit]: ...
 

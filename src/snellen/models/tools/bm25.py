@@ -1,20 +1,23 @@
-"""Full-text search: BM25 with its scores worked out beforehand, so that a query is a few additions of numpy arrays.
+"""Full-text search by BM25, computed by bm25s: its scores are worked out beforehand, so that a query adds up numpy arrays.
 
 Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework: BM25 and Beyond", equation 3.15, with k1 = 1.2 and
-b = 0.75, and the inverse document frequency ln(1 + (N - df + 0.5) / (df + 0.5)), which is never negative. A word of the
-title counts as TITLE words of the text.
+b = 0.75, and the inverse document frequency ln(1 + (N - df + 0.5) / (df + 0.5)), which is never negative (`lucene` in
+bm25s, which leaves out the constant factor k1 + 1). A word of the title counts as TITLE words of the text. Words are split
+here, since bm25s knows no language without spaces; so are ties broken, which its `retrieve` leaves open.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from bm25s import BM25
 
 K1, B, TITLE = 1.2, 0.75, 3
 LONGEST_WORD = 64
@@ -25,94 +28,72 @@ _PIECE = re.compile(f"[{_UNSPACED}]+|[^\\W_{_UNSPACED}]+")
 _WITHOUT_SPACES = re.compile(f"[{_UNSPACED}]")
 
 
-def words(text: str) -> list[str]:
-    """The words of a text: lower case, accents dropped, in order."""
+def split_words(text: str) -> list[str]:
+    """Return the words of a text: lower case, accents dropped, in order."""
     if not text.isascii():
         text = unicodedata.normalize("NFKD", text)
         text = "".join(character for character in text if not unicodedata.combining(character))
         text = unicodedata.normalize("NFC", text)
-    found: list[str] = []
+    words: list[str] = []
     for piece in _PIECE.findall(text.lower()):
         if _WITHOUT_SPACES.match(piece):
-            found += [piece[at : at + 2] for at in range(len(piece) - 1)] or [piece]
+            words += [piece[at : at + 2] for at in range(len(piece) - 1)] or [piece]
         else:
-            found.append(piece[:LONGEST_WORD])
-    return found
+            words.append(piece[:LONGEST_WORD])
+    return words
 
 
-class Postings(NamedTuple):
-    """Of all words one after another: `pages` (int32) and the `scores` (float32) that the word gives each of them."""
-
-    terms: list[tuple[str, int, int]]
-    pages: NDArray[np.int32]
-    scores: NDArray[np.float32]
-
-
-def postings(texts: Iterable[tuple[str, str]]) -> Postings:
-    """Scores of every word in every page.
+def write_index(texts: Iterable[tuple[str, str]], folder: Path) -> None:
+    """Index pages into a folder that `open_index` reads.
 
     Args:
-        texts: (title, text) of the pages, in the order of their numbers.
-
-    Returns:
-        `terms` holds (word, start, end) into the two arrays, sorted by word.
+        texts: (title, text) of the pages, in the order of their numbers; at least one.
+        folder: it is there already.
     """
-    held: dict[str, list[tuple[int, int]]] = {}
-    lengths: list[int] = []
-    for number, (title, text) in enumerate(texts):
-        counted = Counter(words(text))
-        for word in words(title):
-            counted[word] += TITLE
-        lengths.append(sum(counted.values()))
-        for word, times in counted.items():
-            held.setdefault(word, []).append((number, times))
-    length = np.asarray(lengths, dtype=np.float64)
-    weight = K1 * (1 - B + B * length / max(1.0, float(length.mean()) if len(length) else 1.0))
-    terms: list[tuple[str, int, int]] = []
-    pages, scores, at = [], [], 0
-    for word in sorted(held):
-        found = np.asarray(held[word], dtype=np.int64)
-        where, often = found[:, 0], found[:, 1].astype(np.float64)
-        rarity = np.log(1 + (len(lengths) - len(found) + 0.5) / (len(found) + 0.5))
-        pages.append(where.astype(np.int32))
-        scores.append((rarity * often * (K1 + 1) / (often + weight[where])).astype(np.float32))
-        terms.append((word, at, at + len(found)))
-        at += len(found)
-    if not terms:
-        return Postings([], np.empty(0, np.int32), np.empty(0, np.float32))
-    return Postings(terms, np.concatenate(pages), np.concatenate(scores))
+    from bm25s import BM25
+
+    corpus = [split_words(title) * TITLE + split_words(text) for title, text in texts]
+    if not any(corpus):
+        corpus = [[""] for _ in corpus]  # bm25s cannot index pages without any word
+    index = BM25(k1=K1, b=B, method="lucene")
+    index.index(corpus, show_progress=False)
+    index.save(folder, show_progress=False)
 
 
-def best(
-    query: Sequence[str],
-    find: Callable[[str], tuple[int, int] | None],
-    pages: NDArray[np.int32],
-    scores: NDArray[np.float32],
-    size: int,
-    k: int,
-) -> list[int]:
-    """Numbers of the k best pages, best first, ties by number; pages without any of the words are left out.
+def open_index(folder: Path) -> BM25:
+    """Open an index by mapping its files.
+
+    Raises:
+        OSError, ValueError: its files are missing or damaged.
+    """
+    from bm25s import BM25
+
+    index = BM25.load(folder, mmap=True)
+    # Plain arrays over the mapped files: numpy's own class for them costs more at every slice.
+    index.scores.update({name: np.asarray(index.scores[name]) for name in ("data", "indices", "indptr")})
+    return index
+
+
+def best_pages(index: BM25, query: Sequence[str], k: int) -> list[int]:
+    """Return numbers of the k best pages, best first, ties by number; pages without any of the words are left out.
 
     Args:
-        query: words, as `words` gives them; each counts once.
-        find: where a word stands in the arrays.
-        pages, scores: as of `postings`.
-        size: how many pages there are.
+        index: as `open_index` returned it.
+        query: words, as `split_words` returns them; each counts once.
         k: how many at most.
     """
-    total = np.zeros(size, dtype=np.float32)
-    for word in dict.fromkeys(query):
-        place = find(word)
-        if place is not None:
-            total[pages[place[0] : place[1]]] += scores[place[0] : place[1]]
-    few = min(k, size)
-    least = np.partition(total, size - few)[size - few] if few else 0.0
-    near = np.flatnonzero(total >= max(least, np.finfo(np.float32).tiny))
-    return [int(number) for number in near[np.argsort(-total[near], kind="stable")[:k]]]
+    words = index.get_tokens_ids(list(dict.fromkeys(query)))
+    if not words:
+        return []
+    total = index.get_scores_from_ids(words)
+    few = min(k, len(total))
+    least = np.partition(total, len(total) - few)[len(total) - few] if few else 0.0
+    candidates = np.flatnonzero(total >= max(least, np.finfo(np.float32).tiny))
+    return [int(number) for number in candidates[np.argsort(-total[candidates], kind="stable")[:k]]]
 
 
 def snippet(text: str, query: Sequence[str], length: int = 240) -> str:
-    """About `length` characters of a text around the first word of the query that occurs in it, on one line."""
+    """Return about `length` characters of a text around the first word of the query that occurs in it, on one line."""
     # Lower case has the length of the text nearly always; where it has not, the snippet begins a little beside the word.
     looked = text.lower()
     at = min((place for word in dict.fromkeys(query) if (place := looked.find(word)) >= 0), default=-1)

@@ -1,6 +1,6 @@
 """One call of one tool from a shell, for agents that run commands: `python -m snellen.models.tools.command --config FILE TOOL --query …`.
 
-The result's text goes to standard output; pictures are written beside the sample's own, and the text names them. Calls
+The result's text goes to standard output; images are written beside the sample's own, and the text names them. Calls
 are counted in a file there, since every call is a process of its own.
 """
 
@@ -24,25 +24,25 @@ COUNT = ".tool-calls"
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """The command; 0 for a result, 1 for a fault that the tool reports, 2 for a call that cannot be read."""
-    given = list(sys.argv[1:] if words is None else words)
+    """Run the command; return 0 for a result, 1 for a fault that the tool reports, 2 for a call that cannot be read."""
+    rest = list(sys.argv[1:] if words is None else words)
     register_environment(os.environ)  # an agent has its endpoint's key
     try:
-        if given[:1] != ["--config"] or len(given) < 2:
+        if rest[:1] != ["--config"] or len(rest) < 2:
             raise UsageError("--config FILE comes first.")
-        settings = load(given[1])
-        relay = given[3] if given[2:3] == ["--relay"] and len(given) > 3 else None
-        given = given[4:] if relay else given[2:]
+        settings = load(rest[1])
+        relay = rest[3] if rest[2:3] == ["--relay"] and len(rest) > 3 else None
+        rest = rest[4:] if relay else rest[2:]
         for notice in settings.notices():
             print(notice, file=sys.stderr)
         tools = {tool.name: tool for tool in all_tools(settings, relay=relay)}
-        if not given or given[0] in ("-h", "--help"):
+        if not rest or rest[0] in ("-h", "--help"):
             print("\n".join(usage(tool) for tool in tools.values()))
             return 0
-        tool = tools.get(given[0])
+        tool = tools.get(rest[0])
         if tool is None:
-            raise UsageError(f"there is no tool {given[0]!r}.", f"Tools: {', '.join(tools)}.")
-        arguments = read_arguments(tool, given[1:])
+            raise UsageError(f"there is no tool {rest[0]!r}.", f"Tools: {', '.join(tools)}.")
+        arguments = read_arguments(tool, rest[1:])
         folder = Path(settings.images)
         result = asyncio.run(_call(tool, arguments, folder))
     except SnellenError as error:
@@ -53,7 +53,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 async def _call(tool: Tool, arguments: dict[str, Any], folder: Path) -> ToolResult:
-    """The call; a picture that it gives lies in the folder afterwards, and the text says under which name."""
+    """Make the call; an image that it returns is saved in the folder, and the text names it."""
     pictures = Pictures(folder=folder, out=folder)
     before = set(pictures.names())
     context = Context(pictures, calls=_count(folder))
@@ -69,7 +69,7 @@ async def _call(tool: Tool, arguments: dict[str, Any], folder: Path) -> ToolResu
 
 
 def _count(folder: Path) -> int:
-    """How many calls came before this one; one byte a call, appended, so that calls at the same time count too."""
+    """Return the number of earlier calls; one byte a call, appended, so that simultaneous calls count too."""
     handle = os.open(folder / COUNT, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
         before = os.fstat(handle).st_size
@@ -80,13 +80,13 @@ def _count(folder: Path) -> int:
 
 
 def read_arguments(tool: Tool, words: Sequence[str]) -> dict[str, Any]:
-    """Arguments of a tool from `--name value` and `--name=value`; a list of numbers is written with commas.
+    """Return arguments of a tool from `--name value` and `--name=value`; a list of numbers is written with commas.
 
     Raises:
         UsageError: an argument that the tool does not have, or one without a value.
     """
     known = tool.parameters["properties"]
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     rest = list(words)
     while rest:
         name, equals, value = rest.pop(0).partition("=")
@@ -96,12 +96,12 @@ def read_arguments(tool: Tool, words: Sequence[str]) -> dict[str, Any]:
         if not equals:
             value = rest.pop(0)
         is_list = known[field].get("type") == "array"
-        found[field] = [part.strip() for part in value.strip("[] ").split(",")] if is_list else value
-    return found
+        values[field] = [part.strip() for part in value.strip("[] ").split(",")] if is_list else value
+    return values
 
 
 def usage(tool: Tool) -> str:
-    """How a tool is called, on one line, and what it does."""
+    """Return the usage of a tool on one line, and its description."""
     required = tool.parameters["required"]
     pieces = [
         f"--{name} {_form(about)}" if name in required else f"[--{name} {_form(about)}]"

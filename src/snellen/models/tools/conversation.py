@@ -1,7 +1,7 @@
-"""A conversation as an endpoint reads it: the question's body grows by what the model and the tools say.
+"""Conversation with tools: a request body that grows by the messages of the model and the tools.
 
 The question is written by the same `BodyWriter` as for `api:`, so that it is sent alike with and without tools. What
-comes later is joined to its bytes: pictures are encoded once, however many turns follow.
+comes later is joined to its bytes: images are encoded once, however many turns follow.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from snellen.types import Prompt
 _SENT_PICTURE = re.compile(rb'"url":"sha256:([0-9a-f]{64})"')
 
 
-class Asked(Struct, frozen=True):
+class ToolCall(Struct, frozen=True):
     """One tool call of a reply: `arguments` decoded, or None and `fault` where they are not JSON."""
 
     id: str
@@ -33,7 +33,7 @@ class Asked(Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """Equal for equal calls: the order of the arguments does not matter."""
+        """A key that is equal for equal calls, whatever the order of the arguments."""
         plain = self.text if self.fault else msgspec.json.encode(self.arguments, order="sorted").decode()
         return f"{self.tool} {plain}"
 
@@ -60,8 +60,8 @@ class _Reply(Struct):
     choices: list[_Choice]
 
 
-def read_calls(data: bytes, turn: int) -> list[Asked]:
-    """The tool calls of a reply, in order.
+def read_calls(data: bytes, turn: int) -> list[ToolCall]:
+    """Return the tool calls of a reply, in order.
 
     A call without an id gets one; arguments may be a JSON text, as the protocol says, or an object, as some servers
     send it.
@@ -73,21 +73,21 @@ def read_calls(data: bytes, turn: int) -> list[Asked]:
         calls = msgspec.json.decode(data, type=_Reply).choices[0].message.tool_calls or []
     except (msgspec.MsgspecError, ValueError, IndexError, RecursionError) as error:
         raise BadReplyError(f"The reply's tool calls cannot be read: {error}") from None
-    return [_asked(call, f"call_{turn}_{number}") for number, call in enumerate(calls)]
+    return [_tool_call(call, f"call_{turn}_{number}") for number, call in enumerate(calls)]
 
 
-def _asked(call: _Call, name: str) -> Asked:
-    given = call.function.arguments
-    if not isinstance(given, str):
-        text = msgspec.json.encode({} if given is None else given).decode()
-        return Asked(call.id or name, call.function.name, {} if given is None else given, text)
+def _tool_call(call: _Call, name: str) -> ToolCall:
+    arguments = call.function.arguments
+    if not isinstance(arguments, str):
+        text = msgspec.json.encode({} if arguments is None else arguments).decode()
+        return ToolCall(call.id or name, call.function.name, {} if arguments is None else arguments, text)
     try:
-        return Asked(call.id or name, call.function.name, msgspec.json.decode(given or "{}"), given or "{}")
+        return ToolCall(call.id or name, call.function.name, msgspec.json.decode(arguments or "{}"), arguments or "{}")
     except (msgspec.DecodeError, RecursionError) as error:
-        return Asked(call.id or name, call.function.name, None, given, f"the arguments are not JSON: {error}")
+        return ToolCall(call.id or name, call.function.name, None, arguments, f"the arguments are not JSON: {error}")
 
 
-class Conversation:
+class ToolConversation:
     """The messages so far. Begin with `begin`, then add what is said."""
 
     def __init__(self, writer: BodyWriter, tools: Sequence[Tool]) -> None:
@@ -110,31 +110,31 @@ class Conversation:
         self._later: list[Body] = []
 
     async def begin(self, prompt: Prompt) -> tuple[str, ...]:
-        """Write the question. Returns the SHA-256 of each picture in it, in order. Raises InputError."""
+        """Write the question. Returns the SHA-256 of each image in it, in order. Raises InputError."""
         self._prompt = prompt
         body = await self._writer.write(prompt)
         # The tail begins with the end of the question's message and of the list; the rest are the settings.
         tail = len(self._writer.tail(prompt.generation))
         last = body.pieces[-1]  # a body of one text is one piece; else the tail stands alone behind a bracket
-        self._head = Body((*body.pieces[:-1], last[:-tail]), body.shown[:-tail])
-        return tuple(found.decode() for found in _SENT_PICTURE.findall(self._head.shown))
+        self._head = Body((*body.pieces[:-1], last[:-tail]), body.traced[:-tail])
+        return tuple(match.decode() for match in _SENT_PICTURE.findall(self._head.traced))
 
     def body(self, last: bool) -> Body:
-        """The next request. `last` forbids tool calls; the tools stay declared, since the calls made refer to them."""
+        """Return the next request. `last` forbids tool calls; the tools stay declared, since the calls made refer to them."""
         members = self._writer.tail(self._prompt.generation)[2:]
         choice = b',"tool_choice":"none"' if last else b""
         end = b"]" + (b',"tools":' + self._tools + choice if self._tools != b"[]" else b"") + members
         later = (piece for message in self._later for piece in message.pieces)
-        shown = b"".join((self._head.shown, b"}", *(message.shown for message in self._later), end))
-        return Body((*self._head.pieces, b"}", *later, end), shown)
+        traced = b"".join((self._head.traced, b"}", *(message.traced for message in self._later), end))
+        return Body((*self._head.pieces, b"}", *later, end), traced)
 
     def add(self, message: dict[str, Any]) -> None:
-        """A message without pictures."""
+        """Add a message without images."""
         piece = b"," + msgspec.json.encode(message)
         self._later.append(Body((piece,), piece))
 
-    def add_said(self, text: str, calls: Sequence[Asked]) -> None:
-        """What the model said, and which tools it called."""
+    def add_said(self, text: str, calls: Sequence[ToolCall]) -> None:
+        """Add the model's message, with the tools that it called."""
         message: dict[str, Any] = {"role": "assistant", "content": text or None}
         if calls:
             message["tool_calls"] = [
@@ -151,18 +151,18 @@ class Conversation:
         self.add(message)
 
     def add_pictures(self, pictures: Sequence[tuple[str, bytes, bytes]]) -> None:
-        """Pictures that tools gave, as a user's message: few servers take them in a tool's.
+        """Add images that tools returned, as a user's message: few servers take them in a tool's.
 
         Args:
-            pictures: (label, data URI, the picture's bytes) of each.
+            pictures: (label, data URI, the image's bytes) of each.
         """
-        sent, shown = [b',{"role":"user","content":['], [b',{"role":"user","content":[']
+        sent, traced = [b',{"role":"user","content":['], [b',{"role":"user","content":[']
         for number, (label, uri, data) in enumerate(pictures):
             comma = b"," if number else b""
             text = comma + b'{"type":"text","text":' + msgspec.json.encode(label) + b"}"
             head = text + b',{"type":"image_url","image_url":{"url":"'
             sent += (head, uri, b'"}}')
-            shown += (head, b"sha256:", sha256(data).hexdigest().encode(), b'"}}')
+            traced += (head, b"sha256:", sha256(data).hexdigest().encode(), b'"}}')
         sent.append(b"]}")
-        shown.append(b"]}")
-        self._later.append(Body(tuple(sent), b"".join(shown)))
+        traced.append(b"]}")
+        self._later.append(Body(tuple(sent), b"".join(traced)))

@@ -14,7 +14,7 @@ from snellen.errors import DataError
 from snellen.models.tools import images
 from snellen.models.tools.base import Backend, Context, Page, Tool, ToolError, ToolResult
 from snellen.models.tools.recorded import Recorded
-from snellen.models.tools.settings import Limits, Settings, prepare
+from snellen.models.tools.settings import Limits, ToolSettings, prepare
 
 if TYPE_CHECKING:
     from snellen.models.tools.web import WebBackend
@@ -62,8 +62,8 @@ class ViewImage(Struct):
 Run: TypeAlias = Callable[[Any, Context], Awaitable[ToolResult]]
 
 
-def all_tools(settings: Settings, backend: Backend | None = None, relay: str | None = None) -> list[Tool]:
-    """The tools that the settings allow, in a fixed order.
+def all_tools(settings: ToolSettings, backend: Backend | None = None, relay: str | None = None) -> list[Tool]:
+    """Return the tools that the settings allow, in a fixed order.
 
     Args:
         settings: backend, limits, which tools.
@@ -74,7 +74,7 @@ def all_tools(settings: Settings, backend: Backend | None = None, relay: str | N
         DataError: the collection or its index cannot be read.
         UsageError, MissingExtraError: a tool is asked for that the settings, or what is installed, cannot give.
     """
-    given = settings.given()
+    names = settings.given()
     source = _Tools(open_backend(settings, relay) if backend is None else backend, settings.limits)
     made: dict[str, tuple[type[Struct], str, Run]] = {
         "web_search": (
@@ -99,11 +99,11 @@ def all_tools(settings: Settings, backend: Backend | None = None, relay: str | N
         ),
         "view_image": (ViewImage, "Look at a picture, whole.", source.view_image),
     }
-    return [_tool(name, *made[name], settings.limits) for name in given]
+    return [_tool(name, *made[name], settings.limits) for name in names]
 
 
-def open_backend(settings: Settings, relay: str | None = None) -> Backend:
-    """The backend that the settings name, behind its record and its limit of time. `relay`: see `all_tools`."""
+def open_backend(settings: ToolSettings, relay: str | None = None) -> Backend:
+    """Return the backend that the settings name, behind its record and its limit of time. `relay`: see `all_tools`."""
     inner: Backend | None = None
     if not settings.replay:
         if settings.backend == "web" and relay is not None:
@@ -122,8 +122,8 @@ def open_backend(settings: Settings, relay: str | None = None) -> Backend:
     return Recorded(inner, folder, settings.limits.seconds)
 
 
-def open_web(settings: Settings) -> WebBackend:
-    """The network, as the settings allow it.
+def open_web(settings: ToolSettings) -> WebBackend:
+    """Return the network, as the settings allow it.
 
     Raises:
         MissingExtraError: engines are named, and PicImageSearch is not installed.
@@ -142,11 +142,11 @@ def _tool(name: str, form: type[Struct], description: str, run: Run, limits: Lim
         if context.calls > limits.calls:
             return ToolResult(f"No more tools: all {limits.calls} calls are used up. Answer now.", error=True)
         try:
-            asked = msgspec.convert(arguments if arguments is not None else {}, form, strict=False)
+            parsed = msgspec.convert(arguments if arguments is not None else {}, form, strict=False)
         except (msgspec.ValidationError, RecursionError) as error:
             return ToolResult(f"{name}: {error}", error=True)
         try:
-            return await run(asked, context)
+            return await run(parsed, context)
         except (ToolError, DataError) as error:
             return ToolResult(f"{name}: {error.message}", error=True)
 
@@ -161,48 +161,48 @@ def _schema(form: type[Struct]) -> dict[str, Any]:
 
 
 class _Tools:
-    """What the tools do once their arguments are read."""
+    """The tools' work, once their arguments are read."""
 
     def __init__(self, backend: Backend, limits: Limits) -> None:
         self._backend = backend
         self._limits = limits
 
-    async def web_search(self, asked: WebSearch, context: Context) -> ToolResult:
-        hits = await self._backend.search(asked.query, min(asked.k, self._limits.results))
+    async def web_search(self, arguments: WebSearch, context: Context) -> ToolResult:
+        hits = await self._backend.search(arguments.query, min(arguments.k, self._limits.results))
         lines = [f"{number}. {hit.title}\n{hit.url}\n{hit.snippet}" for number, hit in enumerate(hits, 1)]
-        return ToolResult(self._cut("\n\n".join(lines)) or f"Nothing was found for {asked.query!r}.")
+        return ToolResult(self._cut("\n\n".join(lines)) or f"Nothing was found for {arguments.query!r}.")
 
-    async def fetch_url(self, asked: FetchUrl, context: Context) -> ToolResult:
-        page = await self._backend.fetch(asked.url)
+    async def fetch_url(self, arguments: FetchUrl, context: Context) -> ToolResult:
+        page = await self._backend.fetch(arguments.url)
         if page.data:
             return self._shown(page.data, context.pictures.add(page.data), f"Picture from {page.url}. ")
-        return ToolResult(self._page(page, asked.start))
+        return ToolResult(self._page(page, arguments.start))
 
-    async def reverse_image_search(self, asked: ReverseImageSearch, context: Context) -> ToolResult:
-        data, _ = await self._picture(asked.image, context)
-        hits = await self._backend.reverse(data, min(asked.k, self._limits.results))
+    async def reverse_image_search(self, arguments: ReverseImageSearch, context: Context) -> ToolResult:
+        data, _ = await self._picture(arguments.image, context)
+        hits = await self._backend.reverse(data, min(arguments.k, self._limits.results))
         lines = []
         for number, hit in enumerate(hits, 1):
-            near = f"similarity {hit.similarity:g}, " if hit.similarity else ""
+            score = f"similarity {hit.similarity:g}, " if hit.similarity else ""
             picture = f"\npicture: {hit.image}" if hit.image and hit.image != hit.url else ""
-            lines.append(f"{number}. {hit.title or 'no title'} ({near}{hit.source})\n{hit.url}{picture}")
+            lines.append(f"{number}. {hit.title or 'no title'} ({score}{hit.source})\n{hit.url}{picture}")
         return ToolResult(self._cut("\n\n".join(lines)) or "No picture like it was found.")
 
-    async def crop_zoom(self, asked: CropZoom, context: Context) -> ToolResult:
-        data, name = await self._picture(asked.image, context)
-        part, line = images.cropped(data, name, asked.box, asked.scale, self._limits.image_side)
+    async def crop_zoom(self, arguments: CropZoom, context: Context) -> ToolResult:
+        data, name = await self._picture(arguments.image, context)
+        part, line = images.cropped(data, name, arguments.box, arguments.scale, self._limits.image_side)
         return ToolResult(f"{context.pictures.add(part)}: {line}", (part,))
 
-    async def view_image(self, asked: ViewImage, context: Context) -> ToolResult:
-        data, name = await self._picture(asked.image, context)
+    async def view_image(self, arguments: ViewImage, context: Context) -> ToolResult:
+        data, name = await self._picture(arguments.image, context)
         return self._shown(data, name, "")
 
     def _shown(self, data: bytes, name: str, before: str) -> ToolResult:
-        seen, line = images.shown(data, name, self._limits.image_side)
-        return ToolResult(before + line, (seen,))
+        image, line = images.shown(data, name, self._limits.image_side)
+        return ToolResult(before + line, (image,))
 
     async def _picture(self, image: str, context: Context) -> tuple[bytes, str]:
-        """A picture by its name in the conversation, or from its address."""
+        """Return an image by its name in the conversation, or from its address."""
         if not re.match(r"https?://", image, re.IGNORECASE):
             return context.pictures.read(image), image
         page = await self._backend.fetch(image)
@@ -224,5 +224,5 @@ class _Tools:
         return "\n\n".join(pieces)
 
     def _cut(self, text: str) -> str:
-        most = self._limits.text_chars
-        return text if len(text) <= most else text[:most] + " [cut]"
+        limit = self._limits.text_chars
+        return text if len(text) <= limit else text[:limit] + " [cut]"

@@ -1,7 +1,9 @@
-"""Text, title, links and pictures of an HTML page, in one pass over bytes that nobody vouches for.
+"""Text, title, links and images of an HTML page, in one pass over bytes that nobody vouches for.
 
 A scanner and not a parser: it never nests, never goes back and never looks for the same end mark twice, so its time
-grows with the length of the page and with nothing else, whatever the page holds.
+grows with the length of the page and with nothing else, whatever the page holds. selectolax 1.0 reads ordinary pages in
+0.3 of the time, but its parser takes time by the square of the depth: a page of 500 kB of `<div>` takes more than 20 s,
+here 0.15 s. It cannot be stopped while it parses, so this scanner stays.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ _CHARSET = re.compile(rb"""charset\s{0,8}=\s{0,8}["']?([\w.:-]{1,40})""", re.IGN
 
 
 def decoded(data: bytes, charset: str | None) -> str:
-    """Bytes of a page as text: by the server's charset, else the page's own, else UTF-8; what does not fit becomes U+FFFD."""
+    """Return bytes of a page as text: by the server's charset, else the page's own, else UTF-8; what does not fit becomes U+FFFD."""
     names = [charset] if charset else []
     if not names and (found := _CHARSET.search(data[:4096])):
         names.append(found[1].decode("ascii"))
@@ -45,7 +47,7 @@ def decoded(data: bytes, charset: str | None) -> str:
 
 
 def read_page(html: str, url: str) -> Page:
-    """The page as a reader sees it.
+    """Return the page as a reader sees it.
 
     Args:
         html: the whole page, or the beginning of one.
@@ -114,7 +116,7 @@ def read_page(html: str, url: str) -> Page:
 
 
 def tidy(text: str) -> str:
-    """Text without runs of spaces and empty lines."""
+    """Return text without runs of spaces and empty lines."""
     lines = (" ".join(line.split()) for line in text.splitlines())
     return "\n".join(line for line in lines if line)
 
@@ -129,7 +131,7 @@ def _attributes(html: str, start: int, end: int) -> dict[str, str]:
 
 
 def _whole(base: str, address: str) -> str:
-    """An absolute http(s) address, or nothing."""
+    """Return an absolute http(s) address, or nothing."""
     address = address.strip()
     if not address or len(address) > 2000:
         return ""

@@ -1,4 +1,4 @@
-"""The pictures of one conversation, by neutral names: `image.jpg`, and `view-1.jpg` for what a tool made of them."""
+"""The images of one conversation, by neutral names: `image.jpg`, and `view-1.jpg` for what a tool made of them."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ QUALITY = 95
 
 
 class Pictures:
-    """Pictures by name: given as bytes, lying in a folder, or made by a tool.
+    """Images by name: given as bytes, lying in a folder, or made by a tool.
 
     Args:
-        given: the pictures of a question in their order; they are named by content, `image.jpg` where there is one and
+        given: the images of a question in their order; they are named by content, `image.jpg` where there is one and
             `image-1.jpg`, `image-2.png` … where there are several.
         folder: in place of them, a folder whose files are named as they are. Nothing outside of it can be read.
         out: folder to write what tools make, for agents that read files; None keeps it in memory.
     """
 
-    def __init__(self, given: Sequence[bytes] = (), folder: Path | None = None, out: Path | None = None) -> None:
-        self._held = dict(zip(_names(given), given, strict=True))
+    def __init__(self, images: Sequence[bytes] = (), folder: Path | None = None, out: Path | None = None) -> None:
+        self._held = dict(zip(_names(images), images, strict=True))
         self._folder = folder
         self._out = out
 
     def names(self) -> list[str]:
-        """The names that can be read now."""
-        found = list(self._held)
+        """Return the names that can be read now."""
+        names = list(self._held)
         if self._folder is not None:
             suffixes = {f".{suffix}" for suffix in (*SUFFIXES.values(), "jpeg", "tiff")}
             lying = (path.name for path in self._folder.iterdir() if path.suffix.lower() in suffixes)
-            found += sorted(name for name in lying if name not in self._held)
-        return found
+            names += sorted(name for name in lying if name not in self._held)
+        return names
 
     def read(self, name: str) -> bytes:
-        """The bytes of a picture.
+        """Return the bytes of an image.
 
         Raises:
             DataError: there is none of that name; the message lists those there are. A name that leads out of the
@@ -63,7 +63,7 @@ class Pictures:
         raise DataError(f"there is no picture {name[:200]!r}; there are {', '.join(self.names()) or 'none'}")
 
     def add(self, data: bytes) -> str:
-        """Keep a picture that a tool made, and name it."""
+        """Keep an image that a tool made, and name it."""
         header = read_header(data)
         suffix = SUFFIXES[header.format] if header is not None else "bin"
         taken = {Path(name).stem for name in self.names()}
@@ -80,36 +80,36 @@ class Pictures:
         return name
 
 
-def _names(given: Sequence[bytes]) -> list[str]:
-    suffixes = [SUFFIXES[header.format] if (header := read_header(data)) else "bin" for data in given]
+def _names(images: Sequence[bytes]) -> list[str]:
+    suffixes = [SUFFIXES[header.format] if (header := read_header(data)) else "bin" for data in images]
     if len(suffixes) == 1:
         return [f"image.{suffixes[0]}"]
     return [f"image-{number}.{suffix}" for number, suffix in enumerate(suffixes, 1)]
 
 
 def shown(data: bytes, name: str, side: int) -> tuple[bytes, str]:
-    """A picture as a model is shown it, and a line that says its size. Untouched where it is within `side` pixels.
+    """Return an image at the size for a model, and a line with its size. Untouched where it is within `side` pixels.
 
     Raises:
         MediaError: damaged, of no accepted format, or too large to decode.
     """
-    one = encode(BytesBlob(name, data), MediaSettings(max_long_side=side), MOST_PIXELS)
+    encoded = encode(BytesBlob(name, data), MediaSettings(max_long_side=side), MOST_PIXELS)
     header = read_header(data)
-    width, height = header.upright_size if header else (one.width, one.height)
+    width, height = header.upright_size if header else (encoded.width, encoded.height)
     line = f"{name}: {width} x {height} pixels"
-    if (one.width, one.height) != (width, height):
-        line += f", shown at {one.width} x {one.height}"
-    return one.data, line
+    if (encoded.width, encoded.height) != (width, height):
+        line += f", shown at {encoded.width} x {encoded.height}"
+    return encoded.data, line
 
 
 def cropped(data: bytes, name: str, box: Sequence[float], scale: float, side: int) -> tuple[bytes, str]:
-    """A part of a picture, enlarged, as JPEG.
+    """Return a part of an image, enlarged, as JPEG.
 
     Args:
-        data: the picture; turned upright first.
+        data: the image; turned upright first.
         name: for the line that says what was done.
         box: left, top, right, bottom: fractions of width and height where none is above 1, otherwise pixels. What lies
-            outside of the picture is cut off.
+            outside of the image is cut off.
         scale: how much larger each side becomes, 1 to 8; less where the result would be longer than `side` pixels.
 
     Raises:

@@ -1,7 +1,7 @@
-"""The local collection: a folder of pages and pictures, indexed once into the user's cache.
+"""The local collection: a folder of pages and images, indexed once into the user's cache.
 
 Pages: `.html`, `.htm`, `.txt`, `.md`, and `.json` or `.jsonl` with `url`, `title`, `text` and, where a page shows
-pictures, `images` (paths under the folder). A page without an address gets `https://pages.invalid/PATH`, a picture the
+images, `images` (paths under the folder). A page without an address gets `https://pages.invalid/PATH`, an image the
 same; that name never resolves (RFC 2606), so it cannot be taken for the real one. The index lies under the digest of the
 folder: a folder that changed gets an index of its own.
 
@@ -24,8 +24,8 @@ from msgspec import Struct
 from snellen.atomic_write import part_folder
 from snellen.errors import DataError, MediaError, StorageError
 from snellen.media import open_image
+from snellen.models.tools import bm25
 from snellen.models.tools.base import Hit, ImageHit, Page, ToolError
-from snellen.models.tools.bm25 import best, postings, snippet, words
 from snellen.models.tools.html_text import decoded, read_page, tidy
 from snellen.models.tools.images import MOST_PIXELS, SUFFIXES
 from snellen.models.tools.perceptual_hash import HashIndex, Words, similarity, stacked, variants
@@ -34,18 +34,17 @@ from snellen.sources.blobs import FileBlob
 from snellen.types import Image, MediaSettings
 
 # Goes into the index's name: an index of another form is made anew.
-FORM = "2"
+FORM = "3"
 HOST = "https://pages.invalid/"
 LARGEST_PAGE = 20_000_000
 _PICTURES = frozenset(f".{suffix}" for suffix in (*SUFFIXES.values(), "jpeg", "tiff"))
 _TABLES = """
 create table pages (id integer primary key, url text unique, title text, text text, links text, images text);
 create table pictures (id integer primary key, url text unique, path text, page text, title text);
-create table terms (word text primary key, first integer, last integer) without rowid;
 """
 
 
-class _Row(Struct, frozen=True):
+class _PageRow(Struct, frozen=True):
     """A page as JSON holds it."""
 
     text: str
@@ -55,16 +54,16 @@ class _Row(Struct, frozen=True):
 
 
 def address(path: str) -> str:
-    """The address of a file of the collection that has none of its own; `path` is relative, with `/`."""
+    """Return the address of a file of the collection that has none of its own; `path` is relative, with `/`."""
     return HOST + quote(path)
 
 
 def build(folder: Path) -> Path:
-    """The folder of the collection's index, made where it is not there yet.
+    """Return the folder of the collection's index, made where it is not there yet.
 
     Raises:
         DataError: no such folder, a page that cannot be read (with its line), two pages with one address, or no page
-            and no picture at all.
+            and no image at all.
         StorageError: the cache cannot be written.
     """
     if not folder.is_dir():
@@ -94,7 +93,7 @@ def write_index(folder: Path, part: Path) -> None:
     database = sqlite3.connect(part / "pages.sqlite")
     try:
         database.executescript(_TABLES)
-        shown: dict[str, tuple[str, str]] = {}
+        pages_by_image: dict[str, tuple[str, str]] = {}
         texts: list[tuple[str, str]] = []
         for name in names:
             for page, own in _pages(folder, name):
@@ -105,20 +104,18 @@ def write_index(folder: Path, part: Path) -> None:
                     raise DataError(f"{folder / name}: a second page has the address {page.url}") from None
                 texts.append((page.title, page.text))
                 for picture in own:
-                    shown.setdefault(picture, (page.url, page.title))
-        hashes, rows = _pictures(folder, names, shown)
+                    pages_by_image.setdefault(picture, (page.url, page.title))
+        hashes, rows = _pictures(folder, names, pages_by_image)
         if not texts and not rows:
             raise DataError(
                 f"the collection {folder} holds no page and no picture", "docs/tools.md says what it reads."
             )
         database.executemany("insert into pictures values (?, ?, ?, ?, ?)", rows)
-        found = postings(texts)
-        database.executemany("insert into terms values (?, ?, ?)", found.terms)
         database.commit()
     finally:
         database.close()
-    np.save(part / "postings.npy", found.pages)
-    np.save(part / "scores.npy", found.scores)
+    if texts:
+        bm25.write_index(texts, part)
     np.save(part / "hashes.npy", stacked(hashes))
 
 
@@ -131,7 +128,7 @@ def _names(folder: Path) -> Iterator[str]:
 
 
 def _pages(folder: Path, name: str) -> Iterator[tuple[Page, list[str]]]:
-    """The pages of one file, each with the pictures under the folder that it shows."""
+    """Yield the pages of one file, each with the images under the folder that it shows."""
     kind = Path(name).suffix.lower()
     if kind not in (".html", ".htm", ".txt", ".md", ".json", ".jsonl"):
         return
@@ -156,7 +153,7 @@ def _rows(folder: Path, name: str, data: bytes, lines: bool) -> Iterator[tuple[P
     for number, piece in enumerate(pieces, 1):
         where = f"{folder / name}, line {number}" if lines else str(folder / name)
         try:
-            row = msgspec.json.decode(piece, type=_Row)
+            row = msgspec.json.decode(piece, type=_PageRow)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise DataError(f"{where}: not a page: {error}", "It must be an object with text, url and title.") from None
         own = []
@@ -165,13 +162,13 @@ def _rows(folder: Path, name: str, data: bytes, lines: bool) -> Iterator[tuple[P
                 raise DataError(f"{where}: the picture {picture!r} is not under {folder}")
             own.append(Path(picture).as_posix())
         url = row.url or address(name) + (f"#{number}" if lines else "")
-        yield Page(url, row.title, row.text, images=tuple((address(one), "") for one in own)), own
+        yield Page(url, row.title, row.text, images=tuple((address(path_of_image), "") for path_of_image in own)), own
 
 
 def _pictures(
-    folder: Path, names: list[str], shown: dict[str, tuple[str, str]]
+    folder: Path, names: list[str], pages_by_image: dict[str, tuple[str, str]]
 ) -> tuple[list[Words], list[tuple[int, str, str, str, str]]]:
-    """Hashes and rows of all pictures, in the same order. Flat and damaged ones cannot be searched for and are left out."""
+    """Return hashes and rows of all images, in the same order. Flat and damaged ones cannot be searched for and are left out."""
     hashes: list[Words] = []
     rows: list[tuple[int, str, str, str, str]] = []
     for name in names:
@@ -179,13 +176,13 @@ def _pictures(
             continue
         path = within(folder, name)
         try:
-            found = variants(open_image(Image(FileBlob(path)), MediaSettings(), MOST_PIXELS))
+            hashed = variants(open_image(Image(FileBlob(path)), MediaSettings(), MOST_PIXELS))
         except MediaError:
             continue
-        if found is not None:
-            page, title = shown.get(name, ("", ""))
+        if hashed is not None:
+            page, title = pages_by_image.get(name, ("", ""))
             rows.append((len(rows), address(name), name, page, title))
-            hashes.append(found)
+            hashes.append(hashed)
     return hashes, rows
 
 
@@ -196,8 +193,8 @@ def _json(pairs: tuple[tuple[str, str], ...]) -> str:
 PAIRS = tuple[tuple[str, str], ...]
 
 
-class Held(NamedTuple):
-    """A picture of a collection: its address, its path under the folder, and the page that shows it, if any."""
+class IndexedImage(NamedTuple):
+    """An image of a collection: its address, its path under the folder, and the page that shows it, if any."""
 
     url: str
     path: str
@@ -206,10 +203,10 @@ class Held(NamedTuple):
 
 
 class LocalBackend:
-    """Pages and pictures of a collection.
+    """Pages and images of a collection.
 
     Args:
-        folder: the collection; pictures are read from it when they are fetched.
+        folder: the collection; images are read from it when they are fetched.
         index: what `collection.build` made of it.
 
     Raises:
@@ -222,10 +219,8 @@ class LocalBackend:
             self._database = sqlite3.connect(
                 f"{(index / 'pages.sqlite').absolute().as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False
             )
-            self._size = int(self._database.execute("select count(*) from pages").fetchone()[0])
-            # Plain arrays over the mapped files: numpy's own class for them costs more at every slice.
-            self._pages = np.asarray(np.load(index / "postings.npy", mmap_mode="r"))
-            self._scores = np.asarray(np.load(index / "scores.npy", mmap_mode="r"))
+            has_pages = self._database.execute("select 1 from pages").fetchone() is not None
+            self._texts = bm25.open_index(index) if has_pages else None
             self._hashes = HashIndex(np.asarray(np.load(index / "hashes.npy", mmap_mode="r")))
         except (OSError, ValueError, sqlite3.Error) as error:
             raise DataError(
@@ -233,26 +228,24 @@ class LocalBackend:
             ) from None
 
     async def search(self, query: str, k: int) -> list[Hit]:
-        """The k best pages by BM25."""
+        """Return the k best pages by BM25."""
         return self.find(query, k)
 
     def find(self, query: str, k: int) -> list[Hit]:
-        """As `search`, for who has no event loop."""
-        asked = words(query)
+        """Search as `search` does, for callers without an event loop."""
+        if self._texts is None:
+            return []
+        words = bm25.split_words(query)
         hits = []
-        for number in best(asked, self._place, self._pages, self._scores, self._size, k):
+        for number in bm25.best_pages(self._texts, words, k):
             row = self._database.execute(
                 "select url, title, substr(text, 1, 8000) from pages where id = ?", (number,)
             ).fetchone()
-            hits.append(Hit(row[0], row[1], snippet(row[2], asked)))
+            hits.append(Hit(row[0], row[1], bm25.snippet(row[2], words)))
         return hits
 
-    def _place(self, word: str) -> tuple[int, int] | None:
-        found = self._database.execute("select first, last from terms where word = ?", (word,)).fetchone()
-        return None if found is None else (int(found[0]), int(found[1]))
-
     async def fetch(self, url: str) -> Page:
-        """A page or picture of the collection, by its address."""
+        """Return a page or image of the collection, by its address."""
         row = self._database.execute("select title, text, links, images from pages where url = ?", (url,)).fetchone()
         if row is not None:
             links, images = (msgspec.json.decode(text, type=PAIRS) for text in row[2:])
@@ -262,13 +255,13 @@ class LocalBackend:
             return Page(url, row[1], data=within(self._folder, row[0]).read_bytes())
         raise ToolError(f"{url[:300]} is not in the collection; fetch addresses that a search gave")
 
-    def pictures(self) -> list[Held]:
-        """The pictures that can be searched for, in the order of their numbers."""
+    def pictures(self) -> list[IndexedImage]:
+        """Return the images that can be searched for, in the order of their numbers."""
         rows = self._database.execute("select url, path, page, title from pictures order by id")
-        return [Held(*row) for row in rows]
+        return [IndexedImage(*row) for row in rows]
 
     async def reverse(self, data: bytes, k: int) -> list[ImageHit]:
-        """Near-duplicates of a picture, nearest first."""
+        """Return near-duplicates of an image, nearest first."""
         try:
             hashed = variants(open_image(Image(BytesBlob("the picture", data)), MediaSettings(), MOST_PIXELS), True)
         except MediaError as error:

@@ -1,6 +1,6 @@
 """The tools as an MCP server over standard input and output: `python -m snellen.models.tools.mcp_server --config FILE`.
 
-One server serves one conversation: its calls are counted, and its pictures are those of the folder that the file names.
+One server serves one conversation: its calls are counted, and its images are those of the folder that the file names.
 Model Context Protocol, revision 2025-06-18 and what `mcp` speaks besides: tools/list and tools/call.
 """
 
@@ -20,20 +20,20 @@ from snellen.media import read_header
 from snellen.models.tools.base import Context, ToolResult
 from snellen.models.tools.definitions import all_tools
 from snellen.models.tools.images import Pictures
-from snellen.models.tools.settings import Settings, load
+from snellen.models.tools.settings import ToolSettings, load
 from snellen.redaction import redact, register_environment
 
 NAME = "snellen"
 
 
 def mime(data: bytes) -> str:
-    """The media type of a picture, by its content."""
+    """Return the media type of an image, by its content."""
     header = read_header(data)
     return f"image/{header.format}" if header is not None else "application/octet-stream"
 
 
-def make_server(settings: Settings, relay: str | None = None) -> Any:
-    """An `mcp` server with the tools that the settings give; `relay`: see `all_tools`.
+def make_server(settings: ToolSettings, relay: str | None = None) -> Any:
+    """Return an `mcp` server with the tools that the settings give; `relay`: see `all_tools`.
 
     Raises:
         MissingExtraError: `mcp` is not installed. DataError, UsageError: as of `all_tools`.
@@ -57,19 +57,19 @@ def make_server(settings: Settings, relay: str | None = None) -> Any:
             ]
         )
 
-    async def calling(_: Any, asked: Any) -> CallToolResult:
-        tool = tools.get(asked.name)
+    async def calling(_: Any, request: Any) -> CallToolResult:
+        tool = tools.get(request.name)
         if tool is None:
-            result = ToolResult(f"there is no tool {asked.name!r}; there are {', '.join(tools)}", error=True)
+            result = ToolResult(f"there is no tool {request.name!r}; there are {', '.join(tools)}", error=True)
         else:
-            result = await tool.call(asked.arguments, context)
+            result = await tool.call(request.arguments, context)
         pictures = [ImageContent(data=b64encode(data).decode(), mime_type=mime(data)) for data in result.images]
         return CallToolResult(content=[TextContent(text=redact(result.text)), *pictures], is_error=result.error)
 
     return Server(NAME, version=version("snellen"), on_list_tools=listing, on_call_tool=calling)
 
 
-async def serve(settings: Settings, relay: str | None = None) -> None:
+async def serve(settings: ToolSettings, relay: str | None = None) -> None:
     """Serve until standard input ends."""
     from mcp.server.stdio import stdio_server
 
@@ -79,17 +79,17 @@ async def serve(settings: Settings, relay: str | None = None) -> None:
 
 
 def main() -> int:
-    """The command. Standard output belongs to the protocol; notices and errors go to standard error."""
+    """Run the command. Standard output belongs to the protocol; notices and errors go to standard error."""
     parser = argparse.ArgumentParser(prog="python -m snellen.models.tools.mcp_server", description=__doc__)
     parser.add_argument("--config", required=True, type=Path, help="tool settings, a JSON file")
     parser.add_argument("--relay", metavar="URL", help="gateway that asks the web, where there is no network")
     register_environment(os.environ)  # an agent has its endpoint's key
     try:
-        given = parser.parse_args()
-        settings = load(given.config)
+        arguments = parser.parse_args()
+        settings = load(arguments.config)
         for notice in settings.notices():
             print(notice, file=sys.stderr)
-        asyncio.run(serve(settings, given.relay))
+        asyncio.run(serve(settings, arguments.relay))
     except SnellenError as error:
         print(f"snellen: {error}", file=sys.stderr)
         return error.exit_code

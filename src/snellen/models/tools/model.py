@@ -36,11 +36,11 @@ from snellen.models.api.response import read_reply
 from snellen.models.base import Model, ModelOptions
 from snellen.models.tools import settings as tool_settings
 from snellen.models.tools.base import Context, Tool, ToolResult
-from snellen.models.tools.conversation import Asked, Conversation, read_calls
+from snellen.models.tools.conversation import ToolCall, ToolConversation, read_calls
 from snellen.models.tools.definitions import all_tools
 from snellen.models.tools.images import MOST_PIXELS, Pictures
 from snellen.models.tools.mcp_server import mime
-from snellen.models.tools.settings import Settings
+from snellen.models.tools.settings import ToolSettings
 from snellen.models.trace import Step
 from snellen.offload import off_loop
 from snellen.terminal_text import one_line
@@ -53,7 +53,7 @@ LAST = "The tools are used up. Give your final answer now, from what you know."
 
 
 def open_model(name: str, options: ModelOptions) -> ToolsModel:
-    """The model behind `--model tools:NAME`. Nothing is sent, and no index is built, until preflight."""
+    """Return the model behind `--model tools:NAME`. Nothing is sent, and no index is built, until preflight."""
     chosen = tool_settings.load(options.tools) if options.tools else tool_settings.from_environment()
     return ToolsModel(name, options, chosen)
 
@@ -70,7 +70,7 @@ class ToolsModel(Model):
         UsageError: as for `api:`, or a tool is asked for that the settings cannot give.
     """
 
-    def __init__(self, name: str, options: ModelOptions, settings: Settings) -> None:
+    def __init__(self, name: str, options: ModelOptions, settings: ToolSettings) -> None:
         self._api = ApiModel(name, structs.replace(options, tools=None))
         self.name = f"tools:{name}"
         self._settings = settings
@@ -80,15 +80,15 @@ class ToolsModel(Model):
         self._tools: list[Tool] | None = None
 
     def identity(self) -> Mapping[str, Any]:
-        """As of the API model, and the tools."""
+        """Return the identity of the API model, and the tools."""
         return {**self._api.identity(), "kind": "tools", "tools": tool_settings.identity(self._settings)}
 
     def hide(self, paths: Sequence[Path]) -> None:
-        """What no tool may show: preflight refuses settings whose folders hold one of these."""
+        """Refuse, at preflight, settings whose folders hold one of these paths."""
         self._hidden = tuple(paths)
 
     async def preflight(self) -> None:
-        """Is the server there, and can the tools be had? Builds the index of a local collection.
+        """Check the server and the tools. Builds the index of a local collection.
 
         Raises:
             PreflightError: no, or a tool could find what is hidden.
@@ -110,7 +110,7 @@ class ToolsModel(Model):
         return self._tools
 
     async def answer(self, prompt: Prompt) -> Response:
-        """One conversation.
+        """Hold one conversation and return its last reply.
 
         `trace` of the response is the steps of `snellen.models.trace`, as is that of an error after the first reply.
 
@@ -126,7 +126,7 @@ class ToolsModel(Model):
             raise
 
     async def _given(self, prompt: Prompt) -> list[bytes]:
-        """The question's pictures as the tools see them: with what the run does to pictures, but in their full size."""
+        """Return the question's images as the tools see them: with what the run does to images, but in their full size."""
         media = structs.replace(self._media, max_long_side=None, max_pixels=None, format="original")
         images = [part for part in prompt.parts if isinstance(part, Image)]
         try:
@@ -142,14 +142,14 @@ class ToolsModel(Model):
 class _Chat:
     """One conversation under way: what was said, what it cost."""
 
-    def __init__(self, api: ApiModel, tools: list[Tool], settings: Settings, context: Context) -> None:
+    def __init__(self, api: ApiModel, tools: list[Tool], settings: ToolSettings, context: Context) -> None:
         self.steps: list[Step] = []
         self.turn = 0
         self._api = api
         self._tools = {tool.name: tool for tool in tools}
         self._limits = settings.limits
         self._context = context
-        self._chat = Conversation(api.writer, tools)
+        self._chat = ToolConversation(api.writer, tools)
         self._seen: Counter[str] = Counter()
         self._usage = Usage()
 
@@ -178,7 +178,7 @@ class _Chat:
         self._chat.add({"role": "user", "content": text})
         self.steps.append(Step(self.turn, "user", text))
 
-    async def _ask(self, last: bool) -> tuple[Response, list[Asked]]:
+    async def _ask(self, last: bool) -> tuple[Response, list[ToolCall]]:
         data, latency = await self._exchange(last)
         reply = await off_loop(len(data), read_reply, data, latency, self._api.price)
         calls = read_calls(data, self.turn)
@@ -192,14 +192,14 @@ class _Chat:
         return reply, calls
 
     async def _exchange(self, last: bool) -> tuple[bytes, float]:
-        """One request, tried again where that can help: what was said so far must not be lost to one busy moment."""
+        """Send one request, tried again where that can help: one busy moment must not lose a conversation."""
         attempt, refusals, waited_s = 1, 0, 0.0
         while True:
             body = self._chat.body(last)
             try:
                 return await self._api.exchange(body)
             except BadRequestError as error:
-                if not self._api.renamed(error, body) or self._chat.body(last).shown == body.shown:
+                if not self._api.renamed(error, body) or self._chat.body(last).traced == body.traced:
                     raise
             except ModelError as error:
                 # The first request of a conversation is left to the engine, which also lowers its pace.
@@ -215,7 +215,7 @@ class _Chat:
                 waited_s += wait_s
                 await asyncio.sleep(wait_s)
 
-    async def _run_tools(self, calls: list[Asked]) -> None:
+    async def _run_tools(self, calls: list[ToolCall]) -> None:
         pictures: list[tuple[str, bytes, bytes]] = []
         for call in calls:
             self._seen[call.key] += 1
@@ -243,7 +243,7 @@ class _Chat:
         if pictures:
             self._chat.add_pictures(pictures)
 
-    async def _result(self, call: Asked) -> ToolResult:
+    async def _result(self, call: ToolCall) -> ToolResult:
         tool = self._tools.get(call.tool)
         if tool is None:
             known = ", ".join(self._tools)
@@ -257,14 +257,16 @@ def _text(prompt: Prompt) -> str:
     return "\n".join(part.text for part in prompt.parts if isinstance(part, Text))
 
 
-def _sum(one: Usage, other: Usage) -> Usage:
-    """Tokens of both; a cost only where both have one, or the first is that of nothing yet."""
-    nothing = one == Usage()
-    cost = other.cost if nothing else None if None in (one.cost, other.cost) else (one.cost or 0) + (other.cost or 0)
+def _sum(total: Usage, other: Usage) -> Usage:
+    """Add tokens; the cost is a sum only where both have one, or the first is that of nothing yet."""
+    nothing = total == Usage()
+    cost = (
+        other.cost if nothing else None if None in (total.cost, other.cost) else (total.cost or 0) + (other.cost or 0)
+    )
     return Usage(
-        input_tokens=one.input_tokens + other.input_tokens,
-        output_tokens=one.output_tokens + other.output_tokens,
-        reasoning_tokens=one.reasoning_tokens + other.reasoning_tokens,
+        input_tokens=total.input_tokens + other.input_tokens,
+        output_tokens=total.output_tokens + other.output_tokens,
+        reasoning_tokens=total.reasoning_tokens + other.reasoning_tokens,
         cost=cost,
-        cached_tokens=one.cached_tokens + other.cached_tokens,
+        cached_tokens=total.cached_tokens + other.cached_tokens,
     )

@@ -1,6 +1,6 @@
-"""A backend whose answers are kept, so that a run repeats offline: what was given once is given again, faults included.
+"""Recorded backend: results are stored, faults included, so that a run repeats offline.
 
-One JSON file a call, under the SHA-256 of the tool and its arguments (a picture by its own SHA-256); pictures lie beside
+One JSON file a call, under the SHA-256 of the tool and its arguments (an image by its own SHA-256); images lie beside
 them by digest. The first answer stays: two conversations that ask the same at the same time are told the same.
 """
 
@@ -66,9 +66,9 @@ class Recorded:
         return await self._call("reverse_image_search", arguments, lambda inner: inner.reverse(data, k), list[ImageHit])
 
     async def _call(self, tool: str, arguments: Any, ask: Callable[[Backend], Awaitable[T]], kind: type[T]) -> T:
-        kept = self._read(tool, arguments)
-        if kept is not None and not (kept.transient and self._inner is not None):
-            return self._result(kept, kind)
+        recorded = self._read(tool, arguments)
+        if recorded is not None and not (recorded.transient and self._inner is not None):
+            return self._result(recorded, kind)
         if self._inner is None:
             raise ToolError(f"this call was not recorded, and nothing is asked anew: {tool}")
         try:
@@ -80,16 +80,16 @@ class Recorded:
                 if isinstance(error, ToolError)
                 else ToolError(f"{tool} took more than {self._seconds:g} s", transient=True)
             )
-            self._keep(_Entry(tool, arguments, fault=fault.message, transient=fault.transient), kept is not None)
+            self._keep(_Entry(tool, arguments, fault=fault.message, transient=fault.transient), recorded is not None)
             raise fault from None
         picture = ""
-        shown: Any = result
+        stored: Any = result
         if isinstance(result, Page) and result.data and self._folder is not None:
             picture = sha256(result.data).hexdigest()
             self._write(self._folder / "pictures" / picture, result.data, False)
-            shown = structs.replace(result, data=b"")
-        entry = _Entry(tool, arguments, msgspec.Raw(msgspec.json.encode(shown)), picture)
-        first = self._keep(entry, kept is not None)
+            stored = structs.replace(result, data=b"")
+        entry = _Entry(tool, arguments, msgspec.Raw(msgspec.json.encode(stored)), picture)
+        first = self._keep(entry, recorded is not None)
         return result if first is None else self._result(first, kind)
 
     def _result(self, entry: _Entry, kind: type[T]) -> T:
@@ -151,7 +151,7 @@ class Recorded:
 
 
 def _plain(path: Path) -> bytes:
-    """The content of a file of the record. An agent may have written it: links, pipes and longer files are refused.
+    """Return the content of a file of the record. An agent may have written it: links, pipes and longer files are refused.
 
     Raises:
         OSError: it is not a plain file of at most 64 MB.

@@ -1,6 +1,6 @@
 """Reverse image search by third parties, through PicImageSearch (extra `search`). Only engines that the user named.
 
-The picture is uploaded to each of them. Their answers are scraped from pages by PicImageSearch and may fail at any time;
+The image is uploaded to each of them. Their answers are scraped from pages by PicImageSearch and may fail at any time;
 an engine that fails is told in the result and does not hold up the others.
 """
 
@@ -19,7 +19,7 @@ DEPENDENCIES = "PICS_DEPS_DIR"
 
 
 def require() -> Any:
-    """The module PicImageSearch, also from the folder that PICS_DEPS_DIR names. Raises MissingExtraError with what to install."""
+    """Return the module PicImageSearch, also from the folder that PICS_DEPS_DIR names. Raises MissingExtraError with what to install."""
     folder = os.environ.get(DEPENDENCIES)
     if folder and folder not in sys.path:
         sys.path.append(folder)  # behind all else: it adds what is missing, and replaces nothing
@@ -35,11 +35,11 @@ def require() -> Any:
 async def search(
     names: Sequence[str], data: bytes, k: int, seconds: float, network: Any = None, **bases: str
 ) -> list[ImageHit]:
-    """What the engines found, in turns: the first of each, the second of each …
+    """Return the hits of all engines in turns: the first of each, the second of each …
 
     Args:
         names: classes of PicImageSearch.
-        data: the encoded picture, which is sent to all of them.
+        data: the encoded image, which is sent to all of them.
         k: how many at most, of all engines together.
         seconds: for each engine.
         network, bases: for tests: an HTTP client in place of the network, and another address for an engine.
@@ -51,18 +51,18 @@ async def search(
     answers = await asyncio.gather(
         *(_one(module, name, data, seconds, network, bases.get(name)) for name in names), return_exceptions=True
     )
-    found: list[list[ImageHit]] = []
+    results: list[list[ImageHit]] = []
     faults: list[str] = []
     for name, answer in zip(names, answers, strict=True):
         if isinstance(answer, list):
-            found.append(answer)
+            results.append(answer)
         elif isinstance(answer, Exception):
             faults.append(f"{name}: {type(answer).__name__}")
         else:
             raise answer
-    if not found:
+    if not results:
         raise ToolError(f"no engine answered ({'; '.join(faults)})", transient=True)
-    turns = [hits[turn] for turn in range(max(map(len, found), default=0)) for hits in found if turn < len(hits)]
+    turns = [hits[rank] for rank in range(max(map(len, results), default=0)) for hits in results if rank < len(hits)]
     known: dict[str, ImageHit] = {}
     for hit in turns:
         known.setdefault(hit.url, hit)

@@ -1,4 +1,4 @@
-"""How the tools are set: one small JSON file, which holds no key and nothing of a sample but where its pictures lie."""
+"""Settings of the tools: one small JSON file, with no key and nothing of a sample but the folder of its images."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Positive = Annotated[int, Meta(ge=1)]
 
 
 class Limits(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What a conversation may use.
+    """Limits of one conversation.
 
     Attributes:
         calls: tool calls in one conversation.
@@ -32,8 +32,8 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
         seconds: of one call.
         page_bytes: of a page, unpacked; the rest is not read.
         text_chars: of one result.
-        image_bytes: of a picture that is fetched.
-        image_side: pixels of the longer side of a picture that a model is shown.
+        image_bytes: of an image that is fetched.
+        image_side: pixels of the longer side of an image that a model is shown.
         results: hits of one search.
     """
 
@@ -47,22 +47,22 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
     results: Positive = 10
 
 
-class Settings(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What the tools work on.
+class ToolSettings(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Settings of the tools.
 
     Attributes:
-        backend: `local`: a folder of pages and pictures; `web`: the network.
+        backend: `local`: a folder of pages and images; `web`: the network.
         pages: the folder of the local backend. Without one, only the tools that need no search are given.
         index: the folder of its index; made and filled in by `prepare`.
         searxng: address of a SearXNG server that answers JSON, for `web_search` over the network. It is the user's
             choice and not the model's, so it may lie on loopback.
         reverse_engines: engines of PicImageSearch for `reverse_image_search` over the network. Each of them is a third
-            party that the picture is sent to; none is asked unless it is named here.
+            party that the image is sent to; none is asked unless it is named here.
         record: folder that keeps what every call gave back.
         replay: only what `record` holds is given back, nothing is asked; a call that it does not hold is an error.
         tools: the tools that are given; empty: all that the other settings allow.
         limits: what a conversation may use.
-        images: folder of the sample's pictures, relative to the file (only for the server and the skill).
+        images: folder of the sample's images, relative to the file (only for the server and the skill).
     """
 
     backend: Literal["local", "web"] = "local"
@@ -87,7 +87,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
             raise ValueError("reverse_engines and searxng go over the network: they need backend 'web'")
 
     def given(self) -> tuple[str, ...]:
-        """The names of the tools that these settings allow, in a fixed order.
+        """Return the names of the tools that these settings allow, in a fixed order.
 
         Raises:
             UsageError: a tool is asked for by name that they cannot give.
@@ -106,7 +106,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
         return tuple(name for name in NAMES if possible[name] and (not self.tools or name in self.tools))
 
     def notices(self) -> list[str]:
-        """What a user must know before a run: who gets the pictures."""
+        """Return what a user must know before a run: who gets the images."""
         if not self.reverse_engines or self.replay:
             return []
         return [
@@ -121,15 +121,15 @@ _WANTS = {
 }
 
 
-def load(path: Path | str) -> Settings:
-    """Settings from a JSON file. Folders in it are relative to the file.
+def load(path: Path | str) -> ToolSettings:
+    """Read settings from a JSON file. Folders in it are relative to the file.
 
     Raises:
         UsageError: no such file, or a field that is not known or has another form.
     """
     path = Path(path)
     try:
-        settings = msgspec.json.decode(path.read_bytes(), type=Settings)
+        settings = msgspec.json.decode(path.read_bytes(), type=ToolSettings)
     except OSError as error:
         raise UsageError(f"cannot read the tool settings {path}: {error.strerror}", missing_hint(Path(path))) from None
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -145,13 +145,13 @@ def load(path: Path | str) -> Settings:
     return structs.replace(settings, **places)
 
 
-def from_environment() -> Settings:
-    """Settings from the file that SNELLEN_TOOLS names; the defaults, which touch no network, where it is not set."""
+def from_environment() -> ToolSettings:
+    """Read settings from the file that SNELLEN_TOOLS names; the defaults, which touch no network, where it is not set."""
     path = os.environ.get(VARIABLE)
-    return load(path) if path else Settings()
+    return load(path) if path else ToolSettings()
 
 
-def write(settings: Settings, path: Path) -> None:
+def write(settings: ToolSettings, path: Path) -> None:
     """Write settings so that `load` reads them from anywhere: folders become absolute, but for a relative `images`."""
     places = {
         field: str(Path(place).absolute())
@@ -162,8 +162,8 @@ def write(settings: Settings, path: Path) -> None:
         part.write_bytes(pretty_json(structs.replace(settings, **places)))
 
 
-def prepare(settings: Settings) -> Settings:
-    """The settings with the index of their pages built, where it is not there yet.
+def prepare(settings: ToolSettings) -> ToolSettings:
+    """Build the index of the pages, where it is not there yet, and return the settings with it.
 
     Do this once before many servers or skills are started: they then open the index and look at no page.
 
@@ -178,19 +178,19 @@ def prepare(settings: Settings) -> Settings:
     return structs.replace(settings, index=str(build(Path(settings.pages))))
 
 
-def needed(settings: Settings) -> list[Path]:
-    """Folders that a sandbox must show, for reading; `record` also for writing."""
+def needed(settings: ToolSettings) -> list[Path]:
+    """Return folders that a sandbox must show, for reading; `record` also for writing."""
     return [Path(place) for place in (settings.pages, settings.index, settings.record) if place is not None]
 
 
-def require_apart(shown: Iterable[Path], hidden: Iterable[Path]) -> None:
-    """What tools and agents are shown must not hold what they must not see: the data with its answers, the results.
+def require_apart(visible: Iterable[Path], hidden: Iterable[Path]) -> None:
+    """Refuse folders for tools and agents that hold what they must not see: the data with its answers, the results.
 
     Raises:
         PreflightError: a shown folder is, or holds, a hidden path.
     """
     for place in hidden:
-        for folder in shown:
+        for folder in visible:
             if place.resolve().is_relative_to(folder.resolve()):
                 raise PreflightError(
                     f"{folder} is shown to the model, and {place} lies in it, where its answers could be found",
@@ -198,8 +198,8 @@ def require_apart(shown: Iterable[Path], hidden: Iterable[Path]) -> None:
                 )
 
 
-def identity(settings: Settings) -> dict[str, Any]:
-    """What of the settings can change an answer: all but where things lie; a folder of pages by its digest."""
+def identity(settings: ToolSettings) -> dict[str, Any]:
+    """Return the settings that can change an answer: all but folders; a folder of pages by its digest."""
     from snellen.sources.digest import digest
 
     fields: dict[str, Any] = msgspec.to_builtins(settings)

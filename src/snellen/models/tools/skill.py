@@ -11,7 +11,7 @@ from pathlib import Path
 
 from snellen.models.tools.command import usage
 from snellen.models.tools.definitions import all_tools
-from snellen.models.tools.settings import Settings, prepare, write
+from snellen.models.tools.settings import ToolSettings, prepare, write
 
 NAME = "snellen-tools"
 _HEAD = """---
@@ -29,12 +29,12 @@ saved as files, which you can then read.
 """
 
 
-def write_skill(folder: Path, settings: Settings, python: str = sys.executable, relay: str | None = None) -> Path:
+def write_skill(folder: Path, settings: ToolSettings, python: str = sys.executable, relay: str | None = None) -> Path:
     """Write SKILL.md, the command `tools` and its settings into a folder, which is made.
 
     Args:
         folder: where the agent looks for the skill; its name should be that of the skill.
-        settings: what the tools work on. `images` is where the sample's pictures lie, absolute, or relative to the
+        settings: what the tools work on. `images` is where the sample's images lie, absolute, or relative to the
             settings' file in the folder. The index of a local collection is built if it is not there yet.
         python: the interpreter that has Snellen, as the agent's sandbox sees it.
         relay: address of the gateway that asks the web, where the agent has no network.

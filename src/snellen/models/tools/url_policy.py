@@ -1,4 +1,4 @@
-"""Which addresses a model may reach: public ones, and no other.
+"""URL policy: a model may reach public addresses, and no other.
 
 A model chooses addresses by what it reads, and what it reads may be made to misuse it. So a name is resolved once,
 every address that it resolves to must be public, and the connection is made to just these addresses: a name that
@@ -6,6 +6,10 @@ resolves otherwise a moment later gains nothing. Redirects are followed one at a
 
 Sources: IANA IPv4 and IPv6 Special-Purpose Address Registries (RFC 6890 and its updates), IANA multicast registries;
 168.63.129.16 is a public address at which Azure's machines find their host.
+
+Parsing is that of `ipaddress`. Its `is_global` is no policy: Python 3.11.7 says True for 224.0.0.1 (multicast), 192.88.99.1
+and 2002::/16 (6to4), 64:ff9b::/96 (NAT64), fec0::/10, ::127.0.0.1, 3fff::/20 and 168.63.129.16, and later versions say
+otherwise. So the blocks stand here.
 """
 
 from __future__ import annotations
@@ -44,22 +48,22 @@ _NUMERIC = re.compile(r"(?:0x[0-9a-f]*|\d+)\.?", re.IGNORECASE)
 
 
 def public(host: str, address: str) -> bool:
-    """Whether an address (as text) is one of the public network. The host's name does not matter here."""
+    """Return True if an address (as text) is one of the public network. The host's name does not matter here."""
     try:
-        found = ip_address(address)
+        parsed = ip_address(address)
     except ValueError:
         return False
-    if isinstance(found, IPv4Address):
-        return not any(found in block for block in _CLOSED_4)
-    return _open_6(found)
+    if isinstance(parsed, IPv4Address):
+        return not any(parsed in block for block in _CLOSED_4)
+    return _open_6(parsed)
 
 
-def _open_6(found: IPv6Address) -> bool:
-    return found.scope_id is None and found in _OPEN_6 and not any(found in block for block in _CLOSED_6)
+def _open_6(parsed: IPv6Address) -> bool:
+    return parsed.scope_id is None and parsed in _OPEN_6 and not any(parsed in block for block in _CLOSED_6)
 
 
 def checked(url: str, permitted: Permitted = public, ports: frozenset[int] = PORTS) -> URL:
-    """The address as it will be used, or an error that the model can read.
+    """Return the address as it will be used, or raise an error that the model can read.
 
     Refused: other schemes than http and https, user names and passwords, other ports than 80, 443, 8080 and 8443, hosts
     that are numbers in any but the plain form, and literal addresses that are not public.
@@ -70,13 +74,13 @@ def checked(url: str, permitted: Permitted = public, ports: frozenset[int] = POR
     if len(url) > LONGEST:
         raise ToolError(f"the address is longer than {LONGEST:,} characters")
     try:
-        found = URL(url.strip())
-        host, port = found.host or "", found.port
+        parsed = URL(url.strip())
+        host, port = parsed.host or "", parsed.port
     except (ValueError, UnicodeError) as error:
         raise ToolError(f"not an address: {error}") from None
-    if found.scheme not in ("http", "https") or not host:
+    if parsed.scheme not in ("http", "https") or not host:
         raise ToolError("an address must begin with http:// or https:// and name a host")
-    if found.user is not None or found.password is not None:
+    if parsed.user is not None or parsed.password is not None:
         raise ToolError("an address must not hold a user name or password")
     if port not in ports:
         raise ToolError(f"port {port} is not reached; only {', '.join(map(str, sorted(ports)))}")
@@ -85,11 +89,11 @@ def checked(url: str, permitted: Permitted = public, ports: frozenset[int] = POR
             raise ToolError(f"{host} is not an address of the public network; it is not reached")
     elif _NUMERIC.fullmatch(host.rstrip(".").rpartition(".")[2]):
         raise ToolError(f"{host} is a number and not a name; it is not reached")
-    elif not _NAME.fullmatch(found.raw_host or ""):
+    elif not _NAME.fullmatch(parsed.raw_host or ""):
         raise ToolError("the host of the address is not a name")
     elif "." not in host.rstrip(".") and not permitted(host, ""):
         raise ToolError(f"{host} is not a name of the public network; it is not reached")
-    return found
+    return parsed
 
 
 def _is_plain(host: str) -> bool:
@@ -108,11 +112,11 @@ class CheckedResolver(AbstractResolver):
         self._permitted = permitted
 
     async def resolve(self, host: str, port: int = 0, family: int = 0) -> list[ResolveResult]:
-        found: Sequence[ResolveResult] = await self._inner.resolve(host, port, family)  # type: ignore[arg-type]
-        for one in found:
-            if not self._permitted(host, one["host"]):
-                raise ToolError(f"{host} resolves to {one['host']}, which is not public; it is not reached")
-        return list(found)
+        results: Sequence[ResolveResult] = await self._inner.resolve(host, port, family)  # type: ignore[arg-type]
+        for result in results:
+            if not self._permitted(host, result["host"]):
+                raise ToolError(f"{host} resolves to {result['host']}, which is not public; it is not reached")
+        return list(results)
 
     async def close(self) -> None:
         await self._inner.close()

@@ -1,4 +1,4 @@
-"""Pages and pictures from the network, for models: checked addresses, bounded bytes, text instead of markup."""
+"""Pages and images from the network, for models: checked addresses, bounded bytes, text instead of markup."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _REDIRECT = frozenset({301, 302, 303, 307, 308})
 
 
 class Fetched(Struct, frozen=True):
-    """What came: the last address, its media type and charset, the unpacked bytes, whether there were more, and the
+    """A fetched response: the last address, its media type and charset, the unpacked bytes, whether there were more, and the
     time that the server gave (its Date header, as it stood there)."""
 
     url: str
@@ -50,7 +50,7 @@ class WebBackend:
     Args:
         limits: bytes and seconds.
         searxng: address of a SearXNG server, or None.
-        reverse_engines: engines of PicImageSearch that may get the picture.
+        reverse_engines: engines of PicImageSearch that may get the image.
         resolver, permitted, ports: for tests: who resolves names, which (host, address) and which ports are reached.
     """
 
@@ -71,7 +71,7 @@ class WebBackend:
         self._ports = ports
 
     async def fetch(self, url: str) -> Page:
-        """A page as text, or a picture as bytes."""
+        """Return a page as text, or an image as bytes."""
         got = await self.get(url)
         if read_header(got.data) is not None or got.kind.startswith("image/"):
             if got.cut:
@@ -90,7 +90,7 @@ class WebBackend:
         return msgspec.structs.replace(page, cut=got.cut)
 
     async def get(self, url: str) -> Fetched:
-        """One address, redirects followed.
+        """Return one address, redirects followed.
 
         Raises:
             ToolError: the address is not allowed, nothing answers, or the answer is not 2xx.
@@ -132,8 +132,8 @@ class WebBackend:
             raise ToolError(f"{url} answers HTTP {response.status}", transient=transient)
         kind = response.content_type if "Content-Type" in response.headers else ""
         text = not kind or kind.startswith(_TEXT) or kind in _HTML
-        most = self._limits.page_bytes if text else self._limits.image_bytes
-        unpack = _Unpacker(response.headers.get("Content-Encoding", "identity"), most)
+        limit = self._limits.page_bytes if text else self._limits.image_bytes
+        unpack = _Unpacker(response.headers.get("Content-Encoding", "identity"), limit)
         while not unpack.full and (chunk := await response.content.readany()):
             unpack.feed(chunk)
         try:
@@ -141,10 +141,10 @@ class WebBackend:
         except (LookupError, ValueError):
             charset = None
         date = response.headers.get("Date", "")[:100]
-        return Fetched(url, kind, charset, bytes(unpack.data[:most]), unpack.full, date)
+        return Fetched(url, kind, charset, bytes(unpack.data[:limit]), unpack.full, date)
 
     async def search(self, query: str, k: int) -> list[Hit]:
-        """Pages that the user's SearXNG server finds."""
+        """Return pages that the user's SearXNG server finds."""
         if self._searxng is None:
             raise ToolError("there is no search engine here")
         url = URL(self._searxng).with_query({"q": query, "format": "json"})
@@ -161,7 +161,7 @@ class WebBackend:
                         raise ToolError("the search engine answers without end")
                 if response.status != 200:
                     raise ToolError(f"the search engine answers HTTP {response.status}", transient=True)
-            found = msgspec.json.decode(body, type=_Results).results
+            results = msgspec.json.decode(body, type=_Results).results
         except TimeoutError:
             raise ToolError(
                 f"the search engine gave no answer within {self._limits.seconds:g} s", transient=True
@@ -170,10 +170,10 @@ class WebBackend:
             raise ToolError(f"the search engine cannot be reached: {type(error).__name__}", transient=True) from None
         except (msgspec.MsgspecError, ValueError, RecursionError):
             raise ToolError("the search engine does not answer in JSON; switch on its format `json`") from None
-        return [Hit(one.url, one.title, " ".join((one.content or "").split())[:300]) for one in found[:k]]
+        return [Hit(result.url, result.title, " ".join((result.content or "").split())[:300]) for result in results[:k]]
 
     async def reverse(self, data: bytes, k: int) -> list[ImageHit]:
-        """Pages that show the picture, by the engines that the user named."""
+        """Return pages that show the image, by the engines that the user named."""
         if not self._engines:
             raise ToolError("no engine for reverse image search is switched on")
         return await reverse_image.search(self._engines, data, k, self._limits.seconds)
@@ -192,10 +192,10 @@ class _Results(Struct):
 class _Unpacker:
     """Unpacks a body as it comes, and no further than `most` bytes: a bomb is cut like any other long page."""
 
-    def __init__(self, encoding: str, most: int) -> None:
+    def __init__(self, encoding: str, limit: int) -> None:
         self.data = bytearray()
         self.full = False
-        self._most = most
+        self._most = limit
         self._packed = 0
         self._zlib: Any = None
         encoding = encoding.strip().lower()

@@ -1,4 +1,4 @@
-"""The web for tools that run in a sandbox without a network: asked by a gateway outside, read here.
+"""Relay to the web for tools in a sandbox without a network: the gateway outside sends the requests.
 
 One request a call, MessagePack by POST to the gateway's address; agents/web_gateway.py is the other side.
 """
@@ -13,7 +13,7 @@ from aiohttp import ClientTimeout
 from msgspec import Meta, Struct
 
 from snellen.models.tools.base import Hit, ImageHit, ToolError
-from snellen.models.tools.settings import Settings
+from snellen.models.tools.settings import ToolSettings
 from snellen.models.tools.web import Fetched, WebBackend
 
 _LATER_S = 10.0  # beyond the gateway's own limit, so that its words arrive
@@ -29,20 +29,20 @@ class Search(Struct, frozen=True, tag=True):
 
 
 class GetPage(Struct, frozen=True, tag=True):
-    """What lies at an address, as it came."""
+    """Request for the content at an address."""
 
     url: Annotated[str, Meta(min_length=1, max_length=2000)]
 
 
 class ReversePicture(Struct, frozen=True, tag=True):
-    """Pages that show a picture."""
+    """Pages that show an image."""
 
     picture: bytes
     k: Number
 
 
 class Fault(Struct, frozen=True, tag=True):
-    """Why there is no result; see ToolError."""
+    """The reason for a missing result; see ToolError."""
 
     message: str
     transient: bool = False
@@ -54,7 +54,7 @@ class _Answer(Struct, frozen=True):
 
 
 def encode(result: object) -> bytes:
-    """An answer of the gateway: a result, or a Fault."""
+    """Return an answer of the gateway: a result, or a Fault."""
     if isinstance(result, Fault):
         return msgspec.msgpack.encode(_Answer(fault=result))
     return msgspec.msgpack.encode(_Answer(result=msgspec.Raw(msgspec.msgpack.encode(result))))
@@ -68,21 +68,21 @@ class RelayedBackend(WebBackend):
         address: of the gateway.
     """
 
-    def __init__(self, settings: Settings, address: str) -> None:
+    def __init__(self, settings: ToolSettings, address: str) -> None:
         super().__init__(settings.limits)
         self._seconds = settings.limits.seconds + _LATER_S
         self._address = address
 
     async def get(self, url: str) -> Fetched:
-        """One address; what it may be is decided by the gateway."""
+        """Return one address; what it may be is decided by the gateway."""
         return await self._ask(GetPage(url), Fetched)
 
     async def search(self, query: str, k: int) -> list[Hit]:
-        """Pages that the user's search engine finds."""
+        """Return pages that the user's search engine finds."""
         return await self._ask(Search(query, k), list[Hit])
 
     async def reverse(self, data: bytes, k: int) -> list[ImageHit]:
-        """Pages that show the picture, by the engines that the user named."""
+        """Return pages that show the image, by the engines that the user named."""
         return await self._ask(ReversePicture(data, k), list[ImageHit])
 
     async def _ask(self, call: Struct, kind: type[T]) -> T:

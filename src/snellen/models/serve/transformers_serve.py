@@ -1,6 +1,6 @@
 """`transformers serve` as the server: the reference that our own endpoint is compared with.
 
-It answers chat completions with pictures, for local folders too, and is kept by the authors of transformers. Why it is
+It answers chat completions with images, for local folders too, and is kept by the authors of transformers. Why it is
 not the default, as observed with transformers 5.23 on a LLaVA folder: docs/models-local.md.
 """
 
@@ -27,13 +27,13 @@ def refuse(options: Mapping[str, object]) -> None:
     """Raise UsageError for settings that `transformers serve` has no counterpart of: flag to value."""
     if unusable := [flag for flag, value in options.items() if value]:
         raise UsageError(
-            f"{', '.join(unusable)}: transformers serve has nothing of the kind.",
-            "Leave it away, or use --server snellen.",
+            f"{', '.join(unusable)}: transformers serve has no such option.",
+            "Omit it, or use --server snellen.",
         )
 
 
 def command(path: str, options: ModelOptions, host: str, port: int) -> list[str]:
-    """The command line of `transformers serve` for a model, with the device and dtype that `local:` would take.
+    """Return the command line of `transformers serve` for a model, with the device and dtype that `local:` would take.
 
     Raises:
         PreflightError: the checkpoint cannot be used.
