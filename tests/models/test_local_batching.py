@@ -151,6 +151,6 @@ def test_closing_settles_every_question_and_ends_both_threads():
     assert doubler.started.wait(300)
     doubler.line.close()
     assert all(answer.done() for answer in answers)
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("snellen-")]
+    assert not [thread for thread in threading.enumerate() if thread.name in ("snellen-prepare", "snellen-generate")]
     with pytest.raises(ModelError, match="closed"):
         doubler.ask(1)

@@ -36,8 +36,8 @@ _CHARSET = re.compile(rb"""charset\s{0,8}=\s{0,8}["']?([\w.:-]{1,40})""", re.IGN
 def decoded(data: bytes, charset: str | None) -> str:
     """Return bytes of a page as text: by the server's charset, else the page's own, else UTF-8; what does not fit becomes U+FFFD."""
     names = [charset] if charset else []
-    if not names and (found := _CHARSET.search(data[:4096])):
-        names.append(found[1].decode("ascii"))
+    if not names and (match := _CHARSET.search(data[:4096])):
+        names.append(match[1].decode("ascii"))
     for name in names:
         try:
             return data.decode(name, "replace")
@@ -101,15 +101,15 @@ def read_page(html: str, url: str) -> Page:
             href = _attributes(html, name.end(), end).get("href", "")
             link = (href, len(pieces)) if href else None
         elif tag == "/a" and link is not None:
-            target = _whole(url, link[0])
+            target = _absolute(url, link[0])
             if target:
                 links.setdefault(target, " ".join("".join(pieces[link[1] :]).split())[:120])
             link = None
         elif tag == "img" and len(images) < MOST_IMAGES:
-            found = _attributes(html, name.end(), end)
-            source = _whole(url, found.get("src") or found.get("data-src", ""))
+            attributes = _attributes(html, name.end(), end)
+            source = _absolute(url, attributes.get("src") or attributes.get("data-src", ""))
             if source:
-                images.setdefault(source, " ".join(found.get("alt", "").split())[:200])
+                images.setdefault(source, " ".join(attributes.get("alt", "").split())[:200])
         if tag.lstrip("/") in _BLOCKS:
             pieces.append("\n")
     return Page(url, _line("".join(title)), tidy("".join(pieces)), tuple(links.items()), tuple(images.items()))
@@ -126,17 +126,17 @@ def _line(text: str) -> str:
 
 
 def _attributes(html: str, start: int, end: int) -> dict[str, str]:
-    found = _ATTRIBUTE.findall(html[start : min(end, start + LONGEST_TAG)])
-    return {name.lower(): unescape(one or two or three) for name, one, two, three in reversed(found)}
+    matches = _ATTRIBUTE.findall(html[start : min(end, start + LONGEST_TAG)])
+    return {name.lower(): unescape(double or single or bare) for name, double, single, bare in reversed(matches)}
 
 
-def _whole(base: str, address: str) -> str:
+def _absolute(base: str, address: str) -> str:
     """Return an absolute http(s) address, or nothing."""
     address = address.strip()
     if not address or len(address) > 2000:
         return ""
     try:
-        whole = urldefrag(urljoin(base, address)).url
+        absolute = urldefrag(urljoin(base, address)).url
     except ValueError:
         return ""
-    return whole if whole.startswith(("http://", "https://")) else ""
+    return absolute if absolute.startswith(("http://", "https://")) else ""
