@@ -16,15 +16,15 @@ from snellen.sources.checksums import never_sealed, record_number, sample_named
 from snellen.types import Failure, Status
 
 
-class _Reply(Struct, frozen=True, gc=False):
+class _OwnResponse(Struct, frozen=True, gc=False):
     text: str
 
 
-class _Own(Struct, frozen=True, gc=False):
+class _OwnRecord(Struct, frozen=True, gc=False):
     sample_id: str
     status: Status
     repeat: int = 0
-    response: _Reply | None = None
+    response: _OwnResponse | None = None
     error: Failure | None = None
 
 
@@ -34,7 +34,7 @@ def own(path: Path) -> AnswerFile:
 
 
 def _own(path: Path, problems: Problems) -> Iterator[Answer]:
-    decode = msgspec.json.Decoder(_Own).decode
+    decode = msgspec.json.Decoder(_OwnRecord).decode
     upto = 0
     beyond: set[int] = set()  # numbers behind a gap; those up to `upto` were all there, in order
     for number, line in raw_lines(path, problems):

@@ -264,7 +264,7 @@ class Uncertain(Exception):
     """The decoder's output differs from the packets' index."""
 
 
-class Run(NamedTuple):
+class DecodeRun(NamedTuple):
     """Packets `first` to `last` of the index, decoded in one pass for the `wanted` ones."""
 
     first: int
@@ -272,19 +272,19 @@ class Run(NamedTuple):
     wanted: frozenset[int]
 
 
-def runs(index: Sequence[Packet], positions: Collection[int]) -> list[Run]:
+def runs(index: Sequence[Packet], positions: Collection[int]) -> list[DecodeRun]:
     """Return the runs to decode for the packets at `positions`, in the order of the index."""
     entries = [at for at, packet in enumerate(index) if packet.entry]
-    plan: list[Run] = []
+    plan: list[DecodeRun] = []
     for position in sorted(positions):
         place = bisect_right(entries, position) - 1
         while place > 0 and index[entries[place]].pts > index[position].pts:
             place -= 1  # shown before the IDR that it is stored behind
         first = entries[place]
         if plan and first <= plan[-1].last:
-            plan[-1] = Run(plan[-1].first, position, plan[-1].wanted | {position})
+            plan[-1] = DecodeRun(plan[-1].first, position, plan[-1].wanted | {position})
         else:
-            plan.append(Run(first, position, frozenset({position})))
+            plan.append(DecodeRun(first, position, frozenset({position})))
     return plan
 
 
@@ -318,7 +318,7 @@ def take(container: Any, scanned: Scan, numbers: Collection[int]) -> Iterator[tu
 
 
 def _frames(
-    container: Any, stream: Any, index: Sequence[Packet], run: Run, fed: list[int]
+    container: Any, stream: Any, index: Sequence[Packet], run: DecodeRun, fed: list[int]
 ) -> Generator[Any, None, None]:
     container.seek(index[run.first].seek, stream=stream)  # empties the decoder too
     at = run.first

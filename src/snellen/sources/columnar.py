@@ -9,7 +9,7 @@ from typing import Any
 from snellen.errors import DataError, MissingExtraError
 from snellen.sources.blobs import FileBlob
 from snellen.sources.parquet_limits import batch_rows, check_parquet
-from snellen.sources.rows import Found, pick
+from snellen.sources.rows import RowsAndErrors, pick
 from snellen.sources.xlsx_limits import check_sheets
 from snellen.sources.zip_archive import Limits, check_unpacked
 from snellen.types import Blob
@@ -19,7 +19,7 @@ BATCH_ROWS = 64
 SHEET_LIMITS = Limits(stream_bytes=1 << 31, total_bytes=1 << 32)
 
 
-def parquet(blob: Blob, name: str, columns: Sequence[str] | None) -> Found:
+def parquet(blob: Blob, name: str, columns: Sequence[str] | None) -> RowsAndErrors:
     """Yield (row number, row) of a parquet file; only the requested columns are read, at most 64 rows at a time."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -43,7 +43,7 @@ def parquet(blob: Blob, name: str, columns: Sequence[str] | None) -> Found:
         ) from error
 
 
-def xlsx(blob: Blob, name: str, columns: Sequence[str] | None, sheet: str | None) -> Found:
+def xlsx(blob: Blob, name: str, columns: Sequence[str] | None, sheet: str | None) -> RowsAndErrors:
     """Yield (row number, row) of one sheet whose first row holds the column names; empty rows are skipped.
 
     A formula is returned as its text: nothing is evaluated, and a reply that begins with `=` is not lost.

@@ -26,7 +26,7 @@ from snellen.types import Blob
 
 Row: TypeAlias = dict[str, Any]
 # The line or number of each row, from 1, and the row, or why it cannot be read.
-Found: TypeAlias = Iterator[tuple[int, Row | DataError]]
+RowsAndErrors: TypeAlias = Iterator[tuple[int, Row | DataError]]
 
 
 def pick(header: Sequence[Any], columns: Sequence[str] | None, name: str) -> list[tuple[str, int]]:
@@ -78,7 +78,7 @@ def numbered(
     return _sound(salvaged(source, columns=columns, sheet=sheet))
 
 
-def salvaged(source: Source, *, columns: Sequence[str] | None = None, sheet: str | None = None) -> Found:
+def salvaged(source: Source, *, columns: Sequence[str] | None = None, sheet: str | None = None) -> RowsAndErrors:
     """Yield rows as `numbered`, but an unreadable row as its error, and continue.
 
     Such a row is a JSONL line that is malformed, cut off, not UTF-8 or no object; an element of a .json list that is no
@@ -99,7 +99,7 @@ def salvaged(source: Source, *, columns: Sequence[str] | None = None, sheet: str
     return _until_lost(_reader(blob, columns, sheet), blob.key)
 
 
-def _reader(blob: Blob, columns: Sequence[str] | None, sheet: str | None) -> Found:
+def _reader(blob: Blob, columns: Sequence[str] | None, sheet: str | None) -> RowsAndErrors:
     name = blob.key
     suffix = Path(name).suffix.lower()
     if suffix in (".jsonl", ".ndjson"):
@@ -119,14 +119,14 @@ def _reader(blob: Blob, columns: Sequence[str] | None, sheet: str | None) -> Fou
     )
 
 
-def _sound(records: Found) -> Iterator[tuple[int, Row]]:
+def _sound(records: RowsAndErrors) -> Iterator[tuple[int, Row]]:
     for line, row in records:
         if isinstance(row, DataError):
             raise row
         yield line, row
 
 
-def _until_lost(records: Found, name: str) -> Found:
+def _until_lost(records: RowsAndErrors, name: str) -> RowsAndErrors:
     """Yield the records, and last the error that ended them; an error before the first row is raised."""
     line = 0
     try:
@@ -146,7 +146,7 @@ def _until_lost(records: Found, name: str) -> Found:
         yield line + 1, lost
 
 
-def _chosen(records: Found, columns: Sequence[str] | None) -> Found:
+def _chosen(records: RowsAndErrors, columns: Sequence[str] | None) -> RowsAndErrors:
     if columns is None:
         return records
     return (
@@ -155,7 +155,7 @@ def _chosen(records: Found, columns: Sequence[str] | None) -> Found:
     )
 
 
-def _json_lines(blob: Blob, name: str) -> Found:
+def _json_lines(blob: Blob, name: str) -> RowsAndErrors:
     with stream(blob) as lines:
         number = 0
         while True:
@@ -194,7 +194,7 @@ def _json_line(text: bytes, name: str, number: int, line: bytes) -> Row | DataEr
     return row if isinstance(row, dict) else _no_object(row, f"{name}, line {number:,}")
 
 
-def _json_list(blob: Blob, name: str) -> Found:
+def _json_list(blob: Blob, name: str) -> RowsAndErrors:
     with stream(blob) as source:
         data = source.read(JSON_BYTES + 1)
     if len(data) > JSON_BYTES:
@@ -242,7 +242,7 @@ def _kind(value: Any) -> str:
     return kinds.get(type(value), "a number")
 
 
-def _separated(blob: Blob, name: str, mark: str, columns: Sequence[str] | None) -> Found:
+def _separated(blob: Blob, name: str, mark: str, columns: Sequence[str] | None) -> RowsAndErrors:
     # Cells hold base64 pictures of 100 MB; the csv module's own limit, one for the whole process, is 128 kB.
     csv.field_size_limit(CELL_CHARACTERS)
     # A byte that is not UTF-8 comes out as a lone surrogate, so that the row it stands in can be named and passed over.

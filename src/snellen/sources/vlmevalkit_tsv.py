@@ -234,7 +234,7 @@ def _records(file: IO[bytes], path: Path) -> Iterator[tuple[Place, list[str] | D
     A row may span several lines inside of quotes. If a quote is never closed, the rest of the file is one error, which
     is the last item.
     """
-    lines = _Lines(file)
+    lines = _OffsetLines(file)
     lost = False
     while not lost:
         lines.start, first = lines.end, lines.number + 1
@@ -267,7 +267,7 @@ def _read(line: str, following: Iterator[str]) -> Iterator[list[str]]:
     return csv.reader(chain([line], following), delimiter="\t", strict=True)
 
 
-class _Lines:
+class _OffsetLines:
     """Lines of a file as text, with the row's start (set by the reader) and the end of the last line."""
 
     def __init__(self, file: IO[bytes]) -> None:

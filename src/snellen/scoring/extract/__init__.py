@@ -12,7 +12,7 @@ from typing import Any
 from snellen.errors import DataError
 from snellen.scoring.extract.base import Reading, lettered
 from snellen.scoring.extract.choice import read_choice
-from snellen.scoring.extract.clean import Reply
+from snellen.scoring.extract.clean import CleanReply
 from snellen.scoring.extract.count import read_count
 from snellen.scoring.extract.fast_path import shortcut
 from snellen.scoring.extract.match import correct
@@ -22,11 +22,11 @@ from snellen.scoring.extract.truth import read_truth
 
 
 def read_whole(
-    kind: str, reply: Reply, pairs: tuple[tuple[str, str], ...], question: str, form: str | None, unit: str | None
+    kind: str, reply: CleanReply, pairs: tuple[tuple[str, str], ...], question: str, form: str | None, unit: str | None
 ) -> Reading:
     """Read a cleaned reply sentence by sentence; arguments and result as `read`, options as (letter, text) pairs."""
 
-    def extract(part: Reply) -> Reading:
+    def extract(part: CleanReply) -> Reading:
         if kind == "truth":
             return read_truth(part, question, form)
         if kind == "count":
@@ -38,7 +38,7 @@ def read_whole(
         return read_choice(part, pairs, question)
 
     if reply.boxes:
-        by_box = {box: extract(Reply(box)) for box in dict.fromkeys(reply.boxes)}
+        by_box = {box: extract(CleanReply(box)) for box in dict.fromkeys(reply.boxes)}
         readings = [by_box[box] for box in reply.boxes]
         values = list(dict.fromkeys(r.value for r in readings if r.value is not None))
         if len(values) == 1:

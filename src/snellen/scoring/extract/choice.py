@@ -6,9 +6,9 @@ import re
 from functools import lru_cache
 
 from snellen.scoring.extract.base import Reading
-from snellen.scoring.extract.clean import Reply
+from snellen.scoring.extract.clean import CleanReply
 from snellen.scoring.extract.count import read_count
-from snellen.scoring.extract.final_answer import NOTHING, Finding, conclude
+from snellen.scoring.extract.final_answer import NOTHING, SentenceFinding, conclude
 from snellen.scoring.extract.numerals import as_number
 from snellen.scoring.extract.option_mentions import (
     STOP,
@@ -26,11 +26,11 @@ from snellen.scoring.extract.tokenize import Sentence, tokenize
 from snellen.scoring.name_match import stem, terms
 
 
-def read_choice(reply: Reply, pairs: tuple[tuple[str, str], ...], question: str = "") -> Reading:
+def read_choice(reply: CleanReply, pairs: tuple[tuple[str, str], ...], question: str = "") -> Reading:
     """Return the letter of the one option that the reply names, or the reason why there is none."""
     options = prepare(pairs)
 
-    def sentence(text: str, announced: bool) -> Finding:
+    def sentence(text: str, announced: bool) -> SentenceFinding:
         finding = _read(text, announced, options)
         if len(finding.values) > 1 and not finding.problem and question:
             about = _asked_about(text, finding.values, options, question)
@@ -83,7 +83,7 @@ def _question_words(question: str, order: tuple[str, ...], texts: tuple[str, ...
     return frozenset(w for w in stems(question.split("\n")[0]) if w not in own and w not in STOP and len(w) > 2)
 
 
-def _by_number(reply: Reply, options: Options, question: str) -> Reading | None:
+def _by_number(reply: CleanReply, options: Options, question: str) -> Reading | None:
     """Return the option that equals the reply's number, if all options are numbers."""
     numbers = {letter: as_number(text) for letter, text in options.texts.items()}
     if None in numbers.values():
@@ -111,29 +111,29 @@ def _echoed(line: str, options: Options) -> str | None:
     return options.lines.get(stems(line))
 
 
-def _read(text: str, announced: bool, options: Options) -> Finding:
+def _read(text: str, announced: bool, options: Options) -> SentenceFinding:
     sentence = tokenize(text)
     words = sentence.words
     mentions = _joined(sentence, find(sentence, options, announced), options)
     denied = CHOICE_DENIED.search(text)
     if not mentions:
         if denied:
-            return Finding(problem="none of the options", firm=announced)
+            return SentenceFinding(problem="none of the options", firm=announced)
         if announced:
             return _rare(words, options)
         return NOTHING
     none_is_option = any(m.how == "text" and "none" in words[m.start : m.end] for m in mentions)
     if denied and not none_is_option and not any(m.start < 3 for m in mentions):
-        return Finding(problem="none of the options")
+        return SentenceFinding(problem="none of the options")
     if len(mentions) == 1 and _all_but(text):
-        return Finding((mentions[0].letter,), firm=True)
+        return SentenceFinding((mentions[0].letter,), firm=True)
     values: list[str] = []
     weak: list[str] = []
     against: list[str] = []
     groups = _groups(words, mentions)
     for mention, group in zip(mentions, groups, strict=True):
         if mention.letter == "!":
-            return Finding(problem="contradicts itself: letter and text differ", firm=True)
+            return SentenceFinding(problem="contradicts itself: letter and text differ", firm=True)
         stance = status(words, mention, group)
         if stance == "yes" and not announced and _described(words, mention):
             stance = "weak"
@@ -142,7 +142,7 @@ def _read(text: str, announced: bool, options: Options) -> Finding:
     firm = bool(values) and (len(words) <= 4 or leads)
     if leads and len(values) > 1 and mentions[1].start - mentions[0].end > 4:
         values = values[:1]  # `B. …`, and then talk about the others
-    return Finding(
+    return SentenceFinding(
         tuple(dict.fromkeys(values)),
         tuple(dict.fromkeys(v for v in weak if v not in values)),
         tuple(v for v in dict.fromkeys(against) if v not in values),
@@ -257,10 +257,10 @@ def _groups(words: list[str], mentions: list[Mention]) -> list[tuple[int, int]]:
 _LINKS = terms(", . maybe perhaps possibly and or nor / & option options the a an ( ) \" ' \\ 和 或")
 
 
-def _rare(words: list[str], options: Options) -> Finding:
+def _rare(words: list[str], options: Options) -> SentenceFinding:
     owners = list(dict.fromkeys(options.unique[s] for s in map(stem, words) if s in options.unique))
     if len(owners) == 1:
-        return Finding((owners[0],))
+        return SentenceFinding((owners[0],))
     return NOTHING
 
 

@@ -19,7 +19,7 @@ MOST_BOXES = 200
 """Maximum answer containers that are read: the last ones, of `LONGEST` characters together."""
 
 
-class Reply(NamedTuple):
+class CleanReply(NamedTuple):
     """A reply taken apart.
 
     Attributes:
@@ -221,7 +221,7 @@ _SECOND_THOUGHT = re.compile(
 )
 
 
-def take_apart(reply: str) -> Reply:
+def take_apart(reply: str) -> CleanReply:
     """Clean one reply: drop the thinking, find answer containers, remove the markup. Never raises."""
     # One sign may stand for eighteen letters: what is nothing but such signs is cut to twice its length.
     text = head_and_tail(plain(head_and_tail(reply, SEARCHED)), max(2 * len(reply), LONGEST))
@@ -229,7 +229,7 @@ def take_apart(reply: str) -> Reply:
         text = _SECOND_THOUGHT.sub(", or", text)
     if _MARKUP.search(text) is None:
         cut = head_and_tail(text, LONGEST)
-        return Reply(narrowed(cut.strip()), omitted=max(0, len(text) - LONGEST))
+        return CleanReply(narrowed(cut.strip()), omitted=max(0, len(text) - LONGEST))
     unfinished = False
     if "<" in text or "[" in text or "◁" in text:
         text, unfinished = _after_thinking(text)
@@ -244,7 +244,7 @@ def take_apart(reply: str) -> Reply:
     omitted = max(0, len(text) - LONGEST, sum(map(len, boxes)) - LONGEST)
     if omitted:
         text, boxes = head_and_tail(text, LONGEST), _last(boxes)
-    return Reply(unmark(text), tuple(b for b in map(unmark, boxes) if b), unfinished, omitted)
+    return CleanReply(unmark(text), tuple(b for b in map(unmark, boxes) if b), unfinished, omitted)
 
 
 def _after_thinking(text: str) -> tuple[str, bool]:

@@ -7,8 +7,8 @@ from functools import lru_cache
 from itertools import pairwise
 
 from snellen.scoring.extract.base import Reading
-from snellen.scoring.extract.clean import Reply
-from snellen.scoring.extract.final_answer import NOTHING, Finding, conclude
+from snellen.scoring.extract.clean import CleanReply
+from snellen.scoring.extract.final_answer import NOTHING, SentenceFinding, conclude
 from snellen.scoring.extract.numerals import CJK_DIGITS, CJK_SCALES, cjk_at, digits, words_at
 from snellen.scoring.extract.tokenize import Sentence, tokenize
 from snellen.scoring.name_match import stem, terms
@@ -83,7 +83,7 @@ def counted(question: str) -> frozenset[str]:
     return frozenset(nouns)
 
 
-def read_count(reply: Reply, question: str) -> Reading:
+def read_count(reply: CleanReply, question: str) -> Reading:
     """Read the whole number that the reply gives as its count, or the reason why there is none."""
     nouns = counted(question) if question else frozenset()
     text = reply.text
@@ -93,42 +93,42 @@ def read_count(reply: Reply, question: str) -> Reading:
             re.sub(r"^\s*\(?\d{1,2}[.)]\s+", "", line) if _ENUMERATED.match(line) else line for line in lines
         )
 
-    def sentence(part: str, announced: bool) -> Finding:
+    def sentence(part: str, announced: bool) -> SentenceFinding:
         return _read(part, announced, nouns)
 
     return conclude(text, sentence)
 
 
-def _read(text: str, announced: bool, nouns: frozenset[str]) -> Finding:
+def _read(text: str, announced: bool, nouns: frozenset[str]) -> SentenceFinding:
     spoken = tokenize(text)
     words = spoken.words
     numbers = _numbers(spoken)
     if len(numbers) > 2 and [n[0] for n in numbers] == list(range(1, len(numbers) + 1)):
-        return Finding((len(numbers),), firm=True)  # counted aloud: `1, 2, 3, 4`
+        return SentenceFinding((len(numbers),), firm=True)  # counted aloud: `1, 2, 3, 4`
     if len(numbers) > 2 and numbers[-1][0] == sum(n[0] for n in numbers[:-1]):
-        return Finding((numbers[-1][0],), final=True)  # `3 below, 4 above: 7`
+        return SentenceFinding((numbers[-1][0],), final=True)  # `3 below, 4 above: 7`
     among = _AMONG.search(text)
     if among is not None:
         numbers = [n for n in numbers if spoken.spans[n[1]][0] < among.start()] or numbers
     zero = _none_of(words, nouns) or _ZERO.search(text) is not None
     if zero and not any(_names(words, n, nouns) for n in numbers):
-        return Finding((0,), firm=True)
+        return SentenceFinding((0,), firm=True)
     if not numbers:
         if _VAGUE.search(text):
-            return Finding(problem="no exact number") if announced else NOTHING
+            return SentenceFinding(problem="no exact number") if announced else NOTHING
         return _single(words, nouns)
     problem = _inexact(text, spoken, numbers)
     if problem:
-        return Finding(problem=problem)
+        return SentenceFinding(problem=problem)
     summed = _summed(text, spoken, numbers)
     if summed is not None:
-        return Finding((summed,), final=True)
+        return SentenceFinding((summed,), final=True)
     values = tuple(dict.fromkeys(n[0] for n in numbers))
     first = numbers[0]
     if first[1] <= 1 and len(words) <= 3 + first[2] - first[1]:
-        return Finding(values, firm=True)
+        return SentenceFinding(values, firm=True)
     if announced and first[1] <= 3:
-        return Finding(values[:1], firm=True)
+        return SentenceFinding(values[:1], firm=True)
     part = _PART.search(text) is not None
     named = [n for n in numbers if _names(words, n, nouns)]
     exists = _EXISTS.search(text)
@@ -138,13 +138,13 @@ def _read(text: str, announced: bool, nouns: frozenset[str]) -> Finding:
         led = exists is not None and exists.start() < spoken.spans[first[1]][0]
         if led and len(values) > 1 and (":" in words[first[2] : named[1][1]] or "including" in words):
             values = values[:1]
-        return Finding(values, firm=len(values) == 1 and not part and (led or first[1] <= 1))
+        return SentenceFinding(values, firm=len(values) == 1 and not part and (led or first[1] <= 1))
     if exists is not None and not nouns:
-        return Finding(values[:1], firm=not part)
+        return SentenceFinding(values[:1], firm=not part)
     after = words[first[2]] if first[2] < len(words) else ""
     if first[1] == 0 and after in (".", ",", ":", "-", ";", "("):
-        return Finding(values[:1], firm=True)
-    return Finding(values)
+        return SentenceFinding(values[:1], firm=True)
+    return SentenceFinding(values)
 
 
 def _names(words: list[str], number: tuple[int, int, int], nouns: frozenset[str]) -> bool:
@@ -197,22 +197,22 @@ def _summed(text: str, spoken: Sentence, numbers: list[tuple[int, int, int]]) ->
     return numbers[-1][0] if equal < 0 else None
 
 
-def _single(words: list[str], nouns: frozenset[str]) -> Finding:
+def _single(words: list[str], nouns: frozenset[str]) -> SentenceFinding:
     """Read counts without a number: `a pair of birds` is two, `a single bird` is one, `a bird` is perhaps one."""
     for i, word in enumerate(words):
         if word in ("pair", "couple") and (not nouns or any(stem(w) in nouns for w in words[i + 1 : i + 5])):
-            return Finding((2,))
+            return SentenceFinding((2,))
         if word == "both" and i <= 1:
-            return Finding(weak=(2,))
+            return SentenceFinding(weak=(2,))
         if word in ("single", "sole") or (word == "once" and len(words) < 3):
-            return Finding((1,))
+            return SentenceFinding((1,))
     for i, word in enumerate(words):
         if word in ("a", "an") and nouns:
             for following in words[i + 1 : i + 4]:
                 if following in _NOUN_ENDS:
                     break
                 if stem(following) in nouns:
-                    return Finding(weak=(1,))
+                    return SentenceFinding(weak=(1,))
     return NOTHING
 
 

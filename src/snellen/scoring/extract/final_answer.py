@@ -31,7 +31,7 @@ from snellen.scoring.extract.patterns import (
 from snellen.scoring.extract.tokenize import split
 
 
-class Finding(NamedTuple):
+class SentenceFinding(NamedTuple):
     """The values that one sentence asserts, considers or denies.
 
     Attributes:
@@ -51,10 +51,10 @@ class Finding(NamedTuple):
     problem: str | None = None
 
 
-NOTHING = Finding()
+NOTHING = SentenceFinding()
 
 
-class Claim(NamedTuple):
+class RankedClaim(NamedTuple):
     """Values of a reply with the rank (tier) of the sentence that gives them."""
 
     values: tuple[Any, ...]
@@ -62,7 +62,7 @@ class Claim(NamedTuple):
     problem: str | None
 
 
-Reader = Callable[[str, bool], Finding]
+Reader = Callable[[str, bool], SentenceFinding]
 """A reader of one sentence; its flag is True if a marker announced the sentence as the answer."""
 
 MARKED, FIRM, DRAWN, PLAIN, CONSIDERED = 4, 3, 2, 1, 0
@@ -109,9 +109,9 @@ def conclude(
 
 def _once(read: Reader) -> Reader:
     """Cache the findings of a reply's sentences: models repeat themselves, and some sentences are read twice."""
-    known: dict[tuple[str, bool], Finding] = {}
+    known: dict[tuple[str, bool], SentenceFinding] = {}
 
-    def remembered(text: str, announced: bool) -> Finding:
+    def remembered(text: str, announced: bool) -> SentenceFinding:
         finding = known.get((text, announced))
         if finding is None:
             finding = known[text, announced] = read(text, announced)
@@ -125,9 +125,9 @@ SHORT = 6
 """A reply of at most this many sentences is read completely, even if it announces an answer."""
 
 
-def _collect(sentences: list[str], read: Reader) -> tuple[list[Claim], list[Any], bool]:
+def _collect(sentences: list[str], read: Reader) -> tuple[list[RankedClaim], list[Any], bool]:
     """Return claims and denied values of the sentences in order, and True if one says that the answer is unknowable."""
-    claims: list[Claim] = []
+    claims: list[RankedClaim] = []
     denied: list[Any] = []
     unsure = False
     pending = False  # a marker stood at the end of the sentence before: `Answer:` and then a line
@@ -147,14 +147,14 @@ def _collect(sentences: list[str], read: Reader) -> tuple[list[Claim], list[Any]
     return claims, denied, unsure
 
 
-def _take(sentence: str, head: bool, pending: bool, read: Reader, claims: list[Claim], denied: list[Any]) -> bool:
+def _take(sentence: str, head: bool, pending: bool, read: Reader, claims: list[RankedClaim], denied: list[Any]) -> bool:
     """Read one sentence into claims; return True if it says that the answer cannot be known."""
     start = 0
     corrections = list(CORRECTION.finditer(sentence)) if len(sentence) > 4 else []
     for cue in corrections:
         if cue.start() > start:
             _part(sentence[start : cue.start()], head and start == 0, pending, read, claims, denied)
-        claims.append(Claim((), -1, None))
+        claims.append(RankedClaim((), -1, None))
         start = cue.end()
     part = sentence[start:].strip(" ,:-.") if start else sentence
     if part:
@@ -163,13 +163,13 @@ def _take(sentence: str, head: bool, pending: bool, read: Reader, claims: list[C
 
 
 def _part(
-    part: str, head: bool, pending: bool, read: Reader, claims: list[Claim], denied: list[Any], depth: int = 0
+    part: str, head: bool, pending: bool, read: Reader, claims: list[RankedClaim], denied: list[Any], depth: int = 0
 ) -> None:
     granted = _GRANTED.match(part)
     if granted is not None:  # `Although it resembles A, …`
         thought = read(granted.group("granted"), False)
         if thought.values or thought.weak:
-            claims.append(Claim((*thought.values, *thought.weak), CONSIDERED, None))
+            claims.append(RankedClaim((*thought.values, *thought.weak), CONSIDERED, None))
         part = part[granted.end() :]
     old = SUPERSEDED.search(part) if len(part) > 20 and depth < 3 else None
     if old is not None:
@@ -179,7 +179,7 @@ def _part(
         thought = read(part[old.end() : end], False)
         considered = tuple(v for v in (*thought.values, *thought.weak) if v not in before.values)
         if considered:
-            claims.append(Claim(considered, CONSIDERED, None))
+            claims.append(RankedClaim(considered, CONSIDERED, None))
         remainder = (part[: old.start()] + " " + part[end:]).strip(" ,;:")
         if remainder and remainder != part:
             _part(remainder, head, pending, read, claims, denied, depth + 1)
@@ -224,17 +224,17 @@ _GRANTED = re.compile(
 )
 
 
-def _claim(finding: Finding, tier: int, claims: list[Claim]) -> None:
+def _claim(finding: SentenceFinding, tier: int, claims: list[RankedClaim]) -> None:
     if finding.values:
-        claims.append(Claim(finding.values, tier, finding.problem))
+        claims.append(RankedClaim(finding.values, tier, finding.problem))
     elif finding.weak:
-        claims.append(Claim(finding.weak, tier if tier >= MARKED else CONSIDERED, finding.problem))
+        claims.append(RankedClaim(finding.weak, tier if tier >= MARKED else CONSIDERED, finding.problem))
     elif finding.problem:
-        claims.append(Claim((), tier, finding.problem))
+        claims.append(RankedClaim((), tier, finding.problem))
 
 
 def _weigh(
-    claims: list[Claim],
+    claims: list[RankedClaim],
     denied: list[Any],
     unsure: bool,
     text: str,
@@ -270,7 +270,10 @@ def _weigh(
 
 
 def _agree(
-    strong: list[Claim], others: list[Claim], show: Callable[[Any], str], merge: Callable[[list[Any]], list[Any]]
+    strong: list[RankedClaim],
+    others: list[RankedClaim],
+    show: Callable[[Any], str],
+    merge: Callable[[list[Any]], list[Any]],
 ) -> Reading:
     problem = next((claim.problem for claim in strong if claim.problem), None)
     if problem:

@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from snellen.scoring.extract.base import Reading
-from snellen.scoring.extract.clean import Reply
-from snellen.scoring.extract.final_answer import NOTHING, Finding, conclude
+from snellen.scoring.extract.clean import CleanReply
+from snellen.scoring.extract.final_answer import NOTHING, SentenceFinding, conclude
 from snellen.scoring.extract.numerals import CJK_DIGITS, CJK_SCALES, cjk_at, digits, fraction, words_at
 from snellen.scoring.extract.tokenize import tokenize
 from snellen.scoring.name_match import stem, terms
@@ -172,12 +172,12 @@ class Amount(NamedTuple):
     end: int
 
 
-def read_number(reply: Reply, question: str, unit: str | None) -> Reading:
+def read_number(reply: CleanReply, question: str, unit: str | None) -> Reading:
     """Read the one number of a reply, converted to `unit` if the reply uses another unit of that dimension."""
     wanted = canonical(unit) if unit else None
     nouns = _nouns(question) if question else frozenset()
 
-    def sentence(text: str, announced: bool) -> Finding:
+    def sentence(text: str, announced: bool) -> SentenceFinding:
         return _read(text, announced, wanted, nouns)
 
     return conclude(reply.text, sentence, show=lambda v: f"{v:g}")
@@ -192,7 +192,7 @@ MOST_AMOUNTS = 120
 """Maximum numbers of one sentence that are considered: the first 40 and the last 80."""
 
 
-def _read(text: str, announced: bool, wanted: str | None, nouns: frozenset[str]) -> Finding:
+def _read(text: str, announced: bool, wanted: str | None, nouns: frozenset[str]) -> SentenceFinding:
     amounts = _amounts(text, wanted)
     if len(amounts) > MOST_AMOUNTS:
         amounts = amounts[:40] + amounts[40 - MOST_AMOUNTS :]
@@ -208,16 +208,16 @@ def _read(text: str, announced: bool, wanted: str | None, nouns: frozenset[str])
                 r"\bbetween\b[^.]{0,20}$", text[max(0, low.start - 48) : low.start], re.IGNORECASE
             ):
                 continue
-            return Finding(problem=f"a range: {low.value:g} to {high.value:g}")
+            return SentenceFinding(problem=f"a range: {low.value:g} to {high.value:g}")
         if _PLUS_MINUS.match(between):
             amounts = [a for a in amounts if a is not high]
     if any(_BOUND.search(text[max(0, a.start - 48) : a.start]) for a in amounts) and len(amounts) == 1:
-        return Finding(problem="a bound, not a number")
+        return SentenceFinding(problem="a bound, not a number")
     values = _distinct(amounts)
     if len(values) == 1:
         lone = amounts[0]
         exact = lone.start == 0 or _EXACT.search(text[max(0, lone.start - 48) : lone.start]) is not None
-        return Finding(
+        return SentenceFinding(
             values,
             firm=announced
             or (lone.start <= 1 and len(text) - amounts[-1].end < 12)
@@ -226,20 +226,20 @@ def _read(text: str, announced: bool, wanted: str | None, nouns: frozenset[str])
     equal = max(text.rfind("="), text.rfind("≈"))
     after = [a for a in amounts if a.start > equal] if equal >= 0 else []
     if after:
-        return Finding((after[0].value,), firm=True)
+        return SentenceFinding((after[0].value,), firm=True)
     if announced and amounts[0].start <= 24:
-        return Finding((amounts[0].value,), firm=True)
+        return SentenceFinding((amounts[0].value,), firm=True)
     if nouns:
         scores = [_about(text, a, nouns) for a in amounts]
         if scores.count(max(scores)) == 1 and max(scores):
-            return Finding((amounts[scores.index(max(scores))].value,), firm=True)
+            return SentenceFinding((amounts[scores.index(max(scores))].value,), firm=True)
     exact_ones = [a for a in amounts if _EXACT.search(text[max(0, a.start - 48) : a.start])]
     about_question = [a for a in exact_ones if _about(text, a, nouns)]
     for candidates in (about_question, exact_ones):
         candidate_values = _distinct(candidates)
         if len(candidate_values) == 1:
-            return Finding(candidate_values, firm=candidates is about_question and bool(nouns))
-    return Finding(values)
+            return SentenceFinding(candidate_values, firm=candidates is about_question and bool(nouns))
+    return SentenceFinding(values)
 
 
 def _main(text: str, amounts: list[Amount], wanted: str | None) -> list[Amount]:

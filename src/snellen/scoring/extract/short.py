@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import NamedTuple, cast
 
 from snellen.scoring.extract.base import Reading
-from snellen.scoring.extract.clean import Reply
-from snellen.scoring.extract.final_answer import NOTHING, Finding, conclude
+from snellen.scoring.extract.clean import CleanReply
+from snellen.scoring.extract.final_answer import NOTHING, SentenceFinding, conclude
 from snellen.scoring.extract.patterns import REFUSAL, UNSURE
 from snellen.scoring.name_match import CLASSES, MODIFIERS, stem, terms, words
 
@@ -158,14 +158,14 @@ def _target(question: str) -> Target:
     return Target(nouns - NO_NAME, _FINER.search(text) is not None, _QUALITY.search(text) is not None)
 
 
-def read_short(reply: Reply, question: str) -> Reading:
+def read_short(reply: CleanReply, question: str) -> Reading:
     """Read the name that the reply gives, cleaned; `also` has its names in brackets and scientific names."""
     met = _Names()
     target = _target(question) if question else Target()
     text = _MAKE_MODEL.sub(r"Model: \1 ", reply.text)
     lone = "\n" not in text
 
-    def sentence(text: str, announced: bool) -> Finding:
+    def sentence(text: str, announced: bool) -> SentenceFinding:
         return _read(text, announced, met, target, lone)
 
     def merge(values: list[Key]) -> list[Key]:
@@ -206,7 +206,7 @@ def _within(general: Key, fine: Key) -> bool:
     return fine[-len(general) :] == general or fine[: len(general)] == general
 
 
-def _read(text: str, announced: bool, met: _Names, target: Target, lone: bool) -> Finding:
+def _read(text: str, announced: bool, met: _Names, target: Target, lone: bool) -> SentenceFinding:
     if UNSURE.search(text) or REFUSAL.search(text):
         clauses = re.split(r"\b(?:but|however|though)\b", text, maxsplit=1)
         if len(clauses) < 2 or UNSURE.search(clauses[1]):
@@ -218,7 +218,7 @@ def _read(text: str, announced: bool, met: _Names, target: Target, lone: bool) -
     if scientific is not None:
         name = BRACKET.sub(" ", scientific.group("name")).strip(" .,;\"'")
         met.scientific.append(name)
-        return Finding(weak=(met.key(name),))
+        return SentenceFinding(weak=(met.key(name),))
     label = LABEL.match(text)
     if label is not None:
         return _named(label.group("name"), met, False, True, True)
@@ -231,7 +231,7 @@ def _read(text: str, announced: bool, met: _Names, target: Target, lone: bool) -
     return _stated(text, announced, met, target)
 
 
-def _stated(text: str, announced: bool, met: _Names, target: Target) -> Finding:
+def _stated(text: str, announced: bool, met: _Names, target: Target) -> SentenceFinding:
     turned = NOT_BUT.match(text)
     if turned is not None:
         return _named(turned.group("name"), met, False, True, True)
@@ -296,7 +296,7 @@ def _can_be_named(is_match: re.Match[str], name: str, target: Target) -> bool:
     return target.quality or len(TAIL.sub("", name).split()) <= 4
 
 
-def _named(text: str, met: _Names, hedged: bool, firm: bool, quality: bool) -> Finding:
+def _named(text: str, met: _Names, hedged: bool, firm: bool, quality: bool) -> SentenceFinding:
     precise = _PRECISE.search(text)
     if precise is not None:
         text = text[precise.end() :]
@@ -310,7 +310,7 @@ def _named(text: str, met: _Names, hedged: bool, firm: bool, quality: bool) -> F
     if OR.search(name):
         parts = [part.strip(" .,;:!?\"'") for part in OR.split(name)]
         keys = tuple(dict.fromkeys(met.key(part) for part in parts if part))
-        return Finding(keys, firm=firm) if len(keys) > 1 else NOTHING
+        return SentenceFinding(keys, firm=firm) if len(keys) > 1 else NOTHING
     if not name or len(name.split()) > 9:
         return NOTHING
     key = met.key(name)
@@ -323,4 +323,4 @@ def _named(text: str, met: _Names, hedged: bool, firm: bool, quality: bool) -> F
     extra = tuple(o for o in others if 0 < len(o.split()) <= 5)
     if extra:
         met.also.setdefault(key, extra)
-    return Finding(weak=(key,)) if hedged else Finding((key,), firm=firm)
+    return SentenceFinding(weak=(key,)) if hedged else SentenceFinding((key,), firm=firm)

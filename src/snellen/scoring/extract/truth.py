@@ -7,8 +7,8 @@ from functools import lru_cache
 
 from snellen.scoring.extract.base import Reading
 from snellen.scoring.extract.claims import Proposition, compare, proposition
-from snellen.scoring.extract.clean import Reply
-from snellen.scoring.extract.final_answer import NOTHING, Finding, conclude
+from snellen.scoring.extract.clean import CleanReply
+from snellen.scoring.extract.final_answer import NOTHING, SentenceFinding, conclude
 from snellen.scoring.extract.patterns import UNSURE
 from snellen.scoring.extract.tokenize import tokenize
 from snellen.scoring.name_match import terms
@@ -68,7 +68,7 @@ _CJK_YES = re.compile(
 )
 
 
-def read_truth(reply: Reply, question: str, form: str | None) -> Reading:
+def read_truth(reply: CleanReply, question: str, form: str | None) -> Reading:
     """Read True or False, or the reason why neither can be read.
 
     `question` helps to understand a full sentence as agreement or denial (`They are different birds.` as a reply to
@@ -77,7 +77,7 @@ def read_truth(reply: Reply, question: str, form: str | None) -> Reading:
     claim = _claim(question)
     letters = form is None or "t" in form.lower().split("/")[0] or "/" not in form
 
-    def sentence(text: str, announced: bool) -> Finding:
+    def sentence(text: str, announced: bool) -> SentenceFinding:
         return _read(text, announced, claim, letters or True)
 
     return conclude(reply.text, sentence, show=lambda value: "yes" if value else "no")
@@ -88,7 +88,7 @@ def _claim(question: str) -> Proposition | None:
     return proposition(question) if question else None
 
 
-def _read(text: str, announced: bool, claim: Proposition | None, letters: bool) -> Finding:
+def _read(text: str, announced: bool, claim: Proposition | None, letters: bool) -> SentenceFinding:
     if not text.isascii():
         finding = _cjk(text)
         if (
@@ -97,15 +97,15 @@ def _read(text: str, announced: bool, claim: Proposition | None, letters: bool) 
             and "是" in text
             and any(len(w) > 2 and w in text.lower() for w in claim.content)
         ):
-            finding = Finding((True,))  # `这是波音747。`: what is asked about is said to be
+            finding = SentenceFinding((True,))  # `这是波音747。`: what is asked about is said to be
         if finding is not None:
             return finding
     if _BOTH.search(text):
-        return Finding(problem="two answers: yes, no", firm=True)
+        return SentenceFinding(problem="two answers: yes, no", firm=True)
     echo = _ECHO.search(text)
     if echo is not None:
         if announced or _EITHER.search(text[: echo.start()]):
-            return Finding(problem="two answers: yes, no")
+            return SentenceFinding(problem="two answers: yes, no")
         text = _ECHO.sub(" ", text)
     spoken = tokenize(text)
     words = spoken.words
@@ -164,7 +164,7 @@ def _read(text: str, announced: bool, claim: Proposition | None, letters: bool) 
     if not values and not weak:
         so = _SO.search(text)
         if so is not None:
-            return Finding((so.group("no") is None,), firm=so.start() < 12)
+            return SentenceFinding((so.group("no") is None,), firm=so.start() < 12)
         if UNSURE.search(text) or _QUOTED.search(text):
             return NOTHING
     if claim is not None and len(text) < 600 and not _QUOTED.search(text):
@@ -173,9 +173,9 @@ def _read(text: str, announced: bool, claim: Proposition | None, letters: bool) 
             if statement is None:
                 return NOTHING
             return (
-                Finding(weak=(statement.value,))
+                SentenceFinding(weak=(statement.value,))
                 if statement.weak
-                else Finding((statement.value,), firm=statement.strict)
+                else SentenceFinding((statement.value,), firm=statement.strict)
             )
         if (
             interjected
@@ -184,12 +184,12 @@ def _read(text: str, announced: bool, claim: Proposition | None, letters: bool) 
             and not statement.weak
             and statement.value not in values
         ):
-            return Finding((values[0], statement.value), firm=True, problem="contradicts itself: yes, no")
+            return SentenceFinding((values[0], statement.value), firm=True, problem="contradicts itself: yes, no")
     distinct = tuple(dict.fromkeys(values))
     if len(distinct) == 2 and firm:
         # `No, it is not correct that …` agrees; `Yes, that is false` does not
-        return Finding(distinct, firm=True, problem="contradicts itself: yes, no")
-    return Finding(distinct, tuple(dict.fromkeys(weak)), firm=firm)
+        return SentenceFinding(distinct, firm=True, problem="contradicts itself: yes, no")
+    return SentenceFinding(distinct, tuple(dict.fromkeys(weak)), firm=firm)
 
 
 def _interjection(words: list[str], i: int, head: bool) -> bool:
@@ -235,7 +235,7 @@ def _predicative(words: list[str], i: int, after: str) -> bool:
     )
 
 
-def _cjk(text: str) -> Finding | None:
+def _cjk(text: str) -> SentenceFinding | None:
     """Read yes or no in Chinese and Japanese; None if the sentence has neither."""
     if not any("\u3040" <= char <= "\u9fff" or "\uac00" <= char <= "\ud7a3" for char in text):
         return None
@@ -244,11 +244,11 @@ def _cjk(text: str) -> Finding | None:
     no = _CJK_NO.search(text)
     yes = _CJK_YES.search(text)
     if re.search(r"(?:并非|不是)(?:不|错)", text):
-        return Finding((True,), firm=True)
+        return SentenceFinding((True,), firm=True)
     if no and yes and re.match(r"[^,，]{0,12}?" + re.escape(yes.group()), text) and yes.start() < no.start():
-        return Finding((True, False), firm=True, problem="contradicts itself: yes, no")
+        return SentenceFinding((True, False), firm=True, problem="contradicts itself: yes, no")
     if no:
-        return Finding((False,), firm=no.start() == 0)
+        return SentenceFinding((False,), firm=no.start() == 0)
     if yes:
-        return Finding((True,), firm=yes.start() == 0)
+        return SentenceFinding((True,), firm=yes.start() == 0)
     return None

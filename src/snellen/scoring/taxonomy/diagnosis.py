@@ -13,7 +13,7 @@ from snellen.scoring.scores import Scores
 from snellen.scoring.taxonomy.level_drop import POINTS, consistency, drops
 from snellen.scoring.taxonomy.per_class import beyond_sampling, class_metrics
 from snellen.scoring.taxonomy.relatedness import kinship_shares
-from snellen.scoring.taxonomy.slices import Part, parts
+from snellen.scoring.taxonomy.slices import ScoreSlice, parts
 from snellen.types import Metric
 
 HEADS = frozenset(
@@ -28,7 +28,7 @@ def is_diagnosis(name: str) -> bool:
     return not HEADS.isdisjoint(name.split("/")[:-1])
 
 
-def stem_sensitivity(parts: list[Part]) -> list[Metric]:
+def stem_sensitivity(parts: list[ScoreSlice]) -> list[Metric]:
     """Return `stem/gap/<part>` and `stem/std/<part>`, in percentage points, for questions with several wordings.
 
     The gap is that of the best and the worst wording. It grows with the number of wordings and with small n even if

@@ -14,7 +14,7 @@ from snellen.scoring.statistics import wilson
 from snellen.scoring.statistics.clusters import cluster_index
 from snellen.scoring.statistics.intervals import GROUP, coverage, t_quantile
 from snellen.scoring.statistics.paired import mcnemar_interval
-from snellen.scoring.taxonomy.slices import HIERARCHY, Part, accuracy_of, parts
+from snellen.scoring.taxonomy.slices import HIERARCHY, ScoreSlice, accuracy_of, parts
 from snellen.types import Interval, IntervalMethod, Metric
 
 POINTS = "points"
@@ -32,7 +32,7 @@ def by_level(scores: Scores) -> list[Metric]:
     return levels + [accuracy_of(f"accuracy/{part.name}", [part]) for part in hierarchy]
 
 
-def drops(parts: list[Part]) -> list[Metric]:
+def drops(parts: list[ScoreSlice]) -> list[Metric]:
     """Return `drop/<coarse>-<fine>/<kind>`: accuracy on a level less that on the next finer one, in percentage points.
 
     The comparison uses the images with answers on both levels, each image a cluster. If the levels share less than half
@@ -43,7 +43,7 @@ def drops(parts: list[Part]) -> list[Metric]:
     return [_drop(coarse, fine) for coarse, fine in _steps(parts)]
 
 
-def consistency(parts: list[Part]) -> list[Metric]:
+def consistency(parts: list[ScoreSlice]) -> list[Metric]:
     """Return `consistency/<coarse>-<fine>/<kind>`: among images that are right on a level, the share that is also right
     on the next coarser one. An image is right on a level if all its answers there are.
 
@@ -72,21 +72,21 @@ def consistency(parts: list[Part]) -> list[Metric]:
     return metrics
 
 
-def _steps(parts: list[Part]) -> Iterator[tuple[Part, Part]]:
+def _steps(parts: list[ScoreSlice]) -> Iterator[tuple[ScoreSlice, ScoreSlice]]:
     """Yield neighbouring levels of each kind, coarse and fine."""
     hierarchy = [part for part in parts if part.ask == HIERARCHY]
     for kind in dict.fromkeys(part.kind for part in hierarchy):
         yield from pairwise(part for part in hierarchy if part.kind == kind)
 
 
-def _right(part: Part) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _right(part: ScoreSlice) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return the images of a part, and whether all answers about each are right."""
     images, index = np.unique(part.group, return_inverse=True)
     wrong = np.bincount(index.reshape(-1), weights=part.value < 1.0, minlength=len(images))
     return images, wrong == 0
 
 
-def _drop(coarse: Part, fine: Part) -> Metric:
+def _drop(coarse: ScoreSlice, fine: ScoreSlice) -> Metric:
     images, others = np.unique(coarse.group), np.unique(fine.group)
     shared = np.intersect1d(images, others, assume_unique=True)
     paired = len(shared) >= _SHARED * min(len(images), len(others))

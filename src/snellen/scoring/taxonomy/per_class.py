@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from snellen.scoring.scores import ScoreBuilder, Scores
 from snellen.scoring.statistics import interval, spread
 from snellen.scoring.taxonomy.level_drop import POINTS
-from snellen.scoring.taxonomy.slices import BIAS, Part, parts
+from snellen.scoring.taxonomy.slices import BIAS, ScoreSlice, parts
 from snellen.types import Metric, Sample, Score
 
 BINS = ("0-20", "20-40", "40-60", "60-80", "80-100")
@@ -119,7 +119,7 @@ class ClassTables:
 _NEEDED = ("level", "depth", "ask", "label", "path")
 
 
-def class_metrics(parts: list[Part]) -> list[Metric]:
+def class_metrics(parts: list[ScoreSlice]) -> list[Metric]:
     """Return the inequality of classes, for every part that asks about bias and the finest level of each kind.
 
     `class_worst`, `class_best`: the lowest and highest accuracy of a class. `class_gap`: their difference in percentage
@@ -136,7 +136,7 @@ def class_metrics(parts: list[Part]) -> list[Metric]:
     return metrics
 
 
-def _of_part(part: Part) -> list[Metric]:
+def _of_part(part: ScoreSlice) -> list[Metric]:
     codes = part.codes("label")
     if codes is None:
         return []

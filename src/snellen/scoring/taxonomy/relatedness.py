@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snellen.scoring.statistics import interval
-from snellen.scoring.taxonomy.slices import HIERARCHY, Part
+from snellen.scoring.taxonomy.slices import HIERARCHY, ScoreSlice
 from snellen.types import Metric
 
 SEPARATOR = " > "
@@ -48,7 +48,7 @@ _OFFERED = ("siblings", "cousins", "others")
 """Meta columns with the number of distractors of each relation."""
 
 
-def kinship_shares(parts: list[Part]) -> list[Metric]:
+def kinship_shares(parts: list[ScoreSlice]) -> list[Metric]:
     """Return `kinship/<level>/<kind>/<relation>`: the share of each of RELATIONS among answers that are not right.
 
     A model that takes a herring gull for another gull sees more than one that takes it for a fir. Chance is the share
@@ -63,7 +63,7 @@ def kinship_shares(parts: list[Part]) -> list[Metric]:
     return metrics
 
 
-def _of_part(part: Part) -> list[Metric]:
+def _of_part(part: ScoreSlice) -> list[Metric]:
     column, paths = part.scores.meta.get("kinship"), part.codes("path")
     if paths is None:
         return []
@@ -94,7 +94,7 @@ def _of_part(part: Part) -> list[Metric]:
     ]
 
 
-def _by_lot(part: Part, wrong: NDArray[np.bool_]) -> list[float] | None:
+def _by_lot(part: ScoreSlice, wrong: NDArray[np.bool_]) -> list[float] | None:
     """Return the mean share of siblings, cousins and others among the distractors of these questions."""
     counts = []
     for name in _OFFERED:

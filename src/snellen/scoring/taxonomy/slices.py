@@ -18,7 +18,7 @@ RANKS = ("kingdom", "phylum", "class", "order", "family", "genus", "species", "s
 
 
 @dataclass(frozen=True)
-class Part:
+class ScoreSlice:
     """Scored rows of one measure, level and kind; all values are looked up in the run's columns.
 
     Attributes:
@@ -67,7 +67,7 @@ class Part:
         return codes if bool((codes >= 0).any()) else None
 
 
-def parts(scores: Scores) -> list[Part]:
+def parts(scores: Scores) -> list[ScoreSlice]:
     """Return the parts of a run, hierarchy first, levels from coarse to fine, then by kind. Rows without a level are in
     none, and neither are questions with another measure (`ask` other than hierarchy and bias). Questions without `ask`
     count as hierarchy.
@@ -95,7 +95,7 @@ def parts(scores: Scores) -> list[Part]:
                 at = (index * len(level.names) + level.names.index(level_name)) * len(kind.names) + kind_code
                 rows = order[ends[at] : ends[at + 1]]
                 if len(rows):
-                    slices.append(Part(name, level_name, kind_name, rows, round(int(every[at]) * share), scores))
+                    slices.append(ScoreSlice(name, level_name, kind_name, rows, round(int(every[at]) * share), scores))
     return slices
 
 
@@ -139,7 +139,7 @@ def coarse_to_fine(depths: Mapping[str, Collection[int]]) -> list[str]:
     )
 
 
-def accuracy_of(name: str, group: list[Part]) -> Metric:
+def accuracy_of(name: str, group: list[ScoreSlice]) -> Metric:
     """Return the mean score of these parts together, with interval, coverage and chance."""
     value = np.concatenate([part.value for part in group])
     return Metric(
@@ -152,7 +152,7 @@ def accuracy_of(name: str, group: list[Part]) -> Metric:
     )
 
 
-def guessed(group: list[Part]) -> float | None:
+def guessed(group: list[ScoreSlice]) -> float | None:
     """Return the chance level of these parts: the mean of meta `chance`; None unless every row has it."""
     total = rows = 0.0
     for part in group:
