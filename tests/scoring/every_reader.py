@@ -8,7 +8,7 @@ from typing import Any
 from snellen.benchmarks import registry
 from snellen.benchmarks.generated import SCORERS as BUILT_SET
 from snellen.benchmarks.spatial.scorers import spar, vsi
-from snellen.benchmarks.vlm2.prompts import final
+from snellen.benchmarks.vlm2.prompts import final_answer
 from snellen.models.trace import Step
 from snellen.redaction import gold
 from snellen.runs.failures.rules import signals
@@ -153,7 +153,7 @@ def others() -> Iterator[tuple[str, Reader]]:
     """(name, reader) of the reader of answers in JSON, of the prompting's marker, and of the rules of failures."""
     yield "fika reply", fika.read
     yield "objects", lambda reply: list(fika.objects(reply))
-    yield "marker", lambda reply: final(reply, "cot")
+    yield "marker", lambda reply: final_answer(reply, "cot")
     asked = _sample("open", "What is this?", ("golden eagle",))
 
     def failure(reply: str) -> list[str]:
