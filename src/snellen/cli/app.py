@@ -1,11 +1,7 @@
-"""What `snellen --help` shows: the commands under their headings.
+"""The application: its commands, the page of `snellen --help`, and `snellen version`.
 
-Typer's own page imports a renderer of Markdown and one of tracebacks, half of what the whole call takes; it is left to
-the help of the commands.
-
-Which commands there are. Only the asked one is imported, so that `snellen --help` stays quick.
-
-snellen version
+Only the requested command is imported, so that `snellen --help` stays fast. That page is printed here: typer's own page
+imports renderers of Markdown and of tracebacks, which double its CPU time.
 """
 
 from __future__ import annotations
@@ -40,7 +36,7 @@ class Front(Group):
                 table.add_row(Text(name), Text(text))
             return Panel(table, title=title, title_align="left", border_style="dim")
 
-        options = [row for one in self.get_params(ctx) if (row := one.get_help_record(ctx)) is not None]
+        options = [row for param in self.get_params(ctx) if (row := param.get_help_record(ctx)) is not None]
         by_heading: dict[str, list[tuple[str, str]]] = {}
         for name in self.list_commands(ctx):
             command: Any = self.get_command(ctx, name)
@@ -56,7 +52,7 @@ class Front(Group):
 
 
 class Command(NamedTuple):
-    """Where a command is, what one line says of it, and under which heading it stands in the help."""
+    """A command: its function as MODULE:NAME, its line in the help, and the heading above that line."""
 
     target: str
     help: str
@@ -66,33 +62,35 @@ class Command(NamedTuple):
 RUNS, SCORES, MAKE, OTHER = "Run", "Score and report", "Make benchmarks", "Look around"
 FEATURES = "Measure what a model sees"
 COMMANDS = {
-    "run": Command("snellen.cli.run:run", "Ask a model everything that a benchmark asks, or go on with it.", RUNS),
-    "easi": Command("snellen.cli.easi:easi", "Ask a model EASI's spatial benchmarks, judge and submit.", RUNS),
+    "run": Command("snellen.cli.run:run", "Run benchmarks against a model, or resume an unfinished run.", RUNS),
+    "easi": Command("snellen.cli.easi:easi", "Run EASI's spatial benchmarks, judge and submit.", RUNS),
     "rerun": Command("snellen.cli.rerun:rerun", "Repeat a run from its run_meta.json.", RUNS),
-    "judge": Command("snellen.cli.judge:judge", "Let a model judge the answers of a run.", RUNS),
-    "serve": Command("snellen.cli.serve:serve", "Put a local model behind an OpenAI-compatible endpoint.", RUNS),
+    "judge": Command("snellen.cli.judge:judge", "Judge the answers of a run with a model.", RUNS),
+    "serve": Command("snellen.cli.serve:serve", "Serve a local model behind an OpenAI-compatible endpoint.", RUNS),
     "score": Command("snellen.cli.score:score", "Score answers again, under any profile.", SCORES),
-    "compare": Command("snellen.cli.compare:compare", "Compare runs question by question.", SCORES),
+    "compare": Command("snellen.cli.compare:compare", "Compare runs sample by sample.", SCORES),
     "report": Command("snellen.cli.report:report", "Write one HTML page about one or more runs.", SCORES),
-    "query": Command("snellen.cli.query:query", "Ask runs in SQL.", SCORES),
-    "failures": Command("snellen.cli.failures:failures", "Say why answers were not correct.", SCORES),
+    "query": Command("snellen.cli.query:query", "Query runs in SQL.", SCORES),
+    "failures": Command("snellen.cli.failures:failures", "Label the causes of incorrect answers.", SCORES),
     "export": Command("snellen.cli.export:export", "Write a run in another program's result format.", SCORES),
     "submit": Command("snellen.cli.submit:group", "Send results to a leaderboard.", SCORES),
-    "extract": Command("snellen.cli.extract:extract", "Show how replies are read.", SCORES),
-    "build": Command("snellen.cli.build:group", "Make a benchmark from images and a taxonomy, and prove it.", MAKE),
-    "prompts": Command("snellen.cli.prompts:group", "Ask in the words of another harness.", MAKE),
-    "features": Command("snellen.cli.features:group", "Measure what an encoder's features tell apart.", FEATURES),
-    "agents": Command("snellen.cli.agents:group", "Install the agents that answer as models.", OTHER),
+    "extract": Command("snellen.cli.extract:extract", "Extract answers from replies, with reasons.", SCORES),
+    "build": Command("snellen.cli.build:group", "Make a benchmark from images and a taxonomy, and check it.", MAKE),
+    "prompts": Command("snellen.cli.prompts:group", "Import prompt wordings from another harness.", MAKE),
+    "features": Command(
+        "snellen.cli.features:group", "Measure how well an encoder's features separate classes.", FEATURES
+    ),
+    "agents": Command("snellen.cli.agents:group", "Install and list agents.", OTHER),
     "list": Command("snellen.cli.listing:list_all", "List benchmarks, model kinds, profiles and runs.", OTHER),
-    "doctor": Command("snellen.cli.doctor:doctor", "Check what this machine has and lacks.", OTHER),
+    "doctor": Command("snellen.cli.doctor:doctor", "Check this machine's setup.", OTHER),
     "version": Command("snellen.cli.app:version", "Print the version.", OTHER),
 }
 
 
 def build(arguments: Sequence[str] | None) -> typer.Typer:
-    """The application, with the command that `arguments` ask for (None: every command) behind its name.
+    """Build the application with the command that `arguments` name, or with all commands for None.
 
-    The other commands are there by name and help only.
+    The other commands have a name and a help line only.
     """
     app = Commands(
         name="snellen",
@@ -105,41 +103,41 @@ def build(arguments: Sequence[str] | None) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_root)
-    asked = None if arguments is None else next((word for word in arguments if not word.startswith("-")), "")
+    requested = None if arguments is None else next((word for word in arguments if not word.startswith("-")), "")
     for name, command in COMMANDS.items():
-        if asked in (None, name):
-            found = load(command)
-            if isinstance(found, typer.Typer):
-                app.add_typer(found, name=name, rich_help_panel=command.panel)
+        if requested in (None, name):
+            target = load(command)
+            if isinstance(target, typer.Typer):
+                app.add_typer(target, name=name, rich_help_panel=command.panel)
             else:
-                app.command(name, rich_help_panel=command.panel)(found)
+                app.command(name, rich_help_panel=command.panel)(target)
         elif find_spec(command.target.partition(":")[0]) is not None:
             app.command(name, help=command.help, rich_help_panel=command.panel)(_stub)
     return app
 
 
 def load(command: Command) -> Callable[..., Any]:
-    """The function behind a command, or the Typer behind a group of them."""
+    """Import the function of a command, or the Typer of a group."""
     module, _, function = command.target.partition(":")
-    found: Callable[..., Any] = getattr(import_module(module), function)
-    return found
+    target: Callable[..., Any] = getattr(import_module(module), function)
+    return target
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         print(f"snellen {snellen.__version__}")
         raise typer.Exit
 
 
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and leave.", is_eager=True, callback=_print_version)
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
     ] = False,
 ) -> None: ...
 
 
 def _stub() -> None:
-    raise AssertionError("a command was called that was not asked for")
+    raise AssertionError("a command was called that was not requested")
 
 
 def version() -> None:

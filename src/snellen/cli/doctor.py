@@ -36,7 +36,7 @@ SIGN = {"ok": "ok     ", "missing": "-      ", "fault": "FAULT  "}
 
 
 class Finding(Struct, frozen=True):
-    """One thing that was looked at. `missing` is something optional, `fault` something that must be put right."""
+    """Result of one check; `missing` is optional, `fault` must be corrected."""
 
     name: str
     state: State
@@ -45,28 +45,28 @@ class Finding(Struct, frozen=True):
 
 def doctor(
     base_url: Annotated[
-        str | None, typer.Option(help="Ask this endpoint for its models; without it nothing is contacted.")
+        str | None, typer.Option(help="List the models of this endpoint; without it, no endpoint is contacted.")
     ] = None,
     key_env: Annotated[
         str | None, typer.Option(metavar="NAME", help="Environment variable with the key for --base-url.")
     ] = None,
-    results: Annotated[Path, typer.Option(help="Where runs would be written.")] = Path("results"),
+    results: Annotated[Path, typer.Option(help="Folder for runs.")] = Path("results"),
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """Check what this machine has and lacks. Shows whether keys are set, never the keys. Exit status 1 on a fault."""
-    found = []
+    """Check this machine's setup. Reports whether keys are set, never the keys. Exit status 1 on a fault."""
+    all_findings = []
     for finding in findings(results, base_url, key_env):
-        found.append(finding)
+        all_findings.append(finding)
         if not as_json:
             print(f"{SIGN[finding.state]}{finding.name:<18} {finding.text}", flush=True)
-    faults = sum(finding.state == "fault" for finding in found)
+    faults = sum(finding.state == "fault" for finding in all_findings)
     if as_json:
-        show_json({"faults": faults, "findings": [structs.asdict(finding) for finding in found]})
+        show_json({"faults": faults, "findings": [structs.asdict(finding) for finding in all_findings]})
     raise typer.Exit(1 if faults else 0)
 
 
 def findings(results: Path, base_url: str | None, key_env: str | None) -> Iterator[Finding]:
-    """Everything that `snellen doctor` looks at, in order."""
+    """Yield the results of all checks, in order."""
     version = platform.python_version()
     yield Finding("python", "ok" if sys.version_info >= (3, 11) else "fault", f"{version}, {platform.platform()}")
     yield from _packages()
@@ -109,7 +109,7 @@ def _version(name: str) -> str | None:
 
 
 def _keys(key_env: str | None) -> Iterator[Finding]:
-    """Whether variables are set; their values are never read into a text."""
+    """Check that variables are set; their values never enter a message."""
     from snellen.models.api.keys import require_variable
 
     require_variable(key_env)
@@ -149,7 +149,7 @@ def _torch() -> Finding:
 
 
 def _embedded() -> Finding:
-    """Three questions of the chart to the embedded model, in a folder that is thrown away."""
+    """Run three samples of the chart with the embedded model, in a temporary folder."""
     from tempfile import TemporaryDirectory
 
     from snellen.runs.evaluate import evaluate
@@ -187,7 +187,7 @@ def _endpoint(base_url: str, key_env: str | None) -> Finding:
             if reply.status != 200:
                 return Finding("endpoint", "fault", f"{base_url}/models answered {reply.status} {reply.reason}")
             content = await reply.json(content_type=None)
-            names = [str(one.get("id")) for one in content.get("data", [])]
+            names = [str(model.get("id")) for model in content.get("data", [])]
             return Finding("endpoint", "ok", f"{base_url} serves {', '.join(names[:5]) or 'no model'}")
 
     try:

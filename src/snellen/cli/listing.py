@@ -29,20 +29,20 @@ def list_all(
     benchmark: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="BENCHMARK", help="Only these, with all that --long says; with --runs, only their runs."
+            metavar="BENCHMARK", help="List only these benchmarks, in the form of --long; with --runs, only their runs."
         ),
     ] = None,
     long: Annotated[
         bool,
         typer.Option(
-            "--long", "-l", help="With versions, sizes, options, export formats, sources, licences and citations."
+            "--long", "-l", help="Include versions, sizes, options, export formats, sources, licences and citations."
         ),
     ] = False,
     runs: Annotated[bool, typer.Option("--runs", help="List the runs instead.")] = False,
-    results: Annotated[Path, typer.Option(help="Where the runs lie.")] = RESULTS,
+    results: Annotated[Path, typer.Option(help="Folder of the runs.")] = RESULTS,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """List benchmarks with their scoring profiles, and the kinds of models; or, with --runs, the runs here."""
+    """List benchmarks with their scoring profiles, and kinds of models; with --runs, list runs."""
     if runs:
         _list_runs(results, benchmark or (), as_json=as_json)
     elif benchmark:
@@ -54,86 +54,86 @@ def list_all(
 def _list_named(names: Sequence[str], *, as_json: bool) -> None:
     from snellen.benchmarks import registry
 
-    found = [registry.find(name) for name in names]
+    listed = [registry.find(name) for name in names]
     if as_json:
-        show_json({"benchmarks": [_facts(one) for one in found]})
+        show_json({"benchmarks": [_facts(benchmark) for benchmark in listed]})
         return
-    for one in found:
-        _print_benchmark(one, long=True)
+    for benchmark in listed:
+        _print_benchmark(benchmark, long=True)
 
 
 def _list_parts(*, long: bool, as_json: bool) -> None:
     from snellen.benchmarks import registry as benchmarks
     from snellen.models import registry as models
 
-    found = []
+    listed = []
     for name in benchmarks.names():
         if not as_json and "/" in name and name.partition("/")[0] in benchmarks.FAMILIES:
             continue  # too many to read; the family's own lines say how its members are called
         try:
-            found.append(benchmarks.find(name))
+            listed.append(benchmarks.find(name))
         except SnellenError as error:  # a plug-in that is broken must not hide the others
             note(f"snellen: {error.message}")
     kinds = {kind: help_ for kind, (_, help_) in models.KINDS.items()}
     for point in entry_points(group=models.GROUP):
         kinds.setdefault(point.name, f"from {point.value}")
     if as_json:
-        show_json({"benchmarks": [_facts(one) for one in found], "models": kinds})
+        show_json({"benchmarks": [_facts(benchmark) for benchmark in listed], "models": kinds})
         return
-    for one in found:
-        _print_benchmark(one, long=long)
+    for benchmark in listed:
+        _print_benchmark(benchmark, long=long)
     print("\nmodels (--model KIND:NAME)")
     for kind, help_ in kinds.items():
         print(f"  {kind:<12} {help_}")
 
 
-def _print_benchmark(one: Benchmark, *, long: bool) -> None:
-    print(one.name + (f"  {one.about['description']}" if "description" in one.about else ""))
-    for profile, help_ in one.profiles.items():
+def _print_benchmark(benchmark: Benchmark, *, long: bool) -> None:
+    print(benchmark.name + (f"  {benchmark.about['description']}" if "description" in benchmark.about else ""))
+    for profile, help_ in benchmark.profiles.items():
         print(f"    profile {profile:<12} {help_}")
-    if not long and "members" in one.about:
-        print(f"    {'members':<20} {one.about['members']}")
+    if not long and "members" in benchmark.about:
+        print(f"    {'members':<20} {benchmark.about['members']}")
     if long:
-        for label, text in _details(one).items():
+        for label, text in _details(benchmark).items():
             print(f"    {label:<20} {text}")
 
 
-def _details(one: Benchmark) -> dict[str, str]:
+def _details(benchmark: Benchmark) -> dict[str, str]:
     from snellen.runs.export import formats
 
-    size = _size(one)
+    size = _size(benchmark)
     return {
-        "version": one.version,
+        "version": benchmark.version,
         **({} if size is None else {"questions": f"{size:,}"}),
-        **{f"--{name}": text for name, text in one.options.items()},
-        **{f"export {name}": found.about for name, found in formats(one).items()},
-        **{label: text for label, text in one.about.items() if label != "description"},
+        **{f"--{name}": text for name, text in benchmark.options.items()},
+        **{f"export {name}": format_.about for name, format_ in formats(benchmark).items()},
+        **{label: text for label, text in benchmark.about.items() if label != "description"},
     }
 
 
-def _size(one: Benchmark) -> int | None:
-    """How many questions it has; None where that is known only with its data at hand."""
+def _size(benchmark: Benchmark) -> int | None:
+    """Return the number of samples, or None if it depends on data that is not here."""
     from snellen.benchmarks.base import Data
 
     try:
-        return one.size(Data())
+        return benchmark.size(Data())
     except SnellenError:
         return None
 
 
-def _facts(one: Benchmark) -> dict[str, Any]:
+def _facts(benchmark: Benchmark) -> dict[str, Any]:
     from snellen.runs.export import formats
 
     return {
-        "name": one.name,
-        "version": one.version,
-        "size": _size(one),
-        "profiles": dict(one.profiles),
-        "options": dict(one.options),
-        "exports": list(formats(one)),
-        "restricted": one.restricted,
-        "about": dict(one.about),
-        "members": [getattr(member, "name", str(member)) for member in one.members],
+        "name": benchmark.name,
+        "version": benchmark.version,
+        "size": _size(benchmark),
+        "profiles": dict(benchmark.profiles),
+        "options": dict(benchmark.options),
+        "exports": list(formats(benchmark)),
+        "restricted": benchmark.restricted,
+        "about": dict(benchmark.about),
+        "members": [getattr(member, "name", str(member)) for member in benchmark.members],
     }
 
 
