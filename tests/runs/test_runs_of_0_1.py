@@ -18,7 +18,7 @@ import pytest
 import snellen
 from snellen.cli import main
 
-FIXTURES = Path(__file__).parent / "fixtures" / "runs_0_1"
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "runs_0_1"
 RUNS = ["chart", "fgbmk", "fika", "killed", "mindcube", "vlm2"]
 COMMANDS = {
     "chart": ["chart", "--limit", "40"],

@@ -219,7 +219,7 @@ def test_of_several_runs_a_decision_names_its_own(capsys):
 
 def test_a_rubric_with_labels_that_are_not_ours_is_refused_before_anybody_is_asked(tmp_path):
     run("run")
-    text = Path(str(judging.__file__)).parents[1].joinpath("scoring/rubrics/failures.toml").read_text()
+    text = Path(str(judging.__file__)).parents[2].joinpath("scoring/rubrics/failures.toml").read_text()
     Path("mine.toml").write_text(text.replace("no_search = 0.0", "lazy = 0.0"))
     with pytest.raises(JudgeError, match="no such label: 'lazy'"):
         judging.label_failures(load_run("run"), "api:labeller", rubric="mine.toml", base_url="http://127.0.0.1:9/v1")
