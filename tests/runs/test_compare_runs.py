@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace as replaced
-from stubs import ARITHMETIC
+from engine.stubs import ARITHMETIC
 
 from snellen import evaluate, load_run
 from snellen.benchmarks import registry

@@ -297,9 +297,8 @@ def comparable(a: RunMeta, b: RunMeta, *, force: bool) -> list[str]:
     if a.spec.repeats != b.spec.repeats:
         notes.append(f"asked {a.spec.repeats} and {b.spec.repeats} times a sample: means over repeats are compared")
     for meta, name in ((a, "baseline"), (b, "other")):
-        notes += [
-            caveat.text for caveat in caveats(meta, state=meta.state, name=name) if caveat.about in ("state", "lost")
-        ]
+        # Samples without an answer are named by `compare`, with the commonest error.
+        notes += [caveat.text for caveat in caveats(meta, state=meta.state, name=name) if caveat.about == "state"]
     return notes
 
 
