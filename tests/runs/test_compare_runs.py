@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace as replaced
-from engine.stubs import ARITHMETIC
 
+from engine.stubs import ARITHMETIC
 from snellen import evaluate, load_run
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Data
