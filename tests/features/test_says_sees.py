@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from snellen.errors import DataError, UsageError
-from snellen.features.says_sees import QUADRANTS, AnswerScores, ClassPoint, ProbeResults, SaysSees, class_key, says_sees
+from snellen.features.name_matching import class_key
+from snellen.features.says_sees import QUADRANTS, AnswerScores, ClassPoint, ProbeResults, SaysSees, says_sees
 
 CHANCE = 0.25
 

@@ -117,15 +117,16 @@ def metric_cell(metric: Metric, column: Series, run: RunView) -> MetricCell:
         n=f"{metric.n:,}",
         coverage=format_percent(metric.coverage),
         full=metric.coverage >= 1.0,
-        low=_track(low),
-        high=_track(high),
-        at=_track(metric.value if on_track else None),
-        chance=_track(metric.chance if on_track else None),
+        low=track_position(low),
+        high=track_position(high),
+        at=track_position(metric.value if on_track else None),
+        chance=track_position(metric.chance if on_track else None),
         method="" if metric.interval is None else metric.interval.text,
     )
 
 
-def _track(share: float | None) -> float | None:
+def track_position(share: float | None) -> float | None:
+    """Return the position of a share on a track from 0 to 100; None stays None."""
     return None if share is None else round(100 * min(1.0, max(0.0, share)), 2)
 
 

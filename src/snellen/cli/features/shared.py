@@ -43,7 +43,7 @@ def show_result(
     as_json: bool,
 ) -> None:
     """Print a result: one JSON object, or a table of metrics, then settings and notes on stderr."""
-    from snellen.features.result import json_result
+    from snellen.features import json_result
 
     metrics, notes = list(metrics), list(notes)
     if as_json:

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from snellen.errors import DataError
 
-_NUMBERS = re.compile(r"\s*[+-]?\d+(\s+[+-]?\d+)*\s*")
+NUMBERS = re.compile(r"\s*[+-]?\d+(\s+[+-]?\d+)*\s*")
 
 # How an error calls a row: "row 17", "line 18 of train.csv".
 Place = Callable[[int], str]
@@ -102,7 +102,7 @@ def from_texts(texts: Sequence[str], names: Sequence[str] | None, where: str, pl
         DataError: an empty label where rows have one each, or a name that is not among `names`.
     """
     filled = [text for text in texts if text.strip()]
-    if filled and all(_NUMBERS.fullmatch(text) for text in filled):
+    if filled and all(NUMBERS.fullmatch(text) for text in filled):
         rows = [[int(number) for number in text.split()] for text in texts]
         outside = next((i for i, row in enumerate(rows) if any(abs(number) >= 1 << 63 for number in row)), None)
         if outside is not None:

@@ -15,11 +15,10 @@ from msgspec import Struct
 
 from snellen.errors import DataError, UsageError
 from snellen.features.store.importers import SPLITS
-from snellen.features.store.labels import from_texts
+from snellen.features.store.labels import NUMBERS, from_texts
 from snellen.features.store.writer import StoreRows
 
 CLASSES = "classes.txt"
-_NUMBERS = re.compile(r"\s*[+-]?\d+(\s+[+-]?\d+)*\s*")
 
 
 class _SplitFile(Struct, frozen=True):
@@ -56,9 +55,9 @@ def read_splits(splits: Sequence[str | Path]) -> StoreRows:
     def place(row: int) -> str:
         return f"line {places[row][1]:,} of {places[row][0]}"
 
-    numbers = [bool(_NUMBERS.fullmatch(text)) for text in texts if text.strip()]
+    numbers = [bool(NUMBERS.fullmatch(text)) for text in texts if text.strip()]
     if any(numbers) and not all(numbers) and not (known and set(texts) <= set(known)):
-        row = next(i for i, text in enumerate(texts) if text.strip() and not _NUMBERS.fullmatch(text))
+        row = next(i for i, text in enumerate(texts) if text.strip() and not NUMBERS.fullmatch(text))
         raise DataError(
             f"{place(row)}: the label {texts[row]!r} is no number, and others are",
             "Files have no header; if this line is one, take it out. Labels are all ids or all names.",

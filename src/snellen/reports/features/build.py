@@ -12,13 +12,13 @@ from msgspec import Struct, to_builtins
 from numpy.typing import NDArray
 
 from snellen.errors import UnsafeArchiveError, UsageError
+from snellen.features import json_result as as_told
 from snellen.features.encoder_identity import describe_features, encoder_name
 from snellen.features.knn import knn
 from snellen.features.plot_data import map_features, neighbour_sheet, precision_recall_curve
 from snellen.features.probes import Probe, probe
 from snellen.features.probes.fit import Method
 from snellen.features.ranking.similarity import Measure
-from snellen.features.result import json_result as as_told
 from snellen.features.retrieval import Retrieval, retrieval
 from snellen.features.says_sees import HALFWAY, AnswerScores, Join, NothingInCommon, ProbeResults, SaysSees, says_sees
 from snellen.features.store import Features, open_store, store_outputs

@@ -17,7 +17,7 @@ from snellen.reports.features.plots import AttackPoint
 from snellen.reports.plots.base import SERIES, Plot
 from snellen.reports.plots.svg import SETTINGS
 from snellen.reports.render import fill_template, read_asset
-from snellen.reports.tables import format_interval, format_percent, format_value
+from snellen.reports.tables import format_interval, format_percent, format_value, track_position
 from snellen.reports.thumbnails import ThumbnailAlbum
 from snellen.reports.views import PageLimits
 from snellen.sources.blobs import FileBlob
@@ -171,15 +171,11 @@ def _cell(metric: Metric | None) -> dict[str, Any] | None:
         "text": format_value(metric.value, metric.unit),
         "interval": format_interval(metric.ci95, metric.unit),
         "method": "" if metric.interval is None else metric.interval.text,
-        "at": _track(metric.value if shares else None),
-        "low": _track(low),
-        "high": _track(high),
-        "chance": _track(metric.chance if shares else None),
+        "at": track_position(metric.value if shares else None),
+        "low": track_position(low),
+        "high": track_position(high),
+        "chance": track_position(metric.chance if shares else None),
     }
-
-
-def _track(share: float | None) -> float | None:
-    return None if share is None else round(100 * min(1.0, max(0.0, share)), 2)
 
 
 _TILES = {
