@@ -74,7 +74,7 @@ def test_a_part_of_the_questions_is_never_taken_for_the_whole(tmp_path, monkeypa
     folders = ran(tmp_path, "blink")
     (small,) = beside_easi(folders)[0].results
     assert not small.whole and small.coverage < 0.01
-    assert any("14 of the 1,901 samples" in line for line in small.remarks)
+    assert any("14 of the 1,901 questions" in line for line in small.remarks)
     monkeypatch.setitem(TASKS, "blink", structs.replace(TASKS["blink"], rows=(14,)))
     (whole,) = beside_easi(folders)[0].results
     assert whole.whole and whole.coverage == 1.0 and all("gold answers" in line for line in whole.remarks)
