@@ -130,7 +130,7 @@ def test_published_tables_stand_beside_a_run_that_has_their_profile_with_how_it_
     view = runs.run_view(run)
     assert list(view.published) == [table]
     assert view.conditions == [
-        "only the first 9 questions",
+        "only the first 9 samples",
         "prompting = cot",
         "own verdicts",
         "blind control",

@@ -66,7 +66,7 @@ def conditions(meta: RunMeta, benchmark: Benchmark) -> list[str]:
     Values of the benchmark's options that look like a path are not shown: a report is sent around.
     """
     spec, coverage = meta.spec, meta.coverage
-    texts = [] if coverage.full else [f"only the first {coverage.limit:,} questions"]
+    texts = [] if coverage.full else [f"only the first {coverage.limit:,} samples"]
     full_size = max((table.questions or 0 for table in benchmark.published), default=0)
     if coverage.of is not None and coverage.of < full_size:
         texts.append(f"only {coverage.of:,} of the {full_size:,} samples of the full set")

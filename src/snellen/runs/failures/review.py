@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, structs
 
-from snellen.engine.journal import intact
+from snellen.engine.journal import RecordHead, intact
 from snellen.errors import DataError
 from snellen.redaction import redact
 from snellen.runs.external_answers import id_hint, keyed
@@ -77,11 +77,6 @@ def read_reviews(paths: Sequence[Path], runs: Sequence[str] = ("",)) -> dict[str
     }
 
 
-class _Answer(Struct, frozen=True, gc=False):
-    sample_id: str
-    repeat: int = 0
-
-
 SHOWN = 5
 
 
@@ -102,7 +97,7 @@ def meet_run(decided: Review, run: Run, id_is: str = "id") -> tuple[Review, list
     """
     if not decided:
         return decided, []
-    answers = {(answer.sample_id, answer.repeat) for answer in intact(run.folder.results, _Answer)}
+    answers = {(answer.sample_id, answer.repeat) for answer in intact(run.folder.results, RecordHead)}
     data, own = run.meta.spec.data, {}
     if id_is != "id":
         own = {name: sample.id for name, sample in keyed(run.benchmark, data, id_is)}
