@@ -47,7 +47,7 @@ class Gate:
                 return self.pacer.send(now, tokens)
         waiter: asyncio.Future[Ticket | None] = asyncio.get_running_loop().create_future()
         (self._queue.appendleft if first else self._queue.append)((tokens, waiter))
-        self._let_go()
+        self._release()
         try:
             return await waiter
         except asyncio.CancelledError:
@@ -59,22 +59,22 @@ class Gate:
         """Record an answer of the server. `tokens`: those used, if the server says so."""
         now = self.last_answer = self.clock()
         self.pacer.answered(ticket, now, tokens)
-        self._let_go()
+        self._release()
 
     def refused(self, ticket: Ticket, wait_s: float | None, *, down: bool) -> None:
         """Record that the server did not take the request; see `Pacer.refused`."""
         self.pacer.refused(ticket, self.clock(), wait_s, down=down)
-        self._let_go()
+        self._release()
 
     def timed_out(self, ticket: Ticket, timeout_s: float) -> None:
         """Record that no answer came within the timeout."""
         self.pacer.timed_out(ticket, self.clock(), timeout_s)
-        self._let_go()
+        self._release()
 
     def dropped(self, ticket: Ticket) -> None:
         """Record that this process gave the request up."""
         self.pacer.dropped(ticket)
-        self._let_go()
+        self._release()
 
     def stop(self) -> None:
         """Send nothing more: every waiting request gets None."""
@@ -95,7 +95,7 @@ class Gate:
         """Return the reason why requests wait; None if they flow."""
         return self.pacer.waiting(self.clock())
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         while self._queue:
             tokens, waiter = self._queue[0]
             if waiter.done():  # cancelled meanwhile
@@ -115,4 +115,4 @@ class Gate:
 
     def _on_timer(self) -> None:
         self._timer = None
-        self._let_go()
+        self._release()

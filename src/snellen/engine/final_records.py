@@ -28,7 +28,7 @@ def final_records(path: Path) -> Iterator[Record]:
         elif record_key in counting and record_key not in answered:
             counting[record_key] = at
             answered.add(record_key)
-    damage.tell()
+    damage.warn()
     # Numbers tell a line that was written once from one that something else wrote; without them only the sample does.
     every = bool(damage) or bool(damage.unnumbered) or not damage.highest
     yielded: set[Key] = set()

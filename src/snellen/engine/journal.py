@@ -244,7 +244,7 @@ def intact(path: Path, type_: type[T]) -> Iterator[T]:
     """Yield every intact record, as `read`; faults are logged in a warning at the end, by line and sample."""
     damage = Damage(path, expected_last(path) if path.name == RESULTS else None)
     yield from read(path, type_, damage)
-    damage.tell()
+    damage.warn()
 
 
 def placed(

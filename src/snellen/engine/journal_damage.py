@@ -166,7 +166,7 @@ class Damage:
             )
         return lines
 
-    def tell(self) -> None:
+    def warn(self) -> None:
         """Log the faults as a warning, each text once in a process."""
         if lines := self.lines():
             _warn("\n".join(lines))

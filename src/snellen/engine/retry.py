@@ -59,7 +59,7 @@ class SampleOutcome(NamedTuple):
     silent: bool = False
 
 
-class Asker:
+class RetryingClient:
     """Client of a model that repeats a request until it is answered, or attempts or patience are used up."""
 
     def __init__(
@@ -132,7 +132,7 @@ class Asker:
                 size = len(response.text) + len(response.reasoning)
                 response = await off_loop(size, _recorded_response, response)
                 return SampleOutcome(Record(sample.id, "ok", repeat, response, None, sent, started, time.time()))
-            if self._stop.asked():
+            if self._stop.requested():
                 return await self._failed(sample, repeat, failure, sent, started)
             self._progress.retries += 1
             if wait_s > 0.0 and not await self._stop.pause(wait_s):

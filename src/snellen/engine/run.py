@@ -23,9 +23,9 @@ from snellen.engine.preflight import preflight, require_video_reader
 from snellen.engine.progress import Display, Progress, Silent
 from snellen.engine.rate_limits import check_pace
 from snellen.engine.resume import Key, Work, all_recorded, expected, key, pending, read_state, without_record
-from snellen.engine.retry import Asker, Backoff
+from snellen.engine.retry import Backoff, RetryingClient
 from snellen.engine.run_folder import Coverage, RunFolder, RunMeta, RunSpec, Totals
-from snellen.engine.stopping import Failing, SpendingLimit, Stop, require_price
+from snellen.engine.stopping import FailureLimit, SpendingLimit, Stop, require_price
 from snellen.engine.traces import Traces
 from snellen.errors import (
     InterruptedRunError,
@@ -81,7 +81,7 @@ async def run(
         before, done = read_state(folder, damage)
         lost = ""
         if damage:
-            damage.tell()
+            damage.warn()
             lost = without_record(folder, benchmark, structs.replace(spec, limit=widest))
             journal.mend(folder.results, Record)
         size = benchmark.size(spec.data)
@@ -174,12 +174,12 @@ async def _execute(
     )
     gate = Gate(pacer)
     stop = Stop(progress)
-    stop.when_asked = gate.stop
+    stop.on_request = gate.stop
     budget = SpendingLimit(spec, before)
     budget.check()
-    failing = Failing(max(100, 4 * workers), backoff.patience_s)
+    failures = FailureLimit(max(100, 4 * workers), backoff.patience_s)
     lost: dict[Key, Record] = {}
-    asker = Asker(
+    client = RetryingClient(
         model,
         gate,
         backoff,
@@ -205,7 +205,7 @@ async def _execute(
 
     async def worker() -> None:
         for number, (sample, repeat) in enumerate(work, 1):
-            outcome = await asker.ask(sample, repeat)
+            outcome = await client.ask(sample, repeat)
             if outcome is None:  # the run ends, and the sample was never sent
                 return
             record = outcome.record
@@ -213,14 +213,14 @@ async def _execute(
             progress.add(record)
             budget.spend(record)
             images = any(isinstance(part, Image | Video) for part in sample.prompt.parts)
-            failing.see(record, outcome.error, silent=outcome.silent, images=images)
+            failures.add(record, outcome.error, silent=outcome.silent, images=images)
             if outcome.error is not None and outcome.error.retry:
                 lost[key(sample.id, repeat)] = structs.replace(record, response=None)
             if (score := await live(sample, record)) is not None:
                 progress.add_score(record, score, cluster_of(sample))
-            if budget.spent or failing.broken:
-                stop.ask()
-            if stop.asked():
+            if budget.spent or failures.broken:
+                stop.request()
+            if stop.requested():
                 return
             if number % 64 == 0:  # a model that answers without waiting must not starve the display and the signals
                 await asyncio.sleep(0)
@@ -229,7 +229,7 @@ async def _execute(
         """Repeat requests that failed for a reason that may pass; another failure changes nothing."""
         for sample, repeat in again:
             before = lost[key(sample.id, repeat)]
-            outcome = await asker.ask(sample, repeat, attempts=1, before=before.attempts)
+            outcome = await client.ask(sample, repeat, attempts=1, before=before.attempts)
             if outcome is None:
                 return
             budget.spend(outcome.record)
@@ -238,8 +238,8 @@ async def _execute(
                 failed = before, await live(sample, before)
                 progress.recover(failed, outcome.record, await live(sample, outcome.record), cluster_of(sample))
             if outcome.silent or budget.spent:
-                stop.ask()
-            if stop.asked():
+                stop.request()
+            if stop.requested():
                 return
 
     async def show() -> None:
@@ -257,7 +257,7 @@ async def _execute(
     try:
         with stop.on_signals(), scores:
             await _all([worker() for _ in range(workers)], stop)
-            if lost and backoff.attempts > 1 and not stop.asked():  # `--max-attempts 1` means one
+            if lost and backoff.attempts > 1 and not stop.requested():  # `--max-attempts 1` means one
                 again = (each for each in pending(benchmark, spec, set()) if key(each[0].id, each[1]) in lost)
                 await _all([last_pass(again) for _ in range(min(workers, len(lost)))], stop)
     finally:
@@ -272,7 +272,7 @@ async def _execute(
             writer.close()
     if budget.unpriced or next(work, None) is not None:  # used up by the last answer, it has stopped nothing
         budget.check()
-    failing.check(folder)
+    failures.check(folder)
     if stop.interrupted:
         raise InterruptedRunError(
             f"stopped after {progress.done:,} of {progress.total or '?'} samples; all of them are recorded in {folder.path}",

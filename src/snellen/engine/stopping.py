@@ -27,19 +27,19 @@ class Stop:
     def __init__(self, progress: Progress) -> None:
         self.interrupted = False
         self.tasks: list[asyncio.Task[None]] = []
-        self.when_asked: Callable[[], None] | None = None
+        self.on_request: Callable[[], None] | None = None
         self._wanted = False
         self._event = asyncio.Event()
         self._progress = progress
 
-    def asked(self) -> bool:
+    def requested(self) -> bool:
         return self._wanted
 
-    def ask(self) -> None:
+    def request(self) -> None:
         self._wanted = True
         self._event.set()
-        if self.when_asked is not None:
-            self.when_asked()
+        if self.on_request is not None:
+            self.on_request()
 
     async def pause(self, seconds: float) -> bool:
         """Wait this long, or until a stop is requested. Return True if the wait was complete."""
@@ -78,7 +78,7 @@ class Stop:
             for task in self.tasks:
                 task.cancel()
         self.interrupted = True
-        self.ask()
+        self.request()
         self._progress.note = "stopping after the pending requests; press Ctrl-C again to quit now"
 
 
@@ -145,7 +145,7 @@ class SpendingLimit:
             )
 
 
-class Failing:
+class FailureLimit:
     """Stop for a run in which everything fails, so that a dead server does not cost a night.
 
     It is stopped after `most` failures in a row, after three in a row for want of credit, after three samples whose images
@@ -176,7 +176,7 @@ class Failing:
     def _blind(self) -> bool:
         return self._without_vision >= self.MOST_WITHOUT_VISION
 
-    def see(
+    def add(
         self, record: Record, error: ModelError | None = None, *, silent: bool = False, images: bool = False
     ) -> None:
         """Count the outcome of one sample, with `images` in it or without.

@@ -222,7 +222,7 @@ class WorkerPool:
             try:
                 outcome: WorkerReply = await self._called(lambda request=request: actor.ask.remote(request))  # type: ignore[misc]
             except LostWorkerError as lost:
-                self._mourn(seat, actor, lost)
+                self._replace_lost(seat, actor, lost)
                 raise
             if outcome.fault is not None:
                 raise outcome.fault.error()
@@ -230,7 +230,7 @@ class WorkerPool:
                 return outcome.value
             by_value, seat.sees_files = True, False
 
-    def _mourn(self, seat: Seat, actor: Any, lost: LostWorkerError) -> None:
+    def _replace_lost(self, seat: Seat, actor: Any, lost: LostWorkerError) -> None:
         """Note a lost worker. The first request to notice starts the next worker."""
         if seat.actor is not actor or self._closed:
             return
@@ -295,7 +295,7 @@ class WorkerPool:
         """Take a place in the least busy worker with room, as soon as there is one."""
         if self._over is not None:
             raise self._over
-        if not self._waiting and (seat := self._roomiest()) is not None:
+        if not self._waiting and (seat := self._least_busy()) is not None:
             seat.flying += 1
             return seat
         waiter: asyncio.Future[Seat] = asyncio.get_running_loop().create_future()
@@ -311,7 +311,7 @@ class WorkerPool:
         seat.flying -= 1
         self._changed()
 
-    def _roomiest(self) -> Seat | None:
+    def _least_busy(self) -> Seat | None:
         free = [seat for seat in self._seats if seat.ready and not seat.reserved and seat.flying < self._each]
         return min(free, key=lambda seat: seat.flying, default=None)
 
@@ -352,7 +352,7 @@ class WorkerPool:
             await watch
 
     def _changed(self) -> None:
-        while self._waiting and (seat := self._roomiest()) is not None:
+        while self._waiting and (seat := self._least_busy()) is not None:
             waiter = self._waiting.popleft()
             if not waiter.done():
                 seat.flying += 1

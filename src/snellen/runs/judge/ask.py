@@ -22,7 +22,7 @@ from snellen.models.base import Model, ModelOptions, ModelSettings, as_model
 from snellen.models.shutdowns import announced
 from snellen.runs.evaluate import perform
 from snellen.runs.judge.benchmark import OWN, PROFILE, JudgeModel, judged_benchmark, load_rubric
-from snellen.runs.judge.extend import go_on
+from snellen.runs.judge.extend import extend_judged
 from snellen.runs.run import Run, load_run
 from snellen.runs.scoring import Scored
 from snellen.scoring.rubric import require_known_places
@@ -138,7 +138,7 @@ def judge(
         moved_spec = structs.replace(spec, data=structs.replace(about_run, path=source.path))
         return identity(moved_spec, judged_benchmark(moved_spec.data, subject), asking)
 
-    go_on(folder, source, judging_of, lambda: judged.samples(about_run))
+    extend_judged(folder, source, judging_of, lambda: judged.samples(about_run))
     done = perform(spec, folder, benchmark=judged, model=asking, display=display)
     scored = Run(source, about, subject)
     if subject.rubric is not None and not scored.summary_is_current():

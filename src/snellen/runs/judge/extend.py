@@ -29,7 +29,7 @@ class _Asked(Struct, frozen=True, gc=False):
     system: str | None = None
 
 
-def go_on(
+def extend_judged(
     judged: RunFolder,
     source: RunFolder,
     identity: Callable[[RunFolder], Mapping[str, Any]],
