@@ -12,7 +12,7 @@ import pytest
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.chart import world, write_images
-from snellen.questions.generate import Settings, generate
+from snellen.questions.generate import BuildSettings, generate
 from snellen.types import Sample, Text
 
 
@@ -24,7 +24,7 @@ def built(tmp_path_factory) -> Path:
     attributes += [f"{path},colour,{who.name('colour')}" for path, who, _ in write_images.portraits(1)]
     (folder / "attributes.csv").write_text("\n".join(attributes) + "\n")
     generate(
-        Settings(
+        BuildSettings(
             out=folder / "questions",
             images=folder / "creatures",
             taxonomy=str(folder / "creatures" / write_images.TAXONOMY),

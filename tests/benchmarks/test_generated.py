@@ -18,7 +18,7 @@ from snellen.benchmarks.base import Data
 from snellen.cli import main
 from snellen.errors import DataError, UsageError
 from snellen.models.base import Model
-from snellen.questions.generate import Settings, generate
+from snellen.questions.generate import BuildSettings, generate
 from snellen.runs.score import score
 from snellen.types import Prompt, Response, Sample, Text
 
@@ -62,7 +62,7 @@ def built(source: Path, **settings: Any) -> Path:
         "kinds": ("truth", "choice", "short", "bias"),
     }
     given |= settings
-    generate(Settings(**given))
+    generate(BuildSettings(**given))
     return Path(given["out"])
 
 

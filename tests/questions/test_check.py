@@ -12,14 +12,14 @@ from birds import rows, taxonomy
 
 from snellen.cli import main
 from snellen.errors import DataError
-from snellen.questions.generate import Settings, generate
-from snellen.questions.verify import check
+from snellen.questions.generate import BuildSettings, generate
+from snellen.questions.verify import verify_set
 
 
 @pytest.fixture
 def built(tmp_path: Path) -> Path:
     kinds = ("truth", "choice", "short", "bias")
-    generate(Settings(out=tmp_path / "set", rows=rows(tmp_path), taxonomy=taxonomy(tmp_path), kinds=kinds))
+    generate(BuildSettings(out=tmp_path / "set", rows=rows(tmp_path), taxonomy=taxonomy(tmp_path), kinds=kinds))
     return tmp_path / "set"
 
 
@@ -36,11 +36,11 @@ def spoil(folder: Path, which: str, **values: object) -> None:
 
 def broken(folder: Path) -> set[str]:
     """Claims that do not hold, without the digests, which any change breaks."""
-    return {claim.name for claim in check(folder).claims if claim.faults} - {"files"}
+    return {claim.name for claim in verify_set(folder).claims if claim.faults} - {"files"}
 
 
 def test_a_set_as_it_was_built_holds(built):
-    report = check(built)
+    report = verify_set(built)
     assert report.holds and {claim.name for claim in report.claims if not claim.cases} == {"images"}
     assert report.questions == 3 * 3 * 100 + 200
     share = {part.part: part.sibling_share for part in report.parts}
@@ -63,7 +63,7 @@ def test_a_set_as_it_was_built_holds(built):
 def test_what_was_spoiled_is_found(built, which, values, claims):
     spoil(built, which, **values)
     assert claims <= broken(built)
-    assert not check(built).holds
+    assert not verify_set(built).holds
 
 
 def test_a_set_that_says_yes_too_often_is_found(built):
@@ -83,7 +83,7 @@ def test_a_set_that_says_yes_too_often_is_found(built):
 def test_a_question_file_that_says_something_else_is_found(built):
     path = built / "genus/genus_question_short_answer.jsonl"
     path.write_bytes(path.read_bytes().replace(b'"class":"gull"', b'"class":"tern"', 1))
-    claim = next(claim for claim in check(built).claims if claim.name == "files")
+    claim = next(claim for claim in verify_set(built).claims if claim.name == "files")
     assert claim.faults == 2 and "genus_question_short_answer.jsonl" in " ".join(claim.examples)
 
 
@@ -97,7 +97,7 @@ def test_the_command_proves_with_its_exit_status(built, capsys):
 
 def test_a_folder_without_a_set_is_an_error(tmp_path):
     with pytest.raises(DataError, match=r"benchmark\.json"):
-        check(tmp_path)
+        verify_set(tmp_path)
 
 
 def test_the_command_builds_and_names_what_is_wrong(tmp_path, capsys):

@@ -15,14 +15,14 @@ from birds import LEVELS, SPECIES, picture, rows, taxonomy
 from PIL import Image
 
 from snellen.errors import DataError, SnellenError, UsageError
-from snellen.questions.generate import Settings, generate
-from snellen.questions.verify import check
+from snellen.questions.generate import BuildSettings, generate
+from snellen.questions.verify import verify_set
 
 
 def build(folder: Path, **settings: object) -> list[dict[str, object]]:
     """Build from the example and return the table's rows."""
     given = {"out": folder / "set", "rows": rows(folder), "taxonomy": taxonomy(folder), "noun": "bird"} | settings
-    generate(Settings(**given))  # type: ignore[arg-type]
+    generate(BuildSettings(**given))  # type: ignore[arg-type]
     return pq.read_table(folder / "set" / "questions.parquet").to_pylist()
 
 
@@ -104,7 +104,7 @@ def test_no_option_holds_the_name_of_another(tmp_path):
     assert {len(row["options"]) for row in part} == {4}
     for row in part:
         assert not any(a != b and a in b for a in row["options"] for b in row["options"])
-    assert check(tmp_path / "set").holds
+    assert verify_set(tmp_path / "set").holds
 
 
 def test_bias_asks_one_true_and_one_false_question_an_image(tmp_path):
@@ -130,7 +130,7 @@ def test_attributes_are_asked_and_no_second_true_value_is_a_wrong_one(tmp_path):
             assert len(true[row["source"]] & set(row["options"])) == 1
         else:
             assert (row["asked"] in true[row["source"]]) == (row["target"] == "yes")
-    assert check(tmp_path / "set").holds
+    assert verify_set(tmp_path / "set").holds
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -141,7 +141,7 @@ def test_the_same_seed_gives_the_same_bytes_however_many_work(tmp_path, workers)
     given = {"rows": tmp_path / "r.csv", "taxonomy": str(tmp_path / "t.csv"), "kinds": ("truth", "choice", "bias")}
     whole = []
     for name, count, seed in (("one", 1, 0), ("many", workers, 0), ("other", 1, 1)):
-        generate(Settings(out=tmp_path / name, workers=count, seed=seed, name="x", **given))
+        generate(BuildSettings(out=tmp_path / name, workers=count, seed=seed, name="x", **given))
         files = sorted(path for path in (tmp_path / name).rglob("*") if path.is_file())
         whole.append({path.relative_to(tmp_path / name): path.read_bytes() for path in files})
     assert whole[0] == whole[1]
@@ -188,7 +188,7 @@ def test_copied_images_are_neutral_and_carry_nothing_but_pixels(tmp_path):
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         (source / name).write_bytes(data)
     table = build(tmp_path, rows=None, images=source, copy_images=True, at=("species",), kinds=("truth",))
-    assert check(tmp_path / "set").holds
+    assert verify_set(tmp_path / "set").holds
     by_source = {row["source"]: (tmp_path / "set/images" / row["image"]).read_bytes() for row in table}
     assert all(b"ivory gull" not in data and b"Exif" not in data for data in by_source.values())
     assert Image.open(BytesIO(by_source["arctic tern/turned.jpg"])).size == (8, 12)
@@ -218,7 +218,7 @@ def test_bad_input_is_named_and_nothing_is_written(tmp_path, case):
     spoil(tmp_path)
     before = sorted(tmp_path.iterdir())
     with pytest.raises(SnellenError, match=complaint):
-        generate(Settings(out=tmp_path / "set", rows=tmp_path / "rows.csv", taxonomy=table))
+        generate(BuildSettings(out=tmp_path / "set", rows=tmp_path / "rows.csv", taxonomy=table))
     assert sorted(tmp_path.iterdir()) == before
 
 
@@ -267,5 +267,5 @@ def test_settings_that_cannot_work_are_refused(tmp_path, settings, complaint):
 
 def test_a_set_is_never_overwritten(tmp_path):
     build(tmp_path)
-    with pytest.raises(UsageError, match="holds a built set"):
+    with pytest.raises(UsageError, match="contains a built set"):
         build(tmp_path)

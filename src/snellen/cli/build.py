@@ -145,10 +145,10 @@ def questions(
     row.
     """
     from snellen.cli.console import show, show_json
-    from snellen.questions.generate import Settings, generate
+    from snellen.questions.generate import BuildSettings, generate
 
     manifest = generate(
-        Settings(
+        BuildSettings(
             out=out,
             images=source.images,
             rows=source.rows,
@@ -194,9 +194,9 @@ def check(
     Everything is recounted from the files. The exit status is 1 if a claim does not hold.
     """
     from snellen.cli.console import show, show_json
-    from snellen.questions.verify import check as prove
+    from snellen.questions.verify import verify_set
 
-    report = prove(folder)
+    report = verify_set(folder)
     if as_json:
         import msgspec
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from snellen.errors import DataError, MediaError
 from snellen.media import read_header
-from snellen.questions.images import stripped
+from snellen.questions.images import strip_metadata
 from snellen.sources import Tree, numbered
 
 NEEDED = ("id", "image", "question", "answer")
@@ -147,7 +147,7 @@ def take_in(rows: Sequence[Row], images: Tree, to: Path) -> list[Candidate]:
         if not images.exists(name):
             raise DataError(f"{row.where}: there is no image {name!r} in {images.path}", "Check --images.")
         try:
-            data = stripped(images.read(name), name)
+            data = strip_metadata(images.read(name), name)
         except MediaError as error:
             raise DataError(f"{row.where}: {error.message}", error.hint) from error
         header = read_header(data)

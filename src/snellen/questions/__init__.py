@@ -1,1 +1,1 @@
-"""Making questions: taxonomies, wording, negatives, and the proof that a set is what it says it is."""
+"""Question generation: taxonomies, wording, distractors, and verification of built sets."""

@@ -1,4 +1,4 @@
-"""Wrong answers: classes of the same level, near ones first, none of which holds another's name.
+"""Distractors: classes of the same level, near ones first, with no name that contains another.
 
 A class's own level is laid out so that everything under one ancestor stands together (see Taxonomy). Going up one
 ancestor at a time then widens an interval, and a ring is what the wider interval adds: siblings, cousins, and so on.
@@ -28,8 +28,8 @@ NONE = -1
 
 
 @dataclass(frozen=True)
-class Pool:
-    """What wrong answers of one level are drawn from.
+class DistractorPool:
+    """The classes of one level that distractors are drawn from.
 
     Attributes:
         names: [classes] their names.
@@ -49,24 +49,24 @@ class Pool:
     conflicts: Mapping[int, frozenset[int]]
 
     def order(self) -> list[int]:
-        """Rings in the order in which they are drawn from. Siblings are ring 1; what a strategy skips comes last."""
+        """Return ring indices in drawing order. Siblings are ring 1; a ring that the strategy skips comes last."""
         upward = list(range(1, len(self.rings)))
         if self.strategy == "cousin" and len(upward) > 1:
             return [*upward[1:], upward[0]]
         return upward
 
     def kinship(self, label: Classes, other: Classes) -> NDArray[np.uint8]:
-        """How wrong classes are related to the right ones, as indices into KINSHIP; both arrays [n]."""
-        found = np.full(len(label), 2, dtype=np.uint8)
+        """Return the relation of distractors to right classes, as indices into KINSHIP; both arrays have shape [n]."""
+        relation = np.full(len(label), 2, dtype=np.uint8)
         for ring in (2, 1):
             if ring <= self.depth:
                 low, high = self.rings[ring]
-                found[(other >= low[label]) & (other < high[label])] = ring - 1
-        return found
+                relation[(other >= low[label]) & (other < high[label])] = ring - 1
+        return relation
 
 
-def pool(taxonomy: Taxonomy, depth: int, strategy: Strategy, nearest: Classes | None = None) -> Pool:
-    """The pool of one level of a taxonomy."""
+def build_pool(taxonomy: Taxonomy, depth: int, strategy: Strategy, nearest: Classes | None = None) -> DistractorPool:
+    """Build the distractor pool of one taxonomy level."""
     count = len(taxonomy.names[depth])
     own = np.arange(count, dtype=np.int32)
     rings = [(own, own + 1)]
@@ -78,41 +78,41 @@ def pool(taxonomy: Taxonomy, depth: int, strategy: Strategy, nearest: Classes | 
             rings.append((low, high))
     rings.append((np.zeros(count, dtype=np.int32), np.full(count, count, dtype=np.int32)))
     names = taxonomy.names[depth]
-    return Pool(names, rings, depth, strategy, nearest, conflicts(names))
+    return DistractorPool(names, rings, depth, strategy, nearest, conflicts(names))
 
 
 def conflicts(names: Sequence[str]) -> dict[int, frozenset[int]]:
-    """Class to the classes whose name holds its name or is held by it, letter by letter, without case and marks.
+    """Map each class to the classes whose name contains its name, or is contained in it.
 
     By letters and not by words, since scorers that look for one text in another do not know words.
     """
     keys = [key(name) for name in names]
     by_key: dict[str, list[int]] = {}
-    for at, one in enumerate(keys):
-        by_key.setdefault(one, []).append(at)
-    lengths = sorted({len(one) for one in by_key})
-    found: dict[int, set[int]] = {}
-    for at, one in enumerate(keys):
+    for at, name in enumerate(keys):
+        by_key.setdefault(name, []).append(at)
+    lengths = sorted({len(name) for name in by_key})
+    overlaps: dict[int, set[int]] = {}
+    for at, name in enumerate(keys):
         for length in lengths:
-            if length > len(one):
+            if length > len(name):
                 break
-            for start in range(len(one) - length + 1):
-                for other in by_key.get(one[start : start + length], ()):
+            for start in range(len(name) - length + 1):
+                for other in by_key.get(name[start : start + length], ()):
                     if other != at:
-                        found.setdefault(at, set()).add(other)
-                        found.setdefault(other, set()).add(at)
-    return {at: frozenset(others) for at, others in found.items()}
+                        overlaps.setdefault(at, set()).add(other)
+                        overlaps.setdefault(other, set()).add(at)
+    return {at: frozenset(others) for at, others in overlaps.items()}
 
 
-def draw(
-    source: Pool,
+def draw_distractors(
+    source: DistractorPool,
     labels: Classes,
     count: int,
     *key: str | int,
     turn: NDArray[np.int64] | None = None,
     others: Mapping[int, frozenset[int]] | None = None,
 ) -> Classes:
-    """Wrong classes for each question.
+    """Draw distractors for each question.
 
     Args:
         source: the pool of the level.
@@ -131,8 +131,8 @@ def draw(
     if source.nearest is not None:
         width = source.nearest.shape[1]
         if turn is not None and count == 1:
-            several = np.maximum(1, (source.nearest[labels] != NONE).sum(axis=1))
-            chosen[:, 0] = source.nearest[labels, turn % several]
+            counts = np.maximum(1, (source.nearest[labels] != NONE).sum(axis=1))
+            chosen[:, 0] = source.nearest[labels, turn % counts]
         else:
             chosen[:, : min(width, count)] = source.nearest[labels, :count]
         filled = (chosen != NONE).sum(axis=1)
@@ -163,12 +163,12 @@ def _draw_ring(
         open_ = (filled < chosen.shape[1]) & (size > step)
         if not open_.any():
             return
-        left = np.maximum(size - step, 1)
+        positions = np.maximum(size - step, 1)
         if turn is not None and step == 0:
-            start = words(labels, *key) % left.astype(np.uint64)
-            place = (turn + start.astype(np.int64)) % left
+            start = words(labels, *key) % positions.astype(np.uint64)
+            place = (turn + start.astype(np.int64)) % positions
         else:
-            place = (words(len(labels), *key, step) % left.astype(np.uint64)).astype(np.int64)
+            place = (words(len(labels), *key, step) % positions.astype(np.uint64)).astype(np.int64)
         for column in range(step):
             place += place >= drawn[:, column]
         drawn = np.sort(np.column_stack([drawn, place]), axis=1)
@@ -180,52 +180,52 @@ def _draw_ring(
 
 
 def _mend(
-    source: Pool,
+    source: DistractorPool,
     labels: Classes,
     chosen: Classes,
     key: tuple[str | int, ...],
     others: Mapping[int, frozenset[int]],
 ) -> None:
-    """Draw those questions again in which a class was drawn twice, is right, too, or one name holds another."""
-    shown = np.column_stack([labels, chosen])
-    ordered = np.sort(shown, axis=1)
+    """Redraw questions whose distractors repeat, are also right, or have names that contain each other."""
+    classes = np.column_stack([labels, chosen])
+    ordered = np.sort(classes, axis=1)
     faulty = ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != NONE)).any(axis=1)
     if source.conflicts and chosen.shape[1] > 1:
         risky = np.zeros(len(source.names) + 1, dtype=bool)  # the last one serves NONE
         risky[list(source.conflicts)] = True
-        for row in np.flatnonzero(risky[shown].sum(axis=1) > 1).tolist():
-            present = set(shown[row].tolist())
-            faulty[row] |= any(not present.isdisjoint(source.conflicts.get(one, ())) for one in present)
+        for row in np.flatnonzero(risky[classes].sum(axis=1) > 1).tolist():
+            present = set(classes[row].tolist())
+            faulty[row] |= any(not present.isdisjoint(source.conflicts.get(index, ())) for index in present)
     for row, right in others.items():
         faulty[row] |= not right.isdisjoint(chosen[row].tolist())
     for row in np.flatnonzero(faulty).tolist():
         barred = others.get(row, frozenset())
-        found = _one_by_one(source, int(labels[row]), chosen.shape[1], (*key, "mend", row), barred)
-        chosen[row] = found + [NONE] * (chosen.shape[1] - len(found))
+        redrawn = _one_by_one(source, int(labels[row]), chosen.shape[1], (*key, "mend", row), barred)
+        chosen[row] = redrawn + [NONE] * (chosen.shape[1] - len(redrawn))
 
 
 def _one_by_one(
-    source: Pool, label: int, count: int, key: tuple[str | int, ...], also_right: frozenset[int]
+    source: DistractorPool, label: int, count: int, key: tuple[str | int, ...], also_right: frozenset[int]
 ) -> list[int]:
-    """Wrong classes for one question, ring by ring, passing over names that hold one that is there already."""
-    kept: list[int] = []
+    """Draw distractors for one question ring by ring, skipping conflicting names."""
+    chosen: list[int] = []
     barred = {label, *also_right}
     if count > 1:
         barred |= source.conflicts.get(label, frozenset())
     for candidates in _candidates(source, label, key):
-        for one in candidates:
-            if one not in barred:
-                kept.append(one)
-                if len(kept) == count:
-                    return kept
-                barred |= {one, *source.conflicts.get(one, ())}
-    return kept
+        for candidate in candidates:
+            if candidate not in barred:
+                chosen.append(candidate)
+                if len(chosen) == count:
+                    return chosen
+                barred |= {candidate, *source.conflicts.get(candidate, ())}
+    return chosen
 
 
-def _candidates(source: Pool, label: int, key: tuple[str | int, ...]) -> list[list[int]]:
+def _candidates(source: DistractorPool, label: int, key: tuple[str | int, ...]) -> list[list[int]]:
     pools = []
     if source.nearest is not None:
-        pools.append([one for one in source.nearest[label].tolist() if one != NONE])
+        pools.append([candidate for candidate in source.nearest[label].tolist() if candidate != NONE])
     for ring in source.order() if source.strategy != "random" else [len(source.rings) - 1]:
         low, high = source.rings[ring]
         members = np.arange(low[label], high[label])
@@ -237,7 +237,7 @@ BLOCK = 512
 
 
 def read_features(path: Path, taxonomy: Taxonomy) -> NDArray[np.float32]:
-    """[classes, d] unit vectors of the finest level's classes; zeros for a class that has none.
+    """Read unit vectors [classes, d] of the finest level's classes; zeros for a class without features.
 
     Args:
         path: .npz with `vectors` [classes, d] and `classes` [classes] names; or with `features` [images, d] and
@@ -248,11 +248,13 @@ def read_features(path: Path, taxonomy: Taxonomy) -> NDArray[np.float32]:
         DataError: other arrays, lengths that differ, a name that the taxonomy does not have.
     """
     try:
-        with np.load(path, allow_pickle=False) as found:
-            arrays: dict[str, NDArray[Any]] = {name: found[name] for name in found.files}
+        with np.load(path, allow_pickle=False) as archive:
+            arrays: dict[str, NDArray[Any]] = {name: archive[name] for name in archive.files}
     except (OSError, ValueError, EOFError) as error:
         raise DataError(f"cannot read {path} as .npz: {error}", "Save it with numpy.savez.") from error
-    pair = next((one for one in (("vectors", "classes"), ("features", "labels")) if set(one) <= set(arrays)), None)
+    pair = next(
+        (names for names in (("vectors", "classes"), ("features", "labels")) if set(names) <= set(arrays)), None
+    )
     if pair is None:
         raise DataError(
             f"{path}: arrays {', '.join(arrays) or 'none'} were found",
@@ -262,7 +264,7 @@ def read_features(path: Path, taxonomy: Taxonomy) -> NDArray[np.float32]:
     if vectors.ndim != 2 or len(labels) != len(vectors) or not np.issubdtype(vectors.dtype, np.number):
         raise DataError(f"{path}: {pair[0]} {vectors.shape} and {pair[1]} {labels.shape} do not fit: [n, d] and [n]")
     if not np.isfinite(vectors).all():
-        raise DataError(f"{path}: {pair[0]} holds NaN or infinity", "Make the features again.")
+        raise DataError(f"{path}: {pair[0]} holds NaN or infinity", "Extract the features again.")
     total = np.zeros((len(taxonomy.names[-1]), vectors.shape[1]), dtype=np.float64)
     index = {}
     for row, label in enumerate(labels.tolist(), 1):
@@ -279,7 +281,7 @@ def read_features(path: Path, taxonomy: Taxonomy) -> NDArray[np.float32]:
 
 
 def nearest(vectors: NDArray[np.float32], taxonomy: Taxonomy, depth: int, count: int) -> NDArray[np.int32]:
-    """[classes, count] for each class of a level those with the largest cosine, the largest first.
+    """Return the classes [classes, count] with the largest cosine for each class, largest first.
 
     A coarser class is the mean of its finest ones. NONE where a class, or all the others, have no features. Ties go to
     the class that stands first.
@@ -290,7 +292,7 @@ def nearest(vectors: NDArray[np.float32], taxonomy: Taxonomy, depth: int, count:
     means = _unit(total)
     known = np.abs(means).sum(axis=1) > 0
     count = min(count, max(len(means) - 1, 1))
-    found = np.full((len(means), count), NONE, dtype=np.int32)
+    neighbours = np.full((len(means), count), NONE, dtype=np.int32)
     for start in range(0, len(means), BLOCK):
         rows = np.arange(start, min(start + BLOCK, len(means)))
         cosine = np.round(means[rows] @ means.T, 9)
@@ -298,8 +300,8 @@ def nearest(vectors: NDArray[np.float32], taxonomy: Taxonomy, depth: int, count:
         cosine[np.arange(len(rows)), rows] = -np.inf
         order = np.argsort(-cosine, axis=1, kind="stable")[:, :count]
         best = np.where(np.isfinite(np.take_along_axis(cosine, order, axis=1)), order, NONE)
-        found[rows] = np.where(known[rows, None], best, NONE)
-    return found
+        neighbours[rows] = np.where(known[rows, None], best, NONE)
+    return neighbours
 
 
 def _unit(vectors: NDArray[np.float64]) -> NDArray[np.float64]:

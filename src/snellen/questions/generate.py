@@ -1,4 +1,4 @@
-"""Build a set of questions: read, check, draw, write. Everything is checked before the first file is written."""
+"""Build a set of questions: read, check, sample, write. All checks come before the first file is written."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from msgspec import Struct
 from snellen.benchmarks.generated.manifest import MANIFEST, Manifest
 from snellen.errors import DataError, UsageError
 from snellen.questions import attributes, distractors, sampling
-from snellen.questions import images as pictures
-from snellen.questions.distractors import Strategy, pool
+from snellen.questions.distractors import Strategy, build_pool
 from snellen.questions.image_rows import (
     Images,
     by_folders,
@@ -27,11 +26,12 @@ from snellen.questions.image_rows import (
     read_folders,
     read_rows,
 )
-from snellen.questions.sampling import Asked, Part
+from snellen.questions.images import check_images, copy_images, neutral_names
+from snellen.questions.sampling import LevelQuestions, QuestionFile
 from snellen.questions.taxonomy import Homonyms, Taxonomy
 from snellen.questions.taxonomy_readers import read_darwin_core, read_json, read_newick, read_table
-from snellen.questions.templates import Templates, load
-from snellen.questions.writer import Inputs, Written, write
+from snellen.questions.templates import Templates, load_templates
+from snellen.questions.writer import ImageCopier, SetContents, write_set
 from snellen.sources import Tree, digest, open_tree
 
 KINDS = ("truth", "choice", "short", "bias", "attributes")
@@ -40,8 +40,8 @@ NEAREST = 3
 _FOLDER = re.compile(r"[^\w\-]+")
 
 
-class Settings(Struct, frozen=True, kw_only=True):
-    """What a set is built from, and how.
+class BuildSettings(Struct, frozen=True, kw_only=True):
+    """The inputs and options of a set.
 
     Attributes:
         out: the folder to write; it must not exist, or be empty.
@@ -91,8 +91,8 @@ class Settings(Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True)
-class _Read:
-    """What was read: images in the set's order of neutral names, their classes, and what is asked of them."""
+class _OrderedImages:
+    """The images in the order of their neutral names, with classes and taxonomy."""
 
     images: Images
     order: list[int]
@@ -100,8 +100,8 @@ class _Read:
     taxonomy: Taxonomy
 
 
-def generate(settings: Settings) -> Manifest:
-    """Build a set.
+def generate(settings: BuildSettings) -> Manifest:
+    """Build a set and write its folder.
 
     Returns:
         Its manifest, as it was written.
@@ -112,7 +112,7 @@ def generate(settings: Settings) -> Manifest:
         StorageError: the folder cannot be written; nothing half-written stays.
     """
     _check(settings)
-    templates = load(settings.templates)
+    templates = load_templates(settings.templates)
     with ExitStack() as stack:
         tree = None
         if settings.images is not None:
@@ -120,17 +120,17 @@ def generate(settings: Settings) -> Manifest:
             stack.callback(tree.close)
         images, classes = _images(settings, tree)
         taxonomy, images = _taxonomy(settings, images, classes)
-        kinds = None if tree is None else pictures.check(images, tree)
+        kinds = None if tree is None else check_images(images, tree)
         labels = _labels(images, taxonomy)
         order = sampling.neutral_order(len(images.names), settings.seed).tolist()
-        read = _Read(images, order, labels[order], taxonomy)
-        names = pictures.neutral(order, images, kinds, settings.copy_images)
+        read = _OrderedImages(images, order, labels[order], taxonomy)
+        names = neutral_names(order, images, kinds, settings.copy_images)
         parts = list(_parts(settings, read, templates))
         copier = None
         if settings.copy_images and tree is not None:
             copier = _copier(images, order, names, tree)
-        return write(
-            Written(
+        return write_set(
+            SetContents(
                 out=settings.out,
                 name=settings.name or settings.out.absolute().name,
                 version=settings.version,
@@ -151,19 +151,19 @@ def generate(settings: Settings) -> Manifest:
         )
 
 
-def _copier(images: Images, order: list[int], names: list[str], tree: Tree) -> Inputs:
+def _copier(images: Images, order: list[int], names: list[str], tree: Tree) -> ImageCopier:
     def into(folder: Path) -> None:
-        pictures.copy(images, order, names, tree, folder)
+        copy_images(images, order, names, tree, folder)
 
     return into
 
 
-def _check(s: Settings) -> None:
+def _check(s: BuildSettings) -> None:
     unknown = [kind for kind in s.kinds if kind not in KINDS]
     if unknown or not s.kinds or len(set(s.kinds)) < len(s.kinds):
         raise UsageError(f"--kinds {','.join(s.kinds)}: some of {', '.join(KINDS)} were expected, each once")
     if s.images is None and s.rows is None:
-        raise UsageError("there is nothing to ask about", "Give --images DIR with class folders, or --rows FILE.")
+        raise UsageError("no images given", "Give --images DIR with class folders, or --rows FILE.")
     if s.copy_images and s.images is None:
         raise UsageError("--copy-images needs the images", "Give --images.")
     if ("attributes" in s.kinds) != (s.attributes is not None):
@@ -175,22 +175,22 @@ def _check(s: Settings) -> None:
     if s.workers < 1 or (s.per_class is not None and s.per_class < 1):
         raise UsageError(f"--workers {s.workers}, --per-class {s.per_class}: both must be at least 1")
     if s.out.exists() and (not s.out.is_dir() or any(s.out.iterdir())):
-        what = "holds a built set" if (s.out / MANIFEST).is_file() else "is there and is not empty"
-        raise UsageError(f"--out {s.out} {what}; nothing is overwritten", "Name another folder, or delete that one.")
+        state = "contains a built set" if (s.out / MANIFEST).is_file() else "is not empty"
+        raise UsageError(f"--out {s.out} {state}; nothing is overwritten", "Name another folder, or delete that one.")
     if not s.noun.strip() or '"' in s.noun:
         raise UsageError(f"--noun {s.noun!r}: a word was expected")
 
 
-def _images(s: Settings, tree: Tree | None) -> tuple[Images, list[str] | None]:
+def _images(s: BuildSettings, tree: Tree | None) -> tuple[Images, list[str] | None]:
     classes = None if s.classes is None else read_classes(s.classes)
     if s.rows is not None:
         return read_rows(s.rows, classes), classes
     if tree is None:
-        raise UsageError("there is nothing to ask about", "Give --images or --rows.")
+        raise UsageError("no images given", "Give --images or --rows.")
     return read_folders(tree), classes
 
 
-def _taxonomy(s: Settings, images: Images, classes: Sequence[str] | None) -> tuple[Taxonomy, Images]:
+def _taxonomy(s: BuildSettings, images: Images, classes: Sequence[str] | None) -> tuple[Taxonomy, Images]:
     if s.taxonomy is None:
         levels = s.levels or ("class",)
         if len(levels) > 1:
@@ -223,7 +223,7 @@ def _taxonomy(s: Settings, images: Images, classes: Sequence[str] | None) -> tup
 
 def _labels(images: Images, taxonomy: Taxonomy) -> np.ndarray[Any, np.dtype[np.int32]]:
     known: dict[str, int] = {}
-    found = np.empty(len(images.labels), dtype=np.int32)
+    classes = np.empty(len(images.labels), dtype=np.int32)
     for row, label in enumerate(images.labels):
         at = known.get(label)
         if at is None:
@@ -231,11 +231,11 @@ def _labels(images: Images, taxonomy: Taxonomy) -> np.ndarray[Any, np.dtype[np.i
             if at is None:
                 raise taxonomy.unknown(label, images.where(row))
             known[label] = at
-        found[row] = at
-    return found
+        classes[row] = at
+    return classes
 
 
-def _parts(s: Settings, read: _Read, templates: Templates) -> Iterator[Part]:
+def _parts(s: BuildSettings, read: _OrderedImages, templates: Templates) -> Iterator[QuestionFile]:
     taxonomy = read.taxonomy
     for level in s.at or ():
         if level not in taxonomy.levels:
@@ -247,29 +247,31 @@ def _parts(s: Settings, read: _Read, templates: Templates) -> Iterator[Part]:
         kinds = [kind for kind in s.kinds if kind in sampling.FILES] if level in (s.at or taxonomy.levels) else []
         kinds += ["bias"] if finest and "bias" in s.kinds else []
         if kinds:
-            near = (
+            nearest = (
                 None if vectors is None else distractors.nearest(vectors, taxonomy, depth, max(NEAREST, s.options - 1))
             )
-            asked = _level(s, read, depth, near, _folder(level, taken))
-            yield from _kinds(asked, kinds, s, templates)
+            questions = _level(s, read, depth, nearest, _folder(level, taken))
+            yield from _kinds(questions, kinds, s, templates)
     if s.attributes is not None:
         index = {at: number for number, at in enumerate(read.order)}
-        for one in attributes.asked(attributes.read_attributes(s.attributes, read.images), index, s.seed):
-            _folder(one.level, taken, "attributes/")
-            yield from _kinds(one, ["truth", "choice"], s, templates)
+        for questions in attributes.level_questions(
+            attributes.read_attributes(s.attributes, read.images), index, s.seed
+        ):
+            _folder(questions.level, taken, "attributes/")
+            yield from _kinds(questions, ["truth", "choice"], s, templates)
 
 
-def _level(s: Settings, read: _Read, depth: int, near: Any, folder: str) -> Asked:
+def _level(s: BuildSettings, read: _OrderedImages, depth: int, nearest: Any, folder: str) -> LevelQuestions:
     taxonomy = read.taxonomy
     level, names = taxonomy.levels[depth], taxonomy.names[depth]
     if len(names) < 2:
         raise DataError(
-            f"{taxonomy.source}: the level {level!r} has one class, {names[0]!r}, in every row; two are needed to ask",
-            f"Ask at the other levels (--at), or add rows for other {level} names: they need no images.",
+            f"{taxonomy.source}: the level {level!r} has one class, {names[0]!r}, in every row; two are needed",
+            f"Select other levels with --at, or add rows for other {level} names; they need no images.",
         )
     label = taxonomy.ancestors(len(taxonomy.levels) - 1, depth)[read.label]
-    rows = sampling.most_per_class(label, s.per_class, s.seed, level, "per class")
-    return Asked(
+    rows = sampling.limit_per_class(label, s.per_class, s.seed, level, "per class")
+    return LevelQuestions(
         ask="hierarchy",
         level=level,
         depth=depth,
@@ -278,30 +280,32 @@ def _level(s: Settings, read: _Read, depth: int, near: Any, folder: str) -> Aske
         aliases={at: also for (where, at), also in taxonomy.aliases.items() if where == depth},
         image=rows.astype(np.int32),
         label=label[rows].astype(np.int32),
-        pool=pool(taxonomy, depth, s.negatives, near),
+        pool=build_pool(taxonomy, depth, s.negatives, nearest),
         seed=s.seed,
         others={},
     )
 
 
-def _kinds(asked: Asked, kinds: Sequence[str], s: Settings, templates: Templates) -> Iterator[Part]:
-    if not len(asked.image):
-        raise DataError(f"the {asked.ask} {asked.level!r}: there is no image to ask about")
+def _kinds(
+    questions: LevelQuestions, kinds: Sequence[str], s: BuildSettings, templates: Templates
+) -> Iterator[QuestionFile]:
+    if not len(questions.image):
+        raise DataError(f"the {questions.ask} {questions.level!r}: no images left")
     for kind in kinds:
-        section = f"attribute_{kind}" if asked.ask == "attribute" else kind
+        section = f"attribute_{kind}" if questions.ask == "attribute" else kind
         stems = len(templates.wording(section).stems)
         if kind == "truth":
-            yield sampling.truth(asked, stems)
+            yield sampling.draw_truth(questions, stems)
         elif kind == "choice":
-            yield sampling.choice(asked, stems, min(s.options, len(asked.pool.names)))
+            yield sampling.draw_choice(questions, stems, min(s.options, len(questions.pool.names)))
         elif kind == "short":
-            yield sampling.short(asked, stems)
+            yield sampling.draw_short(questions, stems)
         else:
-            yield sampling.bias(sampling.as_bias(asked), stems)
+            yield sampling.draw_bias(sampling.as_bias(questions), stems)
 
 
 def _folder(level: str, taken: dict[str, str], prefix: str = "") -> str:
-    """A folder's name for a level. Raises UsageError where two levels would have one, or it has no letters."""
+    """Return the folder name of a level. Raises UsageError if two levels share a name, or it has no letters."""
     folder = prefix + _FOLDER.sub("_", level).strip("_")
     if folder == prefix or folder in ("bias", "attributes", "images") or folder in taken:
         other = f", like {taken[folder]!r}" if folder in taken else ""
@@ -310,18 +314,18 @@ def _folder(level: str, taken: dict[str, str], prefix: str = "") -> str:
     return folder
 
 
-def _inputs(s: Settings) -> dict[str, str]:
-    """Digests of the files that a set was made of; pictures are not read for it."""
-    given = {"rows": s.rows, "classes": s.classes, "attributes": s.attributes, "features": s.features}
+def _inputs(s: BuildSettings) -> dict[str, str]:
+    """Return digests of the input files; images are not read."""
+    paths = {"rows": s.rows, "classes": s.classes, "attributes": s.attributes, "features": s.features}
     if s.taxonomy is not None and s.taxonomy not in BY_NAME:
-        given["taxonomy"] = Path(s.taxonomy)
+        paths["taxonomy"] = Path(s.taxonomy)
     if s.templates not in ("default", "chart"):
-        given["templates"] = Path(s.templates)
-    return {role: digest(path) for role, path in given.items() if path is not None}
+        paths["templates"] = Path(s.templates)
+    return {role: digest(path) for role, path in paths.items() if path is not None}
 
 
-def _recorded(s: Settings) -> Mapping[str, Any]:
-    """The settings that shape the set, as the manifest keeps them: no paths, and not the number of workers."""
+def _recorded(s: BuildSettings) -> Mapping[str, Any]:
+    """Return the settings that shape the set, for the manifest: no paths, no number of workers."""
     return {
         "taxonomy": s.taxonomy if s.taxonomy in BY_NAME else "file" if s.taxonomy else "none",
         "at": list(s.at or ()),

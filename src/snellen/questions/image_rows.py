@@ -1,4 +1,4 @@
-"""Which image shows what: rows of (image, label) from a table, or from the names of folders."""
+"""Labelled images: rows of (image, label) from a table or from folder names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from snellen.errors import DataError
-from snellen.questions.taxonomy import Homonyms, Line, Taxonomy, from_lines, key, spelled, without_number
+from snellen.questions.taxonomy import Homonyms, Taxonomy, TaxonomyLine, from_lines, key, spelled, without_number
 from snellen.questions.taxonomy_readers import RANKS
 from snellen.sources import Tree, member_name
 from snellen.sources.safe_paths import regular_file
@@ -17,7 +17,7 @@ HEADINGS = ("image", "path", "file", "filename", "img")
 
 
 class Images(NamedTuple):
-    """Images and their labels as given, one a row.
+    """Images and their labels, one for each row.
 
     Attributes:
         source: the file or folder that they are from.
@@ -34,13 +34,13 @@ class Images(NamedTuple):
     word: str
 
     def where(self, at: int) -> str:
-        """File and row of one of them, for messages."""
+        """Return file and row of an image, for messages."""
         name = "" if self.word == "line" else f" ({self.names[at]})"
         return f"{self.source}, {self.word} {self.rows[at]:,}{name}"
 
 
 def read_classes(path: Path) -> list[str]:
-    """Names of classes by index: one a line, the first is 0."""
+    """Read class names by index, one for each line; the first line is index 0."""
     regular_file(path)
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
@@ -55,7 +55,7 @@ def read_classes(path: Path) -> list[str]:
 
 
 def read_rows(path: Path, classes: Sequence[str] | None = None) -> Images:
-    """Rows of a CSV or TSV: image, label. The last comma (or tab) parts them, so an image's name may hold commas.
+    """Read (image, label) rows from CSV or TSV. The last comma (or tab) separates them, so image names may hold commas.
 
     A first line whose image is called `image`, `path` or `file` is a heading.
 
@@ -74,13 +74,13 @@ def read_rows(path: Path, classes: Sequence[str] | None = None) -> Images:
     with path.open(encoding="utf-8-sig", newline=None) as lines:
         try:
             for number, line in enumerate(lines, 1):
-                name, found, label = line.rstrip("\n").rpartition(mark)
+                name, separator, label = line.rstrip("\n").rpartition(mark)
                 if not line.strip() or (number == 1 and name.strip().casefold() in HEADINGS):
                     continue
                 where = f"{path}, line {number:,}"
                 name, label = _unquoted(name), _unquoted(label)
-                if not found or not name or not label:
-                    raise DataError(f"{where}: {line.strip()!r} was found; image{mark}label was expected")
+                if not separator or not name or not label:
+                    raise DataError(f"{where}: {line.strip()!r} found; image{mark}label expected")
                 names.append(member_name(name, where))
                 labels.append(_resolved(label, classes, where))
                 rows.append(number)
@@ -109,7 +109,7 @@ def _resolved(label: str, classes: Sequence[str] | None, where: str) -> str:
 
 
 def read_folders(tree: Tree) -> Images:
-    """Images of a tree with a folder for each class; the label is the name of the folder that an image is in.
+    """Read images from a tree with a folder for each class; the label is the name of the image's folder.
 
     Hidden files, and files that lie at the top, are passed over.
 
@@ -124,7 +124,7 @@ def read_folders(tree: Tree) -> Images:
             continue
         if len(path.parts) == 1:
             if path.suffix.lower() in PICTURES:
-                raise DataError(f"{tree.path}: {name} lies in no class folder", "Put it into one, or give --rows.")
+                raise DataError(f"{tree.path}: {name} is not in a class folder", "Move it into one, or give --rows.")
             continue
         if path.suffix.lower() not in PICTURES:
             raise DataError(
@@ -141,28 +141,28 @@ def read_folders(tree: Tree) -> Images:
 def _once(images: Images) -> Images:
     if not images.names:
         raise DataError(f"{images.source}: there are no rows", "Each is image,label.")
-    seen: dict[str, int] = {}
+    first_rows: dict[str, int] = {}
     for at, name in enumerate(images.names):
-        first = seen.setdefault(name, at)
+        first = first_rows.setdefault(name, at)
         if first != at:
             raise DataError(
-                f"{images.where(at)}: {name!r} is there twice, first in {images.word} {images.rows[first]:,}",
+                f"{images.where(at)}: {name!r} is listed twice, first in {images.word} {images.rows[first]:,}",
                 "Each image has one row and one label.",
             )
     return images
 
 
 def flat(images: Images, level: str, classes: Sequence[str] | None = None) -> Taxonomy:
-    """A taxonomy of one level: the labels, and the classes that no image has."""
-    lines = [Line(images.where(at), (without_number(label),)) for at, label in enumerate(images.labels)]
-    lines += [Line(images.source, (name,)) for name in classes or ()]
+    """Build a taxonomy of one level: the labels, and the classes without images."""
+    lines = [TaxonomyLine(images.where(at), (without_number(label),)) for at, label in enumerate(images.labels)]
+    lines += [TaxonomyLine(images.source, (name,)) for name in classes or ()]
     return from_lines((level,), lines, images.source)
 
 
 def by_folders(images: Images, levels: Sequence[str], homonyms: Homonyms = "error") -> Taxonomy:
-    """A taxonomy from the last folders of each image's path: `birds/gulls/herring gull/1.jpg`."""
+    """Build a taxonomy from the last folders of each image path: `birds/gulls/herring gull/1.jpg`."""
 
-    def lines() -> Iterator[Line]:
+    def lines() -> Iterator[TaxonomyLine]:
         for at, name in enumerate(images.names):
             folders = name.split("/")[:-1]
             if len(folders) < len(levels):
@@ -170,7 +170,7 @@ def by_folders(images: Images, levels: Sequence[str], homonyms: Homonyms = "erro
                     f"{images.where(at)}: {name!r} lies in {len(folders)} folders; {len(levels)} "
                     f"({', '.join(levels)}) were expected",
                 )
-            yield Line(images.where(at), tuple(map(without_number, folders[-len(levels) :])))
+            yield TaxonomyLine(images.where(at), tuple(map(without_number, folders[-len(levels) :])))
 
     return from_lines(levels, lines(), f"the folders of {images.source}", homonyms=homonyms)
 
@@ -178,7 +178,7 @@ def by_folders(images: Images, levels: Sequence[str], homonyms: Homonyms = "erro
 def by_inaturalist(
     images: Images, levels: Sequence[str] | None, homonyms: Homonyms = "error"
 ) -> tuple[Taxonomy, Images]:
-    """A taxonomy from folders as iNaturalist's are called: `00123_Animalia_Chordata_Aves_..._Larus_canus`.
+    """Build a taxonomy from iNaturalist folder names: `00123_Animalia_Chordata_Aves_..._Larus_canus`.
 
     The species is genus and epithet. Returns the taxonomy and the images labelled by species.
 
@@ -191,7 +191,7 @@ def by_inaturalist(
         raise DataError(
             f"--levels {','.join(wanted)}: some of {', '.join(RANKS)} were expected, in this order, to species"
         )
-    lines: dict[str, Line] = {}
+    lines: dict[str, TaxonomyLine] = {}
     labels: list[str] = []
     for at, name in enumerate(images.names):
         folder = name.split("/")[-2] if "/" in name else ""
@@ -199,20 +199,22 @@ def by_inaturalist(
         if len(parts) != 1 + len(RANKS) or not parts[0].isdigit():
             raise DataError(
                 f"{images.where(at)}: the folder {folder!r} is not of the form 00123_Kingdom_..._Genus_epithet",
-                "Is it an iNaturalist set? Give a table with --taxonomy FILE otherwise.",
+                "For sets other than iNaturalist, give a table with --taxonomy FILE.",
             )
         species = f"{parts[6]} {parts[7]}"
         path = dict(zip(RANKS, [*parts[1:7], species], strict=True))
-        lines.setdefault(folder, Line(images.where(at), tuple(path[level] for level in wanted)))
+        lines.setdefault(folder, TaxonomyLine(images.where(at), tuple(path[level] for level in wanted)))
         labels.append(species)
     taxonomy = from_lines(wanted, lines.values(), f"the folders of {images.source}", homonyms=homonyms)
     return taxonomy, images._replace(labels=labels)
 
 
 def by_last_word(names: Sequence[str], levels: Sequence[str], source: str) -> Taxonomy:
-    """Two levels: the last word of a name, and the name. A pseudo-genus: `black footed albatross` is an `albatross`."""
+    """Build two levels: the last word of a name, and the name (`black footed albatross` is an `albatross`)."""
     if len(levels) != 2:
         raise DataError(f"--levels {','.join(levels)}: the last word of the name makes two levels", "Name two.")
-    lines = [Line(source, (key(spelled(without_number(name))).split()[-1], without_number(name))) for name in names]
+    lines = [
+        TaxonomyLine(source, (key(spelled(without_number(name))).split()[-1], without_number(name))) for name in names
+    ]
     note = f"The level {levels[0]!r} is the last word of the name: a pseudo-genus, and no taxon."
     return from_lines(levels, lines, source, note=note)

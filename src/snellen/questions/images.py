@@ -1,4 +1,4 @@
-"""The images of a set: are they there, are they images, and copies of them that say nothing about where they are from."""
+"""Images of a set: check that they exist and are images, and write anonymous copies."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _KEPT_PNG = frozenset(
 )
 
 
-def check(images: Images, tree: Tree) -> list[str]:
-    """The kind of each image by its first bytes. Nothing is decoded.
+def check_images(images: Images, tree: Tree) -> list[str]:
+    """Return the format of each image by its first bytes; nothing is decoded.
 
     Raises:
         DataError: one is missing or is no image; with file and row.
@@ -34,19 +34,19 @@ def check(images: Images, tree: Tree) -> list[str]:
 def _kind(images: Images, at: int, tree: Tree) -> str:
     name, where = images.names[at], images.where(at)
     if not tree.exists(name):
-        raise DataError(f"{where}: there is no image {name!r} in {tree.path}", "Check --images, or take that row out.")
+        raise DataError(f"{where}: there is no image {name!r} in {tree.path}", "Check --images, or remove the row.")
     with tree.open(name) as stream:
         data = stream.read(HEAD_BYTES)
         header = read_header(data)
         if header is None and len(data) == HEAD_BYTES:  # a long Exif block stands before the size
             header = read_header(data + stream.read())
     if header is None:
-        raise DataError(f"{where}: {name!r} is not an image ({len(data):,} bytes were looked at)", "Take that row out.")
+        raise DataError(f"{where}: {name!r} is not an image ({len(data):,} bytes were looked at)", "Remove the row.")
     return header.format
 
 
-def neutral(order: Sequence[int], images: Images, kinds: Sequence[str] | None, copied: bool) -> list[str]:
-    """Names for the images in their order: a number and an ending, nothing else. Six digits, or as many as it takes."""
+def neutral_names(order: Sequence[int], images: Images, kinds: Sequence[str] | None, copied: bool) -> list[str]:
+    """Build neutral file names in image order: a zero-padded number (six digits or more) and a suffix."""
     width = max(6, len(str(len(order))))
     names = []
     for number, at in enumerate(order, 1):
@@ -58,7 +58,7 @@ def neutral(order: Sequence[int], images: Images, kinds: Sequence[str] | None, c
     return names
 
 
-def copy(images: Images, order: Sequence[int], names: Sequence[str], tree: Tree, to: Path) -> None:
+def copy_images(images: Images, order: Sequence[int], names: Sequence[str], tree: Tree, to: Path) -> None:
     """Write stripped copies under neutral names.
 
     Raises:
@@ -67,27 +67,27 @@ def copy(images: Images, order: Sequence[int], names: Sequence[str], tree: Tree,
     to.mkdir()
     for at, name in zip(order, names, strict=True):
         try:
-            data = stripped(tree.read(images.names[at]), images.names[at])
+            data = strip_metadata(tree.read(images.names[at]), images.names[at])
         except MediaError as error:
             raise DataError(f"{images.where(at)}: {error.message}", error.hint) from error
         (to / name).write_bytes(data)
 
 
-def stripped(data: bytes, name: str) -> bytes:
-    """A picture without Exif, XMP, IPTC, comments and texts, and without anything behind its end.
+def strip_metadata(data: bytes, name: str) -> bytes:
+    """Return an image without Exif, XMP, IPTC, comments, texts and trailing bytes.
 
     JPEG and PNG that stand upright keep their very pixels. Others (WebP, GIF, BMP, TIFF; a picture that Exif turns) are
     decoded, turned and written as PNG, or JPEG of quality 95 where they were JPEG.
     """
     header = read_header(data)
     if header is None:
-        raise MediaError(f"{name!r} is not an image", "Take it out.")
+        raise MediaError(f"{name!r} is not an image", "Remove it.")
     if header.orientation == 1 and header.complete and header.format in ("jpeg", "png"):
         try:
             return b"".join(_jpeg(data) if header.format == "jpeg" else _png(data))
         except (IndexError, ValueError, struct.error):
-            return _written_anew(data, header, name)  # segments that contradict each other: a decoder has to show
-    return _written_anew(data, header, name)
+            return _reencode(data, header, name)  # segments that contradict each other: a decoder has to show
+    return _reencode(data, header, name)
 
 
 def _jpeg(data: bytes) -> Iterator[bytes]:
@@ -114,7 +114,7 @@ def _jpeg(data: bytes) -> Iterator[bytes]:
 
 
 def _end_of_jpeg(data: bytes, scan: int) -> int:
-    """Just behind the end mark that closes the picture whose first scan begins at `scan`."""
+    """Return the offset just after the end marker of the image whose first scan begins at `scan`."""
     at = scan
     while True:
         at = data.index(b"\xff", at)
@@ -141,7 +141,7 @@ def _png(data: bytes) -> Iterator[bytes]:
             return
 
 
-def _written_anew(data: bytes, header: Header, name: str) -> bytes:
+def _reencode(data: bytes, header: Header, name: str) -> bytes:
     from PIL import Image as pillow
 
     picture = open_image(Image(BytesBlob(name, data)), MediaSettings())
@@ -155,9 +155,9 @@ def _written_anew(data: bytes, header: Header, name: str) -> bytes:
 
 
 def has_metadata(data: bytes) -> bool:
-    """Whether a JPEG or PNG carries Exif, XMP, a comment or a text."""
+    """Return True if a JPEG or PNG carries Exif, XMP, a comment or a text."""
     header = read_header(data)
     if header is None or header.format not in ("jpeg", "png"):
         return False
-    kept = b"".join(_jpeg(data) if header.format == "jpeg" else _png(data))
-    return len(kept) < len(data)
+    stripped_bytes = b"".join(_jpeg(data) if header.format == "jpeg" else _png(data))
+    return len(stripped_bytes) < len(data)

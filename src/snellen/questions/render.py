@@ -1,4 +1,4 @@
-"""From decided questions to bytes: lines of the released record format, and batches of the table with provenance."""
+"""Render sampled questions: lines of the released record format, and batches of the Parquet table."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pyarrow as pa
 from msgspec import Struct
 
 from snellen.questions.distractors import KINSHIP, NONE
-from snellen.questions.sampling import RIGHT, Part
-from snellen.questions.templates import Templates, filled, listed
+from snellen.questions.sampling import RIGHT, QuestionFile
+from snellen.questions.templates import Templates, fill, listed
 
 ROWS = 1 << 15
 _QUOTED, _LISTED = "\x01", "\x02"
@@ -44,7 +44,7 @@ SCHEMA = pa.schema(
 )
 
 
-class Record(Struct, frozen=True, rename={"klass": "class"}):
+class QuestionRecord(Struct, frozen=True, rename={"klass": "class"}):
     """One line of a file of questions, in the record format of the released FG-BMK files."""
 
     question_id: int
@@ -55,9 +55,9 @@ class Record(Struct, frozen=True, rename={"klass": "class"}):
 
 
 class Block(NamedTuple):
-    """Some rows of one part, with all that is needed to write them; `first` is the number of the first, from 1."""
+    """Consecutive rows of one file with everything needed to render them; `first` is the number of the first, from 1."""
 
-    part: Part
+    part: QuestionFile
     first: int
     images: list[str]
     sources: list[str]
@@ -74,9 +74,9 @@ class Rendered:
 
 
 def blocks(
-    part: Part, images: Sequence[str], sources: Sequence[str], noun: str, templates: Templates
+    part: QuestionFile, images: Sequence[str], sources: Sequence[str], noun: str, templates: Templates
 ) -> Iterator[Block]:
-    """A part in pieces of 32,768 questions.
+    """Split a file into blocks of 32,768 questions.
 
     Args:
         part: what is asked.
@@ -93,20 +93,20 @@ def blocks(
 
 
 def render(block: Block) -> Rendered:
-    """A block's lines and table. A pure function: the same block gives the same bytes in any process."""
+    """Render a block to lines and a table. The result depends on the block only."""
     part = block.part
     texts, targets = _texts(block), _targets(part)
     names = part.names
     labels = [names[at] for at in part.label.tolist()]
     numbers = range(block.first, block.first + len(part))
     records = [
-        Record(number, image, text, target, label)
+        QuestionRecord(number, image, text, target, label)
         for number, image, text, target, label in zip(numbers, block.images, texts, targets, labels, strict=True)
     ]
     return Rendered(msgspec.json.Encoder().encode_lines(records), _table(block, texts, targets, labels))
 
 
-def _targets(part: Part) -> list[str]:
+def _targets(part: QuestionFile) -> list[str]:
     if part.kind == "truth":
         return ["yes" if right else "no" for right in (part.asked == part.label).tolist()]
     return [part.names[at] for at in part.label.tolist()]
@@ -119,41 +119,41 @@ def _texts(block: Block) -> list[str]:
     fixed: dict[str, Any] = {"level": level, "noun": block.noun, "templates": block.templates}
     stems = part.stem.tolist()
     if part.kind == "short":
-        whole = [filled(text, **fixed) for text in templates]
-        return [whole[stem] for stem in stems]
+        by_stem = [fill(text, **fixed) for text in templates]
+        return [by_stem[stem] for stem in stems]
     if part.kind == "truth":
         made: dict[tuple[int, int], str] = {}
         texts = []
         for pair in zip(stems, part.asked.tolist(), strict=True):
             text = made.get(pair)
             if text is None:
-                text = made[pair] = filled(templates[pair[0]], **fixed, name=names[pair[1]])
+                text = made[pair] = fill(templates[pair[0]], **fixed, name=names[pair[1]])
             texts.append(text)
         return texts
-    frames = [filled(text.replace("{quoted}", _QUOTED).replace("{listed}", _LISTED), **fixed) for text in templates]
+    frames = [fill(text.replace("{quoted}", _QUOTED).replace("{listed}", _LISTED), **fixed) for text in templates]
     in_quotes = [f'"{name}"' for name in names]
     texts = []
-    for stem, shown in zip(stems, part.options.tolist(), strict=True):
+    for stem, row in zip(stems, part.options.tolist(), strict=True):
         text = frames[stem]
-        kept = shown if shown[-1] != NONE else [one for one in shown if one != NONE]
+        options = row if row[-1] != NONE else [option for option in row if option != NONE]
         if _QUOTED in text:
-            text = text.replace(_QUOTED, ", ".join([in_quotes[one] for one in kept]))
+            text = text.replace(_QUOTED, ", ".join([in_quotes[option] for option in options]))
         if _LISTED in text:
-            text = text.replace(_LISTED, listed([names[one] for one in kept]))
+            text = text.replace(_LISTED, listed([names[option] for option in options]))
         texts.append(text)
     return texts
 
 
 def _table(block: Block, texts: list[str], targets: list[str], labels: list[str]) -> pa.Table:
     part, n = block.part, len(block.part)
-    shown = part.options != NONE
-    counts = shown.sum(axis=1)
+    is_option = part.options != NONE
+    counts = is_option.sum(axis=1)
     names = pa.array(part.names, pa.string())
     related = pa.array([*KINSHIP, ""], pa.string())
     kinship = np.where(part.kinship == RIGHT, len(KINSHIP), part.kinship)
     is_choice = part.kind == "choice"
     if is_choice:
-        kinship_used = shown
+        kinship_used = is_option
         right = np.argmax(part.options == part.label[:, None], axis=1)
     else:
         kinship_used = np.ones(kinship.shape, dtype=bool)
@@ -173,7 +173,7 @@ def _table(block: Block, texts: list[str], targets: list[str], labels: list[str]
         "source": block.sources,
         "text": texts,
         "target": targets,
-        "options": _lists(names, part.options, shown),
+        "options": _lists(names, part.options, is_option),
         "right": right.astype(np.int8),
         "label": labels,
         "asked": names.take(pa.array(part.asked)) if part.kind == "truth" else _constant("", n),
@@ -193,6 +193,6 @@ def _constant(text: str, n: int) -> pa.Array:
 
 
 def _lists(values: pa.Array, index: Any, used: Any) -> pa.ListArray:
-    """[n] lists of values: those of each row's indices that are used."""
+    """Build [n] lists of values: those of each row's used indices."""
     offsets = np.concatenate([[0], np.cumsum(used.sum(axis=1))]).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets), values.take(pa.array(index[used].astype(np.int32))))

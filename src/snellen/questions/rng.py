@@ -1,4 +1,4 @@
-"""Random numbers by key and counter, many at once: number i of a key is the same whoever asks for it, and in what order.
+"""Counter-based random numbers: number i of a key is always the same, in any order and any process.
 
 That is what makes a set's bytes independent of how the work is shared out. The mixing function is SplitMix64's (Steele,
 Lea and Flood 2014), integer arithmetic alone, so that every platform and every version of numpy gives the same numbers.
@@ -17,7 +17,7 @@ _SECOND = np.uint64(0x94D049BB133111EB)
 
 
 def words(counters: NDArray[np.integer] | int, *key: str | int) -> NDArray[np.uint64]:
-    """[n] 64-bit words, one for each counter, that follow from key and counter alone.
+    """Return 64-bit words [n], one for each counter, determined by key and counter alone.
 
     Args:
         counters: [n] integers from 0, or a number n for 0 to n - 1.
@@ -34,12 +34,12 @@ def words(counters: NDArray[np.integer] | int, *key: str | int) -> NDArray[np.ui
 
 
 def permutation(n: int, *key: str | int) -> NDArray[np.int64]:
-    """[n] the numbers 0 to n - 1 in an order that follows from the key."""
+    """Return a permutation [n] of 0 to n - 1, determined by the key."""
     return np.argsort(words(n, *key), kind="stable").astype(np.int64)
 
 
 def turns(groups: NDArray[np.integer], *key: str | int) -> NDArray[np.int64]:
-    """[n] each row's place when rows are lined up group by group, in random order within each.
+    """Return each row's position [n] within its group, groups lined up one after the other in random order.
 
     Modulo m it deals out m values so that each is as often as the others, to one, over all rows and in each group.
     """

@@ -1,4 +1,4 @@
-"""Which questions are asked: for each file of a set the arrays that say of each question everything but its words.
+"""Question sampling: the arrays that define each question of a set, except its wording.
 
 Everything is drawn here, for all questions of a file at once; rendering only writes out what is decided.
 """
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snellen.errors import DataError
-from snellen.questions.distractors import NONE, Pool, draw
+from snellen.questions.distractors import NONE, DistractorPool, draw_distractors
 from snellen.questions.rng import turns, words
 
 Kind: TypeAlias = Literal["truth", "choice", "short"]
@@ -23,8 +23,8 @@ FILES: Mapping[str, str] = {"truth": "true_false", "choice": "choice", "short": 
 
 
 @dataclass(frozen=True)
-class Part:
-    """One file of questions.
+class QuestionFile:
+    """One file of questions, as arrays.
 
     Attributes:
         ask: `hierarchy`, `bias` or `attribute`.
@@ -64,12 +64,12 @@ class Part:
 
     @property
     def file(self) -> str:
-        """Where the questions go, named as in the released set: species/species_question_choice.jsonl."""
+        """The path of the file, named as in the released set: species/species_question_choice.jsonl."""
         return f"{self.folder}/{self.folder.rpartition('/')[2]}_question_{FILES[self.kind]}.jsonl"
 
     @property
     def template(self) -> str:
-        """The section of the templates that words it."""
+        """The template section that words this file."""
         if self.ask == "bias":
             return "bias"
         return f"attribute_{self.kind}" if self.ask == "attribute" else self.kind
@@ -79,8 +79,8 @@ RIGHT = 255
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What all parts of one level share: the images and their classes, in the order of the questions."""
+class LevelQuestions:
+    """The data shared by all question files of one level: images and classes, in question order."""
 
     ask: str
     level: str
@@ -90,7 +90,7 @@ class Asked:
     aliases: Mapping[int, tuple[str, ...]]
     image: Ints
     label: Ints
-    pool: Pool
+    pool: DistractorPool
     seed: int
     others: Mapping[int, frozenset[int]]
     """Row to further right classes, which are then no wrong ones."""
@@ -99,10 +99,10 @@ class Asked:
     def key(self) -> tuple[int, str, str]:
         return (self.seed, self.ask, self.level)
 
-    def part(self, kind: Kind, stems: int, **arrays: NDArray[np.generic]) -> Part:
+    def question_file(self, kind: Kind, stems: int, **arrays: NDArray[np.generic]) -> QuestionFile:
         n = len(arrays["image"]) if "image" in arrays else len(self.image)
         empty = np.empty((n, 0))
-        given = {
+        columns = {
             "image": self.image,
             "label": self.label,
             "asked": np.full(n, NONE, dtype=np.int32),
@@ -111,7 +111,7 @@ class Asked:
             **arrays,
         }
         stem = turns(np.zeros(n, dtype=np.int8), *self.key, kind, "stem") % stems
-        return Part(
+        return QuestionFile(
             ask=self.ask,
             level=self.level,
             depth=self.depth,
@@ -121,90 +121,92 @@ class Asked:
             paths=self.paths,
             aliases=self.aliases,
             stem=stem.astype(np.uint8),
-            **given,  # type: ignore[arg-type]
+            **columns,  # type: ignore[arg-type]
         )
 
 
-def short(asked: Asked, stems: int) -> Part:
-    """One question an image: what is it?"""
-    return asked.part("short", stems)
+def draw_short(questions: LevelQuestions, stems: int) -> QuestionFile:
+    """Build one open question for each image."""
+    return questions.question_file("short", stems)
 
 
-def truth(asked: Asked, stems: int) -> Part:
-    """One question an image: is it this? Yes and no are equally many, to one, overall and for each class."""
-    turn = turns(asked.label, *asked.key, "truth", "turn")
+def draw_truth(questions: LevelQuestions, stems: int) -> QuestionFile:
+    """Build one yes/no question for each image, balanced to within one overall and for each class."""
+    turn = turns(questions.label, *questions.key, "truth", "turn")
     right = turn % 2 == 0
-    wrong = _wrong(asked, 1, "truth", turn // 2)[:, 0]
-    return _truth(asked, stems, np.where(right, asked.label, wrong).astype(np.int32))
+    wrong = _wrong(questions, 1, "truth", turn // 2)[:, 0]
+    return _truth(questions, stems, np.where(right, questions.label, wrong).astype(np.int32))
 
 
-def bias(asked: Asked, stems: int) -> Part:
-    """Two questions an image: one that is true, then one that is not."""
-    turn = turns(asked.label, *asked.key, "bias", "turn")
-    wrong = _wrong(asked, 1, "bias", turn)[:, 0]
-    both = np.column_stack([asked.label, wrong]).astype(np.int32).reshape(-1)
-    image, label = np.repeat(asked.image, 2), np.repeat(asked.label, 2)
-    return _truth(asked, stems, both, image=image, label=label)
+def draw_bias(questions: LevelQuestions, stems: int) -> QuestionFile:
+    """Build two yes/no questions for each image: the true one, then the false one."""
+    turn = turns(questions.label, *questions.key, "bias", "turn")
+    wrong = _wrong(questions, 1, "bias", turn)[:, 0]
+    both = np.column_stack([questions.label, wrong]).astype(np.int32).reshape(-1)
+    image, label = np.repeat(questions.image, 2), np.repeat(questions.label, 2)
+    return _truth(questions, stems, both, image=image, label=label)
 
 
-def _truth(asked: Asked, stems: int, named: Ints, **arrays: Ints) -> Part:
-    label = arrays.get("label", asked.label)
-    kinship = np.where(named == label, RIGHT, asked.pool.kinship(label, named)).astype(np.uint8)
-    return asked.part("truth", stems, asked=named, kinship=kinship[:, None], **arrays)
+def _truth(questions: LevelQuestions, stems: int, named: Ints, **arrays: Ints) -> QuestionFile:
+    label = arrays.get("label", questions.label)
+    kinship = np.where(named == label, RIGHT, questions.pool.kinship(label, named)).astype(np.uint8)
+    return questions.question_file("truth", stems, asked=named, kinship=kinship[:, None], **arrays)
 
 
-def choice(asked: Asked, stems: int, count: int) -> Part:
-    """One question an image: which of these is it? The right one stands equally often, to one, in each place."""
-    wrong = _wrong(asked, count - 1, "choice")
-    shown = 1 + (wrong != NONE).sum(axis=1)
-    fewest = int(shown.argmin())
-    if shown[fewest] < 2:
-        name = asked.pool.names[asked.label[fewest]]
+def draw_choice(questions: LevelQuestions, stems: int, count: int) -> QuestionFile:
+    """Build one multiple-choice question for each image; the right option is balanced over all positions."""
+    wrong = _wrong(questions, count - 1, "choice")
+    option_counts = 1 + (wrong != NONE).sum(axis=1)
+    fewest = int(option_counts.argmin())
+    if option_counts[fewest] < 2:
+        name = questions.pool.names[questions.label[fewest]]
         raise DataError(
-            f"{asked.level} {name!r}: no other {asked.level} can stand beside it, since each name holds the other",
-            "Rename one of them, or leave choice out of --kinds.",
+            f"{questions.level} {name!r}: no distractor is possible, because every other name contains it or is part of it",
+            "Rename one of them, or remove choice from --kinds.",
         )
-    place = np.empty(len(shown), dtype=np.int64)
-    for size in np.unique(shown):
-        rows = np.flatnonzero(shown == size)
-        place[rows] = turns(asked.label[rows], *asked.key, "place", int(size)) % size
-    options = np.empty((len(shown), count), dtype=np.int32)
-    kinship = np.empty((len(shown), count), dtype=np.uint8)
+    place = np.empty(len(option_counts), dtype=np.int64)
+    for size in np.unique(option_counts):
+        rows = np.flatnonzero(option_counts == size)
+        place[rows] = turns(questions.label[rows], *questions.key, "place", int(size)) % size
+    options = np.empty((len(option_counts), count), dtype=np.int32)
+    kinship = np.empty((len(option_counts), count), dtype=np.uint8)
     # The wrong ones in random order, so that near and far ones stand anywhere; open places stay at the end.
-    weight = words(wrong.size, *asked.key, "order").reshape(wrong.shape) >> np.uint64(1)
+    weight = words(wrong.size, *questions.key, "order").reshape(wrong.shape) >> np.uint64(1)
     weight[wrong == NONE] = np.iinfo(np.uint64).max
     wrong = np.take_along_axis(wrong, np.argsort(weight, axis=1, kind="stable"), axis=1)
-    related = np.stack([asked.pool.kinship(asked.label, column) for column in wrong.T], axis=1)
+    related = np.stack([questions.pool.kinship(questions.label, column) for column in wrong.T], axis=1)
     for column in range(count):
-        here = place == column
+        is_right = place == column
         before = place > column
         source = np.where(before, column, np.maximum(column - 1, 0))
-        taken = np.take_along_axis(wrong, source[:, None], axis=1)[:, 0] if wrong.size else asked.label
+        taken = np.take_along_axis(wrong, source[:, None], axis=1)[:, 0] if wrong.size else questions.label
         kin = np.take_along_axis(related, source[:, None], axis=1)[:, 0] if wrong.size else related
-        options[:, column] = np.where(here, asked.label, taken)
-        kinship[:, column] = np.where(here, RIGHT, kin)
-    return asked.part("choice", stems, options=options, kinship=kinship)
+        options[:, column] = np.where(is_right, questions.label, taken)
+        kinship[:, column] = np.where(is_right, RIGHT, kin)
+    return questions.question_file("choice", stems, options=options, kinship=kinship)
 
 
-def _wrong(asked: Asked, count: int, kind: str, turn: NDArray[np.int64] | None = None) -> Ints:
-    return draw(asked.pool, asked.label, count, *asked.key, kind, "wrong", turn=turn, others=asked.others)
+def _wrong(questions: LevelQuestions, count: int, kind: str, turn: NDArray[np.int64] | None = None) -> Ints:
+    return draw_distractors(
+        questions.pool, questions.label, count, *questions.key, kind, "wrong", turn=turn, others=questions.others
+    )
 
 
-def most_per_class(label: Ints, most: int | None, *key: str | int) -> NDArray[np.int64]:
-    """Rows, in their order, of which no class has more than `most`; which ones they are is drawn."""
-    if most is None:
+def limit_per_class(label: Ints, limit: int | None, *key: str | int) -> NDArray[np.int64]:
+    """Return row indices in order, with at most `limit` drawn from each class."""
+    if limit is None:
         return np.arange(len(label))
     turn = turns(label, *key)
     start = np.full(int(label.max()) + 1, len(label))
     np.minimum.at(start, label, turn)
-    return np.flatnonzero(turn - start[label] < most)
+    return np.flatnonzero(turn - start[label] < limit)
 
 
 def neutral_order(n: int, seed: int) -> NDArray[np.int64]:
-    """[n] the order in which images are numbered and asked about: one that says nothing about their classes."""
+    """Return the order [n] in which images are numbered; it is independent of their classes."""
     return np.argsort(words(n, seed, "images"), kind="stable")
 
 
-def as_bias(asked: Asked) -> Asked:
-    """The same images, asked in the bias part."""
-    return replace(asked, ask="bias", folder="bias")
+def as_bias(questions: LevelQuestions) -> LevelQuestions:
+    """Return the same images for the bias part."""
+    return replace(questions, ask="bias", folder="bias")

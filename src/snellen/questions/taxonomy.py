@@ -1,4 +1,4 @@
-"""A taxonomy: classes at levels from coarse to fine, each with one parent.
+"""Taxonomies: classes at levels from coarse to fine, each with one parent.
 
 Readers of files hand in paths, one a line; what is wrong with a taxonomy (two parents, a cycle, a gap) is found here.
 """
@@ -22,8 +22,8 @@ Homonyms: TypeAlias = Literal["error", "qualify"]
 _MARKS = re.compile(r"[\s_\-]+")
 
 
-class Line(NamedTuple):
-    """One path of a taxonomy as a file gives it.
+class TaxonomyLine(NamedTuple):
+    """One path of a taxonomy, as read from a file.
 
     Attributes:
         where: file and row, for messages.
@@ -37,7 +37,7 @@ class Line(NamedTuple):
 
 
 def key(name: str) -> str:
-    """What a name is matched by: lower case, hyphens and underscores as spaces, apostrophes left out.
+    """Return the normalized form used to match names: lower case, hyphens and underscores as spaces, no apostrophes.
 
     >>> key("Brewer's_Black-bird")
     'brewers black bird'
@@ -47,13 +47,13 @@ def key(name: str) -> str:
 
 
 def spelled(name: str) -> str:
-    """A name as it is shown: underscores as spaces, no space too many."""
+    """Return the display form of a name: underscores as spaces, single spaces."""
     return " ".join(name.replace("_", " ").split())
 
 
 @dataclass(frozen=True)
 class Taxonomy:
-    """Classes by level. Those of a level are sorted by their paths, so that all under one ancestor stand together.
+    """Classes by level. Classes of a level are sorted by path, so that all descendants of a class are contiguous.
 
     Attributes:
         levels: names of the levels, coarse to fine.
@@ -72,14 +72,14 @@ class Taxonomy:
     note: str = ""
 
     def ancestors(self, depth: int, at: int) -> NDArray[np.int32]:
-        """[classes of `depth`] the index of each one's ancestor at the level `at`; never decreasing."""
-        found = np.arange(len(self.names[depth]), dtype=np.int32)
+        """Return the index [classes of `depth`] of each class's ancestor at the level `at`; never decreasing."""
+        index = np.arange(len(self.names[depth]), dtype=np.int32)
         for level in range(depth, at, -1):
-            found = self.parents[level][found]
-        return found
+            index = self.parents[level][index]
+        return index
 
     def paths(self, depth: int) -> list[str]:
-        """Each class of a level with its ancestors, coarse to fine, joined by ` > `."""
+        """Return each class of a level with its ancestors, coarse to fine, joined by ` > `."""
         above = [""] if depth == 0 else [f"{path} > " for path in self.paths(depth - 1)]
         parents = self.parents[depth].tolist()
         return [above[parent] + name for parent, name in zip(parents, self.names[depth], strict=True)]
@@ -94,35 +94,37 @@ class Taxonomy:
         return known
 
     def find(self, label: str) -> int | None:
-        """The index of a class of the finest level by its name or alias; a number before it (`001.`) is passed over."""
+        """Return the index of a finest-level class by name or alias; a leading number (`001.`) is ignored."""
         known = self._finest
-        found = known.get(key(label))
-        return found if found is not None else known.get(key(without_number(label)))
+        index = known.get(key(label))
+        return index if index is not None else known.get(key(without_number(label)))
 
     def unknown(self, label: str, where: str) -> DataError:
-        """The error for a label that `find` does not find."""
-        near = difflib.get_close_matches(key(label), self._finest, n=3)
+        """Build the error for a label that `find` does not know."""
+        matches = difflib.get_close_matches(key(label), self._finest, n=3)
         coarse = next((level for level, names in zip(self.levels, self.names, strict=True) if label in names), None)
         finest = self.levels[-1]
         hint = (
-            f"Did you mean {' or '.join(near)}?" if near else f"Add a row for it, or mend the label ({finest} names)."
+            f"Did you mean {' or '.join(matches)}?"
+            if matches
+            else f"Add a row for it, or correct the label ({finest} names)."
         )
         if coarse is not None and coarse != finest:
             hint = f"It is a {coarse}; images are labelled at the finest level ({finest})."
         elif label.isdigit():
-            hint = "It looks like an index: give the list of classes with --classes."
+            hint = "It looks like an index: give the class names with --classes."
         return DataError(f"{where}: the label {label!r} is no {finest} of {self.source or 'the taxonomy'}", hint)
 
 
 def without_number(label: str) -> str:
-    """A folder's name without a leading number and full stop: `001.Black_footed_Albatross`."""
+    """Strip a leading number and full stop from a folder name: `001.Black_footed_Albatross`."""
     return re.sub(r"^\d+\.(?=\D)", "", label)
 
 
 def from_lines(
-    levels: Sequence[str], lines: Iterable[Line], source: str, *, homonyms: Homonyms = "error", note: str = ""
+    levels: Sequence[str], lines: Iterable[TaxonomyLine], source: str, *, homonyms: Homonyms = "error", note: str = ""
 ) -> Taxonomy:
-    """A taxonomy out of paths; a path that comes again is the same class.
+    """Build a taxonomy from paths; repeated paths are the same class.
 
     Args:
         levels: names of the levels, coarse to fine.
@@ -147,10 +149,10 @@ def from_lines(
             if alias and key(alias) != keys[-1]:
                 also.setdefault(keys, {})[alias] = None
     if not nodes[0]:
-        raise DataError(f"{source}: no class was found in it", "Is it the right file?")
+        raise DataError(f"{source}: no classes found", "Check the path.")
     _refuse_cycles(nodes)
-    titles = [_titles(found, nodes, levels, depth, homonyms) for depth, found in enumerate(nodes)]
-    order = [sorted(found) for found in nodes]
+    titles = [_titles(level_nodes, nodes, levels, depth, homonyms) for depth, level_nodes in enumerate(nodes)]
+    order = [sorted(level_nodes) for level_nodes in nodes]
     index = [{path: at for at, path in enumerate(paths)} for paths in order]
     return Taxonomy(
         levels=tuple(levels),
@@ -165,7 +167,7 @@ def from_lines(
     )
 
 
-def _path(line: Line, levels: Sequence[str]) -> tuple[str, ...]:
+def _path(line: TaxonomyLine, levels: Sequence[str]) -> tuple[str, ...]:
     names = [spelled(name) for name in line.names]
     while names and not names[-1]:
         names.pop()
@@ -185,41 +187,41 @@ def _path(line: Line, levels: Sequence[str]) -> tuple[str, ...]:
 
 
 def _titles(
-    found: Mapping[tuple[str, ...], tuple[str, str]],
+    level_nodes: Mapping[tuple[str, ...], tuple[str, str]],
     nodes: Sequence[Mapping[tuple[str, ...], tuple[str, str]]],
     levels: Sequence[str],
     depth: int,
     homonyms: Homonyms,
 ) -> dict[tuple[str, ...], str]:
-    """What each class of a level is called. Raises DataError for one name under two parents."""
+    """Return the display name of each class of a level. Raises DataError for one name under two parents."""
     by_name: dict[str, list[tuple[str, ...]]] = {}
-    for path in found:
+    for path in level_nodes:
         by_name.setdefault(path[-1], []).append(path)
-    titles = {path: name for path, (name, _) in found.items()}
+    titles = {path: name for path, (name, _) in level_nodes.items()}
     for paths in by_name.values():
         if len(paths) == 1:
             continue
         above = [nodes[depth - 1][path[:-1]][0] for path in paths[:2]]
         if homonyms == "error":
-            name, where = found[paths[1]]
+            name, where = level_nodes[paths[1]]
             raise DataError(
                 f"{where}: the {levels[depth]} {name!r} stands under {above[1]!r}, and under {above[0]!r} in "
-                f"{found[paths[0]][1]}",
-                "A class has one parent. Mend one of the rows, or let --homonyms qualify tell them apart.",
+                f"{level_nodes[paths[0]][1]}",
+                "A class has one parent. Correct one of the rows, or set --homonyms qualify.",
             )
         for path in paths:
-            titles[path] = f"{found[path][0]} ({nodes[depth - 1][path[:-1]][0]})"
+            titles[path] = f"{level_nodes[path][0]} ({nodes[depth - 1][path[:-1]][0]})"
     return titles
 
 
 def _refuse_cycles(nodes: Sequence[Mapping[tuple[str, ...], tuple[str, str]]]) -> None:
-    """Raises DataError where a name stands, over however many steps, under itself in another row.
+    """Raise DataError if a name is its own ancestor, directly or through other rows.
 
     A name right under itself is none (`Puma > Puma`): classes that are alone in theirs are often called like it.
     """
     below: dict[str, dict[str, str]] = {}
-    for found in nodes[1:]:
-        for path, (_, where) in found.items():
+    for level_nodes in nodes[1:]:
+        for path, (_, where) in level_nodes.items():
             if path[-2] != path[-1]:
                 below.setdefault(path[-2], {}).setdefault(path[-1], where)
     done: set[str] = set()
@@ -236,7 +238,7 @@ def _refuse_cycles(nodes: Sequence[Mapping[tuple[str, ...], tuple[str, str]]]) -
                 circle = [*trail[trail.index(name) :], name]
                 where = below[circle[-2]][name]
                 raise DataError(
-                    f"{where}: {' > '.join(circle)} is a cycle", "A class cannot stand above itself; mend that row."
+                    f"{where}: {' > '.join(circle)} is a cycle", "A class cannot be its own ancestor; correct the row."
                 )
             elif name not in done and name in below:
                 trail.append(name)
@@ -248,17 +250,17 @@ def _unambiguous(
     nodes: Sequence[Mapping[tuple[str, ...], tuple[str, str]]],
     index: Sequence[Mapping[tuple[str, ...], int]],
 ) -> dict[tuple[int, int], tuple[str, ...]]:
-    """Aliases that name one class of their level only: one that two classes share would make both answers right."""
+    """Return aliases that name exactly one class of their level; shared aliases would make two answers right."""
     owners: dict[tuple[int, str], set[tuple[str, ...]]] = {}
-    for depth, found in enumerate(nodes):
-        for path in found:
+    for depth, level_nodes in enumerate(nodes):
+        for path in level_nodes:
             owners.setdefault((depth, path[-1]), set()).add(path)
     for path, aliases in also.items():
         for alias in aliases:
             owners.setdefault((len(path) - 1, key(alias)), set()).add(path)
-    kept: dict[tuple[int, int], tuple[str, ...]] = {}
+    unambiguous: dict[tuple[int, int], tuple[str, ...]] = {}
     for path, aliases in sorted(also.items()):
         own = tuple(alias for alias in aliases if len(owners[len(path) - 1, key(alias)]) == 1)
         if own:
-            kept[len(path) - 1, index[len(path) - 1][path]] = own
-    return kept
+            unambiguous[len(path) - 1, index[len(path) - 1][path]] = own
+    return unambiguous

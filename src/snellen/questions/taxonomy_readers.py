@@ -1,4 +1,4 @@
-"""Taxonomies from tables: one column a level, parent and child, or a Darwin Core archive.
+"""Taxonomy readers: tables (a column for each level, or parent and child), Darwin Core, JSON trees, Newick.
 
 Taxonomies from trees: nested JSON and Newick.
 """
@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 import msgspec
 
 from snellen.errors import DataError
-from snellen.questions.taxonomy import Homonyms, Line, Taxonomy, from_lines, key
+from snellen.questions.taxonomy import Homonyms, Taxonomy, TaxonomyLine, from_lines, key
 from snellen.sources import Tree, numbered, open_tree
 from snellen.sources.safe_paths import regular_file
 
@@ -27,11 +27,11 @@ CHILD = ("name", "child", "scientificname", "taxonid")
 PARENT = ("parent", "parent_name", "parentname", "parentnameusage", "parentnameusageid")
 _SPECIES = ("canonicalname", "scientificname")
 
-Row = tuple[str, Mapping[str, str]]
+NumberedRow = tuple[str, Mapping[str, str]]
 
 
 def read_table(path: Path, levels: Sequence[str] | None, homonyms: Homonyms = "error") -> Taxonomy:
-    """A taxonomy from CSV or TSV: a column for each level, or columns `name` and `parent`.
+    """Read a taxonomy from CSV or TSV: a column for each level, or columns `name` and `parent`.
 
     Args:
         path: the table, with a line of column names.
@@ -45,12 +45,12 @@ def read_table(path: Path, levels: Sequence[str] | None, homonyms: Homonyms = "e
     Raises:
         DataError: a column is missing, or the taxonomy is none; with file and line.
     """
-    found = [(f"{path}, line {line:,}", {k: v or "" for k, v in row.items()}) for line, row in numbered(path)]
-    return _from_rows(found, levels, str(path), homonyms)
+    rows = [(f"{path}, line {line:,}", {k: v or "" for k, v in row.items()}) for line, row in numbered(path)]
+    return _from_rows(rows, levels, str(path), homonyms)
 
 
 def read_darwin_core(path: Path, levels: Sequence[str] | None, homonyms: Homonyms = "error") -> Taxonomy:
-    """A taxonomy from a Darwin Core archive (zip or folder with meta.xml), vernacular names as aliases.
+    """Read a taxonomy from a Darwin Core archive (zip or folder with meta.xml), vernacular names as aliases.
 
     Source of the layout: Darwin Core text guide, TDWG.
 
@@ -59,14 +59,14 @@ def read_darwin_core(path: Path, levels: Sequence[str] | None, homonyms: Homonym
     """
     with closing(open_tree(path)) as tree:
         tables = _described(tree)
-        core = next((one for one in tables if one.core), None)
+        core = next((table for table in tables if table.core), None)
         if core is None:
-            raise DataError(f"{path}: meta.xml names no core file", "Is it a Darwin Core archive?")
+            raise DataError(f"{path}: meta.xml names no core file", "Check that it is a Darwin Core archive.")
         rows = list(_cells(tree, core))
         vernacular: dict[str, list[str]] = {}
-        for one in tables:
-            if not one.core and "vernacularName" in one.columns.values():
-                for _, row in _cells(tree, one):
+        for table in tables:
+            if not table.core and "vernacularName" in table.columns.values():
+                for _, row in _cells(tree, table):
                     vernacular.setdefault(row.get("", ""), []).append(row["vernacularName"])
         for _, row in rows:
             names = vernacular.get(row.get("") or row.get("taxonID", ""))
@@ -75,21 +75,21 @@ def read_darwin_core(path: Path, levels: Sequence[str] | None, homonyms: Homonym
     return _from_rows(rows, levels, str(path), homonyms)
 
 
-def _from_rows(rows: Sequence[Row], levels: Sequence[str] | None, source: str, homonyms: Homonyms) -> Taxonomy:
+def _from_rows(rows: Sequence[NumberedRow], levels: Sequence[str] | None, source: str, homonyms: Homonyms) -> Taxonomy:
     if not rows:
         raise DataError(f"{source}: there are no rows below the line of column names")
     by_name = {column.casefold(): column for column in rows[0][1]}
-    child = next((by_name[one] for one in CHILD if one in by_name), None)
-    parent = next((by_name[one] for one in PARENT if one in by_name), None)
+    child = next((by_name[column] for column in CHILD if column in by_name), None)
+    parent = next((by_name[column] for column in PARENT if column in by_name), None)
     wanted = list(levels or _default_levels(by_name))
-    ranked = all(one.casefold() in by_name or (one == "species" and _species(by_name)) for one in wanted)
+    ranked = all(level.casefold() in by_name or (level == "species" and _species(by_name)) for level in wanted)
     if wanted and ranked:
         return from_lines(wanted, _by_columns(rows, wanted, by_name), source, homonyms=homonyms)
     if child and parent:
         if not levels:
             raise DataError(f"{source}: it has a column {parent!r}", "Name its levels with --levels, coarse to fine.")
         return from_lines(levels, _by_parent(rows, len(levels), child, parent, by_name), source, homonyms=homonyms)
-    missing = next((one for one in wanted if one.casefold() not in by_name), "")
+    missing = next((level for level in wanted if level.casefold() not in by_name), "")
     raise DataError(
         f"{source}: no column {missing!r}; it has {', '.join(rows[0][1])}", "Name its columns with --levels a,b,c."
     )
@@ -99,30 +99,32 @@ def _default_levels(by_name: Mapping[str, str]) -> list[str]:
     ranks = [rank for rank in RANKS if rank in by_name]
     if ranks:
         return ranks if "species" in ranks or not _species(by_name) else [*ranks, "species"]
-    if any(one in by_name for one in PARENT):
+    if any(column in by_name for column in PARENT):
         return []
-    return [column for one, column in by_name.items() if one and one not in ALIASES]
+    return [column for folded, column in by_name.items() if folded and folded not in ALIASES]
 
 
 def _species(by_name: Mapping[str, str]) -> str | None:
-    return next((by_name[one] for one in _SPECIES if one in by_name), None)
+    return next((by_name[column] for column in _SPECIES if column in by_name), None)
 
 
-def _by_columns(rows: Sequence[Row], levels: Sequence[str], by_name: Mapping[str, str]) -> Iterator[Line]:
-    columns = [by_name.get(one.casefold()) or _species(by_name) or one for one in levels]
+def _by_columns(
+    rows: Sequence[NumberedRow], levels: Sequence[str], by_name: Mapping[str, str]
+) -> Iterator[TaxonomyLine]:
+    columns = [by_name.get(name.casefold()) or _species(by_name) or name for name in levels]
     rank = by_name.get("taxonrank")
     stands_in = "species" in levels and "species" not in by_name
-    also = [by_name[one] for one in ALIASES if one in by_name]
+    also = [by_name[column] for column in ALIASES if column in by_name]
     for where, row in rows:
         names = [row.get(column, "").strip() for column in columns]
         if rank is not None:
             level = row[rank].strip().casefold()
-            if level and level not in [one.casefold() for one in levels]:
+            if level and level not in [name.casefold() for name in levels]:
                 continue
             if stands_in and level and level != "species":
                 names[-1] = ""
         if any(names):
-            yield Line(where, tuple(names), _aliases(row, also))
+            yield TaxonomyLine(where, tuple(names), _aliases(row, also))
 
 
 def _aliases(row: Mapping[str, str], columns: Sequence[str]) -> tuple[str, ...]:
@@ -130,29 +132,31 @@ def _aliases(row: Mapping[str, str], columns: Sequence[str]) -> tuple[str, ...]:
     return tuple(name.strip() for cell in cells for name in cell.replace(";", "|").split("|") if name.strip())
 
 
-def _by_parent(rows: Sequence[Row], depth: int, child: str, parent: str, by_name: Mapping[str, str]) -> Iterator[Line]:
-    """Paths from pairs of child and parent. Raises DataError for a cycle, two parents and an unknown parent."""
-    shown = _species(by_name) or child
+def _by_parent(
+    rows: Sequence[NumberedRow], depth: int, child: str, parent: str, by_name: Mapping[str, str]
+) -> Iterator[TaxonomyLine]:
+    """Yield paths from child-parent pairs. Raises DataError for a cycle, two parents or an unknown parent."""
+    title = _species(by_name) or child
     by_number = parent.casefold() == "parentnameusageid"
-    number = by_name.get("taxonid", by_name.get("", child)) if by_number else shown  # "": the id that joins an archive
-    also = [by_name[one] for one in ALIASES if one in by_name]
+    number = by_name.get("taxonid", by_name.get("", child)) if by_number else title  # "": the id that joins an archive
+    also = [by_name[column] for column in ALIASES if column in by_name]
     above: dict[str, tuple[str, str, str]] = {}
     for where, row in rows:
         own, top = key(row[number]), key(row[parent])
         known = above.get(own)
         if known and known[0] != top and known[0] and top:
             raise DataError(
-                f"{where}: {row[shown]!r} stands under {row[parent]!r}, and under another parent in {known[2]}",
-                "A class has one parent; mend one of the rows.",
+                f"{where}: {row[title]!r} stands under {row[parent]!r}, and under another parent in {known[2]}",
+                "A class has one parent; correct one of the rows.",
             )
-        above[own] = (top or (known[0] if known else ""), row[shown], where)
+        above[own] = (top or (known[0] if known else ""), row[title], where)
     for where, row in rows:
         trail: list[str] = []
         at = key(row[number])
         while at:
             if at in trail:
-                circle = " > ".join(above[one][1] for one in reversed([*trail[trail.index(at) :], at]))
-                raise DataError(f"{where}: {circle} is a cycle", "A class cannot stand above itself; mend that row.")
+                circle = " > ".join(above[ancestor][1] for ancestor in reversed([*trail[trail.index(at) :], at]))
+                raise DataError(f"{where}: {circle} is a cycle", "A class cannot be its own ancestor; correct the row.")
             if at not in above:
                 if trail:  # a parent that has no row of its own is a class of the first level
                     above[at] = ("", row[parent] if len(trail) == 1 else at, where)
@@ -160,17 +164,17 @@ def _by_parent(rows: Sequence[Row], depth: int, child: str, parent: str, by_name
                     break
             trail.append(at)
             at = above[at][0]
-        names = tuple(above[one][1] for one in reversed(trail))
+        names = tuple(above[ancestor][1] for ancestor in reversed(trail))
         if len(names) > depth:
             raise DataError(
                 f"{where}: {' > '.join(names)} has {len(names)} levels; --levels names {depth}", "Name all of them."
             )
         if names:
-            yield Line(where, names, _aliases(row, also))
+            yield TaxonomyLine(where, names, _aliases(row, also))
 
 
-class _Table(NamedTuple):
-    """One file of an archive: `columns` maps positions to terms, the empty term being the key that joins files."""
+class _ArchiveTable(NamedTuple):
+    """One file of an archive. `columns` maps positions to terms; the empty term is the key that joins files."""
 
     core: bool
     name: str
@@ -182,46 +186,46 @@ class _Table(NamedTuple):
     key: int | None
 
 
-def _described(tree: Tree) -> list[_Table]:
-    name = next((one for one in tree.names() if one.rpartition("/")[2] == "meta.xml"), None)
+def _described(tree: Tree) -> list[_ArchiveTable]:
+    name = next((member for member in tree.names() if member.rpartition("/")[2] == "meta.xml"), None)
     if name is None:
-        raise DataError(f"{tree.path}: there is no meta.xml in it", "Is it a Darwin Core archive?")
+        raise DataError(f"{tree.path}: no meta.xml found", "Check that it is a Darwin Core archive.")
     text = tree.read(name)
     if b"<!" in text.replace(b"<!--", b""):
-        raise DataError(f"{tree.path}: meta.xml declares a document type; none is needed", "Take that line out.")
+        raise DataError(f"{tree.path}: meta.xml declares a document type", "Remove that line.")
     try:
         root = ElementTree.fromstring(text)  # noqa: S314 - declarations, which entities need, were refused above
     except ElementTree.ParseError as error:
-        raise DataError(f"{tree.path}: meta.xml is no XML: {error}", "Fetch the archive again.") from error
+        raise DataError(f"{tree.path}: meta.xml is no XML: {error}", "Download the archive again.") from error
     prefix = name[: -len("meta.xml")]
-    return [table for one in root if (table := _table(one, prefix, str(tree.path)))]
+    return [table for element in root if (table := _table(element, prefix, str(tree.path)))]
 
 
-def _table(one: ElementTree.Element, prefix: str, source: str) -> _Table | None:
-    kind = one.tag.rpartition("}")[2]
+def _table(element: ElementTree.Element, prefix: str, source: str) -> _ArchiveTable | None:
+    kind = element.tag.rpartition("}")[2]
     if kind not in ("core", "extension"):
         return None
-    inner = {child.tag.rpartition("}")[2]: child for child in one.iter()}
+    inner = {child.tag.rpartition("}")[2]: child for child in element.iter()}
     location = inner.get("location")
     if location is None or not location.text:
-        raise DataError(f"{source}: meta.xml gives no location for its {kind}", "Fetch the archive again.")
-    fields = [child for child in one if child.tag.rpartition("}")[2] == "field" and child.get("index") is not None]
+        raise DataError(f"{source}: meta.xml gives no location for its {kind}", "Download the archive again.")
+    fields = [child for child in element if child.tag.rpartition("}")[2] == "field" and child.get("index") is not None]
     columns = {int(child.get("index", "0")): child.get("term", "").rpartition("/")[2] for child in fields}
     joined = inner.get("id" if kind == "core" else "coreid")
-    escaped = one.get("fieldsTerminatedBy", ",")
-    return _Table(
+    escaped = element.get("fieldsTerminatedBy", ",")
+    return _ArchiveTable(
         core=kind == "core",
         name=prefix + location.text.strip(),
         separator={"\\t": "\t", "": "\t"}.get(escaped, escaped),
-        quote=one.get("fieldsEnclosedBy", '"'),
-        encoding=one.get("encoding", "utf-8"),
-        skip=int(one.get("ignoreHeaderLines", "0") or 0),
+        quote=element.get("fieldsEnclosedBy", '"'),
+        encoding=element.get("encoding", "utf-8"),
+        skip=int(element.get("ignoreHeaderLines", "0") or 0),
         columns=columns,
         key=None if joined is None else int(joined.get("index", "0")),
     )
 
 
-def _cells(tree: Tree, table: _Table) -> Iterator[tuple[str, dict[str, str]]]:
+def _cells(tree: Tree, table: _ArchiveTable) -> Iterator[tuple[str, dict[str, str]]]:
     place = f"{tree.path}!{table.name}"
     with TextIOWrapper(tree.open(table.name), encoding=table.encoding, newline="") as text:
         reader = csv.reader(
@@ -235,22 +239,24 @@ def _cells(tree: Tree, table: _Table) -> Iterator[tuple[str, dict[str, str]]]:
                 if number <= table.skip or not cells:
                     continue
                 where = f"{place}, line {reader.line_num:,}"
-                most = max([*table.columns, table.key or 0])
-                if len(cells) <= most:
-                    raise DataError(f"{where}: {len(cells)} fields were found, {most + 1} expected", "Mend that line.")
+                last_field = max([*table.columns, table.key or 0])
+                if len(cells) <= last_field:
+                    raise DataError(
+                        f"{where}: {len(cells)} fields found, {last_field + 1} expected", "Correct the line."
+                    )
                 row = {term: cells[at] for at, term in table.columns.items()}
                 if table.key is not None:
                     row[""] = cells[table.key]
                 yield where, row
         except (csv.Error, UnicodeDecodeError) as error:
-            raise DataError(f"{place}, line {reader.line_num:,}: {error}", "Fetch the archive again.") from error
+            raise DataError(f"{place}, line {reader.line_num:,}: {error}", "Download the archive again.") from error
 
 
 _TOKEN = re.compile(r"\s+|\[[^\]]*\]|'(?:[^']|'')*'|[(),;:]|[^\s\[\]'(),;:]+")
 
 
 class _Node(msgspec.Struct):
-    """One node of a nested JSON tree; other fields are passed over."""
+    """One node of a nested JSON tree; other fields are ignored."""
 
     name: str = ""
     children: list[_Node] = []
@@ -261,7 +267,7 @@ _Path = tuple[str, tuple[str, ...], tuple[str, ...]]
 
 
 def read_json(path: Path, levels: Sequence[str] | None, homonyms: Homonyms = "error") -> Taxonomy:
-    """A taxonomy from nested `{"name": ..., "children": [...]}`, or a list of such trees; `aliases` are optional.
+    """Read a taxonomy from nested `{"name": ..., "children": [...]}`, or a list of such trees; `aliases` are optional.
 
     A root above all others that stands for no level is left out.
 
@@ -271,12 +277,12 @@ def read_json(path: Path, levels: Sequence[str] | None, homonyms: Homonyms = "er
     regular_file(path)
     data = path.read_bytes()
     try:
-        found = msgspec.json.decode(data, type=list[_Node] | _Node)
+        decoded = msgspec.json.decode(data, type=list[_Node] | _Node)
     except (msgspec.DecodeError, RecursionError) as error:
         raise DataError(
-            f'{path}: {error}; nested {{"name": ..., "children": [...]}} was expected', "Is it the right file?"
+            f'{path}: {error}; nested {{"name": ..., "children": [...]}} expected', "Check the path."
         ) from error
-    roots = found if isinstance(found, list) else [found]
+    roots = decoded if isinstance(decoded, list) else [decoded]
     return _from_paths(list(_walked(roots, str(path))), levels, str(path), homonyms)
 
 
@@ -293,7 +299,7 @@ def _walked(roots: Sequence[_Node], source: str) -> Iterator[_Path]:
 
 
 def read_newick(path: Path, levels: Sequence[str] | None, homonyms: Homonyms = "error") -> Taxonomy:
-    """A taxonomy from a Newick tree: `((laysan,sooty)albatross,(herring)gull)bird;`, inner nodes named.
+    """Read a taxonomy from a Newick tree: `((laysan,sooty)albatross,(herring)gull)bird;`, inner nodes named.
 
     Branch lengths and comments are passed over; underscores of unquoted names are spaces.
     Source of the grammar: Felsenstein, the Newick tree format.
@@ -310,7 +316,7 @@ def read_newick(path: Path, levels: Sequence[str] | None, homonyms: Homonyms = "
 
 
 class _Clade:
-    """A node of a Newick tree while it is read."""
+    """A node of a Newick tree during parsing."""
 
     def __init__(self, line: int) -> None:
         self.name = ""
@@ -327,19 +333,21 @@ def _newick(text: str, source: str) -> list[_Path]:
         match = _TOKEN.match(text, at)
         line = text.count("\n", 0, at) + 1
         if match is None:
-            raise DataError(f"{source}, line {line:,}: {text[at : at + 20]!r} is no Newick", "Is a quote left open?")
+            raise DataError(
+                f"{source}, line {line:,}: {text[at : at + 20]!r} is not Newick", "Check for an unclosed quote."
+            )
         sign, at = match.group(), match.end()
         if sign[0].isspace() or sign[0] == "[":
             continue
         if ended:
-            raise DataError(f"{source}, line {line:,}: {sign!r} after the end of the tree", "Give one tree a file.")
+            raise DataError(f"{source}, line {line:,}: {sign!r} after the end of the tree", "Keep one tree per file.")
         if sign == "(":
             open_.append(last)
             last = _Clade(line)
             open_[-1].children.append(last)
         elif sign in ",)":
             if not open_:
-                raise DataError(f"{source}, line {line:,}: {sign!r} without a '(' before it", "Mend the tree.")
+                raise DataError(f"{source}, line {line:,}: {sign!r} without a '(' before it", "Correct the tree.")
             if sign == ")":
                 last = open_.pop()
             else:
@@ -380,11 +388,11 @@ def _clades(root: _Clade, source: str) -> Iterator[_Path]:
 
 def _from_paths(paths: list[_Path], levels: Sequence[str] | None, source: str, homonyms: Homonyms) -> Taxonomy:
     if not levels:
-        raise DataError(f"{source}: a tree does not say what its levels are called", "Name them: --levels class,genus.")
+        raise DataError(f"{source}: a tree has no level names", "Name them: --levels class,genus.")
     deepest = max(len(names) for _, names, _ in paths)
     roots = {names[0] for _, names, _ in paths}
     drop = 1 if len(roots) == 1 and (deepest == len(levels) + 1 or not next(iter(roots))) else 0
-    lines = [Line(where, names[drop:], aliases) for where, names, aliases in paths if len(names) > drop]
+    lines = [TaxonomyLine(where, names[drop:], aliases) for where, names, aliases in paths if len(names) > drop]
     for line in lines:
         if len(line.names) > len(levels):
             raise DataError(
@@ -395,6 +403,6 @@ def _from_paths(paths: list[_Path], levels: Sequence[str] | None, source: str, h
     if max((len(line.names) for line in lines), default=0) < len(levels):
         raise DataError(
             f"{source}: it has {deepest - drop} levels; --levels names {len(levels)} ({', '.join(levels)})",
-            "Name as many as there are, coarse to fine.",
+            "Name every level, coarse to fine.",
         )
     return from_lines(levels, lines, source, homonyms=homonyms)

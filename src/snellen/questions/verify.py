@@ -1,4 +1,4 @@
-"""Is a built set what it says it is? Each claim is counted anew from the files, not taken from the builder."""
+"""Verify a built set: recount every claim from its files, independently of the builder."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from msgspec import Struct
 from snellen.benchmarks.generated.manifest import COLUMNS, PICTURES, QUESTIONS, TAXONOMY, Manifest, read_manifest
 from snellen.errors import DataError
 from snellen.questions.images import has_metadata
-from snellen.questions.render import ROWS, Record
+from snellen.questions.render import ROWS, QuestionRecord
 from snellen.questions.taxonomy import key
 from snellen.questions.templates import article
 from snellen.sources.safe_paths import regular_file
@@ -43,8 +43,8 @@ CLAIMS: Mapping[str, str] = {
 }
 
 
-class Claim(Struct, frozen=True):
-    """One claim: how many cases were looked at, how many break it, and the first of these."""
+class VerifiedClaim(Struct, frozen=True):
+    """One claim: the number of cases, the number that break it, and the first examples."""
 
     name: str
     text: str
@@ -54,7 +54,7 @@ class Claim(Struct, frozen=True):
 
 
 class PartFigures(Struct, frozen=True):
-    """What was counted in one part.
+    """Counts of one part.
 
     `sibling_share` is of all wrong classes, None where no class is wrong; `yes` for truth, `places` for choice.
     """
@@ -68,22 +68,22 @@ class PartFigures(Struct, frozen=True):
     stems: tuple[int, ...]
 
 
-class Report(Struct, frozen=True):
-    """The outcome of a check."""
+class VerificationReport(Struct, frozen=True):
+    """The outcome of a verification."""
 
     name: str
     questions: int
     parts: tuple[PartFigures, ...]
-    claims: tuple[Claim, ...]
+    claims: tuple[VerifiedClaim, ...]
 
     @property
     def holds(self) -> bool:
-        """Whether no claim is broken."""
+        """Return True if no claim is broken."""
         return not any(claim.faults for claim in self.claims)
 
 
-def check(folder: Path) -> Report:
-    """Prove a set, or say where it breaks.
+def verify_set(folder: Path) -> VerificationReport:
+    """Verify a set and return all claims.
 
     Raises:
         DataError: there is no set in the folder, or a file of it cannot be read.
@@ -110,9 +110,9 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
         raise DataError(f"{path}: cannot be read: {error}", "Build the set again.") from error
 
 
-def _record_lines(folder: Path, manifest: Manifest, stack: ExitStack) -> Iterator[Record | None]:
-    """The records of all question files, in the order of the table; None for a line that is none."""
-    decode = msgspec.json.Decoder(Record).decode
+def _record_lines(folder: Path, manifest: Manifest, stack: ExitStack) -> Iterator[QuestionRecord | None]:
+    """Yield the records of all question files in the order of the table; None for an unparseable line."""
+    decode = msgspec.json.Decoder(QuestionRecord).decode
     for part in manifest.parts:
         path = folder / part.file
         regular_file(path)
@@ -124,17 +124,17 @@ def _record_lines(folder: Path, manifest: Manifest, stack: ExitStack) -> Iterato
 
 
 def kinship(taxonomy: Mapping[str, tuple[str, ...]], label: str, other: str) -> str:
-    """How a class is related to another of its level: sibling, cousin, other; from their paths without the last."""
-    mine, theirs = taxonomy.get(label), taxonomy.get(other)
-    if mine is None or theirs is None:
+    """Return the relation of two classes of a level: sibling, cousin or other, from their ancestors."""
+    ancestors, other_ancestors = taxonomy.get(label), taxonomy.get(other)
+    if ancestors is None or other_ancestors is None:
         return "unknown"
-    if mine and mine == theirs:
+    if ancestors and ancestors == other_ancestors:
         return "sibling"
-    return "cousin" if len(mine) > 1 and mine[:-1] == theirs[:-1] else "other"
+    return "cousin" if len(ancestors) > 1 and ancestors[:-1] == other_ancestors[:-1] else "other"
 
 
 class _Tally:
-    """What is counted while the table is read once."""
+    """Counters filled while the table is read once."""
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self.folder, self.manifest = folder, manifest
@@ -157,8 +157,8 @@ class _Tally:
         if len(self.examples.setdefault(claim, [])) < SHOWN:
             self.examples[claim].append(text)
 
-    def add(self, row: dict[str, Any], record: Record | None) -> None:
-        """Count one question, with the line of the question file that should say the same."""
+    def add(self, row: dict[str, Any], record: QuestionRecord | None) -> None:
+        """Count one question, and compare it with its line of the question file."""
         name, part = row["id"], row["id"].rpartition("/")[0]
         number = row["id"].rpartition("/")[2]
         self.parts[part] += 1
@@ -171,15 +171,15 @@ class _Tally:
             number,
         )
         if not same:
-            self.fault("files", f"{name}: its line in the question file says something else")
-        for claim, seen, text in (
+            self.fault("files", f"{name}: its line in the question file differs")
+        for claim, codes, text in (
             ("ids", self.ids, name),
             ("duplicates", self.asked, f"{row['image']}\0{row['text']}"),
         ):
             code = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
-            if code in seen:
-                self.fault(claim, f"{name}: {row['text']!r} about {row['image']} is there twice")
-            seen.add(code)
+            if code in codes:
+                self.fault(claim, f"{name}: {row['text']!r} about {row['image']} is duplicated")
+            codes.add(code)
         self.stems[part][row["stem"]] += 1
         self._leak(row)
         if row["kind"] == "choice":
@@ -216,18 +216,18 @@ class _Tally:
         self.cases["overlap"] += 1
         if _overlap(options):
             self.fault("overlap", f"{row['id']}: {', '.join(options)}")
-        wrong = [one for at, one in enumerate(options) if at != right]
-        kin = [one for at, one in enumerate(row["kinship"]) if at != right]
+        wrong = [option for at, option in enumerate(options) if at != right]
+        kin = [relation for at, relation in enumerate(row["kinship"]) if at != right]
         self._related(row, part, wrong, kin)
 
     def _related(self, row: dict[str, Any], part: str, wrong: list[str], recorded: list[str]) -> None:
         counts = self.kin[part]
-        for other, said in zip(wrong, recorded, strict=False):
+        for other, recorded_kinship in zip(wrong, recorded, strict=False):
             self.cases["negatives"] += 1
-            counts[said] += 1
-            found = "other" if row["ask"] == "attribute" else kinship(self.above[row["depth"]], row["label"], other)
-            if found != said:
-                self.fault("negatives", f"{row['id']}: {other!r} is recorded as {said}, and is {found}")
+            counts[recorded_kinship] += 1
+            actual = "other" if row["ask"] == "attribute" else kinship(self.above[row["depth"]], row["label"], other)
+            if actual != recorded_kinship:
+                self.fault("negatives", f"{row['id']}: {other!r} is recorded as {recorded_kinship}, and is {actual}")
         totals = (recorded.count("sibling"), recorded.count("cousin"), recorded.count("other"))
         if len(wrong) != len(recorded) or totals != (row["siblings"], row["cousins"], row["others"]):
             self.fault("negatives", f"{row['id']}: the counts of siblings, cousins and others are not those of its row")
@@ -241,19 +241,19 @@ class _Tally:
         if image in text or row["source"] in text or (len(stem) > 3 and stem != row["label"] and f" {stem} " in text):
             self.fault("leak", f"{row['id']}: the question names its image: {text!r}")
         if row["kind"] == "short":
-            said = (text, row["label"])
-            if said not in self.holds:
-                self.holds[said] = f" {key(row['label'])} " in f" {re.sub(r'[^a-z0-9 ]', ' ', key(text))} "
-            if self.holds[said]:
+            prompt_key = (text, row["label"])
+            if prompt_key not in self.holds:
+                self.holds[prompt_key] = f" {key(row['label'])} " in f" {re.sub(r'[^a-z0-9 ]', ' ', key(text))} "
+            if self.holds[prompt_key]:
                 self.fault("leak", f"{row['id']}: the question names its answer: {text!r}")
 
-    def rest(self, left: int) -> None:
-        """Lines of question files behind the last row of the table."""
-        if left:
-            self.fault("files", f"the question files have {left:,} lines more than the table")
+    def rest(self, extra_lines: int) -> None:
+        """VerificationReport lines of the question files beyond the last row of the table."""
+        if extra_lines:
+            self.fault("files", f"the question files have {extra_lines:,} more lines than the table")
 
     def files(self) -> None:
-        """Compare digests and numbers with the manifest."""
+        """Compare digests and counts with the manifest."""
         for name, wanted in self.manifest.files.items():
             self.cases["files"] += 1
             path = self.folder / name
@@ -270,7 +270,7 @@ class _Tally:
             )
 
     def pictures(self) -> None:
-        """Look at every copied picture."""
+        """Check every copied image."""
         if not self.manifest.copied:
             return
         for name in sorted(self.images):
@@ -281,7 +281,7 @@ class _Tally:
             elif has_metadata(path.read_bytes()):
                 self.fault("images", f"{name} carries metadata")
 
-    def report(self) -> Report:
+    def report(self) -> VerificationReport:
         yes: dict[str, list[int]] = {}
         for (part, label), counts in self.yes.items():
             self.cases["balance"] += 1
@@ -310,25 +310,25 @@ class _Tally:
                 )
             )
         claims = tuple(
-            Claim(name, text, self.cases[name], self.faults[name], tuple(self.examples.get(name, ())))
+            VerifiedClaim(name, text, self.cases[name], self.faults[name], tuple(self.examples.get(name, ())))
             for name, text in CLAIMS.items()
         )
-        return Report(self.manifest.name, sum(self.parts.values()), tuple(parts), claims)
+        return VerificationReport(self.manifest.name, sum(self.parts.values()), tuple(parts), claims)
 
     def _positions(self) -> dict[str, tuple[int, ...]]:
-        whole: dict[tuple[str, int], Counter[int]] = {}
+        by_size: dict[tuple[str, int], Counter[int]] = {}
         for (part, size, label), counts in self.places.items():
             self.cases["positions"] += 1
-            whole.setdefault((part, size), Counter()).update(counts)
+            by_size.setdefault((part, size), Counter()).update(counts)
             if _spread(counts, size) > 1:
                 self.fault("positions", f"{part}, {label}: {[counts[at] for at in range(size)]}")
-        found: dict[str, tuple[int, ...]] = {}
-        for (part, size), counts in sorted(whole.items()):
+        by_part: dict[str, tuple[int, ...]] = {}
+        for (part, size), counts in sorted(by_size.items()):
             in_order = tuple(counts[at] for at in range(size))
-            found[part] = found.get(part, ()) + in_order
+            by_part[part] = by_part.get(part, ()) + in_order
             if _spread(counts, size) > 1:
                 self.fault("positions", f"{part}: {list(in_order)}")
-        return found
+        return by_part
 
 
 def _spread(counts: Counter[int], size: int) -> int:
@@ -345,9 +345,9 @@ _plain = lru_cache(maxsize=1 << 16)(key)
 
 
 def _above(path: Path, manifest: Manifest) -> list[dict[str, tuple[str, ...]]]:
-    """For each level, class to its ancestors, from the set's own taxonomy."""
+    """Read, for each level, the ancestors of each class from the set's own taxonomy."""
     regular_file(path)
-    found: list[dict[str, tuple[str, ...]]] = [{} for _ in manifest.levels]
+    by_level: list[dict[str, tuple[str, ...]]] = [{} for _ in manifest.levels]
     with path.open(encoding="utf-8", newline="") as text:
         rows = csv.reader(text)
         header = next(rows, [])
@@ -356,5 +356,5 @@ def _above(path: Path, manifest: Manifest) -> list[dict[str, tuple[str, ...]]]:
         for row in rows:
             names = [name for name in row[:-1] if name]
             for depth, name in enumerate(names):
-                found[depth].setdefault(name, tuple(names[:depth]))
-    return found
+                by_level[depth].setdefault(name, tuple(names[:depth]))
+    return by_level

@@ -1,4 +1,4 @@
-"""The data card of a built set.
+"""Set writer: data card, question files, table and manifest, written to a temporary folder and renamed.
 
 The folder of a set: written beside its place and moved there when it is whole.
 """
@@ -32,7 +32,7 @@ from snellen.benchmarks.generated.manifest import (
 )
 from snellen.errors import StorageError
 from snellen.questions.render import SCHEMA, Block, Rendered, blocks, render
-from snellen.questions.sampling import Part
+from snellen.questions.sampling import QuestionFile
 from snellen.questions.taxonomy import Taxonomy
 from snellen.questions.templates import Templates
 from snellen.text import pretty_json
@@ -45,8 +45,8 @@ _NEGATIVES = {
 }
 
 
-def card(manifest: Manifest, taxonomy: Taxonomy) -> str:
-    """README.md of a set: what it asks, how it was made, what its files hold."""
+def data_card(manifest: Manifest, taxonomy: Taxonomy) -> str:
+    """Build the README.md of a set: its questions, its construction, its files."""
     lines = [
         f"# {manifest.name}",
         "",
@@ -60,7 +60,7 @@ def card(manifest: Manifest, taxonomy: Taxonomy) -> str:
         "",
         "| file | asks for | about | questions |",
         "|---|---|---|---|",
-        *(f"| `{one.file}` | {one.ask} | {one.level} | {one.questions:,} |" for one in manifest.parts),
+        *(f"| `{part.file}` | {part.ask} | {part.level} | {part.questions:,} |" for part in manifest.parts),
         "",
         "| level | classes |",
         "|---|---|",
@@ -88,19 +88,19 @@ def card(manifest: Manifest, taxonomy: Taxonomy) -> str:
     return "\n".join(lines) + "\n"
 
 
-Inputs: TypeAlias = Callable[[Path], None]
+ImageCopier: TypeAlias = Callable[[Path], None]
 """Copies the images into a folder that it makes."""
 
 
 @dataclass(frozen=True)
-class Written:
-    """All that goes into the folder. `images` and `sources` stand in the order of the neutral names."""
+class SetContents:
+    """Everything that goes into the folder. `images` and `sources` are in the order of the neutral names."""
 
     out: Path
     name: str
     version: str
     taxonomy: Taxonomy
-    parts: Sequence[Part]
+    parts: Sequence[QuestionFile]
     images: Sequence[str]
     sources: Sequence[str]
     noun: str
@@ -111,73 +111,73 @@ class Written:
     inputs: Mapping[str, str]
     notes: tuple[str, ...]
     workers: int
-    copy: Inputs | None
+    copy: ImageCopier | None
 
 
-def write(what: Written) -> Manifest:
+def write_set(contents: SetContents) -> Manifest:
     """Write the whole set and return its manifest.
 
     Raises:
         StorageError: the folder cannot be written. Whatever is raised, nothing half-written stays.
     """
     try:
-        what.out.parent.mkdir(parents=True, exist_ok=True)
-        with part_folder(what.out.parent, f".{what.out.name}.part-") as folder:
-            part = folder / what.out.name
+        contents.out.parent.mkdir(parents=True, exist_ok=True)
+        with part_folder(contents.out.parent, f".{contents.out.name}.part-") as folder:
+            part = folder / contents.out.name
             part.mkdir()
-            manifest = _fill(part, what)
-            if what.out.exists():
-                what.out.rmdir()
-            part.rename(what.out)
+            manifest = _fill(part, contents)
+            if contents.out.exists():
+                contents.out.rmdir()
+            part.rename(contents.out)
     except OSError as error:
-        raise StorageError(f"cannot write {what.out}: {error.strerror or error}", "Name another --out.") from error
+        raise StorageError(f"cannot write {contents.out}: {error.strerror or error}", "Name another --out.") from error
     return manifest
 
 
-def _fill(folder: Path, what: Written) -> Manifest:
+def _fill(folder: Path, contents: SetContents) -> Manifest:
     files: dict[str, str] = {}
-    if what.copy is not None:
-        what.copy(folder / PICTURES)
-    files |= _questions(folder, what)
-    files[TAXONOMY] = _put(folder / TAXONOMY, taxonomy_csv(what.taxonomy))
+    if contents.copy is not None:
+        contents.copy(folder / PICTURES)
+    files |= _questions(folder, contents)
+    files[TAXONOMY] = _put(folder / TAXONOMY, taxonomy_csv(contents.taxonomy))
     manifest = Manifest(
-        name=what.name,
-        version=what.version,
-        levels=what.taxonomy.levels,
-        kinds=what.kinds,
-        questions=sum(map(len, what.parts)),
-        images=len(what.images),
-        parts=tuple(PartInfo(one.file, one.ask, one.level, one.kind, len(one)) for one in what.parts),
-        seed=what.seed,
-        settings=what.settings,
-        inputs=what.inputs,
+        name=contents.name,
+        version=contents.version,
+        levels=contents.taxonomy.levels,
+        kinds=contents.kinds,
+        questions=sum(map(len, contents.parts)),
+        images=len(contents.images),
+        parts=tuple(PartInfo(part.file, part.ask, part.level, part.kind, len(part)) for part in contents.parts),
+        seed=contents.seed,
+        settings=contents.settings,
+        inputs=contents.inputs,
         files=files,
-        copied=what.copy is not None,
-        notes=what.notes,
+        copied=contents.copy is not None,
+        notes=contents.notes,
         snellen=__version__,
     )
-    _put(folder / CARD, card(manifest, what.taxonomy).encode())
+    _put(folder / CARD, data_card(manifest, contents.taxonomy).encode())
     _put(folder / MANIFEST, pretty_json(manifest))
     return manifest
 
 
-def _questions(folder: Path, what: Written) -> dict[str, str]:
-    """The files of questions and the table; returns SHA-256 by name."""
+def _questions(folder: Path, contents: SetContents) -> dict[str, str]:
+    """Write the question files and the table; return SHA-256 by file name."""
     files: dict[str, str] = {}
     table = folder / QUESTIONS
-    rendered = _rendered(what)
+    rendered = _rendered(contents)
     with pq.ParquetWriter(table, SCHEMA, compression="zstd", write_statistics=False, store_schema=False) as writer:
-        for part in what.parts:
+        for part in contents.parts:
             path = folder / part.file
             path.parent.mkdir(parents=True, exist_ok=True)
-            total, left = sha256(), len(part)
+            total, remaining = sha256(), len(part)
             with path.open("wb") as lines:
-                while left:
+                while remaining:
                     block = next(rendered)
                     lines.write(block.lines)
                     total.update(block.lines)
                     writer.write_table(block.table)
-                    left -= block.table.num_rows
+                    remaining -= block.table.num_rows
             files[part.file] = total.hexdigest()
     with table.open("rb") as written:
         total = sha256()
@@ -187,26 +187,28 @@ def _questions(folder: Path, what: Written) -> dict[str, str]:
     return files
 
 
-def _rendered(what: Written) -> Iterator[Rendered]:
-    """Every block, rendered, in order; by as many processes as there are workers."""
+def _rendered(contents: SetContents) -> Iterator[Rendered]:
+    """Yield every rendered block in order, using as many processes as there are workers."""
     work = (
-        block for part in what.parts for block in blocks(part, what.images, what.sources, what.noun, what.templates)
+        block
+        for part in contents.parts
+        for block in blocks(part, contents.images, contents.sources, contents.noun, contents.templates)
     )
-    if what.workers == 1:
+    if contents.workers == 1:
         yield from map(render, work)
         return
-    with ProcessPoolExecutor(what.workers, mp_context=get_context("spawn")) as processes:
+    with ProcessPoolExecutor(contents.workers, mp_context=get_context("spawn")) as processes:
         waiting: list[Future[tuple[bytes, bytes]]] = []
         for block in work:
             waiting.append(processes.submit(_packed, block))
-            if len(waiting) > what.workers + 1:
+            if len(waiting) > contents.workers + 1:
                 yield _unpacked(waiting.pop(0).result())
         for future in waiting:
             yield _unpacked(future.result())
 
 
 def _packed(block: Block) -> tuple[bytes, bytes]:
-    """In a worker: the block's bytes, the table as an Arrow stream."""
+    """Render a block in a worker process; return its lines and its table as an Arrow stream."""
     done = render(block)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, SCHEMA) as stream:
@@ -221,7 +223,7 @@ def _unpacked(packed: tuple[bytes, bytes]) -> Rendered:
 
 
 def taxonomy_csv(taxonomy: Taxonomy) -> bytes:
-    """The taxonomy as a table: a column for each level, and `aliases`, with `|` between them."""
+    """Return the taxonomy as CSV: a column for each level, and `aliases` joined by `|`."""
     text = StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow([*taxonomy.levels, "aliases"])

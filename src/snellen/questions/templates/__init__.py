@@ -1,6 +1,6 @@
-"""a or an, by the sound that a name begins with.
+"""Question wording: articles by sound, and template sets by kind, built in or from a TOML file.
 
-Wording: stems by kind of question, from a built-in set or a TOML file of the user's.
+KindWording: stems by kind of question, from a built-in set or a TOML file of the user's.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ELEVEN_EIGHTEEN = ("11", "18")
 
 @lru_cache(maxsize=50_000)
 def article(name: str) -> str:
-    """`a` or `an`.
+    """Return the indefinite article of a name, `a` or `an`.
 
     Numbers as they are spoken (an 8, an 11, an 1800, a 707, a 110), letters and codes letter by letter (an F-16, an
     MD-80, a B-2, an SUV), words by their sound (an hour, a unicorn, a European robin).
@@ -48,21 +48,21 @@ def article(name: str) -> str:
     if _spelled_out(token, plain[len(token) :]):
         return "an" if token[0].lower() in _SPOKEN_WITH_VOWEL else "a"
     word = plain.lower()
-    best = max((one for one in _exceptions() if word.startswith(one)), key=len, default=None)
+    best = max((prefix for prefix in _exceptions() if word.startswith(prefix)), key=len, default=None)
     if best is not None:
         return _exceptions()[best]
     return "an" if word[0] in "aeiou" else "a"
 
 
 def _number_with_vowel(digits: str) -> bool:
-    """Eight and everything that begins with it; eleven and eighteen, with hundreds or thousands behind them or none."""
+    """Return True for numbers spoken with a leading vowel: 8…, 11 and 18 with hundreds or thousands."""
     if digits[0] == "8":
         return True
     return digits.startswith(_ELEVEN_EIGHTEEN) and (len(digits) == 4 or len(digits) % 3 == 2)
 
 
 def _spelled_out(token: str, rest: str) -> bool:
-    """Whether a token is read letter by letter: one letter, a code before a digit, capitals that make no word."""
+    """Return True if a token is read letter by letter: one letter, a code before a digit, unpronounceable capitals."""
     if len(token) == 1:
         return not (token in ("a", "A", "I") and rest.startswith(" ")) or rest[1:2].isdigit()
     coded = len(token) <= 3 and re.match(r"-?\d", rest) is not None
@@ -73,7 +73,7 @@ def _spelled_out(token: str, rest: str) -> bool:
 @cache
 def _exceptions() -> dict[str, str]:
     data = tomllib.loads(files("snellen.questions.templates").joinpath("articles.toml").read_text(encoding="utf-8"))
-    return {word: which for which, words in data.items() for word in words}
+    return {word: article_ for article_, words in data.items() for word in words}
 
 
 BUILT_IN = ("default", "chart")
@@ -90,15 +90,15 @@ FIELDS: Mapping[str, frozenset[str]] = {
 }
 
 
-class Wording(Struct, frozen=True, forbid_unknown_fields=True):
-    """How one kind is asked: a stem, then `listing` (options) and `closing` where there are such, a space between."""
+class KindWording(Struct, frozen=True, forbid_unknown_fields=True):
+    """The wording of one kind: a stem, then `listing` (options) and `closing` where present, joined by spaces."""
 
     stems: tuple[str, ...]
     listing: str = ""
     closing: str = ""
 
     def texts(self) -> tuple[str, ...]:
-        """The whole text with each stem, not yet filled in."""
+        """Return the whole text for each stem, with its fields not yet filled in."""
         return tuple(" ".join(part for part in (stem, self.listing, self.closing) if part) for stem in self.stems)
 
 
@@ -106,34 +106,34 @@ class Templates(Struct, frozen=True):
     """A set of wordings by kind (`truth`, `choice`, `short`, `bias`, `attribute_truth`, `attribute_choice`)."""
 
     name: str
-    kinds: Mapping[str, Wording]
+    kinds: Mapping[str, KindWording]
     plurals: Mapping[str, str]
 
-    def wording(self, kind: str) -> Wording:
-        """Raises DataError where the set has none of this kind."""
+    def wording(self, kind: str) -> KindWording:
+        """Return the wording of a kind. Raises DataError if the set has none."""
         if kind not in self.kinds:
             raise DataError(
                 f"templates {self.name!r} have no section [{kind}]; they have {', '.join(self.kinds)}",
-                "Leave that kind out of --kinds, or give --templates FILE.",
+                "Remove the kind from --kinds, or give --templates FILE.",
             )
         return self.kinds[kind]
 
     def plural(self, word: str) -> str:
-        """Several of a level: from the table of plurals, else with an s."""
+        """Return the plural of a level name, from the table of plurals or with an s."""
         return self.plurals.get(word, f"{word}s")
 
 
-def load(which: str) -> Templates:
-    """A built-in set by its name, or a TOML file.
+def load_templates(name: str) -> Templates:
+    """Load a built-in template set by name, or a TOML file.
 
     Raises:
         DataError: no such set or file, no stems, a field in braces that its kind does not have.
     """
-    if which in BUILT_IN:
-        return _built_in(which)
-    path = Path(which)
+    if name in BUILT_IN:
+        return _built_in(name)
+    path = Path(name)
     if not path.suffix and not path.exists():
-        raise DataError(f"there are no templates {which!r}", f"Built in: {', '.join(BUILT_IN)}; or give a TOML file.")
+        raise DataError(f"there are no templates {name!r}", f"Built in: {', '.join(BUILT_IN)}; or give a TOML file.")
     regular_file(path)
     try:
         return _checked(tomllib.loads(path.read_text(encoding="utf-8")), str(path))
@@ -149,12 +149,12 @@ def _built_in(name: str) -> Templates:
 
 def _checked(data: dict[str, Any], name: str) -> Templates:
     plurals = data.pop("plurals", {})
-    kinds: dict[str, Wording] = {}
+    kinds: dict[str, KindWording] = {}
     for kind, section in data.items():
         if kind not in FIELDS:
             raise DataError(f"{name}: section [{kind}] is unknown", f"Sections are {', '.join(FIELDS)} and plurals.")
         try:
-            kinds[kind] = msgspec.convert(section, Wording)
+            kinds[kind] = msgspec.convert(section, KindWording)
         except msgspec.ValidationError as error:
             raise DataError(f"{name}, [{kind}]: {error}", "stems, listing and closing were expected.") from error
         texts = kinds[kind].texts()
@@ -167,9 +167,11 @@ def _checked(data: dict[str, Any], name: str) -> Templates:
 
 def _check_fields(text: str, kind: str, name: str) -> None:
     try:
-        used = {field for _, field, spec, turn in string.Formatter().parse(text) if field is not None}
+        used = {field for _, field, spec, conversion in string.Formatter().parse(text) if field is not None}
         bare = all(
-            not spec and not turn for _, field, spec, turn in string.Formatter().parse(text) if field is not None
+            not spec and not conversion
+            for _, field, spec, conversion in string.Formatter().parse(text)
+            if field is not None
         )
     except ValueError as error:
         raise DataError(f"{name}, [{kind}]: {text!r}: {error}", "Write {{ for a brace.") from error
@@ -179,13 +181,11 @@ def _check_fields(text: str, kind: str, name: str) -> None:
         raise DataError(f"{name}, [{kind}]: {text!r} uses {odd}", f"Fields are {', '.join(sorted(known))}.")
     needs = {"name", "a_name"} if "name" in known else {"quoted", "listed"} if "quoted" in known else set()
     if needs and not needs & used:
-        raise DataError(f"{name}, [{kind}]: {text!r} uses neither {' nor '.join(sorted(needs))}", "It asks nothing.")
+        raise DataError(f"{name}, [{kind}]: {text!r} uses neither {' nor '.join(sorted(needs))}", "Add one of them.")
 
 
-def filled(
-    text: str, *, level: str, noun: str, templates: Templates, name: str = "", options: Sequence[str] = ()
-) -> str:
-    """A template's text with everything put in. `level` is the attribute where an attribute is asked."""
+def fill(text: str, *, level: str, noun: str, templates: Templates, name: str = "", options: Sequence[str] = ()) -> str:
+    """Fill in a template. `level` is the attribute name in attribute questions."""
     return text.format(
         level=level,
         levels=templates.plural(level),
@@ -200,10 +200,10 @@ def filled(
 
 
 def quoted(options: Sequence[str]) -> str:
-    """Options in double quotes, as the released question files have them."""
-    return ", ".join(f'"{one}"' for one in options)
+    """Join options in double quotes, as the released question files do."""
+    return ", ".join(f'"{option}"' for option in options)
 
 
 def listed(options: Sequence[str]) -> str:
-    """Options as `one, two or three`."""
+    """Join options as `one, two or three`."""
     return ", ".join(options[:-1]) + " or " + options[-1] if len(options) > 1 else "".join(options)
