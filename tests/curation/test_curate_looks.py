@@ -29,8 +29,8 @@ pytest.importorskip(
 
 
 @pytest.fixture(scope="module")
-def encoder() -> near_duplicates.Looks:
-    found = near_duplicates.open_looks("embedded")
+def encoder() -> near_duplicates.PictureEncoder:
+    found = near_duplicates.open_picture_encoder("embedded")
     assert found is not None
     return found
 
@@ -85,16 +85,16 @@ def test_the_search_by_looks_compares_every_view_with_every_view(seed, size, k, 
 )
 def test_copies_of_photographs_look_the_same_and_other_photographs_do_not(encoder, copy):
     rng = np.random.default_rng(0)
-    held = encoder.held(png(photograph(name)) for name in NAMES)
+    held = encoder.encode_collection(png(photograph(name)) for name in NAMES)
     for number, name in enumerate(NAMES):
-        found = near_duplicates.nearest(encoder.asked(png(COPIES[copy](photograph(name), rng))), held, 5)
+        found = near_duplicates.nearest(encoder.encode_query(png(COPIES[copy](photograph(name), rng))), held, 5)
         assert [one for one, _ in found] == [number], name
 
 
 def test_a_picture_of_one_colour_looks_like_nothing(encoder):
     grey = png(Image.new("RGB", (64, 64), (90, 90, 90)))
-    held = encoder.held([grey])
-    assert near_duplicates.nearest(encoder.asked(grey), held, 5, 0.5) == []
+    held = encoder.encode_collection([grey])
+    assert near_duplicates.nearest(encoder.encode_query(grey), held, 5, 0.5) == []
 
 
 def other_crop(data: bytes) -> bytes:
@@ -107,7 +107,11 @@ def other_crop(data: bytes) -> bytes:
 def test_what_the_hash_does_not_tell_is_flagged_as_alike_and_dropped_where_asked_for(work, encoder):
     one = work.candidates[3]
     thumbnail = other_crop(work.image(one).read_bytes())
-    cosine = float(near_duplicates.cosines(encoder.asked(work.image(one).read_bytes()), encoder.held([thumbnail]))[0])
+    cosine = float(
+        near_duplicates.cosines(
+            encoder.encode_query(work.image(one).read_bytes()), encoder.encode_collection([thumbnail])
+        )[0]
+    )
 
     async def search(picture, k):
         import base64
@@ -115,17 +119,17 @@ def test_what_the_hash_does_not_tell_is_flagged_as_alike_and_dropped_where_asked
         uri = f"data:image/png;base64,{base64.b64encode(thumbnail).decode()}"
         return [{"url": "https://x.example/a", "title": "a picture", "thumbnail": uri}]
 
-    below = leaks.Rule(alike=round(cosine - 0.001, 4))
+    below = leaks.LeakRule(alike=round(cosine - 0.001, 4))
     found = stages.audit_leaks(work, search, "e", rule=below, encoder=encoder, skip=("hard",))
     mine = next(decision for decision in found.decisions if decision.id == one.id)
     assert (mine.verdict, mine.reason) == ("keep", "flagged: alike")
     assert mine.detail["leaks"][0]["cosine"] == pytest.approx(cosine, abs=1e-3)
     assert found.settings["encoder"].startswith("embedded ")
-    dropping = leaks.Rule(alike=below.alike, drop=("alike",))
+    dropping = leaks.LeakRule(alike=below.alike, drop=("alike",))
     found = stages.audit_leaks(work, None, "e", rule=dropping, encoder=encoder, skip=("hard",))
     mine = next(decision for decision in found.decisions if decision.id == one.id)
     assert (mine.verdict, mine.reason) == ("drop", "picture of https://x.example/a looks the same")
-    above = leaks.Rule(alike=min(1.0, cosine + 0.001))
+    above = leaks.LeakRule(alike=min(1.0, cosine + 0.001))
     found = stages.audit_leaks(work, None, "e", rule=above, encoder=encoder, skip=("hard",))
     assert next(decision for decision in found.decisions if decision.id == one.id).reason == ""
     alone = stages.audit_leaks(work, None, "e", rule=below, skip=("hard",))
@@ -172,13 +176,13 @@ def test_a_name_on_a_page_that_does_not_look_alike_enough_says_nothing(work):
 
     one = work.candidates[3].id
     for alike, verdict in ((0.99, "keep"), (0.92, "drop")):
-        found = stages.audit_leaks(work, search, "e", rule=leaks.Rule(alike=alike), skip=("hard",))
+        found = stages.audit_leaks(work, search, "e", rule=leaks.LeakRule(alike=alike), skip=("hard",))
         assert next(decision for decision in found.decisions if decision.id == one).verdict == verdict
 
 
 def test_without_torch_the_error_says_how_to_do_without_an_encoder(monkeypatch):
     monkeypatch.setattr("snellen.features.encoders.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError) as told:
-        near_duplicates.open_looks("embedded")
+        near_duplicates.open_picture_encoder("embedded")
     assert "--encoder none" in str(told.value.hint)
-    assert near_duplicates.open_looks("none") is None
+    assert near_duplicates.open_picture_encoder("none") is None

@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 from snellen.curation import evidence, leaks, model_filter, near_duplicates, stages
 from snellen.curation.answer_mentions import find, in_address
 from snellen.curation.release import pack
-from snellen.curation.review_app import Queue, Room, build_app
+from snellen.curation.review_app import Queue, ReviewSession, build_app
 from snellen.curation.reviews import Opinion, agreement, path_of, read_all
 from snellen.curation.workspace import open_work
 from snellen.engine.journal import Journal
@@ -80,7 +80,7 @@ def test_faults_of_the_candidates_are_named_by_line_and_nothing_is_begun(place, 
 def test_a_working_folder_takes_no_other_candidates(place, work, tmp_path):
     other = tmp_path / "other.jsonl"
     other.write_text("\n".join((place / "candidates.jsonl").read_text().splitlines()[:40]))
-    with pytest.raises(RunError, match="about other candidates"):
+    with pytest.raises(RunError, match="with other candidates"):
         open_work(work.path, other, place / "images")
 
 
@@ -120,7 +120,7 @@ def test_an_evidence_judge_that_disagrees_drops_the_candidate(place, work, monke
         found = stages.check_evidence(work, fetch, judge="api:judge", base_url=server.url, skip=("hard", "leaks"))
         assert server.asked == 50 - len(setting.UNSUPPORTED)
     assert found.counts()["keep"] == 0
-    assert {one.detail["links"][0]["problem"] for one in found.decisions[:5]} == {"the judge finds no support in it"}
+    assert {one.detail["links"][0]["problem"] for one in found.decisions[:5]} == {"the judge found no support"}
 
 
 def test_a_page_that_fails_for_a_while_is_fetched_again_and_a_gone_one_is_not(work):
@@ -132,7 +132,7 @@ def test_a_page_that_fails_for_a_while_is_fetched_again_and_a_gone_one_is_not(wo
             raise evidence.Unavailable("no answer", lasting=False)
         if url.endswith("/4"):
             raise evidence.Unavailable("HTTP 404", lasting=True)
-        return evidence.Page(b"<html><body>nothing</body></html>", "text/html")
+        return evidence.EvidencePage(b"<html><body>nothing</body></html>", "text/html")
 
     first = stages.check_evidence(work, fetch, skip=("hard", "leaks"))
     assert [one.verdict for one in first.decisions[2:6]] == ["drop", "undecided", "drop", "drop"]
@@ -171,12 +171,14 @@ def test_a_stage_refuses_to_run_before_those_that_it_builds_on(work):
     with pytest.raises(RunError, match="stage hard has not been run"):
         stages.close_review(work)
     with pytest.raises(UsageError, match="no finding 'name'"):
-        leaks.Rule(drop=("name",)).checked()
+        leaks.LeakRule(drop=("name",)).checked()
 
 
 @pytest.fixture
 def client(work):
-    room = Room(work, Queue({one.number: one for one in work.candidates}, {}, {}, {}), [], Journal(path_of(work)), 2)
+    room = ReviewSession(
+        work, Queue({one.number: one for one in work.candidates}, {}, {}, {}), [], Journal(path_of(work)), 2
+    )
     with TestClient(build_app(room), base_url="http://127.0.0.1") as made:
         made.room = room
         yield made
@@ -228,7 +230,7 @@ def test_no_path_of_a_request_reaches_the_disk(client):
         "/image/999",
     ):
         assert client.get(path).status_code == 404
-    with pytest.raises(DataError, match="not the digest"):
+    with pytest.raises(DataError, match="not a snapshot digest"):
         evidence.snapshot(client.room.work, "../../curation.json")
 
 
@@ -237,7 +239,7 @@ def test_hostile_text_is_shown_as_text(place, tmp_path):
     rows[0]["question"] = "<script>alert(1)</script>"
     (tmp_path / "one.jsonl").write_text(json.dumps(rows[0]))
     work = open_work(tmp_path / "work", tmp_path / "one.jsonl", place / "images")
-    room = Room(work, Queue({1: work.candidates[0]}, {}, {}, {}), [], Journal(path_of(work)), 2)
+    room = ReviewSession(work, Queue({1: work.candidates[0]}, {}, {}, {}), [], Journal(path_of(work)), 2)
     with TestClient(build_app(room), base_url="http://127.0.0.1") as client:
         client.room = room
         enter(client, "<b>Bo</b>")
@@ -258,10 +260,10 @@ def test_a_pack_without_stages_says_so_in_its_card(work):
 
 def test_snapshots_that_were_changed_are_not_believed(work):
     async def fetch(url):
-        return evidence.Page(b"plain", "text/plain")
+        return evidence.EvidencePage(b"plain", "text/plain")
 
     known = asyncio.run(evidence.fetch_all(work, work.candidates[:1], fetch))
     line = next(iter(known.values()))
     evidence.snapshot(work, line.sha256).write_bytes(b"other")
-    with pytest.raises(DataError, match="was changed since"):
+    with pytest.raises(DataError, match="was changed after"):
         evidence.text_of(work, line)

@@ -251,7 +251,7 @@ def test_an_image_that_cannot_be_decoded_leaves_nothing_half_written(tmp_path):
     ("settings", "complaint"),
     [
         ({"kinds": ("truth", "essay")}, "--kinds"),
-        ({"rows": None}, "nothing to ask about"),
+        ({"rows": None}, "no images given"),
         ({"negatives": "visual"}, "need each other"),
         ({"kinds": ("attributes",)}, "need each other"),
         ({"at": ("family",)}, "levels are order, genus, species"),

@@ -220,7 +220,7 @@ def test_rows_are_parted_by_the_last_comma_and_indices_are_names(tmp_path):
     [
         ("a.jpg,0\nb.jpg,2\n", r"rows.csv, line 2: the label 2 is beyond the 2 classes"),
         ("a.jpg,owl\n", r"line 1: the label 'owl' is not among"),
-        ("a.jpg,0\nb.jpg\n", r"line 2: 'b.jpg' was found"),
+        ("a.jpg,0\nb.jpg\n", r"line 2: 'b.jpg' found"),
         ("a.jpg,0\nc.jpg,1\na.jpg,1\n", r"line 3: 'a.jpg' is listed twice, first in line 1"),
         ("../a.jpg,0\n", r"line 1: the name '../a.jpg' holds '..'"),
         ("", "there are no rows"),

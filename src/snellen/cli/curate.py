@@ -196,9 +196,9 @@ def curate(
     from snellen.curation import DECIDING, STAGES
     from snellen.curation import stages as curation
     from snellen.curation.evidence import PagesFolder
-    from snellen.curation.leaks import Rule
-    from snellen.curation.near_duplicates import open_looks
-    from snellen.curation.release import pack, require_names
+    from snellen.curation.leaks import LeakRule
+    from snellen.curation.near_duplicates import open_picture_encoder
+    from snellen.curation.release import pack, require_release_names
     from snellen.curation.web import engine_name, fetch_by, search_by, settings_of
     from snellen.curation.workspace import open_work
     from snellen.engine.progress import display
@@ -215,7 +215,7 @@ def curate(
     progress = display(as_json=output.as_json, quiet=output.quiet)
     tools = settings_of(sources.tools, sources.collection)
     # The requirements of later stages are checked before the first request.
-    rule = Rule(k=leaks.hits, drop=tuple(comma_list(leaks.drop)), near=leaks.near, alike=leaks.alike).checked()
+    rule = LeakRule(k=leaks.hits, drop=tuple(comma_list(leaks.drop)), near=leaks.near, alike=leaks.alike).checked()
     if "leaks" in selected and tools is None:
         raise UsageError(
             "the leakage audit has nothing to search in",
@@ -228,7 +228,7 @@ def curate(
         )
     saved = PagesFolder(sources.pages) if sources.pages is not None and "evidence" in selected else None
     if "pack" in selected:
-        require_names(stages.name or "curated", stages.version)
+        require_release_names(stages.name or "curated", stages.version)
     curation.require_models(
         selected,
         models=hard.model or (),
@@ -240,7 +240,7 @@ def curate(
         key_env=hard.judge_key_env,
         rubric=evidence.rubric,
     )
-    looks = open_looks(leaks.encoder) if "leaks" in selected else None
+    looks = open_picture_encoder(leaks.encoder) if "leaks" in selected else None
     with RunFolder(out).locked():
         work = open_work(out, candidates, images, stages.name)
         done: list[StageFile] = []

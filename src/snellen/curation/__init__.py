@@ -1,4 +1,4 @@
-"""How a benchmark of hard, unleaked, evidenced questions is made of candidates: five stages in one working folder."""
+"""Benchmark curation: from candidates to a hard, leak-free, evidenced set, in five stages over one folder."""
 
 STAGES = ("hard", "leaks", "evidence", "review", "pack")
 """In their order. The first four decide on candidates; `pack` writes what all of them kept."""

@@ -1,4 +1,4 @@
-"""Candidates: what may become a question, read from JSONL or CSV and checked before anything is asked."""
+"""Candidates: possible questions, read from JSONL or CSV and checked before any request is sent."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SHOWN = 10
 
 
 class Candidate(Struct, frozen=True, kw_only=True):
-    """One question that may be kept.
+    """One possible question.
 
     Attributes:
         id: as the user named it; it may give the answer away and stays in the working folder.
@@ -52,19 +52,19 @@ class Candidate(Struct, frozen=True, kw_only=True):
 
     @property
     def forms(self) -> tuple[str, ...]:
-        """Every accepted name, the answer first."""
+        """All accepted names, the answer first."""
         return tuple(dict.fromkeys((self.answer, *self.aliases)))
 
 
-class Row(Struct, frozen=True):
-    """A row that was read, before its image is looked at. `where` is file and line."""
+class CandidateRow(Struct, frozen=True):
+    """A row of a candidates file, before its image is read. `where` is file and line."""
 
     where: str
     values: Mapping[str, Any]
 
 
-def read_rows(path: Path) -> list[Row]:
-    """Every row of a candidates file: .jsonl, .json, .csv, .tsv, .parquet or .xlsx.
+def read_rows(path: Path) -> list[CandidateRow]:
+    """Read every row of a candidates file: .jsonl, .json, .csv, .tsv, .parquet or .xlsx.
 
     Lists are JSON lists, or one text with `|` between the parts; a piece of evidence may be an object with a `url`.
 
@@ -72,7 +72,7 @@ def read_rows(path: Path) -> list[Row]:
         DataError: no rows, a field is missing or of another kind, an id twice, evidence that is no http address. All
             faults of the file are counted, and the first ten shown with their lines.
     """
-    found, faults, seen = [], [], dict[str, str]()
+    rows_read, faults, first_rows = [], [], dict[str, str]()
     for line, row in numbered(path):
         where = f"{path.name}, line {line}"
         try:
@@ -80,23 +80,23 @@ def read_rows(path: Path) -> list[Row]:
         except ValueError as error:
             faults.append(f"{where}: {error}")
             continue
-        if values["id"] in seen:
-            faults.append(f"{where}: id {values['id']!r} is also that of {seen[values['id']]}")
-        seen.setdefault(values["id"], where)
-        found.append(Row(where, values))
+        if values["id"] in first_rows:
+            faults.append(f"{where}: id {values['id']!r} is also that of {first_rows[values['id']]}")
+        first_rows.setdefault(values["id"], where)
+        rows_read.append(CandidateRow(where, values))
     if faults:
-        more = f"\n  and {len(faults) - _SHOWN:,} more" if len(faults) > _SHOWN else ""
+        rest = f"\n  and {len(faults) - _SHOWN:,} more" if len(faults) > _SHOWN else ""
         raise DataError(
-            f"{path}: {len(faults):,} faults in its rows\n  " + "\n  ".join(faults[:_SHOWN]) + more,
+            f"{path}: {len(faults):,} faults in its rows\n  " + "\n  ".join(faults[:_SHOWN]) + rest,
             f"Each row needs {', '.join(NEEDED)}; it may have {', '.join((*LISTS, *PLAIN))}.",
         )
-    if not found:
+    if not rows_read:
         raise DataError(f"{path} holds no candidates", f"Each row needs {', '.join(NEEDED)}.")
-    return found
+    return rows_read
 
 
 def _values(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Raises ValueError for the first field that cannot be used."""
+    """Read the fields of a row. Raises ValueError for the first invalid one."""
     values: dict[str, Any] = {}
     for name in NEEDED:
         value = row.get(name)
@@ -123,17 +123,17 @@ def _listed(name: str, value: Any) -> Iterator[str]:
     parts: Sequence[Any] = value.split("|") if isinstance(value, str) else value
     if not isinstance(parts, (list, tuple)):
         raise ValueError(f"{name} is {repr(value)[:60]}; a list was expected, or texts with | between them")
-    seen = set()
+    texts = set()
     for part in parts:
         text = part.get("url") if isinstance(part, dict) else part
         if not isinstance(text, str):
             raise ValueError(f"{name} holds {repr(part)[:60]}; a text was expected")
-        if (text := text.strip()) and text not in seen:
-            seen.add(text)
+        if (text := text.strip()) and text not in texts:
+            texts.add(text)
             yield text
 
 
-def take_in(rows: Sequence[Row], images: Tree, to: Path) -> list[Candidate]:
+def copy_images(rows: Sequence[CandidateRow], images: Tree, to: Path) -> list[Candidate]:
     """Copy each image into the folder `to` under a number, without its metadata, and return the candidates.
 
     Raises:
@@ -141,11 +141,11 @@ def take_in(rows: Sequence[Row], images: Tree, to: Path) -> list[Candidate]:
     """
     to.mkdir(parents=True, exist_ok=True)
     width = max(6, len(str(len(rows))))
-    found = []
+    candidates = []
     for number, row in enumerate(rows, 1):
         name = row.values["image"]
         if not images.exists(name):
-            raise DataError(f"{row.where}: there is no image {name!r} in {images.path}", "Check --images.")
+            raise DataError(f"{row.where}: there is no image {name!r} in {images.path}", "EvidenceCheck --images.")
         try:
             data = strip_metadata(images.read(name), name)
         except MediaError as error:
@@ -156,5 +156,5 @@ def take_in(rows: Sequence[Row], images: Tree, to: Path) -> list[Candidate]:
         (to / copy).write_bytes(data)
         values = {**row.values, "image": copy}
         values["aliases"] = tuple(alias for alias in values["aliases"] if alias != values["answer"])
-        found.append(Candidate(number=number, sha256=sha256(data).hexdigest(), **values))
-    return found
+        candidates.append(Candidate(number=number, sha256=sha256(data).hexdigest(), **values))
+    return candidates

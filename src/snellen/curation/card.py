@@ -1,4 +1,4 @@
-"""The data card of a curated set: what it asks, how it was made, what its files hold."""
+"""The data card of a curated set: its questions, its construction, its files."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ STAGES: Mapping[str, str] = {
 }
 
 
-def card(name: str, version: str, kept: Sequence[Candidate], provenance: Mapping[str, Any]) -> str:
-    """README.md of a pack."""
+def card(name: str, version: str, candidates: Sequence[Candidate], provenance: Mapping[str, Any]) -> str:
+    """Build the README.md of a released set."""
     stages: Mapping[str, Any] = provenance["stages"]
     lines = [
         f"# {name}, version {version}",
         "",
-        f"{len(kept):,} questions about {len({one.sha256 for one in kept}):,} pictures, with "
-        f"{len({one.target or one.answer for one in kept}):,} different answers, curated from "
+        f"{len(candidates):,} questions about {len({candidate.sha256 for candidate in candidates}):,} pictures, with "
+        f"{len({candidate.target or candidate.answer for candidate in candidates}):,} different answers, curated from "
         f"{provenance['candidates']['count']:,} candidates with Snellen {provenance['snellen']}.",
         "",
         "```",
@@ -35,23 +35,23 @@ def card(name: str, version: str, kept: Sequence[Candidate], provenance: Mapping
         "| stage | each candidate was | entered | kept | dropped |",
         "|---|---|---|---|---|",
     ]
-    for stage, what in STAGES.items():
-        one = stages[stage]
-        if one.get("skipped"):
+    for stage, action in STAGES.items():
+        summary = stages[stage]
+        if summary.get("skipped"):
             lines.append(f"| {stage} | **not checked: this stage was skipped** | | | |")
             continue
-        counts = one["counts"]
-        lines.append(f"| {stage} | {what} | {counts['entered']:,} | {counts['keep']:,} | {counts['drop']:,} |")
-    lines += ["", *_settings(stages), *_agreement(provenance), *_contents(kept)]
+        counts = summary["counts"]
+        lines.append(f"| {stage} | {action} | {counts['entered']:,} | {counts['keep']:,} | {counts['drop']:,} |")
+    lines += ["", *_settings(stages), *_agreement(provenance), *_contents(candidates)]
     return "\n".join(lines) + "\n"
 
 
 def _settings(stages: Mapping[str, Any]) -> list[str]:
     lines = ["Settings of the stages:", ""]
-    for stage, one in stages.items():
-        if not one.get("skipped"):
-            shown = ", ".join(f"{name} {_shown(value)}" for name, value in one["settings"].items())
-            lines.append(f"- {stage}: {shown}")
+    for stage, summary in stages.items():
+        if not summary.get("skipped"):
+            values = ", ".join(f"{name} {_shown(value)}" for name, value in summary["settings"].items())
+            lines.append(f"- {stage}: {values}")
     return [*lines, ""]
 
 
@@ -63,19 +63,19 @@ def _shown(value: Any) -> str:
 
 def _agreement(provenance: Mapping[str, Any]) -> list[str]:
     lines = []
-    for one in provenance["agreement"]:
-        kappa = "not defined (both always said the same)" if one["kappa"] is None else f"{one['kappa']:.2f}"
+    for pair in provenance["agreement"]:
+        kappa = "not defined (both always said the same)" if pair["kappa"] is None else f"{pair['kappa']:.2f}"
         lines.append(
-            f"- {' and '.join(one['reviewers'])}: the same opinion on {one['observed']:.1%} of {one['n']:,}, Cohen's "
+            f"- {' and '.join(pair['reviewers'])}: the same opinion on {pair['observed']:.1%} of {pair['n']:,}, Cohen's "
             f"kappa {kappa}"
         )
     return ["Agreement of the reviewers before either saw the other's opinion:", "", *lines, ""] if lines else []
 
 
-def _contents(kept: Sequence[Candidate]) -> list[str]:
+def _contents(candidates: Sequence[Candidate]) -> list[str]:
     lines = ["## What it holds", ""]
     for field in ("domain", "subcategory", "source", "language"):
-        counts = Counter(getattr(one, field) for one in kept if getattr(one, field))
+        counts = Counter(getattr(candidate, field) for candidate in candidates if getattr(candidate, field))
         if counts:
             lines.append(f"- {field}: {', '.join(f'{value} {n:,}' for value, n in sorted(counts.items()))}")
     return [

@@ -1,4 +1,4 @@
-"""Stage 3, evidence: is there a page that supports the answer?
+"""Stage 3, evidence: check that web pages support the answer.
 
 Every link is fetched once and kept as a snapshot under its digest, with the time that its server gave. A page supports an
 answer by rule where its text names the answer or an alias in whole words; where a judge is asked as well, it has to agree.
@@ -19,7 +19,7 @@ from snellen.atomic_write import replacing
 from snellen.benchmarks.base import Benchmark
 from snellen.curation.answer_mentions import find
 from snellen.curation.candidates import Candidate
-from snellen.curation.workspace import Decision, Work
+from snellen.curation.workspace import StageDecision, Work
 from snellen.engine import journal
 from snellen.errors import DataError
 from snellen.models.tools.html_text import decoded, read_page, tidy
@@ -38,15 +38,15 @@ LASTING = frozenset({401, 403, 404, 405, 410, 451})
 
 
 class Unavailable(Exception):
-    """A page cannot be had; `lasting` where asking again will hardly change that (404, an address that is not allowed)."""
+    """A page that cannot be fetched; `lasting` if a retry will hardly help (404, a forbidden address)."""
 
     def __init__(self, message: str, *, lasting: bool = False) -> None:
         super().__init__(message)
         self.lasting = lasting
 
 
-class Page(Struct, frozen=True):
-    """What came back for an address. `date` is the server's Date or Last-Modified header, as it stood there."""
+class EvidencePage(Struct, frozen=True):
+    """The response for an address. `date` is the server's Date or Last-Modified header, unchanged."""
 
     body: bytes
     content_type: str = ""
@@ -55,12 +55,12 @@ class Page(Struct, frozen=True):
     date: str = ""
 
 
-Fetch = Callable[[str], Awaitable[Page]]
+Fetch = Callable[[str], Awaitable[EvidencePage]]
 """`fetch(url)`: the page, whatever its status; raises Unavailable, OSError or ValueError where there is none."""
 
 
-class Fetched(Struct, frozen=True, omit_defaults=True):
-    """One line of evidence/fetched.jsonl. `sha256` names the snapshot; empty where there is none, `problem` says why."""
+class FetchedPage(Struct, frozen=True, omit_defaults=True):
+    """One line of evidence/fetched.jsonl. `sha256` names the snapshot; if it is empty, `problem` gives the reason."""
 
     url: str
     sha256: str = ""
@@ -74,12 +74,12 @@ class Fetched(Struct, frozen=True, omit_defaults=True):
 
     @property
     def settled(self) -> bool:
-        """Whether fetching it again would hardly give something else."""
+        """True if fetching again would hardly change the result."""
         return bool(self.sha256) or self.lasting or self.status in LASTING
 
 
-class Check(Struct, frozen=True, omit_defaults=True):
-    """What one page says about one candidate.
+class EvidenceCheck(Struct, frozen=True, omit_defaults=True):
+    """The support that one page gives one candidate.
 
     Attributes:
         supports: yes, no, or None where that is not known.
@@ -99,15 +99,15 @@ class Check(Struct, frozen=True, omit_defaults=True):
     problem: str = ""
 
 
-def fetched(work: Work) -> dict[str, Fetched]:
-    """The last answer to each address."""
-    return {one.url: one for one in journal.read(work.folder("evidence") / "fetched.jsonl", Fetched)}
+def fetched(work: Work) -> dict[str, FetchedPage]:
+    """Read the last response for each address."""
+    return {line.url: line for line in journal.read(work.folder("evidence") / "fetched.jsonl", FetchedPage)}
 
 
 def snapshot(work: Work, digest: str) -> Path:
-    """Where a page is kept. Raises DataError for what is no digest: the name comes from a journal or a browser."""
+    """Return the path of a snapshot. Raises DataError for an invalid digest: it comes from a journal or a browser."""
     if len(digest) != 64 or not set(digest) <= set("0123456789abcdef"):
-        raise DataError(f"{digest[:80]!r} is not the digest of a snapshot")
+        raise DataError(f"{digest[:80]!r} is not a snapshot digest")
     return work.folder("evidence") / "snapshots" / digest
 
 
@@ -117,16 +117,16 @@ async def fetch_all(
     fetch: Fetch,
     *,
     tell: Callable[[str], None] = lambda line: None,
-) -> dict[str, Fetched]:
-    """Fetch every link that has no snapshot yet; what failed for a while (a 5xx, no answer) is tried again each time."""
+) -> dict[str, FetchedPage]:
+    """Fetch every link without a snapshot; temporary failures (a 5xx, no response) are retried on each call."""
     known = fetched(work)
-    urls = dict.fromkeys(url for one in candidates for url in one.evidence)
-    left = [url for url in urls if url not in known or not known[url].settled]
-    if not left:
+    urls = dict.fromkeys(url for candidate in candidates for url in candidate.evidence)
+    pending = [url for url in urls if url not in known or not known[url].settled]
+    if not pending:
         return known
     book = journal.Journal(work.folder("evidence") / "fetched.jsonl")
     try:
-        for url in left:
+        for url in pending:
             line = await _fetch_one(work, url, fetch)
             if line.problem:
                 tell(f"{url}: {line.problem}")
@@ -137,14 +137,14 @@ async def fetch_all(
     return known
 
 
-async def _fetch_one(work: Work, url: str, fetch: Fetch) -> Fetched:
+async def _fetch_one(work: Work, url: str, fetch: Fetch) -> FetchedPage:
     try:
         page = await fetch(url)
     except Unavailable as error:
-        return Fetched(url, problem=str(error)[:300], lasting=error.lasting)
+        return FetchedPage(url, problem=str(error)[:300], lasting=error.lasting)
     except (OSError, ValueError) as error:
-        return Fetched(url, problem=f"no answer: {type(error).__name__}: {error}"[:300])
-    answer = Fetched(
+        return FetchedPage(url, problem=f"no answer: {type(error).__name__}: {error}"[:300])
+    answer = FetchedPage(
         url,
         content_type=page.content_type,
         status=page.status,
@@ -163,20 +163,20 @@ async def _fetch_one(work: Work, url: str, fetch: Fetch) -> Fetched:
     return structs.replace(answer, sha256=digest)
 
 
-def text_of(work: Work, line: Fetched) -> str:
-    """The readable text of a snapshot. Raises DataError where it has none, or was changed since."""
+def text_of(work: Work, line: FetchedPage) -> str:
+    """Read the text of a snapshot. Raises DataError if it has none, or was changed since."""
     path = snapshot(work, line.sha256)
     try:
         body = path.read_bytes()
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from error
     if sha256(body).hexdigest() != line.sha256:
-        raise DataError(f"{path} was changed since it was fetched", "Remove it and its line in fetched.jsonl.")
+        raise DataError(f"{path} was changed after fetching", "Delete it and its line in fetched.jsonl.")
     return readable(body, line.content_type, line.final_url or line.url)
 
 
 def readable(body: bytes, content_type: str, url: str = "") -> str:
-    """Title and text of a page of HTML or plain text, as a reader sees it.
+    """Extract title and text from HTML or plain text.
 
     Raises:
         DataError: it is of another kind (a PDF, a picture); the message names the kind.
@@ -186,7 +186,7 @@ def readable(body: bytes, content_type: str, url: str = "") -> str:
     charset = parameters.partition("charset=")[2].strip(" \"'") or None
     markup = kind in HTML or (not kind and b"<html" in body[:2000].lower())
     if kind and not markup and not kind.startswith("text/"):
-        raise DataError(f"a page of type {kind} has no text that is read here", "Give a page of HTML or plain text.")
+        raise DataError(f"a page of type {kind} is not supported", "Give a page of HTML or plain text.")
     text = decoded(body, charset)
     if not markup:
         return tidy(text)
@@ -195,71 +195,77 @@ def readable(body: bytes, content_type: str, url: str = "") -> str:
 
 
 def check(
-    work: Work, candidate: Candidate, known: Mapping[str, Fetched], judged: Mapping[str, bool | None] | None = None
-) -> list[Check]:
-    """What each page of a candidate says, by rule, and by the judge where its verdicts (by sample name) are given."""
-    found = []
+    work: Work, candidate: Candidate, known: Mapping[str, FetchedPage], judged: Mapping[str, bool | None] | None = None
+) -> list[EvidenceCheck]:
+    """Check each page of a candidate by rule, and by the judge's verdicts (by sample name) if given."""
+    checks = []
     for url in candidate.evidence:
         line = known.get(url)
         if line is None or not line.sha256:
             settled = line is not None and line.settled
             status, problem = (0, "not fetched") if line is None else (line.status, line.problem)
-            found.append(Check(url, status=status, supports=False if settled else None, problem=problem))
+            checks.append(EvidenceCheck(url, status=status, supports=False if settled else None, problem=problem))
             continue
-        base = Check(url, line.sha256, line.date, line.status)
+        base = EvidenceCheck(url, line.sha256, line.date, line.status)
         try:
             mention = find(text_of(work, line), candidate.forms)
         except DataError as error:
-            found.append(structs.replace(base, supports=False, problem=error.message))
+            checks.append(structs.replace(base, supports=False, problem=error.message))
             continue
         if mention is None:
-            found.append(structs.replace(base, supports=False, problem="its text does not name the answer"))
+            checks.append(structs.replace(base, supports=False, problem="its text does not mention the answer"))
             continue
         named = structs.replace(base, supports=True, form=mention.form, quote=mention.quote)
         if judged is not None:
-            said = judged.get(pair_name(candidate, line))
-            problem = {True: "", False: "the judge finds no support in it", None: "the judge gave no verdict"}[said]
-            named = structs.replace(named, supports=said, judged=said, problem=problem)
-        found.append(named)
-    return found
+            verdict = judged.get(pair_name(candidate, line))
+            problem = {True: "", False: "the judge found no support", None: "the judge gave no verdict"}[verdict]
+            named = structs.replace(named, supports=verdict, judged=verdict, problem=problem)
+        checks.append(named)
+    return checks
 
 
-def decide(candidate: Candidate, checks: Sequence[Check], least: int) -> Decision:
-    """Keep where at least `least` pages support the answer; undecided while the unknown ones could still do."""
-    detail = {"links": [msgspec.to_builtins(one) for one in checks], "least": least}
-    good = sum(one.supports is True for one in checks)
-    unknown = [one for one in checks if one.supports is None]
+def decide(candidate: Candidate, checks: Sequence[EvidenceCheck], least: int) -> StageDecision:
+    """Keep if at least `least` pages support the answer; undecided while pages of unknown support could decide it."""
+    detail = {"links": [msgspec.to_builtins(check) for check in checks], "least": least}
+    good = sum(check.supports is True for check in checks)
+    unknown = [check for check in checks if check.supports is None]
     if good >= least:
-        return Decision(candidate.id, "keep", "", detail)
+        return StageDecision(candidate.id, "keep", "", detail)
     if good + len(unknown) >= least:
-        return Decision(candidate.id, "undecided", f"{unknown[0].url}: {unknown[0].problem}", detail)
+        return StageDecision(candidate.id, "undecided", f"{unknown[0].url}: {unknown[0].problem}", detail)
     if not checks:
-        return Decision(candidate.id, "drop", "no evidence is given", detail)
-    why = next((f"{one.url}: {one.problem}" for one in checks if one.problem), "too few pages")
-    return Decision(candidate.id, "drop", f"{good} of {least} supporting pages; {why}", detail)
+        return StageDecision(candidate.id, "drop", "no evidence given", detail)
+    why = next((f"{check.url}: {check.problem}" for check in checks if check.problem), "too few pages")
+    return StageDecision(candidate.id, "drop", f"{good} of {least} supporting pages; {why}", detail)
 
 
 def rubric_of(path: Path | None) -> Rubric:
-    """The judge's rubric: the package's, or a file of the same form as those of `snellen judge`."""
+    """Load the judge's rubric: the package's, or a file in the format of `snellen judge`."""
     if path is None:
         return parse_rubric(files(__package__).joinpath("supports.toml").read_text("utf-8"), "supports")
     try:
         return parse_rubric(path.read_text("utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"rubric {path}: cannot be read: {error}", "Check the path; it is a TOML file.") from error
+        raise DataError(
+            f"rubric {path}: cannot be read: {error}", "EvidenceCheck the path; it is a TOML file."
+        ) from error
 
 
-def pair_name(candidate: Candidate, line: Fetched) -> str:
-    """What a candidate and a snapshot go by in the judge's run."""
+def pair_name(candidate: Candidate, line: FetchedPage) -> str:
+    """Return the sample id of a candidate and a snapshot in the judge's run."""
     return f"{candidate.id}@{line.sha256[:16]}"
 
 
-def benchmark(work: Work, candidates: Sequence[Candidate], known: Mapping[str, Fetched], rubric: Rubric) -> Benchmark:
-    """ "Does this page support this answer?", for every page that names the answer. The judge sees the text alone."""
+def benchmark(
+    work: Work, candidates: Sequence[Candidate], known: Mapping[str, FetchedPage], rubric: Rubric
+) -> Benchmark:
+    """Build the judge's benchmark: one sample for each page that names the answer; text only."""
     samples = list(_pairs(work, candidates, known, rubric))
     print_ = blake2b(rubric.digest.encode(), digest_size=16)
-    for one in samples:
-        print_.update(msgspec.json.encode([one.id, [part.text for part in one.prompt.parts if isinstance(part, Text)]]))
+    for sample in samples:
+        print_.update(
+            msgspec.json.encode([sample.id, [part.text for part in sample.prompt.parts if isinstance(part, Text)]])
+        )
     fingerprint = print_.hexdigest()
 
     def score(sample: Sample, reply: str) -> Score:
@@ -283,22 +289,22 @@ def benchmark(work: Work, candidates: Sequence[Candidate], known: Mapping[str, F
 
 
 def _pairs(
-    work: Work, candidates: Sequence[Candidate], known: Mapping[str, Fetched], rubric: Rubric
+    work: Work, candidates: Sequence[Candidate], known: Mapping[str, FetchedPage], rubric: Rubric
 ) -> Iterator[Sample]:
-    seen: set[str] = set()
-    for one in candidates:
-        for url in one.evidence:
+    names: set[str] = set()
+    for candidate in candidates:
+        for url in candidate.evidence:
             line = known.get(url)
-            if line is None or not line.sha256 or (name := pair_name(one, line)) in seen:
+            if line is None or not line.sha256 or (name := pair_name(candidate, line)) in names:
                 continue
             try:
                 text = text_of(work, line)
             except DataError:
                 continue  # `check` says so
-            if find(text, one.forms) is None:
+            if find(text, candidate.forms) is None:
                 continue
-            seen.add(name)
-            yield _asked(name, one, text, rubric)
+            names.add(name)
+            yield _asked(name, candidate, text, rubric)
 
 
 def _asked(name: str, candidate: Candidate, text: str, rubric: Rubric) -> Sample:
@@ -320,7 +326,7 @@ def _asked(name: str, candidate: Candidate, text: str, rubric: Rubric) -> Sample
 
 
 class PagesFolder:
-    """Pages from a folder, for work without a network: pages.jsonl with url, file, and content_type and date if known."""
+    """Pages from a folder, for offline work: pages.jsonl with url, file, and optional content_type and date."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -330,10 +336,10 @@ class PagesFolder:
                 raise DataError(f"{folder / 'pages.jsonl'}: a row without url or file: {str(row)[:120]}")
             self._known[row["url"]] = row
 
-    async def __call__(self, url: str) -> Page:
-        """The page that lies there for an address; 404 where there is none."""
+    async def __call__(self, url: str) -> EvidencePage:
+        """Return the page of an address; status 404 if the folder has none."""
         row = self._known.get(url)
         if row is None:
-            return Page(b"", status=404)
+            return EvidencePage(b"", status=404)
         body = within(self._folder, row["file"]).read_bytes()
-        return Page(body, str(row.get("content_type") or ""), 200, url, str(row.get("date") or ""))
+        return EvidencePage(body, str(row.get("content_type") or ""), 200, url, str(row.get("date") or ""))

@@ -1,4 +1,4 @@
-"""Stage 2, leakage audit: is the picture tied to its answer on the web?
+"""Stage 2, leak audit: check whether the web ties a picture to its answer.
 
 Each picture is searched for by a reverse image search, and the hits are written down as they came. A candidate leaks where a
 hit names the answer in its title, its address or a file name; it is a copy where a hit, or another candidate, shows the very
@@ -22,7 +22,7 @@ from msgspec import Struct, field
 from snellen.curation import near_duplicates
 from snellen.curation.answer_mentions import find, in_address
 from snellen.curation.candidates import Candidate
-from snellen.curation.workspace import Decision, Work
+from snellen.curation.workspace import StageDecision, Work
 from snellen.engine import journal
 from snellen.errors import MediaError, UsageError
 
@@ -36,8 +36,8 @@ FAR = 128
 """In so many of 256 bits the hashes of unrelated pictures differ."""
 
 
-class Hit(Struct, frozen=True, omit_defaults=True):
-    """One hit of a reverse image search, as it came.
+class SearchHit(Struct, frozen=True, omit_defaults=True):
+    """One hit of a reverse image search, as received.
 
     `thumbnail` is an address or a data URI; `similarity` is 0 to 1, None where the engine gives none; `cosine` is what an
     encoder said, None where none was asked.
@@ -52,32 +52,32 @@ class Hit(Struct, frozen=True, omit_defaults=True):
 
 
 class Searched(Struct, frozen=True):
-    """One line of leaks/searches.jsonl: the answer to one search. `at` is seconds since the epoch, UTC."""
+    """One line of leaks/searches.jsonl: the hits of one search. `at` is seconds since the epoch, UTC."""
 
     sha256: str
     engine: str
     k: int
-    hits: tuple[Hit, ...]
+    hits: tuple[SearchHit, ...]
     at: float
 
 
 class Leak(Struct, frozen=True):
-    """Why a hit counts: `kind` is named, copy or alike, `where` title, address, thumbnail or picture, `form` the name found.
+    """A finding about a hit: `kind` is named, copy or alike, `where` title, address, thumbnail or picture, `form` the name.
 
     `distance` is that of the hashes, in bits of 256; `cosine` that of the encoder's vectors.
     """
 
     kind: str
     where: str
-    hit: Hit
+    hit: SearchHit
     form: str = ""
     quote: str = ""
     distance: int | None = None
     cosine: float | None = None
 
 
-class Rule(Struct, frozen=True):
-    """Settings of the audit.
+class LeakRule(Struct, frozen=True):
+    """Settings of the leak audit.
 
     Attributes:
         k: hits that are asked for.
@@ -96,18 +96,18 @@ class Rule(Struct, frozen=True):
     alike: float = near_duplicates.ALIKE
     encoder: str = ""
 
-    def checked(self) -> Rule:
-        """Raises UsageError for a finding that there is none of."""
-        for one in self.drop:
-            if one not in KINDS:
-                raise UsageError(f"there is no finding {one!r}", f"Findings: {', '.join(KINDS)}.")
+    def checked(self) -> LeakRule:
+        """Return the rule. Raises UsageError for an unknown finding."""
+        for kind in self.drop:
+            if kind not in KINDS:
+                raise UsageError(f"there is no finding {kind!r}", f"Findings: {', '.join(KINDS)}.")
         return self
 
 
 def recorded(work: Work, engine: str, k: int) -> dict[str, Searched]:
-    """The last search of this engine for at least k hits, by picture."""
+    """Read the last search of an engine for at least k hits, by picture digest."""
     path = work.folder("leaks") / "searches.jsonl"
-    return {one.sha256: one for one in journal.read(path, Searched) if one.engine == engine and one.k >= k}
+    return {line.sha256: line for line in journal.read(path, Searched) if line.engine == engine and line.k >= k}
 
 
 async def search_all(
@@ -119,7 +119,7 @@ async def search_all(
     *,
     tell: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Searched]:
-    """Search for every picture that this engine has not been asked about; each answer is on disk before the next search.
+    """Search for every picture without a recorded search; each result is on disk before the next search.
 
     Args:
         search: the reverse image search.
@@ -130,17 +130,17 @@ async def search_all(
         What is known, by the digest of the picture.
     """
     known = recorded(work, engine, k)
-    left = {one.sha256: one for one in candidates if one.sha256 not in known}
-    if not left:
+    pending = {candidate.sha256: candidate for candidate in candidates if candidate.sha256 not in known}
+    if not pending:
         return known
     book = journal.Journal(work.folder("leaks") / "searches.jsonl")
     try:
-        for sha256, one in left.items():
+        for sha256, candidate in pending.items():
             try:
-                found = await search(work.image(one).read_bytes(), k)
-                hits = tuple(msgspec.convert([_plain(hit) for hit in found[:k]], tuple[Hit, ...], strict=False))
+                answer = await search(work.image(candidate).read_bytes(), k)
+                hits = tuple(msgspec.convert([_plain(hit) for hit in answer[:k]], tuple[SearchHit, ...], strict=False))
             except (OSError, ValueError, TypeError, msgspec.ValidationError) as error:
-                tell(f"{one.id}: the search failed: {type(error).__name__}: {error}")
+                tell(f"{candidate.id}: the search failed: {type(error).__name__}: {error}")
                 continue
             line = Searched(sha256, engine, k, hits, round(time.time(), 3))
             book.append(line)
@@ -151,22 +151,22 @@ async def search_all(
 
 
 def _plain(hit: Any) -> dict[str, Any]:
-    """A hit as a mapping of its known fields; a struct or an object with these attributes will do."""
-    names = Hit.__struct_fields__
+    """Convert a hit to a mapping of its known fields; accepts mappings, structs and objects with these attributes."""
+    names = SearchHit.__struct_fields__
     if isinstance(hit, Mapping):
         return {name: hit[name] for name in names if hit.get(name) is not None}
     return {name: value for name in names if (value := getattr(hit, name, None)) is not None}
 
 
-class Audit(Struct, frozen=True):
-    """What was found about one candidate. `twin` and `alike` are ids of earlier candidates."""
+class LeakAudit(Struct, frozen=True):
+    """The findings about one candidate. `twin` and `alike` are ids of earlier candidates."""
 
     leaks: tuple[Leak, ...] = ()
     twin: str = ""
     hits: int = 0
     engine: str = ""
     at: float | None = None
-    shown: tuple[Hit, ...] = field(default_factory=tuple)
+    shown: tuple[SearchHit, ...] = field(default_factory=tuple)
     alike: str = ""
 
 
@@ -175,13 +175,13 @@ def audit(
     picture: bytes,
     searched: Searched,
     twin: str,
-    rule: Rule,
-    encoder: near_duplicates.Looks | None = None,
+    rule: LeakRule,
+    encoder: near_duplicates.PictureEncoder | None = None,
     alike: str = "",
-) -> Audit:
-    """Hold the hits against the candidate's names and its picture; with an encoder also by how it looks."""
+) -> LeakAudit:
+    """Compare hits with the candidate's names and picture hash, and with an encoder by similarity."""
     own: near_duplicates.Hashes = None
-    seen: near_duplicates.Vectors | None = None
+    looks: near_duplicates.Vectors | None = None
     leaks: list[Leak] = []
     for hit in searched.hits[: rule.k]:
         if hit.cosine is not None and hit.cosine < rule.alike:
@@ -196,32 +196,32 @@ def audit(
             try:
                 bits = near_duplicates.distance(own, near_duplicates.hashes(thumbnail), rule.near)
                 if encoder is not None and bits is None:
-                    seen = encoder.asked(picture) if seen is None else seen
-                    cosine = float(near_duplicates.cosines(seen, encoder.held([thumbnail]))[0])
+                    looks = encoder.encode_query(picture) if looks is None else looks
+                    cosine = float(near_duplicates.cosines(looks, encoder.encode_collection([thumbnail]))[0])
             except MediaError:
                 bits = None  # a thumbnail that is no picture says nothing
         elif hit.similarity is not None:
-            said = round((1 - hit.similarity) * FAR)
-            bits = said if said <= rule.near else None
+            reported = round((1 - hit.similarity) * FAR)
+            bits = reported if reported <= rule.near else None
         if bits is not None:
             leaks.append(Leak("copy", "picture", hit, distance=bits))
         elif cosine is not None and cosine >= rule.alike:
             leaks.append(Leak("alike", "picture", hit, cosine=round(cosine, 4)))
-    shown = tuple(searched.hits[: rule.k])
-    return Audit(tuple(leaks), twin, len(shown), searched.engine, searched.at, shown, alike)
+    hits = tuple(searched.hits[: rule.k])
+    return LeakAudit(tuple(leaks), twin, len(hits), searched.engine, searched.at, hits, alike)
 
 
-def _named(forms: Sequence[str], hit: Hit) -> Leak | None:
-    found = find(hit.title, forms)
-    if found is not None:
-        return Leak("named", "title", hit, found.form, found.quote)
+def _named(forms: Sequence[str], hit: SearchHit) -> Leak | None:
+    mention = find(hit.title, forms)
+    if mention is not None:
+        return Leak("named", "title", hit, mention.form, mention.quote)
     addresses = {"address": hit.url}
     if not hit.thumbnail.startswith("data:"):
         addresses["thumbnail"] = hit.thumbnail
     for where, address in addresses.items():
-        found = in_address(address, forms) if address else None
-        if found is not None:
-            return Leak("named", where, hit, found.form, found.quote)
+        mention = in_address(address, forms) if address else None
+        if mention is not None:
+            return Leak("named", where, hit, mention.form, mention.quote)
     return None
 
 
@@ -235,9 +235,9 @@ def _embedded(thumbnail: str) -> bytes | None:
 
 
 def twins(work: Work, candidates: Sequence[Candidate], near: int) -> dict[str, str]:
-    """Candidates that ask the same about a copy of an earlier candidate's picture: id to the earlier one's id."""
-    found = near_duplicates.copies([work.image(one).read_bytes() for one in candidates], near)
-    pairs = ((candidates[late], candidates[early]) for late, before in found.items() for early in before)
+    """Map candidates to the earlier candidate with the same question about a copy of the picture, by id."""
+    copies = near_duplicates.copies([work.image(candidate).read_bytes() for candidate in candidates], near)
+    pairs = ((candidates[late], candidates[early]) for late, before in copies.items() for early in before)
     twins: dict[str, str] = {}
     for late, early in pairs:
         if (late.question, late.answer) == (early.question, early.answer):
@@ -245,65 +245,69 @@ def twins(work: Work, candidates: Sequence[Candidate], near: int) -> dict[str, s
     return twins
 
 
-def decide(candidate: Candidate, found: Audit | None, rule: Rule) -> Decision:
-    """Keep, drop or undecided; the audit itself goes into the detail, flagged or not."""
-    if found is None:
-        return Decision(candidate.id, "undecided", "no search for its picture has succeeded")
-    detail = msgspec.to_builtins(found)
+def decide(candidate: Candidate, audit: LeakAudit | None, rule: LeakRule) -> StageDecision:
+    """Decide keep, drop or undecided; the whole audit goes into the detail."""
+    if audit is None:
+        return StageDecision(candidate.id, "undecided", "no search for its picture succeeded")
+    detail = msgspec.to_builtins(audit)
     reasons = []
-    for leak in found.leaks:
+    for leak in audit.leaks:
         if leak.kind in rule.drop:
-            what = {"named": f"names {leak.form!r}", "copy": "shows the same picture", "alike": "looks the same"}[
+            action = {"named": f"names {leak.form!r}", "copy": "shows the same picture", "alike": "looks the same"}[
                 leak.kind
             ]
-            reasons.append(f"{leak.where} of {leak.hit.url or leak.hit.source or 'a hit'} {what}")
-    if found.twin and "twin" in rule.drop:
-        reasons.append(f"the same picture and question as {found.twin}")
-    if found.alike and "alike" in rule.drop:
-        reasons.append(f"looks the same as {found.alike}, and the same question")
+            reasons.append(f"{leak.where} of {leak.hit.url or leak.hit.source or 'a hit'} {action}")
+    if audit.twin and "twin" in rule.drop:
+        reasons.append(f"the same picture and question as {audit.twin}")
+    if audit.alike and "alike" in rule.drop:
+        reasons.append(f"looks the same as {audit.alike}, and the same question")
     if reasons:
-        more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
-        return Decision(candidate.id, "drop", reasons[0] + more, detail)
-    earlier = {name for name, of in (("twin", found.twin), ("alike", found.alike)) if of}
-    flags = sorted({leak.kind for leak in found.leaks} | earlier)
-    return Decision(candidate.id, "keep", f"flagged: {', '.join(flags)}" if flags else "", detail)
+        rest = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+        return StageDecision(candidate.id, "drop", reasons[0] + rest, detail)
+    earlier = {name for name, of in (("twin", audit.twin), ("alike", audit.alike)) if of}
+    flags = sorted({leak.kind for leak in audit.leaks} | earlier)
+    return StageDecision(candidate.id, "keep", f"flagged: {', '.join(flags)}" if flags else "", detail)
 
 
 def lookalikes(
-    work: Work, candidates: Sequence[Candidate], encoder: near_duplicates.Looks, alike: float, but: Collection[str]
+    work: Work,
+    candidates: Sequence[Candidate],
+    encoder: near_duplicates.PictureEncoder,
+    alike: float,
+    but: Collection[str],
 ) -> dict[str, str]:
-    """As `twins`, by how pictures look to the encoder: id to the most alike earlier one's, but for the ids in `but`."""
+    """Map candidates to the most similar earlier one by the encoder, as `twins`; ids in `but` are skipped."""
     asking: dict[tuple[str, str], list[Candidate]] = {}
-    for one in candidates:
-        asking.setdefault((one.question, one.answer), []).append(one)
-    found: dict[str, str] = {}
+    for candidate in candidates:
+        asking.setdefault((candidate.question, candidate.answer), []).append(candidate)
+    pairs: dict[str, str] = {}
     for group in asking.values():
-        pictures = [work.image(one).read_bytes() for one in group] if len(group) > 1 else []
-        held = encoder.held(pictures)
-        for at, one in enumerate(group[1:], 1):
-            if one.id not in but and (
-                near := near_duplicates.nearest(encoder.asked(pictures[at]), held[:at], 1, alike)
+        pictures = [work.image(candidate).read_bytes() for candidate in group] if len(group) > 1 else []
+        collection = encoder.encode_collection(pictures)
+        for at, candidate in enumerate(group[1:], 1):
+            if candidate.id not in but and (
+                matches := near_duplicates.nearest(encoder.encode_query(pictures[at]), collection[:at], 1, alike)
             ):
-                found[one.id] = group[near[0][0]].id
-    return found
+                pairs[candidate.id] = group[matches[0][0]].id
+    return pairs
 
 
 def audit_all(
     work: Work,
     candidates: Sequence[Candidate],
     searched: Mapping[str, Searched],
-    rule: Rule,
-    encoder: near_duplicates.Looks | None = None,
-) -> list[Decision]:
-    """The decisions on all candidates, from what was searched for."""
+    rule: LeakRule,
+    encoder: near_duplicates.PictureEncoder | None = None,
+) -> list[StageDecision]:
+    """Decide on all candidates from the recorded searches."""
     same = twins(work, candidates, rule.near)
     alike = {} if encoder is None else lookalikes(work, candidates, encoder, rule.alike, same)
-    found = []
-    for one in candidates:
-        line = searched.get(one.sha256)
+    decisions = []
+    for candidate in candidates:
+        line = searched.get(candidate.sha256)
         report = None
         if line is not None:
-            own = work.image(one).read_bytes()
-            report = audit(one, own, line, same.get(one.id, ""), rule, encoder, alike.get(one.id, ""))
-        found.append(decide(one, report, rule))
-    return found
+            own = work.image(candidate).read_bytes()
+            report = audit(candidate, own, line, same.get(candidate.id, ""), rule, encoder, alike.get(candidate.id, ""))
+        decisions.append(decide(candidate, report, rule))
+    return decisions

@@ -1,4 +1,4 @@
-"""Stage 1, model-hard: what closed-book models answer by themselves is dropped.
+"""Stage 1, model filter: drop candidates that closed-book models answer correctly.
 
 A model is asked each question k times by the ordinary engine. A candidate stays where no model was right more often than
 `max_correct` allows. A try that failed says nothing about what the model knows: as long as it could still tip the
@@ -17,7 +17,7 @@ from msgspec import Struct, to_builtins
 
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.curation.candidates import Candidate
-from snellen.curation.workspace import Decision, Work
+from snellen.curation.workspace import StageDecision, Work
 from snellen.engine.final_records import final_records
 from snellen.engine.resume import ANSWERED
 from snellen.engine.run_folder import RunFolder
@@ -35,7 +35,7 @@ _PLACE = "{question}"
 
 
 class Tries(Struct, frozen=True):
-    """What one model said about one candidate: `asked` tries, `correct` of them right, `missing` without an answer."""
+    """Results of one model on one candidate: `asked` tries, `correct` of them, `missing` ones without an answer."""
 
     model: str
     asked: int
@@ -44,42 +44,42 @@ class Tries(Struct, frozen=True):
 
 
 def wordings() -> Mapping[str, str]:
-    """How a question is asked, by language."""
+    """Read the prompt template for each language."""
     text = files(__package__).joinpath("wording.toml").read_text("utf-8")
-    return {language: one.strip() for language, one in tomllib.loads(text)["closed_book"].items()}
+    return {language: wording.strip() for language, wording in tomllib.loads(text)["closed_book"].items()}
 
 
 def prompt(candidate: Candidate, work: Work, wording: Mapping[str, str]) -> Prompt:
-    """Picture and question, as a model is asked that has nothing else."""
+    """Build the closed-book prompt: picture and question."""
     language = candidate.language.lower()[:2]
     text = wording.get(language, wording["en"]).replace(_PLACE, candidate.question)
     return Prompt((Image(FileBlob(work.image(candidate))), Text(text)))
 
 
 def benchmark(work: Work, candidates: Sequence[Candidate] | None = None) -> Benchmark:
-    """The candidates as a benchmark: short answers, strictly read. Restricted: answers stay in the working folder.
+    """Build a benchmark of the candidates, short answers read strictly. Restricted: answers stay in the working folder.
 
     `candidates` are others than those of the folder: the same, as reviewers have edited them.
     """
     wording = wordings()
-    asked = work.candidates if candidates is None else tuple(candidates)
+    candidates_ = work.candidates if candidates is None else tuple(candidates)
     print_ = blake2b(digest_size=16)
-    for one in asked:
-        for field in (one.id, one.sha256, one.question, *one.forms, one.language):
+    for candidate in candidates_:
+        for field in (candidate.id, candidate.sha256, candidate.question, *candidate.forms, candidate.language):
             print_.update(field.encode() + b"\0")
     for language, text in sorted(wording.items()):
         print_.update(f"{language}\0{text}\0".encode())
     fingerprint = print_.hexdigest()
 
     def samples(data: Data) -> Iterator[Sample]:
-        for one in asked:
+        for candidate in candidates_:
             yield Sample(
-                id=one.id,
-                prompt=prompt(one, work, wording),
-                target=one.answer,
+                id=candidate.id,
+                prompt=prompt(candidate, work, wording),
+                target=candidate.answer,
                 kind="short",
-                group=one.target or one.answer,
-                meta={"aliases": one.aliases, "question": one.question, "domain": one.domain},
+                group=candidate.target or candidate.answer,
+                meta={"aliases": candidate.aliases, "question": candidate.question, "domain": candidate.domain},
             )
 
     return Benchmark(
@@ -89,7 +89,7 @@ def benchmark(work: Work, candidates: Sequence[Candidate] | None = None) -> Benc
         score={PROFILE: strict},
         summarize=summarize,
         profiles={PROFILE: "one name by whole words, or one of its aliases"},
-        size=lambda data: len(asked),
+        size=lambda data: len(candidates_),
         digest=lambda data: fingerprint,
         restricted=True,
         about={"description": f"the candidates in {work.path}, before anything is dropped"},
@@ -97,49 +97,52 @@ def benchmark(work: Work, candidates: Sequence[Candidate] | None = None) -> Benc
 
 
 def strict(sample: Sample, reply: str) -> Score:
-    """The name that a reply gives, compared with the answer and its aliases."""
-    found = read("short", reply, question=str(sample.meta["question"]))
-    if found.value is None:
-        return Score(0.0, None, "invalid", found.reason)
-    right = correct("short", found, sample.target, sample.meta["aliases"])
-    return Score(1.0 if right else 0.0, found.value, "correct" if right else "wrong")
+    """Score a reply: compare the extracted name with the answer and its aliases."""
+    extracted = read("short", reply, question=str(sample.meta["question"]))
+    if extracted.value is None:
+        return Score(0.0, None, "invalid", extracted.reason)
+    right = correct("short", extracted, sample.target, sample.meta["aliases"])
+    return Score(1.0 if right else 0.0, extracted.value, "correct" if right else "wrong")
 
 
 def summarize(scores: Scores, profile: str) -> list[Metric]:
-    """How much of the candidates the model knows."""
+    """Return the share of candidates that the model knows, overall and by domain."""
     return [metrics.accuracy(scores), *metrics.breakdown(scores, ("domain",))]
 
 
 def run_folder(work: Work, model: str) -> RunFolder:
-    """Where a model's answers lie."""
+    """Return the run folder of a model."""
     return RunFolder(work.folder("hard") / slug(model))
 
 
 def tries(
     work: Work, folder: RunFolder, model: str, repeats: int, candidates: Sequence[Candidate] | None = None
 ) -> dict[str, Tries]:
-    """What a model said about each candidate, its replies read by the strict rule; a refusal is an answer, and wrong."""
-    asked = benchmark(work, candidates)
+    """Count a model's results for each candidate by the strict rule; a refusal counts as a wrong answer."""
+    questions = benchmark(work, candidates)
     right: Counter[str] = Counter()
     answered: Counter[str] = Counter()
     unknown: list[str] = []
     records = final_records(folder.results)
-    for sample, record in scoring.match(asked, Data(), records, repeats=repeats, unknown=unknown):
+    for sample, record in scoring.match(questions, Data(), records, repeats=repeats, unknown=unknown):
         answered[sample.id] += record.status in ANSWERED
         right[sample.id] += score_record(sample, record, strict).verdict == "correct"
-    found = work.candidates if candidates is None else candidates
-    return {one.id: Tries(model, repeats, right[one.id], repeats - answered[one.id]) for one in found}
+    counted = work.candidates if candidates is None else candidates
+    return {
+        candidate.id: Tries(model, repeats, right[candidate.id], repeats - answered[candidate.id])
+        for candidate in counted
+    }
 
 
-def decide(candidate: Candidate, tries: Sequence[Tries], max_correct: int) -> Decision:
-    """Keep, drop or undecided, by how often each model was right."""
-    detail = {"models": [to_builtins(one) for one in tries], "max_correct": max_correct}
-    known = [one for one in tries if one.correct > max_correct]
+def decide(candidate: Candidate, tries: Sequence[Tries], max_correct: int) -> StageDecision:
+    """Decide keep, drop or undecided by each model's number of correct tries."""
+    detail = {"models": [to_builtins(count) for count in tries], "max_correct": max_correct}
+    known = [count for count in tries if count.correct > max_correct]
     if known:
-        who = ", ".join(f"{one.model} {one.correct} of {one.asked}" for one in known)
-        return Decision(candidate.id, "drop", f"known without tools: {who}", detail)
-    open_ = [one for one in tries if one.correct + one.missing > max_correct and one.missing]
+        who = ", ".join(f"{count.model} {count.correct} of {count.asked}" for count in known)
+        return StageDecision(candidate.id, "drop", f"known without tools: {who}", detail)
+    open_ = [count for count in tries if count.correct + count.missing > max_correct and count.missing]
     if open_:
-        who = ", ".join(f"{one.model} {one.missing} of {one.asked}" for one in open_)
-        return Decision(candidate.id, "undecided", f"tries without an answer: {who}", detail)
-    return Decision(candidate.id, "keep", "", detail)
+        who = ", ".join(f"{count.model} {count.missing} of {count.asked}" for count in open_)
+        return StageDecision(candidate.id, "undecided", f"tries without an answer: {who}", detail)
+    return StageDecision(candidate.id, "keep", "", detail)

@@ -1,4 +1,4 @@
-"""Stage 5, the pack: a versioned zip that `snellen run fika --data` takes, with its data card and its provenance.
+"""Stage 5, release: a versioned zip for `snellen run fika --data`, with data card and provenance.
 
 ```
 NAME-VERSION.zip
@@ -30,7 +30,7 @@ from snellen import __version__
 from snellen.curation import DECIDING, evidence, leaks, model_filter, reviews
 from snellen.curation.candidates import Candidate
 from snellen.curation.card import card
-from snellen.curation.workspace import Decision, Work
+from snellen.curation.workspace import StageDecision, Work
 from snellen.engine.run_folder import RunFolder
 from snellen.errors import DataError, RunError, UsageError
 from snellen.text import pretty_json, slug
@@ -42,8 +42,8 @@ _SHOWN = 5
 _READING = "reading"
 
 
-class Packed(Struct, frozen=True):
-    """What was written: the zip and its SHA-256, how many questions, and edits that were left out with the reason."""
+class ReleasedSet(Struct, frozen=True):
+    """A written release: zip, SHA-256, number of questions, and omitted edits with reasons."""
 
     path: Path
     sha256: str
@@ -53,8 +53,8 @@ class Packed(Struct, frozen=True):
 
 def pack(
     work: Work, version: str, *, name: str = "", skip: Collection[str] = (), without_undecided: bool = False
-) -> Packed:
-    """Write the zip of all candidates that every stage has kept.
+) -> ReleasedSet:
+    """Write the zip of all candidates that every stage kept.
 
     Args:
         version: of the set; goes into its name. An existing pack is never replaced by another one.
@@ -68,86 +68,88 @@ def pack(
         DataError: nothing was kept, or a picture was changed since it was taken in.
     """
     name = name or slug(work.state.name) or "curated"
-    require_names(name, version)
-    kept = work.entering("pack", skip)
+    require_release_names(name, version)
+    entering = work.entering("pack", skip)
     if not without_undecided:
         _require_decided(work, skip)
-    found, left_out = _as_reviewed(work, kept, skip)
-    if not found:
-        raise DataError(f"{work.path}: no candidate has been kept by every stage", "The files of the stages say why.")
-    provenance = _provenance(work, name, version, found, left_out, skip)
-    data = _zip(work, name, version, found, provenance)
+    candidates, left_out = _as_reviewed(work, entering, skip)
+    if not candidates:
+        raise DataError(
+            f"{work.path}: no candidate was kept by every stage", "The files of the stages give the reasons."
+        )
+    provenance = _provenance(work, name, version, candidates, left_out, skip)
+    data = _zip(work, name, version, candidates, provenance)
     path = work.folder("packs") / f"{name}-{version}.zip"
     if path.exists() and path.read_bytes() != data:
-        raise UsageError(
-            f"{path} is there with other contents; a version is never replaced", "Give the new set another --version."
-        )
+        raise UsageError(f"{path} exists with other contents; versions are never replaced", "Give another --version.")
     digest = sha256(data).hexdigest()
     files = RunFolder(work.path)
     files.write(path, data)
     files.write(path.with_name(path.name + ".sha256"), f"{digest}  {path.name}\n".encode())
-    return Packed(path, digest, len(found), left_out)
+    return ReleasedSet(path, digest, len(candidates), left_out)
 
 
-def require_names(name: str, version: str) -> None:
-    """Refuse a set's name or version that cannot be part of a file name. Raises UsageError."""
-    for what, text in (("name", name), ("version", version)):
+def require_release_names(name: str, version: str) -> None:
+    """Refuse a set name or version that cannot be part of a file name. Raises UsageError."""
+    for option, text in (("name", name), ("version", version)):
         if not _NAME.fullmatch(text):
             raise UsageError(
-                f"--{what} {text!r}: letters, digits, dots, hyphens and underscores were expected",
-                f"Give --{what} {what}-1.",
+                f"--{option} {text!r}: only letters, digits, dots, hyphens and underscores are allowed",
+                f"Give --{option} {option}-1.",
             )
 
 
 def _require_decided(work: Work, skip: Collection[str]) -> None:
     for stage in DECIDING:
-        found = None if stage in skip else work.stage(stage)
-        left = [one for one in found.decisions if one.verdict == "undecided"] if found is not None else []
-        if left:
-            shown = "\n".join(f"  {one.id}: {one.reason}" for one in left[:_SHOWN])
+        file = None if stage in skip else work.stage(stage)
+        undecided = (
+            [decision for decision in file.decisions if decision.verdict == "undecided"] if file is not None else []
+        )
+        if undecided:
+            lines = "\n".join(f"  {decision.id}: {decision.reason}" for decision in undecided[:_SHOWN])
             raise RunError(
-                f"{work.path}: stage {stage} has left {len(left):,} candidates undecided\n{shown}",
-                f"Run it again: --stage {stage}. To pack without them: --without-undecided.",
+                f"{work.path}: stage {stage} left {len(undecided):,} candidates undecided\n{lines}",
+                f"Run the stage again with --stage {stage}, or omit them with --without-undecided.",
             )
 
 
 def _as_reviewed(
-    work: Work, kept: Sequence[Candidate], skip: Collection[str]
+    work: Work, entering: Sequence[Candidate], skip: Collection[str]
 ) -> tuple[list[Candidate], dict[str, str]]:
-    """The candidates with their edits; and edited ones that an earlier stage would have dropped, with its reason."""
-    found: list[Candidate] = []
+    """Return candidates with their edits applied, and reasons for edited ones that an earlier stage would drop."""
+    candidates: list[Candidate] = []
     left_out: dict[str, str] = {}
     review = {} if "review" in skip else _decisions(work, "review")
-    for one in kept:
-        changes = review[one.id].detail.get("edited") if one.id in review else None
+    for candidate in entering:
+        changes = review[candidate.id].detail.get("edited") if candidate.id in review else None
         if not changes:
-            found.append(one)
+            candidates.append(candidate)
             continue
         now = structs.replace(
-            one, question=changes["question"], answer=changes["answer"], aliases=tuple(changes["aliases"])
+            candidate, question=changes["question"], answer=changes["answer"], aliases=tuple(changes["aliases"])
         )
-        why = _fault(work, one, now, skip)
+        why = _fault(work, candidate, now, skip)
         if why:
-            left_out[one.id] = why
+            left_out[candidate.id] = why
         else:
-            found.append(now)
-    return found, left_out
+            candidates.append(now)
+    return candidates, left_out
 
 
 def _fault(work: Work, before: Candidate, now: Candidate, skip: Collection[str]) -> str:
-    """Why an edited candidate would not have passed the stages before the review; empty where it would."""
+    """Return the reason why an edited candidate would fail an earlier stage; empty if it passes."""
     if "hard" not in skip and (settings := _settings(work, "hard")) and settings["correct"] == _READING:
         if now.question != before.question:
-            return "hard: its question was edited, and no model has been asked the new one"
-        said = [
+            return "hard: the question was edited and not tested with the models again"
+        tries = [
             model_filter.tries(work, model_filter.run_folder(work, model), model, settings["repeats"], [now])[now.id]
             for model in settings["models"]
         ]
-        if (again := model_filter.decide(now, said, settings["max_correct"])).verdict != "keep":
+        if (again := model_filter.decide(now, tries, settings["max_correct"])).verdict != "keep":
             return f"hard: {again.reason}"
     if "leaks" not in skip and (settings := _settings(work, "leaks")):
-        known = {name: settings[name] for name in leaks.Rule.__struct_fields__ if name in settings}
-        rule = msgspec.convert(known, leaks.Rule)
+        known = {name: settings[name] for name in leaks.LeakRule.__struct_fields__ if name in settings}
+        rule = msgspec.convert(known, leaks.LeakRule)
         line = leaks.recorded(work, settings["engine"], rule.k).get(now.sha256)
         report = None if line is None else leaks.audit(now, work.image(now).read_bytes(), line, "", rule)
         if (again := leaks.decide(now, report, rule)).verdict != "keep":
@@ -160,40 +162,43 @@ def _fault(work: Work, before: Candidate, now: Candidate, skip: Collection[str])
 
 
 def _settings(work: Work, stage: str) -> dict[str, Any]:
-    found = work.stage(stage)
-    return {} if found is None else dict(found.settings)
+    file = work.stage(stage)
+    return {} if file is None else dict(file.settings)
 
 
-def _decisions(work: Work, stage: str) -> dict[str, Decision]:
-    found = work.stage(stage)
-    return {} if found is None else {one.id: one for one in found.decisions}
+def _decisions(work: Work, stage: str) -> dict[str, StageDecision]:
+    file = work.stage(stage)
+    return {} if file is None else {decision.id: decision for decision in file.decisions}
 
 
 def _provenance(
     work: Work,
     name: str,
     version: str,
-    kept: Sequence[Candidate],
+    candidates: Sequence[Candidate],
     left_out: Mapping[str, str],
     skip: Collection[str],
 ) -> dict[str, Any]:
-    """Everything that can be said about where each question comes from. Reviewers go by numbers."""
+    """Collect the origin of each question. Reviewers are numbered."""
     stages: dict[str, Any] = {}
-    decisions: dict[str, dict[str, Decision]] = {}
+    decisions: dict[str, dict[str, StageDecision]] = {}
     for stage in DECIDING:
-        found = None if stage in skip else work.stage(stage)
-        if found is None:
+        file = None if stage in skip else work.stage(stage)
+        if file is None:
             stages[stage] = {"skipped": True}
             continue
-        stages[stage] = {"settings": found.settings, "counts": found.counts()}
-        decisions[stage] = {one.id: one for one in found.decisions}
-    said = [] if "review" in skip else reviews.read_all(work)
-    people = {who: f"reviewer {number}" for number, who in enumerate(dict.fromkeys(one.reviewer for one in said), 1)}
+        stages[stage] = {"settings": file.settings, "counts": file.counts()}
+        decisions[stage] = {decision.id: decision for decision in file.decisions}
+    opinions = [] if "review" in skip else reviews.read_all(work)
+    reviewer_names = {
+        who: f"reviewer {number}"
+        for number, who in enumerate(dict.fromkeys(opinion.reviewer for opinion in opinions), 1)
+    }
     agreed = []
     if "review" in decisions:
         reviewers = stages["review"]["settings"]["reviewers"]
-        for one in reviews.agreement(said, decisions["review"], reviewers):
-            agreed.append({**structs.asdict(one), "reviewers": [people[who] for who in one.reviewers]})
+        for pair in reviews.agreement(opinions, decisions["review"], reviewers):
+            agreed.append({**structs.asdict(pair), "reviewers": [reviewer_names[who] for who in pair.reviewers]})
     return {
         "format": FORMAT,
         "name": name,
@@ -204,58 +209,65 @@ def _provenance(
         "agreement": agreed,
         "edits_left_out": len(left_out),
         "questions": [
-            {"id": _id(one), "candidate": one.id, "sha256": one.sha256, **_history(one, decisions, people)}
-            for one in kept
+            {
+                "id": _id(candidate),
+                "candidate": candidate.id,
+                "sha256": candidate.sha256,
+                **_history(candidate, decisions, reviewer_names),
+            }
+            for candidate in candidates
         ],
     }
 
 
 def _history(
-    one: Candidate, decisions: Mapping[str, Mapping[str, Decision]], people: Mapping[str, str]
+    candidate: Candidate, decisions: Mapping[str, Mapping[str, StageDecision]], reviewer_names: Mapping[str, str]
 ) -> dict[str, Any]:
-    details = {stage: by_id[one.id].detail for stage, by_id in decisions.items() if one.id in by_id}
-    found: dict[str, Any] = {}
+    details = {stage: by_id[candidate.id].detail for stage, by_id in decisions.items() if candidate.id in by_id}
+    history: dict[str, Any] = {}
     if "hard" in details:
-        found["closed_book"] = details["hard"]["models"]
+        history["closed_book"] = details["hard"]["models"]
     if "leaks" in details:
         audit = details["leaks"]
-        found["leakage"] = {name: audit.get(name) for name in ("engine", "at", "hits", "leaks", "twin", "alike")}
+        history["leakage"] = {name: audit.get(name) for name in ("engine", "at", "hits", "leaks", "twin", "alike")}
     if "evidence" in details:
-        found["evidence"] = details["evidence"]["links"]
+        history["evidence"] = details["evidence"]["links"]
     if "review" in details:
-        found["review"] = [{**said, "reviewer": people[said["reviewer"]]} for said in details["review"]["opinions"]]
-        for said in found["review"]:
+        history["review"] = [
+            {**opinion, "reviewer": reviewer_names[opinion["reviewer"]]} for opinion in details["review"]["opinions"]
+        ]
+        for said in history["review"]:
             said.pop("id", None)
-    return found
+    return history
 
 
-def _id(one: Candidate) -> str:
-    """A number: what a candidate was called before may give the answer away."""
-    return f"c{PurePosixPath(one.image).stem}"
+def _id(candidate: Candidate) -> str:
+    """Return a number as id, since a candidate's own id may reveal the answer."""
+    return f"c{PurePosixPath(candidate.image).stem}"
 
 
-def _rows(kept: Sequence[Candidate]) -> Iterator[dict[str, Any]]:
-    for one in kept:
+def _rows(candidates: Sequence[Candidate]) -> Iterator[dict[str, Any]]:
+    for candidate in candidates:
         row = {
-            "id": _id(one),
-            "image": f"images/{one.image}",
-            "question": one.question,
-            "answer": one.answer,
-            "aliases": one.aliases,
-            "evidence": one.evidence,
-            "domain": one.domain,
-            "subcategory": one.subcategory,
-            "source": one.source,
-            "language": one.language,
-            "target": one.target,
+            "id": _id(candidate),
+            "image": f"images/{candidate.image}",
+            "question": candidate.question,
+            "answer": candidate.answer,
+            "aliases": candidate.aliases,
+            "evidence": candidate.evidence,
+            "domain": candidate.domain,
+            "subcategory": candidate.subcategory,
+            "source": candidate.source,
+            "language": candidate.language,
+            "target": candidate.target,
         }
         yield {name: value for name, value in row.items() if value not in ("", ())}
 
 
-def _zip(work: Work, name: str, version: str, kept: Sequence[Candidate], provenance: Mapping[str, Any]) -> bytes:
-    manifest = b"".join(msgspec.json.encode(row) + b"\n" for row in _rows(kept))
+def _zip(work: Work, name: str, version: str, candidates: Sequence[Candidate], provenance: Mapping[str, Any]) -> bytes:
+    manifest = b"".join(msgspec.json.encode(row) + b"\n" for row in _rows(candidates))
     texts = {
-        "README.md": card(name, version, kept, provenance).encode(),
+        "README.md": card(name, version, candidates, provenance).encode(),
         "manifest.jsonl": manifest,
         "provenance.json": pretty_json(provenance),
     }
@@ -263,17 +275,19 @@ def _zip(work: Work, name: str, version: str, kept: Sequence[Candidate], provena
     with zipfile.ZipFile(out, "w") as archive:
         for member, data in texts.items():
             archive.writestr(_member(member), data, zipfile.ZIP_DEFLATED)
-        for one in kept:
-            data = work.image(one).read_bytes()
-            if sha256(data).hexdigest() != one.sha256:
-                raise DataError(f"{work.image(one)} was changed since it was taken in", "Begin anew in another --out.")
-            archive.writestr(_member(f"images/{one.image}"), data, zipfile.ZIP_STORED)
+        for candidate in candidates:
+            data = work.image(candidate).read_bytes()
+            if sha256(data).hexdigest() != candidate.sha256:
+                raise DataError(
+                    f"{work.image(candidate)} was changed since it was copied", "Start again with another --out."
+                )
+            archive.writestr(_member(f"images/{candidate.image}"), data, zipfile.ZIP_STORED)
     return out.getvalue()
 
 
 def _member(name: str) -> zipfile.ZipInfo:
-    """The same day for every member, so that the same contents are the same bytes."""
-    found = zipfile.ZipInfo(f"{ROOT}/{name}", (1980, 1, 1, 0, 0, 0))
-    found.external_attr = 0o644 << 16
-    found.create_system = 3
-    return found
+    """Return a zip member with a fixed date, so that equal contents give equal bytes."""
+    member = zipfile.ZipInfo(f"{ROOT}/{name}", (1980, 1, 1, 0, 0, 0))
+    member.external_attr = 0o644 << 16
+    member.create_system = 3
+    return member

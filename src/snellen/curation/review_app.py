@@ -1,4 +1,4 @@
-"""The review page: a candidate at a time, by two people who do not see each other's opinion until both have given it.
+"""The review page: one candidate at a time, for reviewers who see others' opinions only after their own.
 
 Plain pages and forms, no script. Served on loopback to whoever has the key of the printed address; every form carries a
 token (CSRF), the pages may load nothing but their own pictures and style (CSP), and pictures and snapshots are looked up by
@@ -33,8 +33,8 @@ from starlette.routing import Route
 
 from snellen.curation import evidence
 from snellen.curation.candidates import Candidate
-from snellen.curation.evidence import Check
-from snellen.curation.leaks import Audit
+from snellen.curation.evidence import EvidenceCheck
+from snellen.curation.leaks import LeakAudit
 from snellen.curation.model_filter import Tries
 from snellen.curation.reviews import (
     Opinion,
@@ -78,16 +78,16 @@ _TYPES = {".jpg": "image/jpeg", ".png": "image/png"}
 
 
 class Queue(Struct, frozen=True):
-    """What is reviewed: the candidates by number, what earlier stages found about each, and the links of each."""
+    """The candidates under review by number, with the findings of earlier stages."""
 
     candidates: Mapping[int, Candidate]
-    leaks: Mapping[str, Audit]
-    links: Mapping[str, Sequence[Check]]
+    leaks: Mapping[str, LeakAudit]
+    links: Mapping[str, Sequence[EvidenceCheck]]
     known: Mapping[str, Sequence[Tries]]
 
 
-class Room:
-    """The state of one review: the queue, the opinions so far, and the journal that every new one goes to."""
+class ReviewSession:
+    """The state of one review: queue, opinions so far, and their journal."""
 
     def __init__(self, work: Work, queue: Queue, opinions: Sequence[Opinion], journal: Journal, reviewers: int) -> None:
         self.work = work
@@ -98,18 +98,18 @@ class Room:
         self.key = secrets.token_urlsafe(24)
 
     def add(self, opinion: Opinion) -> None:
-        """Write an opinion down, then count it."""
+        """Write an opinion to the journal, then count it."""
         self.journal.append(opinion)
         self.opinions.append(opinion)
 
-    def sign(self, what: str) -> str:
-        return hmac.new(self.key.encode(), what.encode(), sha256).hexdigest()
+    def sign(self, text: str) -> str:
+        return hmac.new(self.key.encode(), text.encode(), sha256).hexdigest()
 
     def cookie(self, reviewer: str) -> str:
         return f"{quote(reviewer, safe='')}.{self.sign(f'reviewer {reviewer}')}"
 
     def reviewer(self, request: Request) -> str | None:
-        """Who asks: a name, empty where none was given yet, None where the key was not shown."""
+        """Return the reviewer's name: empty if none was given yet, None without a valid key."""
         name, _, mark = request.cookies.get(COOKIE, "").rpartition(".")
         reviewer = unquote(name)
         return reviewer if hmac.compare_digest(mark.encode(), self.sign(f"reviewer {reviewer}").encode()) else None
@@ -118,8 +118,8 @@ class Room:
         return self.sign(f"form {reviewer}")
 
 
-def build_app(room: Room, clock: Callable[[], float] = time.time) -> Starlette:
-    """The application over a review."""
+def build_app(session: ReviewSession, clock: Callable[[], float] = time.time) -> Starlette:
+    """Build the web application of a review."""
     pages = Environment(
         loader=PackageLoader("snellen.curation", "assets"),
         autoescape=True,
@@ -131,19 +131,19 @@ def build_app(room: Room, clock: Callable[[], float] = time.time) -> Starlette:
 
     def page(name: str, reviewer: str, status: int = 200, **values: Any) -> Response:
         html = pages.get_template(name).render(
-            reviewer=reviewer, token=room.token(reviewer), name=room.work.state.name, **values
+            reviewer=reviewer, token=session.token(reviewer), name=session.work.state.name, **values
         )
         return HTMLResponse(html, status, headers=_HEADERS)
 
     def known(request: Request) -> str:
-        """The reviewer's name. Raises HTTPException where the key or the name is missing."""
-        reviewer = room.reviewer(request)
+        """Return the reviewer's name. Raises HTTPException if the key or the name is missing."""
+        reviewer = session.reviewer(request)
         if reviewer is None:
-            raise HTTPException(403, "Open the address that the command printed; it holds the key.")
+            raise HTTPException(403, "Open the address printed by the command; it contains the key.")
         return reviewer
 
     async def form(request: Request) -> tuple[str, dict[str, str]]:
-        """The reviewer and the fields of a form that one of our pages has sent."""
+        """Read reviewer and fields of a submitted form."""
         reviewer = known(request)
         body = b""
         async for piece in request.stream():
@@ -152,32 +152,36 @@ def build_app(room: Room, clock: Callable[[], float] = time.time) -> Starlette:
                 raise HTTPException(413, f"A form has at most {MOST_BODY:,} bytes.")
         sent = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=20)
         fields = {name: values[0].replace("\r\n", "\n").strip() for name, values in sent.items()}
-        if not hmac.compare_digest(fields.get("token", "").encode(), room.token(reviewer).encode()):
-            raise HTTPException(403, "This form was not sent by the page. Go back, load it again, and send it again.")
+        if not hmac.compare_digest(fields.get("token", "").encode(), session.token(reviewer).encode()):
+            raise HTTPException(403, "This form was not sent by the page. Reload the page and submit it again.")
         return reviewer, fields
 
     def candidate(request: Request) -> Candidate:
-        found = room.queue.candidates.get(request.path_params["number"])
-        if found is None:
+        match = session.queue.candidates.get(request.path_params["number"])
+        if match is None:
             raise HTTPException(404, "There is no such candidate in this review.")
-        return found
+        return match
 
     async def home(request: Request) -> Response:
         key = request.query_params.get("key")
-        if key is not None and hmac.compare_digest(key.encode(), room.key.encode()):
+        if key is not None and hmac.compare_digest(key.encode(), session.key.encode()):
             answer = RedirectResponse("/", 303, headers=_HEADERS)
-            named = room.reviewer(request) or ""
-            answer.set_cookie(COOKIE, room.cookie(named), httponly=True, samesite="strict", path="/")
+            named = session.reviewer(request) or ""
+            answer.set_cookie(COOKIE, session.cookie(named), httponly=True, samesite="strict", path="/")
             return answer
         reviewer = known(request)
         if not reviewer:
             return page("name.html.jinja", reviewer, fault="")
-        said = latest(room.opinions)
-        rows = [_row(room, one, said.get(one.id, {}), reviewer) for one in room.queue.candidates.values()]
-        left = [row for row in rows if not row["mine"]]
+        opinions = latest(session.opinions)
+        rows = [
+            _row(session, about, opinions.get(about.id, {}), reviewer) for about in session.queue.candidates.values()
+        ]
+        open_rows = [row for row in rows if not row["mine"]]
         disputes = [row for row in rows if row["disputed"]]
-        found = agreement(room.opinions, [one.id for one in room.queue.candidates.values()], room.reviewers)
-        return page("queue.html.jinja", reviewer, rows=rows, left=left, disputes=disputes, agreement=found)
+        agreements = agreement(
+            session.opinions, [about.id for about in session.queue.candidates.values()], session.reviewers
+        )
+        return page("queue.html.jinja", reviewer, rows=rows, left=open_rows, disputes=disputes, agreement=agreements)
 
     async def name(request: Request) -> Response:
         _, fields = await form(request)
@@ -185,37 +189,37 @@ def build_app(room: Room, clock: Callable[[], float] = time.time) -> Starlette:
         if not chosen or len(chosen) > 80 or not chosen.isprintable():
             return page("name.html.jinja", "", 400, fault="Give a name of 1 to 80 characters.")
         answer = RedirectResponse("/", 303, headers=_HEADERS)
-        answer.set_cookie(COOKIE, room.cookie(chosen), httponly=True, samesite="strict", path="/")
+        answer.set_cookie(COOKIE, session.cookie(chosen), httponly=True, samesite="strict", path="/")
         return answer
 
     async def show(request: Request) -> Response:
         reviewer = known(request)
         if not reviewer:
             return RedirectResponse("/", 303, headers=_HEADERS)
-        return one(candidate(request), reviewer, "", {})
+        return candidate_page(candidate(request), reviewer, "", {})
 
-    def one(about: Candidate, reviewer: str, fault: str, fields: Mapping[str, str]) -> Response:
-        said = latest(room.opinions).get(about.id, {})
-        mine = said.get(reviewer)
-        wanted = about if mine is None else edited(about, mine)
+    def candidate_page(about: Candidate, reviewer: str, fault: str, fields: Mapping[str, str]) -> Response:
+        opinions = latest(session.opinions).get(about.id, {})
+        own = opinions.get(reviewer)
+        wanted = about if own is None else edited(about, own)
         values = {"question": wanted.question, "answer": wanted.answer, "aliases": "\n".join(wanted.aliases)}
-        in_dispute = disputed(about, said, room.reviewers) and mine is not None
+        in_dispute = disputed(about, opinions, session.reviewers) and own is not None
         return page(
             "candidate.html.jinja",
             reviewer,
             400 if fault else 200,
-            one=about,
-            audit=room.queue.leaks.get(about.id),
-            links=room.queue.links.get(about.id, [Check(url) for url in about.evidence]),
-            tries=room.queue.known.get(about.id, ()),
-            mine=mine,
-            others=[other for who, other in said.items() if who != reviewer] if in_dispute else [],
-            fields={**values, "reason": "" if mine is None else mine.reason, **fields},
+            candidate=about,
+            audit=session.queue.leaks.get(about.id),
+            links=session.queue.links.get(about.id, [EvidenceCheck(url) for url in about.evidence]),
+            tries=session.queue.known.get(about.id, ()),
+            mine=own,
+            others=[opinion for who, opinion in opinions.items() if who != reviewer] if in_dispute else [],
+            fields={**values, "reason": "" if own is None else own.reason, **fields},
             fault=fault,
             reasons=REASONS,
-            total=len(room.queue.candidates),
-            place=list(room.queue.candidates).index(about.number) + 1,
-            edit_open=bool(fields.get("say") == "edit") or (mine is not None and mine.say == "edit"),
+            total=len(session.queue.candidates),
+            place=list(session.queue.candidates).index(about.number) + 1,
+            edit_open=bool(fields.get("say") == "edit") or (own is not None and own.say == "edit"),
         )
 
     async def judge(request: Request) -> Response:
@@ -225,7 +229,7 @@ def build_app(room: Room, clock: Callable[[], float] = time.time) -> Starlette:
             return RedirectResponse("/", 303, headers=_HEADERS)
         say = fields.get("say", "")
         if say not in SAYS:
-            raise HTTPException(400, "A form says accept, reject or edit.")
+            raise HTTPException(400, "The form must contain accept, reject or edit.")
         aliases = tuple(" ".join(line.split()) for line in fields.get("aliases", "").split("\n") if line.strip())
         wanted: dict[str, Any] = {}
         if say == "edit":
@@ -240,25 +244,25 @@ def build_app(room: Room, clock: Callable[[], float] = time.time) -> Starlette:
             **wanted,
         )
         try:
-            room.add(checked(opinion, about))
+            session.add(checked(opinion, about))
         except UsageError as error:
-            return one(about, reviewer, error.message[0].upper() + error.message[1:] + ".", fields)
-        return RedirectResponse(_next(room, reviewer, about), 303, headers=_HEADERS)
+            return candidate_page(about, reviewer, error.message[0].upper() + error.message[1:] + ".", fields)
+        return RedirectResponse(_next(session, reviewer, about), 303, headers=_HEADERS)
 
     async def image(request: Request) -> Response:
         known(request)
-        path = room.work.image(candidate(request))
+        path = session.work.image(candidate(request))
         return Response(path.read_bytes(), media_type=_TYPES[path.suffix], headers=_HEADERS)
 
     async def snapshot(request: Request) -> Response:
-        """The text of a kept page. Never the page itself: it is untrusted."""
+        """Return the text of a snapshot, never the page itself: it is untrusted."""
         known(request)
         digest = request.path_params["digest"]
-        line = next((one for one in evidence.fetched(room.work).values() if one.sha256 == digest), None)
+        line = next((page_ for page_ in evidence.fetched(session.work).values() if page_.sha256 == digest), None)
         if line is None:
             raise HTTPException(404, "There is no such snapshot.")
         try:
-            text = evidence.text_of(room.work, line)
+            text = evidence.text_of(session.work, line)
         except DataError as error:
             text = error.message
         return PlainTextResponse(text, headers=_HEADERS)
@@ -285,26 +289,26 @@ def build_app(room: Room, clock: Callable[[], float] = time.time) -> Starlette:
     )
 
 
-def _row(room: Room, one: Candidate, said: Mapping[str, Opinion], reviewer: str) -> dict[str, Any]:
-    """A line of the queue. Of others it tells only what is no secret any more."""
-    mine = said.get(reviewer)
-    enough = len(said) >= room.reviewers
-    in_dispute = mine is not None and disputed(one, said, room.reviewers)
-    if mine is None:
+def _row(session: ReviewSession, about: Candidate, opinions: Mapping[str, Opinion], reviewer: str) -> dict[str, Any]:
+    """Build a row of the queue; others' opinions stay hidden until the reviewer has given one."""
+    own = opinions.get(reviewer)
+    enough = len(opinions) >= session.reviewers
+    in_dispute = own is not None and disputed(about, opinions, session.reviewers)
+    if own is None:
         state = "open"
     elif in_dispute:
         state = "disputed"
     elif not enough:
         state = "waits for others"
     else:
-        state = "kept" if settled(one, said, room.reviewers) is not None else "dropped"
-    return {"one": one, "mine": mine, "disputed": in_dispute, "state": state}
+        state = "kept" if settled(about, opinions, session.reviewers) is not None else "dropped"
+    return {"candidate": about, "mine": own, "disputed": in_dispute, "state": state}
 
 
-def _next(room: Room, reviewer: str, after: Candidate) -> str:
-    """The reviewer's next open candidate behind this one, else the first open one, else the queue."""
-    said = latest(room.opinions)
-    open_ = [number for number, one in room.queue.candidates.items() if reviewer not in said.get(one.id, {})]
+def _next(session: ReviewSession, reviewer: str, after: Candidate) -> str:
+    """Return the reviewer's next open candidate after this one, else the first open one, else the queue."""
+    opinions = latest(session.opinions)
+    open_ = [number for number, about in session.queue.candidates.items() if reviewer not in opinions.get(about.id, {})]
     if not open_:
         return "/"
     return f"/candidate/{next((number for number in open_ if number > after.number), open_[0])}"
@@ -314,7 +318,7 @@ HOST = "127.0.0.1"
 
 
 def serve(work: Work, candidates: list[Candidate], reviewers: int, port: int, tell: Callable[[str], None]) -> None:
-    """Show the candidates for review until Ctrl-C; every opinion is on disk when its form is answered.
+    """Serve the review page until Ctrl-C; every opinion is on disk before its form is answered.
 
     Args:
         reviewers: how many people have to judge each.
@@ -330,7 +334,7 @@ def serve(work: Work, candidates: list[Candidate], reviewers: int, port: int, te
             raise MissingExtraError(f"the review page needs {package}.", 'Install it with: pip install "snellen[view]"')
     if not candidates:
         raise PreflightError(
-            "no candidate has come as far as the review", "The stages before say why they dropped them."
+            "no candidate has reached the review", "The reports of the earlier stages give the reasons."
         )
     with RunFolder(work.folder("review")).locked():
         journal = Journal(path_of(work))
@@ -356,27 +360,30 @@ async def _serve(
 
     import uvicorn
 
-    from snellen.curation.review_app import Queue, Room, build_app
+    from snellen.curation.review_app import Queue, ReviewSession, build_app
 
     assert isinstance(listener, socket.socket)  # noqa: S101 - as `bind` gives it
     queue = Queue(
-        {one.number: one for one in candidates},
-        {id_: msgspec.convert(detail, Audit) for id_, detail in _details(work, "leaks").items() if detail},
-        {id_: msgspec.convert(detail["links"], list[Check]) for id_, detail in _details(work, "evidence").items()},
+        {candidate.number: candidate for candidate in candidates},
+        {id_: msgspec.convert(detail, LeakAudit) for id_, detail in _details(work, "leaks").items() if detail},
+        {
+            id_: msgspec.convert(detail["links"], list[EvidenceCheck])
+            for id_, detail in _details(work, "evidence").items()
+        },
         {id_: msgspec.convert(detail["models"], list[Tries]) for id_, detail in _details(work, "hard").items()},
     )
-    room = Room(work, queue, read_all(work), journal, reviewers)
+    session = ReviewSession(work, queue, read_all(work), journal, reviewers)
     config = uvicorn.Config(
-        build_app(room), log_level="warning", limit_concurrency=50, timeout_graceful_shutdown=5, lifespan="off"
+        build_app(session), log_level="warning", limit_concurrency=50, timeout_graceful_shutdown=5, lifespan="off"
     )
     listener.listen(32)
     tell(
-        f"Reviewing {len(candidates):,} candidates at http://{HOST}:{listener.getsockname()[1]}/?key={room.key} "
-        "(Ctrl-C ends it)."
+        f"Reviewing {len(candidates):,} candidates at http://{HOST}:{listener.getsockname()[1]}/?key={session.key} "
+        "(stop with Ctrl-C)."
     )
     await uvicorn.Server(config).serve(sockets=[listener])
 
 
 def _details(work: Work, stage: str) -> dict[str, dict[str, Any]]:
-    found = work.stage(stage)
-    return {} if found is None else {one.id: dict(one.detail) for one in found.decisions}
+    file = work.stage(stage)
+    return {} if file is None else {decision.id: dict(decision.detail) for decision in file.decisions}

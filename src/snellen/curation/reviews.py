@@ -1,4 +1,4 @@
-"""Stage 4, what people say: an append-only journal of opinions, and the decisions and agreement that follow from it."""
+"""Stage 4, reviews: an append-only journal of opinions, decisions, and inter-annotator agreement."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from snellen.curation.candidates import Candidate
-from snellen.curation.workspace import Decision, Work
+from snellen.curation.workspace import StageDecision, Work
 from snellen.engine import journal
 from snellen.errors import UsageError
 from snellen.scoring.statistics.agreement import Agreement, cohen
@@ -41,12 +41,12 @@ def path_of(work: Work) -> Any:
 
 
 def read_all(work: Work) -> list[Opinion]:
-    """Every opinion, in the order in which they were given."""
+    """Read every opinion, in the order given."""
     return list(journal.read(path_of(work), Opinion))
 
 
 def checked(opinion: Opinion, candidate: Candidate) -> Opinion:
-    """The opinion, as it may be written down.
+    """Validate an opinion before it is written.
 
     Raises:
         UsageError: a rejection without a reason, an edit that changes nothing or empties something, a text too long.
@@ -57,18 +57,18 @@ def checked(opinion: Opinion, candidate: Candidate) -> Opinion:
         if not opinion.question or not opinion.answer:
             raise UsageError("question and answer cannot be empty")
         if edited(candidate, opinion) == candidate:
-            raise UsageError("nothing was changed: accept it as it is, or edit something")
+            raise UsageError("nothing was changed; accept it as it is, or edit a field")
     texts = {"reviewer": opinion.reviewer, "reason": opinion.reason, "question": opinion.question}
     for name, text in {**texts, "answer": opinion.answer}.items():
         if len(text) > LONGEST[name]:
-            raise UsageError(f"{name} has {len(text):,} characters; {LONGEST[name]:,} are the most")
+            raise UsageError(f"{name} has {len(text):,} characters; at most {LONGEST[name]:,} are allowed")
     if len(opinion.aliases) > MOST_ALIASES or any(len(alias) > LONGEST["alias"] for alias in opinion.aliases):
         raise UsageError(f"at most {MOST_ALIASES} aliases of {LONGEST['alias']} characters")
     return opinion
 
 
 def edited(candidate: Candidate, opinion: Opinion) -> Candidate:
-    """The candidate as a reviewer would have it."""
+    """Apply a reviewer's edit to the candidate."""
     if opinion.say != "edit":
         return candidate
     aliases = tuple(dict.fromkeys(alias for alias in opinion.aliases if alias != opinion.answer))
@@ -76,67 +76,76 @@ def edited(candidate: Candidate, opinion: Opinion) -> Candidate:
 
 
 def latest(opinions: Iterable[Opinion]) -> dict[str, dict[str, Opinion]]:
-    """{candidate: {reviewer: last opinion}}."""
-    found: dict[str, dict[str, Opinion]] = {}
-    for one in opinions:
-        found.setdefault(one.id, {})[one.reviewer] = one
-    return found
+    """Return the last opinion by candidate and reviewer: {candidate: {reviewer: opinion}}."""
+    by_candidate: dict[str, dict[str, Opinion]] = {}
+    for opinion in opinions:
+        by_candidate.setdefault(opinion.id, {})[opinion.reviewer] = opinion
+    return by_candidate
 
 
 def independent(opinions: Iterable[Opinion], reviewers: int) -> dict[str, dict[str, Opinion]]:
-    """The same, as it stood when the last needed reviewer had spoken: until then nobody sees what others said."""
-    found: dict[str, dict[str, Opinion]] = {}
-    for one in opinions:
-        mine = found.setdefault(one.id, {})
-        if len(mine) < reviewers:
-            mine[one.reviewer] = one
-    return found
+    """Return opinions given before the reviewer could see others', by candidate and reviewer."""
+    by_candidate: dict[str, dict[str, Opinion]] = {}
+    for opinion in opinions:
+        first = by_candidate.setdefault(opinion.id, {})
+        if len(first) < reviewers:
+            first[opinion.reviewer] = opinion
+    return by_candidate
 
 
-def settled(candidate: Candidate, said: Mapping[str, Opinion], reviewers: int) -> Candidate | None:
-    """The candidate as all its reviewers want it; None where they are too few, disagree, or reject it."""
-    wanted = [edited(candidate, one) for one in said.values() if one.say != "reject"]
-    if len(wanted) < max(reviewers, 1) or len(wanted) < len(said):
+def settled(candidate: Candidate, opinions: Mapping[str, Opinion], reviewers: int) -> Candidate | None:
+    """Return the candidate as all reviewers want it; None if they are too few, disagree, or reject it."""
+    wanted = [edited(candidate, opinion) for opinion in opinions.values() if opinion.say != "reject"]
+    if len(wanted) < max(reviewers, 1) or len(wanted) < len(opinions):
         return None
     first = wanted[0]
     same = all(
-        (one.question, one.answer, set(one.aliases)) == (first.question, first.answer, set(first.aliases))
-        for one in wanted
+        (candidate_.question, candidate_.answer, set(candidate_.aliases))
+        == (first.question, first.answer, set(first.aliases))
+        for candidate_ in wanted
     )
     return first if same else None
 
 
-def disputed(candidate: Candidate, said: Mapping[str, Opinion], reviewers: int) -> bool:
-    """Whether enough people have spoken and do not want the same."""
-    rejected = all(one.say == "reject" for one in said.values())
-    return len(said) >= reviewers and not rejected and settled(candidate, said, reviewers) is None
+def disputed(candidate: Candidate, opinions: Mapping[str, Opinion], reviewers: int) -> bool:
+    """Return True if enough reviewers have judged and do not agree."""
+    rejected = all(opinion.say == "reject" for opinion in opinions.values())
+    return len(opinions) >= reviewers and not rejected and settled(candidate, opinions, reviewers) is None
 
 
-def decide(candidate: Candidate, said: Mapping[str, Opinion], reviewers: int) -> Decision:
+def decide(candidate: Candidate, opinions: Mapping[str, Opinion], reviewers: int) -> StageDecision:
     """Keep what all accept alike, drop what all reject; anything else is undecided."""
-    detail = {"opinions": [msgspec.to_builtins(one) for one in said.values()], "reviewers": reviewers}
-    if len(said) < reviewers:
-        return Decision(candidate.id, "undecided", f"{len(said)} of {reviewers} reviewers have judged it", detail)
-    wanted = settled(candidate, said, reviewers)
+    detail = {"opinions": [msgspec.to_builtins(opinion) for opinion in opinions.values()], "reviewers": reviewers}
+    if len(opinions) < reviewers:
+        return StageDecision(
+            candidate.id, "undecided", f"{len(opinions)} of {reviewers} reviewers have judged it", detail
+        )
+    wanted = settled(candidate, opinions, reviewers)
     if wanted is not None:
         if wanted != candidate:
             now = {"question": wanted.question, "answer": wanted.answer, "aliases": list(wanted.aliases)}
-            return Decision(candidate.id, "keep", "edited", {**detail, "edited": now})
-        return Decision(candidate.id, "keep", "", detail)
-    if disputed(candidate, said, reviewers):
-        return Decision(candidate.id, "undecided", "the reviewers disagree", detail)
-    reasons = "; ".join(dict.fromkeys(one.reason for one in said.values() if one.reason))
-    return Decision(candidate.id, "drop", f"rejected: {reasons}", detail)
+            return StageDecision(candidate.id, "keep", "edited", {**detail, "edited": now})
+        return StageDecision(candidate.id, "keep", "", detail)
+    if disputed(candidate, opinions, reviewers):
+        return StageDecision(candidate.id, "undecided", "the reviewers disagree", detail)
+    reasons = "; ".join(dict.fromkeys(opinion.reason for opinion in opinions.values() if opinion.reason))
+    return StageDecision(candidate.id, "drop", f"rejected: {reasons}", detail)
 
 
 def agreement(opinions: Sequence[Opinion], ids: Iterable[str], reviewers: int) -> list[Agreement]:
-    """Cohen's kappa for each two reviewers, over what each said before seeing the other: accept, edit or reject."""
+    """Compute Cohen's kappa for each pair of reviewers, over independent opinions: accept, edit or reject."""
     among = set(ids)
-    first = {id_: said for id_, said in independent(opinions, reviewers).items() if id_ in among}
-    names = sorted({name for said in first.values() for name in said})
-    found = []
+    first = {id_: by_reviewer for id_, by_reviewer in independent(opinions, reviewers).items() if id_ in among}
+    names = sorted({name for by_reviewer in first.values() for name in by_reviewer})
+    agreements = []
     for left, right in combinations(names, 2):
-        both = [said for said in first.values() if left in said and right in said]
+        both = [by_reviewer for by_reviewer in first.values() if left in by_reviewer and right in by_reviewer]
         if both:
-            found.append(cohen((left, right), [said[left].say for said in both], [said[right].say for said in both]))
-    return found
+            agreements.append(
+                cohen(
+                    (left, right),
+                    [by_reviewer[left].say for by_reviewer in both],
+                    [by_reviewer[right].say for by_reviewer in both],
+                )
+            )
+    return agreements

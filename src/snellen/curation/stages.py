@@ -1,4 +1,4 @@
-"""Curating a benchmark, from Python; `snellen build curate` calls this. Each stage is a function over one working folder."""
+"""Curation stages from Python, as `snellen build curate` runs them; each is a function over one working folder."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ import msgspec
 from msgspec import structs
 
 from snellen.benchmarks.base import Data
-from snellen.curation import evidence as pages
-from snellen.curation import leaks, model_filter, reviews
+from snellen.curation import evidence, leaks, model_filter, reviews
 from snellen.curation.candidates import Candidate
-from snellen.curation.near_duplicates import Looks
-from snellen.curation.workspace import Decision, StageFile, Work
+from snellen.curation.near_duplicates import PictureEncoder
+from snellen.curation.workspace import StageDecision, StageFile, Work
 from snellen.engine.progress import Display
 from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.errors import UsageError
@@ -45,7 +44,7 @@ def require_models(
     key_env: str | None = None,
     rubric: Path | None = None,
 ) -> None:
-    """Refuse models, judges and a rubric of later stages that cannot be used, before the first stage asks anything.
+    """Refuse unusable models, judges and rubrics of all stages before the first request.
 
     Opening a model loads and contacts nothing. Arguments are those of `filter_hard` and `check_evidence`.
 
@@ -61,7 +60,7 @@ def require_models(
             appointed(judge, ModelOptions(), base_url, key_env, option="--judge").opened()
     if "evidence" in stages and evidence_judge is not None:
         appointed(evidence_judge, ModelOptions(), base_url, key_env, option="--evidence-judge").opened()
-        pages.rubric_of(rubric)
+        evidence.rubric_of(rubric)
 
 
 def filter_hard(
@@ -77,7 +76,7 @@ def filter_hard(
     options: ModelOptions | None = None,
     display: Display | None = None,
 ) -> StageFile:
-    """Stage 1: ask every model each candidate `repeats` times, and drop what one was right about more than `max_correct` times.
+    """Stage 1: ask every model `repeats` times; drop candidates answered correctly more than `max_correct` times.
 
     Args:
         models: KIND:NAME of each.
@@ -90,24 +89,24 @@ def filter_hard(
         SnellenError: as `evaluate`; what was answered is on disk, and the same call goes on.
     """
     if not models:
-        raise UsageError("no closed-book model is named", "Give --model KIND:NAME, once for each.")
+        raise UsageError("no closed-book model given", "Give --model KIND:NAME; repeat it for more.")
     if not 0 <= max_correct < repeats:
         raise UsageError(
             f"--max-correct-of-k {max_correct} with --repeats {repeats} drops nothing", f"At most {repeats - 1}."
         )
     if correct == "judge" and judge is None and setting(JUDGE_MODEL) is None:
-        raise UsageError("no judge is named", "Give --judge KIND:NAME, or set JUDGE_MODEL.")
+        raise UsageError("no judge given", "Give --judge KIND:NAME, or set JUDGE_MODEL.")
     benchmark = model_filter.benchmark(work)
-    said: dict[str, list[model_filter.Tries]] = {one.id: [] for one in work.candidates}
+    by_candidate: dict[str, list[model_filter.Tries]] = {candidate.id: [] for candidate in work.candidates}
     for model in dict.fromkeys(models):
         folder = model_filter.run_folder(work, model)
         spec = RunSpec(benchmark=benchmark.name, model=model, options=options or ModelOptions(), repeats=repeats)
         perform(spec, folder, benchmark=benchmark, display=display)
-        found = model_filter.tries(work, folder, model, repeats)
+        counts = model_filter.tries(work, folder, model, repeats)
         if correct == "judge":
-            found = _judged(folder, judge, judge_base_url, judge_key_env, benchmark, found, display)
-        for id_, one in found.items():
-            said[id_].append(one)
+            counts = _judged(folder, judge, judge_base_url, judge_key_env, benchmark, counts, display)
+        for id_, tries in counts.items():
+            by_candidate[id_].append(tries)
     settings = {
         "models": list(dict.fromkeys(models)),
         "repeats": repeats,
@@ -115,7 +114,9 @@ def filter_hard(
         "correct": correct,
         "judge": (judge or setting(JUDGE_MODEL)) if correct == "judge" else None,
     }
-    decisions = [model_filter.decide(one, said[one.id], max_correct) for one in work.candidates]
+    decisions = [
+        model_filter.decide(candidate, by_candidate[candidate.id], max_correct) for candidate in work.candidates
+    ]
     return _decided(work, "hard", settings, decisions)
 
 
@@ -128,7 +129,7 @@ def _judged(
     read: dict[str, model_filter.Tries],
     display: Display | None,
 ) -> dict[str, model_filter.Tries]:
-    """The tries by a judge's verdicts. A reply without a verdict is a try without an answer: it is asked again."""
+    """Count tries by a judge's verdicts. A reply without a verdict is a missing try and is asked again."""
     right = dict.fromkeys(read, 0)
     missing = dict.fromkeys(read, 0)
     done = judge_run(
@@ -147,7 +148,8 @@ def _judged(
 
     done.summarize(each=each, save=False)
     return {
-        id_: structs.replace(one, correct=right[id_], missing=one.missing + missing[id_]) for id_, one in read.items()
+        id_: structs.replace(tries, correct=right[id_], missing=tries.missing + missing[id_])
+        for id_, tries in read.items()
     }
 
 
@@ -156,12 +158,12 @@ def audit_leaks(
     search: leaks.Search | None,
     engine: str,
     *,
-    rule: leaks.Rule | None = None,
-    encoder: Looks | None = None,
+    rule: leaks.LeakRule | None = None,
+    encoder: PictureEncoder | None = None,
     skip: Collection[str] = (),
     tell: Callable[[str], None] = lambda line: None,
 ) -> StageFile:
-    """Stage 2: search for every picture, and drop what the hits tie to its answer.
+    """Stage 2: search for every picture; drop candidates whose hits tie it to its answer.
 
     Args:
         search: the reverse image search; None: nothing is asked, what was recorded under `engine` is all there is.
@@ -169,7 +171,7 @@ def audit_leaks(
         encoder: compares pictures that the hash does not tell to be copies; None: the hash alone does.
         tell: gets a line for each search that failed.
     """
-    rule = structs.replace((rule or leaks.Rule()).checked(), encoder="" if encoder is None else encoder.name)
+    rule = structs.replace((rule or leaks.LeakRule()).checked(), encoder="" if encoder is None else encoder.name)
     entering = work.entering("leaks", skip)
     if search is None:
         known = leaks.recorded(work, engine, rule.k)
@@ -181,7 +183,7 @@ def audit_leaks(
 
 def check_evidence(
     work: Work,
-    fetch: pages.Fetch | None,
+    fetch: evidence.Fetch | None,
     *,
     least: int = 1,
     judge: str | None = None,
@@ -193,7 +195,7 @@ def check_evidence(
     display: Display | None = None,
     tell: Callable[[str], None] = lambda line: None,
 ) -> StageFile:
-    """Stage 3: fetch every link, keep it, and drop candidates that fewer than `least` pages support.
+    """Stage 3: fetch every link; drop candidates that fewer than `least` pages support.
 
     Args:
         fetch: gets a page; None: nothing is fetched, the snapshots that there are decide.
@@ -205,11 +207,11 @@ def check_evidence(
     if least < 1:
         raise UsageError(f"--min-pages {least}: at least 1")
     entering = work.entering("evidence", skip)
-    known = pages.fetched(work) if fetch is None else _loop(pages.fetch_all(work, entering, fetch, tell=tell))
+    known = evidence.fetched(work) if fetch is None else _loop(evidence.fetch_all(work, entering, fetch, tell=tell))
     judged: dict[str, bool | None] | None = None
-    chosen = pages.rubric_of(rubric) if judge is not None else None
+    chosen = evidence.rubric_of(rubric) if judge is not None else None
     if judge is not None and chosen is not None:
-        benchmark = pages.benchmark(work, entering, known, chosen)
+        benchmark = evidence.benchmark(work, entering, known, chosen)
         judged = {}
         who = appointed(judge, options or ModelOptions(), base_url, key_env, option="--evidence-judge")
         # Pages that came later are other questions: their answers are a run of their own.
@@ -224,27 +226,29 @@ def check_evidence(
 
         perform(spec, folder, benchmark=benchmark, display=display).summarize(each=each, save=False)
     settings = {"least": least, "judge": judge, "rubric": None if chosen is None else f"{chosen.name} {chosen.digest}"}
-    decisions = [pages.decide(one, pages.check(work, one, known, judged), least) for one in entering]
+    decisions = [
+        evidence.decide(candidate, evidence.check(work, candidate, known, judged), least) for candidate in entering
+    ]
     return _decided(work, "evidence", settings, decisions)
 
 
 def close_review(work: Work, *, reviewers: int = 2, skip: Collection[str] = ()) -> StageFile:
-    """Stage 4, its end: the decisions that follow from the opinions so far, and how far the reviewers agree."""
+    """Stage 4, end: decide from the opinions so far, with the reviewers' agreement."""
     if reviewers < 1:
         raise UsageError(f"--reviewers {reviewers}: at least 1")
     entering = work.entering("review", skip)
-    said = reviews.read_all(work)
-    last = reviews.latest(said)
-    agreed = reviews.agreement(said, [one.id for one in entering], reviewers)
-    summary = {"agreement": [structs.asdict(one) for one in agreed]}
-    decisions = [reviews.decide(one, last.get(one.id, {}), reviewers) for one in entering]
+    opinions = reviews.read_all(work)
+    last = reviews.latest(opinions)
+    agreed = reviews.agreement(opinions, [candidate.id for candidate in entering], reviewers)
+    summary = {"agreement": [structs.asdict(pair) for pair in agreed]}
+    decisions = [reviews.decide(candidate, last.get(candidate.id, {}), reviewers) for candidate in entering]
     return _decided(work, "review", {"reviewers": reviewers}, decisions, summary)
 
 
 def serve_review(
     work: Work, *, reviewers: int = 2, port: int = 0, skip: Collection[str] = (), tell: Callable[[str], None] = print
 ) -> StageFile:
-    """Stage 4: show the review page until Ctrl-C, then decide."""
+    """Stage 4: serve the review page until Ctrl-C, then decide."""
     from snellen.curation.review_app import serve
 
     entering: list[Candidate] = work.entering("review", skip)
@@ -256,12 +260,12 @@ def _decided(
     work: Work,
     stage: str,
     settings: dict[str, Any],
-    decisions: Sequence[Decision],
+    decisions: Sequence[StageDecision],
     summary: dict[str, Any] | None = None,
 ) -> StageFile:
-    found = StageFile(stage=stage, settings=settings, decisions=tuple(decisions), summary=summary or {})
-    work.decide(found)
-    return found
+    file = StageFile(stage=stage, settings=settings, decisions=tuple(decisions), summary=summary or {})
+    work.decide(file)
+    return file
 
 
 def _loop(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -1,4 +1,4 @@
-"""Where hits and pages come from: the tools that models are given, behind the two calls that the stages make.
+"""Sources of hits and pages: the agent tools behind the two calls that the stages need.
 
 The tools' own settings say what is asked: a local collection, the record of an earlier run, or the network. Engines that get
 the pictures are asked only where the settings name them.
@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from snellen.atomic_write import replacing
-from snellen.curation.evidence import Fetch, Page, Unavailable
+from snellen.curation.evidence import EvidencePage, Fetch, Unavailable
 from snellen.curation.leaks import Search
-from snellen.curation.near_duplicates import Looks, nearest
+from snellen.curation.near_duplicates import PictureEncoder, nearest
 from snellen.errors import DataError, MediaError, StorageError, UsageError
 from snellen.media import open_image
 from snellen.models.tools.base import Backend, ToolError
@@ -34,20 +34,22 @@ LEAST = 0.9
 
 
 def settings_of(tools: Path | None, collection: Path | None) -> ToolSettings | None:
-    """The settings from a file, or those of a local collection; None where neither is given.
+    """Load the settings from a file, or build those of a local collection; None if neither is given.
 
     Raises:
         UsageError: both are given, or the file cannot be used.
     """
     if tools is not None and collection is not None:
-        raise UsageError("--tools and --collection name two sources", "Give one; a tools file may name a collection.")
+        raise UsageError(
+            "--tools and --collection exclude each other", "Give one of them; a tools file may name a collection."
+        )
     if collection is not None:
         return ToolSettings(pages=str(collection.absolute()))
     return None if tools is None else load(tools)
 
 
-def engine_name(settings: ToolSettings, encoder: Looks | None = None) -> str:
-    """What a search is recorded under: the engines, or the collection by its digest, and the encoder that searches it."""
+def engine_name(settings: ToolSettings, encoder: PictureEncoder | None = None) -> str:
+    """Return the name a search is recorded under: engines, or collection digest, with the encoder."""
     if settings.backend == "web":
         return " + ".join(settings.reverse_engines) or "none"
     if settings.pages is not None:
@@ -60,8 +62,8 @@ def _digest(pages: str) -> str:
     return digest(Path(pages)).removeprefix("sha256:")[:16]
 
 
-def search_by(settings: ToolSettings, encoder: Looks | None = None) -> Search:
-    """The reverse image search of the tools; of a local collection also what looks alike to the encoder.
+def search_by(settings: ToolSettings, encoder: PictureEncoder | None = None) -> Search:
+    """Open the reverse image search of the tools; over a local collection also by encoder similarity.
 
     Raises:
         UsageError: the settings give none.
@@ -69,19 +71,19 @@ def search_by(settings: ToolSettings, encoder: Looks | None = None) -> Search:
     """
     if "reverse_image_search" not in settings.given():
         raise UsageError(
-            "these settings give no reverse image search",
+            "the settings have no reverse image search",
             "Give --collection FOLDER, or a tools file with `reverse_engines`: each engine then gets every picture.",
         )
     backend = open_backend(settings)
     local = encoder is not None and settings.backend == "local" and settings.pages is not None and not settings.replay
-    album = Album(settings, encoder) if local and encoder is not None else None
+    album = EncodedCollection(settings, encoder) if local and encoder is not None else None
 
     async def search(data: bytes, k: int) -> Sequence[Mapping[str, Any]]:
         try:
             hits = await backend.reverse(data, k)
         except ToolError as error:
             raise OSError(error.message) from error
-        found: list[Mapping[str, Any]] = [
+        rows: list[Mapping[str, Any]] = [
             {
                 "url": hit.url,
                 "title": hit.title,
@@ -92,20 +94,20 @@ def search_by(settings: ToolSettings, encoder: Looks | None = None) -> Search:
             for hit in hits
         ]
         known = {hit.image for hit in hits}
-        more = [] if album is None else [hit for hit in album.search(data, k) if hit["thumbnail"] not in known]
-        return [*found, *more][:k]
+        similar = [] if album is None else [hit for hit in album.search(data, k) if hit["thumbnail"] not in known]
+        return [*rows, *similar][:k]
 
     return search
 
 
-class Album:
-    """The pictures of a collection as an encoder sees them; its vectors are kept in the cache beside the indexes.
+class EncodedCollection:
+    """The encoded pictures of a collection; vectors are cached beside the indexes.
 
     Raises:
         DataError: the index cannot be read. StorageError: the cache cannot be written.
     """
 
-    def __init__(self, settings: ToolSettings, encoder: Looks) -> None:
+    def __init__(self, settings: ToolSettings, encoder: PictureEncoder) -> None:
         pages, index = settings.pages, prepare(settings).index
         assert pages is not None and index is not None  # noqa: S101 - prepare fills the index in
         self._encoder = encoder
@@ -113,7 +115,7 @@ class Album:
         mark = blake2b(encoder.name.encode(), digest_size=8).hexdigest()
         path = cache_folder() / "looks" / f"{_digest(pages)}-{mark}.npy"
         if not path.exists():
-            vectors = encoder.held(within(Path(pages), row.path).read_bytes() for row in self._rows)
+            vectors = encoder.encode_collection(within(Path(pages), row.path).read_bytes() for row in self._rows)
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with replacing(path) as part, part.open("wb") as file:
@@ -127,10 +129,10 @@ class Album:
     def search(self, data: bytes, k: int) -> list[Mapping[str, Any]]:
         """What looks alike, whatever setting will count: the rule's threshold is applied when the hits are read."""
         try:
-            asked = self._encoder.asked(data)
+            vectors = self._encoder.encode_query(data)
         except MediaError as error:
             raise OSError(error.message) from error
-        rows = ((self._rows[number], cosine) for number, cosine in nearest(asked, self._held, k, LEAST))
+        rows = ((self._rows[number], cosine) for number, cosine in nearest(vectors, self._held, k, LEAST))
         return [
             {
                 "url": row.page or row.url,
@@ -144,7 +146,7 @@ class Album:
 
 
 async def _thumbnail(backend: Backend, address: str) -> str:
-    """A small copy of a hit's picture as a data URI, to be compared: engines do not say how near it is."""
+    """Return a small copy of a hit's picture as a data URI; engines report no similarity."""
     if not address.startswith(("http://", "https://")):
         return address
     try:
@@ -158,19 +160,19 @@ async def _thumbnail(backend: Backend, address: str) -> str:
 
 
 def fetch_by(settings: ToolSettings) -> Fetch:
-    """The page fetch of the tools; from the network the bytes as they came, else the text of a page."""
+    """Open the page fetch of the tools; raw bytes from the network, otherwise the page text."""
     if settings.backend == "web" and not settings.replay:
         return _from_network(settings)
     backend = open_backend(settings)
 
-    async def fetch(url: str) -> Page:
+    async def fetch(url: str) -> EvidencePage:
         try:
-            found = await backend.fetch(url)
+            page = await backend.fetch(url)
         except ToolError as error:
             raise Unavailable(error.message, lasting=not error.transient) from error
-        if found.data:
-            raise Unavailable("it is a picture and no page", lasting=True)
-        return Page(f"{found.title}\n{found.text}".encode(), "text/plain; charset=utf-8", 200, found.url)
+        if page.data:
+            raise Unavailable("it is a picture, not a page", lasting=True)
+        return EvidencePage(f"{page.title}\n{page.text}".encode(), "text/plain; charset=utf-8", 200, page.url)
 
     return fetch
 
@@ -180,12 +182,12 @@ def _from_network(settings: ToolSettings) -> Fetch:
 
     network = WebBackend(settings.limits)
 
-    async def fetch(url: str) -> Page:
+    async def fetch(url: str) -> EvidencePage:
         try:
             got = await network.get(url)
         except ToolError as error:
             raise Unavailable(error.message, lasting=not error.transient) from error
         kind = f"{got.kind}; charset={got.charset}" if got.charset else got.kind
-        return Page(got.data, kind, 200, got.url, got.date)
+        return EvidencePage(got.data, kind, 200, got.url, got.date)
 
     return fetch

@@ -1,4 +1,4 @@
-"""The working folder: the candidates as they were taken in, and one file of decisions a stage.
+"""The curation folder: candidates as taken in, and one file of decisions for each stage.
 
 ```
 WORK/
@@ -28,7 +28,7 @@ from msgspec import Struct
 
 from snellen import __version__
 from snellen.curation import DECIDING
-from snellen.curation.candidates import Candidate, read_rows, take_in
+from snellen.curation.candidates import Candidate, copy_images, read_rows
 from snellen.engine.run_folder import RunFolder
 from snellen.errors import RunError, UsageError
 from snellen.sources import digest, open_tree
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 class State(Struct, frozen=True, kw_only=True):
-    """curation.json: which candidates the folder is about."""
+    """Contents of curation.json: the identity of the candidates."""
 
     name: str
     candidates: str
@@ -52,8 +52,8 @@ class State(Struct, frozen=True, kw_only=True):
     snellen: str = __version__
 
 
-class Decision(Struct, frozen=True):
-    """What a stage says about one candidate; `reason` in words, `detail` all that it was decided by."""
+class StageDecision(Struct, frozen=True):
+    """A stage's decision on one candidate; `reason` in words, `detail` the data behind it."""
 
     id: str
     verdict: Verdict
@@ -62,21 +62,21 @@ class Decision(Struct, frozen=True):
 
 
 class StageFile(Struct, frozen=True, kw_only=True):
-    """<stage>.json. `settings` is what the stage was run with, `summary` what it says about all of them together."""
+    """Contents of <stage>.json. `settings` are the stage's, `summary` covers all candidates."""
 
     stage: str
     settings: Mapping[str, Any]
-    decisions: tuple[Decision, ...]
+    decisions: tuple[StageDecision, ...]
     summary: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
     def counts(self) -> dict[str, int]:
-        """How many are kept, dropped and undecided."""
-        found = Counter(one.verdict for one in self.decisions)
-        return {"entered": len(self.decisions), **{name: found[name] for name in ("keep", "drop", "undecided")}}
+        """Count entered, kept, dropped and undecided candidates."""
+        verdicts = Counter(decision.verdict for decision in self.decisions)
+        return {"entered": len(self.decisions), **{name: verdicts[name] for name in ("keep", "drop", "undecided")}}
 
 
 class Work:
-    """A working folder that exists. `candidates` are in the order of the file."""
+    """An existing working folder. `candidates` are in file order."""
 
     def __init__(self, path: Path, state: State, candidates: Sequence[Candidate]) -> None:
         self.path = path
@@ -88,54 +88,54 @@ class Work:
         return self.path / "images" / candidate.image
 
     def folder(self, stage: str) -> Path:
-        """The folder of a stage's journals, made where it is missing."""
-        found = self.path / stage
-        found.mkdir(exist_ok=True)
-        return found
+        """Return the folder of a stage's journals; created if missing."""
+        folder = self.path / stage
+        folder.mkdir(exist_ok=True)
+        return folder
 
     def stage(self, stage: str) -> StageFile | None:
-        """What a stage has decided; None where it has not been run."""
+        """Read the decisions of a stage; None if it was not run."""
         return _read(self.path / f"{stage}.json", StageFile)
 
-    def decide(self, found: StageFile) -> None:
-        """Write a stage's decisions, whole or not at all."""
-        self._write(f"{found.stage}.json", found)
+    def decide(self, file: StageFile) -> None:
+        """Write a stage's decisions atomically."""
+        self._write(f"{file.stage}.json", file)
 
     def entering(self, stage: str, skip: Collection[str] = ()) -> list[Candidate]:
-        """The candidates that every stage before this one has kept.
+        """Return the candidates that every earlier stage kept.
 
         Raises:
             RunError: a stage before it has not been run and is not skipped, or has not seen all that it should have.
         """
-        left = list(self.candidates)
+        entering = list(self.candidates)
         before = DECIDING[: DECIDING.index(stage)] if stage in DECIDING else DECIDING
         for name in before:
             if name in skip:
                 continue
-            found = self.stage(name)
-            if found is None:
+            file = self.stage(name)
+            if file is None:
                 raise RunError(
-                    f"{self.path}: stage {name} has not been run, and {stage} takes what it keeps",
-                    f"Run it: --stage {name}. To do without it, and have the data card say so: --skip {name}.",
+                    f"{self.path}: stage {name} has not been run, and {stage} needs its result",
+                    f"Run it with --stage {name}, or skip it with --skip {name}; the data card records that.",
                 )
-            verdicts = {one.id: one.verdict for one in found.decisions}
-            unseen = [one.id for one in left if one.id not in verdicts]
-            if unseen:
+            verdicts = {decision.id: decision.verdict for decision in file.decisions}
+            unseen_ids = [candidate.id for candidate in entering if candidate.id not in verdicts]
+            if unseen_ids:
                 raise RunError(
-                    f"{self.path}: stage {name} has not seen {len(unseen):,} candidates that reach it now, "
-                    f"{unseen[0]!r} among them",
-                    f"A stage before it was run again. Run it again too: --stage {name}.",
+                    f"{self.path}: stage {name} has not seen {len(unseen_ids):,} candidates that reach it now, "
+                    f"{unseen_ids[0]!r} among them",
+                    f"An earlier stage was run again. Run this one again too: --stage {name}.",
                 )
-            left = [one for one in left if verdicts[one.id] == "keep"]
-        return left
+            entering = [candidate for candidate in entering if verdicts[candidate.id] == "keep"]
+        return entering
 
-    def _write(self, name: str, what: Any) -> None:
+    def _write(self, name: str, content: Any) -> None:
         path = self.path / name
-        self._files.write(path, pretty_json(what))
+        self._files.write(path, pretty_json(content))
 
 
 def open_work(path: Path, candidates: Path | None = None, images: Path | None = None, name: str = "") -> Work:
-    """The working folder at `path`; made of a candidates file and its images where there is none yet.
+    """Open the working folder at `path`, or create it from a candidates file and its images.
 
     Raises:
         UsageError: there is none, and no candidates or no images to make it of.
@@ -148,33 +148,31 @@ def open_work(path: Path, candidates: Path | None = None, images: Path | None = 
             raise RunError(f"{path / STATE}: format {state.format}; this Snellen reads {FORMAT}", "Use another --out.")
         if candidates is not None and (now := digest(candidates)) != state.candidates:
             raise RunError(
-                f"{path} is about other candidates; going on would mix two sets.\n"
+                f"{path} was started with other candidates; resuming would mix two sets.\n"
                 f"  candidates  {state.file} {state.candidates[:19]}…  ->  {candidates.name} {now[:19]}…",
-                "To go on as it was, give that file or none. To start anew: --out another-folder.",
+                "To resume, give the original file or none. To start again: --out another-folder.",
             )
         return Work(path, state, _candidates(path))
     if candidates is None or images is None:
-        raise UsageError(
-            f"there is no curation in {path}", "To begin one, give the candidates file and --images, where they lie."
-        )
+        raise UsageError(f"{path} holds no curation", "To start one, give the candidates file and --images.")
     rows = read_rows(candidates)
     tree = open_tree(images)
     try:
-        found = take_in(rows, tree, path / "images")
+        taken = copy_images(rows, tree, path / "images")
     finally:
         tree.close()
-    pictures = sha256("".join(one.sha256 for one in found).encode()).hexdigest()
+    pictures = sha256("".join(candidate.sha256 for candidate in taken).encode()).hexdigest()
     state = State(
         name=name or path.absolute().name,
         candidates=digest(candidates),
         images=f"sha256:{pictures}",
-        count=len(found),
+        count=len(taken),
         file=candidates.name,
     )
     folder = RunFolder(path)
-    folder.write(path / "candidates.jsonl", b"".join(msgspec.json.encode(one) + b"\n" for one in found))
+    folder.write(path / "candidates.jsonl", b"".join(msgspec.json.encode(candidate) + b"\n" for candidate in taken))
     folder.write(path / STATE, pretty_json(state))
-    return Work(path, state, found)
+    return Work(path, state, taken)
 
 
 def _candidates(path: Path) -> list[Candidate]:
@@ -182,7 +180,7 @@ def _candidates(path: Path) -> list[Candidate]:
     try:
         return msgspec.json.Decoder(Candidate).decode_lines(file.read_bytes())
     except (OSError, msgspec.DecodeError, RecursionError) as error:
-        raise RunError(f"{file} cannot be read: {error}", "Restore it, or begin anew in another --out.") from error
+        raise RunError(f"{file} cannot be read: {error}", "Restore it, or start again with another --out.") from error
 
 
 def _read(path: Path, kind: type[T]) -> T | None:
@@ -191,4 +189,4 @@ def _read(path: Path, kind: type[T]) -> T | None:
     except FileNotFoundError:
         return None
     except (OSError, msgspec.DecodeError, RecursionError) as error:
-        raise RunError(f"{path} cannot be read: {error}", "Remove it, and run its stage again.") from error
+        raise RunError(f"{path} cannot be read: {error}", "Delete it, and run its stage again.") from error
