@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from servers.fast import completion
-from snellen.easi import Board, Row, Settings, plan, prepare, run, work
+from snellen.easi import BenchmarkRow, Board, EasiSettings, plan, prepare, run, work
 from snellen.easi.names import chosen
 from snellen.errors import PreflightError
 from snellen.models.base import Model, ModelOptions
@@ -53,18 +53,18 @@ class Told:
     def said(self, text: str) -> None:
         self.texts.append(text)
 
-    def changed(self, row: Row) -> None:
+    def changed(self, row: BenchmarkRow) -> None:
         self.states.append((row.name, row.state))
 
-    def moved(self, row: Row) -> None: ...
+    def moved(self, row: BenchmarkRow) -> None: ...
 
 
-def settings(data: Path, out: Path, benchmarks: str, **more: Any) -> Settings:
+def settings(data: Path, out: Path, benchmarks: str, **more: Any) -> EasiSettings:
     """What `snellen easi --model speaker:` would be made of."""
-    return Settings("speaker:one", ModelOptions(), chosen(benchmarks), out, data, {"sample-frames": "2"}, **more)
+    return EasiSettings("speaker:one", ModelOptions(), chosen(benchmarks), out, data, {"sample-frames": "2"}, **more)
 
 
-def done(monkeypatch: Any, model: Speaker, asked: Settings) -> tuple[Board, Told]:
+def done(monkeypatch: Any, model: Speaker, asked: EasiSettings) -> tuple[Board, Told]:
     """All phases with that model."""
 
     def opened(*_: Any) -> Speaker:

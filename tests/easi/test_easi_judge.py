@@ -14,7 +14,7 @@ from easi_stubs import GradingServer, Speaker, done, settings
 from benchmarks.spatial import official_drawn as drawn
 from snellen import load_run
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
-from snellen.easi import Row, submit
+from snellen.easi import BenchmarkRow, submit
 from snellen.easi.judge import checked
 from snellen.easi.status import whole_runs
 from snellen.easi.submit.payload import metadata
@@ -43,14 +43,14 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[GradingServer]:
         yield server
 
 
-def run(monkeypatch: Any, tmp_path: Path, names: str, says: Any, **more: Any) -> list[Row]:
+def run(monkeypatch: Any, tmp_path: Path, names: str, says: Any, **more: Any) -> list[BenchmarkRow]:
     for name in names.split(","):
         drawn.draw(name, tmp_path / "data")
     board, _ = done(monkeypatch, Speaker(says), settings(tmp_path / "data", tmp_path / "out", names, **more))
     return board.rows
 
 
-def overall(row: Row) -> Metric:
+def overall(row: BenchmarkRow) -> Metric:
     assert row.overall is not None
     return row.overall
 

@@ -12,9 +12,9 @@ from easi_stubs import GradingServer, Speaker, done, settings
 
 from benchmarks.spatial import official_drawn as drawn
 from snellen.cli import main
-from snellen.easi import Row
+from snellen.easi import BenchmarkRow
 from snellen.easi.log_file import line
-from snellen.easi.reference import beside_easi
+from snellen.easi.reference import compare_with_easi
 from snellen.easi.status import entry
 
 PROSE = "It is hard to see, though I settle on the option named first."
@@ -28,7 +28,7 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[GradingServer]:
         yield server
 
 
-def run(monkeypatch: Any, tmp_path: Path, name: str, **more: Any) -> Row:
+def run(monkeypatch: Any, tmp_path: Path, name: str, **more: Any) -> BenchmarkRow:
     drawn.draw(name, tmp_path / "data")
     board, _ = done(
         monkeypatch, Speaker(lambda text: PROSE), settings(tmp_path / "data", tmp_path / "out", name, **more)
@@ -37,7 +37,7 @@ def run(monkeypatch: Any, tmp_path: Path, name: str, **more: Any) -> Row:
     return row
 
 
-def submitted(row: Row, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+def submitted(row: BenchmarkRow, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     """What a submission of the run would hold."""
     capsys.readouterr()
     words = ["--model-name", "org/m", "--model-type", "rl", "--precision", "int8", "--dry-run", "--json"]
@@ -57,7 +57,7 @@ def test_a_judged_score_stands_under_its_official_id_whenever_it_is_looked_at(
     assert submitted(again, tmp_path, capsys) == first
     assert first["scores"][name] == 100.0
     assert not [key for key in first["scores"] if "grader" in key or "exact" in key]
-    (result,) = beside_easi([row.folder.parent])[0].results
+    (result,) = compare_with_easi([row.folder.parent])[0].results
     assert result.figures["easi"].value == 100.0 and "under easi, a judge decided: api:grader" in result.remarks
 
 

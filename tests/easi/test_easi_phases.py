@@ -15,7 +15,7 @@ from easi_stubs import Speaker, done, settings
 from benchmarks.spatial import official_drawn as drawn
 from snellen import load_run
 from snellen.cli import main
-from snellen.easi import Settings, plan
+from snellen.easi import EasiSettings, plan
 from snellen.easi import run as phases
 from snellen.errors import BadRequestError, UsageError
 from snellen.models.base import ModelOptions
@@ -120,7 +120,7 @@ def test_a_rerun_that_cannot_load_its_model_leaves_the_old_run_where_it_is(data:
 
 def test_other_settings_are_refused_by_each_run_that_is_there(data: Path, tmp_path: Path, monkeypatch):
     done(monkeypatch, Speaker(lambda text: "A"), settings(data, tmp_path / "out", "embspatial"))
-    other = Settings(
+    other = EasiSettings(
         "speaker:one", ModelOptions(seed=7), ("blink", "embspatial"), tmp_path / "out", data, {"sample-frames": "2"}
     )
     board, _ = done(monkeypatch, Speaker(lambda text: "A"), other)
@@ -168,14 +168,14 @@ def test_what_was_whole_before_somebody_ended_it_has_its_figures(data: Path, tmp
 
 
 def test_an_option_that_no_benchmark_has_is_refused_before_anything(data: Path, tmp_path: Path):
-    asked = Settings("embedded", ModelOptions(), ("blink",), tmp_path / "out", data, {"colour": "red"})
+    asked = EasiSettings("embedded", ModelOptions(), ("blink",), tmp_path / "out", data, {"colour": "red"})
     with pytest.raises(UsageError, match="no option 'colour'"):
         plan(asked)
 
 
 def test_models_have_folders_of_their_own(tmp_path: Path):
     names = [
-        Settings(name, ModelOptions(), ("blink",), tmp_path).folder.name
+        EasiSettings(name, ModelOptions(), ("blink",), tmp_path).folder.name
         for name in ("local:a/b", "api:a-c", "embedded")
     ]
     assert names == ["a-b", "a-c", "embedded"]
@@ -195,7 +195,7 @@ def test_the_average_of_the_manifest_is_over_what_earlier_calls_came_to_as_well(
 def test_a_command_that_each_run_refuses_leaves_what_is_said_of_them(data: Path, tmp_path: Path, monkeypatch):
     board, _ = done(monkeypatch, Speaker(lambda text: "A"), settings(data, tmp_path / "out", "embspatial"))
     before = (board.folder / "easi.json").read_bytes()
-    other = Settings(
+    other = EasiSettings(
         "speaker:one", ModelOptions(seed=7), ("embspatial",), tmp_path / "out", data, {"sample-frames": "2"}
     )
     board, _ = done(monkeypatch, Speaker(lambda text: "A"), other)

@@ -9,14 +9,14 @@ import pytest
 from rich.console import Console
 
 from snellen.cli import easi_display
-from snellen.easi import Board, Row, Settings, plan
+from snellen.easi import BenchmarkRow, Board, EasiSettings, plan
 from snellen.models.base import ModelOptions
 
 
 @pytest.fixture
 def board(tmp_path) -> Board:
     """Two benchmarks, the first under way."""
-    found = plan(Settings("embedded", ModelOptions(), ("mmsi-bench", "blink"), tmp_path / "out"))
+    found = plan(EasiSettings("embedded", ModelOptions(), ("mmsi-bench", "blink"), tmp_path / "out"))
     first = found.rows[0]
     first.state, first.done, first.total, first.rate, first.eta_s = "running", 130, 1000, 2.5, 348.0
     return found
@@ -32,7 +32,7 @@ def test_the_screen_counts_the_samples_of_the_benchmark_under_way(board: Board):
 
 @pytest.mark.parametrize("as_json", [False, True])
 def test_without_a_screen_a_line_comes_every_while_with_the_count(board: Board, capsys, monkeypatch, as_json):
-    row: Row = board.rows[0]
+    row: BenchmarkRow = board.rows[0]
     told = easi_display.Plain(as_json=as_json)
     told.moved(row)
     assert capsys.readouterr().err == ""  # not a line a sample

@@ -14,7 +14,7 @@ from benchmarks.spatial import official_drawn as drawn
 from snellen import evaluate
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
 from snellen.cli import main
-from snellen.easi.reference import beside_easi
+from snellen.easi.reference import compare_with_easi
 from snellen.errors import UsageError
 from snellen.models.base import Model
 from snellen.reports import runs as reporting
@@ -52,7 +52,7 @@ def ran(root: Path, *names: str, model: str = NAMED, **settings: object) -> list
 
 
 def test_a_run_is_held_against_the_row_of_its_data_and_model(tmp_path):
-    (one,) = beside_easi(ran(tmp_path, "blink"))
+    (one,) = compare_with_easi(ran(tmp_path, "blink"))
     (result,) = one.results
     (row,) = result.rows
     assert (one.model, row.data, row.model, row.target, row.target_from) == (
@@ -72,19 +72,19 @@ def test_a_run_is_held_against_the_row_of_its_data_and_model(tmp_path):
 
 def test_a_part_of_the_questions_is_never_taken_for_the_whole(tmp_path, monkeypatch):
     folders = ran(tmp_path, "blink")
-    (small,) = beside_easi(folders)[0].results
+    (small,) = compare_with_easi(folders)[0].results
     assert not small.whole and small.coverage < 0.01
     assert any("14 of the 1,901 questions" in line for line in small.remarks)
     monkeypatch.setitem(TASKS, "blink", structs.replace(TASKS["blink"], rows=(14,)))
-    (whole,) = beside_easi(folders)[0].results
+    (whole,) = compare_with_easi(folders)[0].results
     assert whole.whole and whole.coverage == 1.0 and all("gold answers" in line for line in whole.remarks)
-    assert beside_easi(folders)[0].lines[0].comparable
-    (limited,) = beside_easi(ran(tmp_path / "few", "blink", limit=5))[0].results
+    assert compare_with_easi(folders)[0].lines[0].comparable
+    (limited,) = compare_with_easi(ran(tmp_path / "few", "blink", limit=5))[0].results
     assert not limited.whole and any("--limit" in line for line in limited.remarks)
 
 
 def test_another_models_row_has_a_difference_and_no_status(tmp_path):
-    (one,) = beside_easi(ran(tmp_path, "blink", model="api:my-own-model"))
+    (one,) = compare_with_easi(ran(tmp_path, "blink", model="api:my-own-model"))
     rows = one.results[0].rows
     assert len(rows) == 4 and not any(row.same_model for row in rows)
     assert all(held.delta is not None and held.status is None for row in rows for held in row.ours.values())
@@ -93,11 +93,11 @@ def test_another_models_row_has_a_difference_and_no_status(tmp_path):
 
 def test_a_user_may_say_which_model_answered(tmp_path):
     folders = ran(tmp_path, "blink", model="api:my-own-name")
-    (one,) = beside_easi(folders, model="InternVL3_5-2B")
+    (one,) = compare_with_easi(folders, model="InternVL3_5-2B")
     (row,) = one.results[0].rows
     assert (one.model, row.model, row.same_model) == ("api:my-own-name", "InternVL3_5-2B", True)
     with pytest.raises(UsageError, match="no model 'InternVL-2B'") as said:
-        beside_easi(folders, model="InternVL-2B")
+        compare_with_easi(folders, model="InternVL-2B")
     assert "InternVL3_5-2B" in said.value.hint
 
 
@@ -110,7 +110,7 @@ def test_3dsrbench_is_held_against_the_circular_figure_where_the_row_is_about_th
     )  # the same question, answers changed about
     pq.write_table(table.set_column(table.schema.get_field_index("qid"), "qid", rotated), path)
     evaluate("3dsrbench", Always("local:Qwen/Qwen2.5-VL-7B-Instruct"), data=data, out=tmp_path / "run")
-    (result,) = beside_easi([tmp_path / "run"])[0].results
+    (result,) = compare_with_easi([tmp_path / "run"])[0].results
     (row,) = result.rows
     assert row.metric == "circ_eval_overall"
     assert (row.ours["easi"].value, result.figures["easi"].value) == (0.0, 50.0)
@@ -118,17 +118,17 @@ def test_3dsrbench_is_held_against_the_circular_figure_where_the_row_is_about_th
 
 def test_frames_decide_which_rows_are_of_the_same_data(tmp_path):
     name = "local:Qwen/Qwen2.5-VL-3B-Instruct"
-    (plain,) = beside_easi(ran(tmp_path, "vsi-bench", model=name))
+    (plain,) = compare_with_easi(ran(tmp_path, "vsi-bench", model=name))
     assert {row.data for row in plain.results[0].rows} == {"VSI-Bench_32frame"}
     assert not any(row.same_model for row in plain.results[0].rows)
     more = ran(tmp_path / "more", "vsi-bench", model=name, benchmark_options={"sample-frames": "128"})
-    (result,) = beside_easi(more)[0].results
+    (result,) = compare_with_easi(more)[0].results
     assert [(row.data, row.same_model) for row in result.rows] == [("VSI-Bench_128frame", True)]
     assert "sample-frames = 128" in result.remarks
 
 
 def test_means_are_over_the_benchmarks_that_were_run_and_say_which_are_missing(tmp_path):
-    (one,) = beside_easi(ran(tmp_path, "blink", "embspatial", "omnispatial"))
+    (one,) = compare_with_easi(ran(tmp_path, "blink", "embspatial", "omnispatial"))
     assert set(one.missing) == set(EIGHT) - {"blink", "embspatial"}
     ours, *theirs = one.lines
     assert ours.measured and ours.coverage == "2 of 8" and not ours.comparable  # a few of each one's questions
@@ -145,24 +145,24 @@ def test_means_are_over_the_benchmarks_that_were_run_and_say_which_are_missing(t
 
 
 def test_the_four_others_stand_beside_no_published_row(tmp_path):
-    (one,) = beside_easi(ran(tmp_path, "omnispatial", model="api:InternVL3-8B"))
+    (one,) = compare_with_easi(ran(tmp_path, "omnispatial", model="api:InternVL3-8B"))
     assert one.lines == () and one.missing == EIGHT
     assert one.results[0].rows[0].data == "OmniSpatialBench_manual_cot"
 
 
 def test_half_of_site_is_no_site_but_with_the_fault_that_takes_it_for_one(tmp_path):
     folders = ran(tmp_path, "site/image")
-    (one,) = beside_easi(folders)
+    (one,) = compare_with_easi(folders)
     (result,) = one.results
     assert (result.id, result.rows, one.lines, one.printed) == ("site/image", (), (), ())
-    (faulty,) = beside_easi(folders, fault_names=["site-half"])
+    (faulty,) = compare_with_easi(folders, fault_names=["site-half"])
     scores = {(line.harness, line.id): (line.ours, line.easi) for line in faulty.printed if line.key == "score"}
     own = result.figures["easi"].value
     assert scores["vlmevalkit", "site"] == (None, own) and scores["vlmevalkit", "site/image"] == (own, None)
 
 
 def test_two_halves_of_site_are_one_result(tmp_path):
-    (one,) = beside_easi(ran(tmp_path, "site/image", "site/video"))
+    (one,) = compare_with_easi(ran(tmp_path, "site/image", "site/video"))
     (result,) = one.results
     assert result.benchmark == "site" and result.figures["easi"].n == 12
     assert one.lines[0].values["site"] == result.figures["easi"].value
@@ -171,22 +171,22 @@ def test_two_halves_of_site_are_one_result(tmp_path):
 def test_faults_change_what_is_said_of_easi_and_nothing_of_ours(tmp_path):
     folders = ran(tmp_path, "mmsi-video-bench", "spar-bench")
     names = ["mmsi-video-times-100", "spar-subscores-nan"]
-    (plain,), (faulty,) = beside_easi(folders), beside_easi(folders, fault_names=names)
+    (plain,), (faulty,) = compare_with_easi(folders), compare_with_easi(folders, fault_names=names)
     assert plain.results == faulty.results and plain.printed == ()
     printed = {(line.harness, line.id, line.key): (line.ours, line.easi) for line in faulty.printed}
     ours, easi = printed["lmms-eval", "mmsi_video_bench", "score"]
     assert easi == pytest.approx(100 * ours) and easi > 100
     assert printed["vlmevalkit", "spar_bench", "position_matching_accuracy"][1] == "NaN"
     with pytest.raises(UsageError, match="single answers") as said:
-        beside_easi(folders, fault_names=["site-random-letter"])
+        compare_with_easi(folders, fault_names=["site-random-letter"])
     assert "--profile lmms-eval" in said.value.hint
 
 
 def test_two_models_are_apart_and_two_results_of_one_benchmark_are_refused(tmp_path):
     first, second = ran(tmp_path, "blink"), ran(tmp_path / "2", "blink", model="api:other")
-    assert [one.model for one in beside_easi([*first, *second])] == [NAMED, "api:other"]
+    assert [one.model for one in compare_with_easi([*first, *second])] == [NAMED, "api:other"]
     with pytest.raises(UsageError, match="2 results of blink"):
-        beside_easi([*first, *ran(tmp_path / "3", "blink")])
+        compare_with_easi([*first, *ran(tmp_path / "3", "blink")])
 
 
 def test_the_command_prints_tables_or_one_json_object(tmp_path, capsys):
@@ -247,7 +247,7 @@ def test_answers_of_another_harness_are_held_against_the_row_that_the_user_names
     lines = ["index\tquestion\tA\tB\tanswer\tcategory\tprediction"]
     lines += [f"{at}\tWhich?\tleft\tright\t{'AB'[at % 2]}\tCounting\tA" for at in range(6)]
     (tmp_path / "mine_BLINK.tsv").write_text("\n".join(lines) + "\n", "utf-8")
-    (one,) = beside_easi([tmp_path], model="Qwen3-VL-2B-Instruct")
+    (one,) = compare_with_easi([tmp_path], model="Qwen3-VL-2B-Instruct")
     (result,) = one.results
     assert result.figures["easi"].value == 50.0 and not result.whole
     assert any("1,901" in line for line in result.remarks) and "asked by VLMEvalKit" in result.remarks

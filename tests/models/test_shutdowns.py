@@ -11,7 +11,7 @@ from servers.scripted import Say, ScriptedServer
 from snellen import evaluate
 from snellen.cli import main
 from snellen.easi.external import vlmevalkit
-from snellen.easi.external.settings import Settings
+from snellen.easi.external.settings import HarnessSettings
 from snellen.errors import JudgeError
 from snellen.models import shutdowns
 from snellen.models.shutdowns import announced
@@ -128,7 +128,7 @@ def test_the_kit_s_judges_are_refused_by_the_date_of_the_model_behind_their_name
     monkeypatch.setenv("OPENAI_API_KEY", "sk-judge-key-0123456789")
     pytest.importorskip("openpyxl")
     on(2027, 1, 13)
-    vlmevalkit.check(Settings(model="m", judge_model="gpt-4o-1120"))
+    vlmevalkit.check(HarnessSettings(model="m", judge_model="gpt-4o-1120"))
     on(2027, 1, 14)
     with pytest.raises(JudgeError, match="2027-01-14"):
-        vlmevalkit.check(Settings(model="m", judge_model="gpt-4o-1120"))
+        vlmevalkit.check(HarnessSettings(model="m", judge_model="gpt-4o-1120"))

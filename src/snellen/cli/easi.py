@@ -15,7 +15,7 @@ from snellen.cli.option_groups import expand_options, only
 from snellen.errors import UsageError
 
 if TYPE_CHECKING:
-    from snellen.easi.external import Settings as BackendSettings
+    from snellen.easi.external import HarnessSettings
     from snellen.easi.submit.payload import Metadata
 
 HARNESS = "Another harness"
@@ -222,16 +222,16 @@ def easi(
     skipped, and a benchmark that fails does not stop the others. The exit status is 0 only if every benchmark is
     complete.
     """
-    from snellen.easi import Settings, plan, prepare, work
+    from snellen.easi import EasiSettings, plan, prepare, work
     from snellen.easi.log_file import LogFile
     from snellen.easi.names import chosen
 
     names = chosen(selection.benchmarks, extra=selection.include_extra)
     if harness.backend != "native":
-        from snellen.easi.external import Settings as BackendSettings
+        from snellen.easi.external import HarnessSettings
         from snellen.easi.external.run_all import PAYLOAD_NAMES
 
-        external = BackendSettings(
+        external = HarnessSettings(
             model=model,
             model_args=harness.model_args or "",
             nproc=workers.nproc or 1,
@@ -250,7 +250,7 @@ def easi(
         details = _details(model, submission, PAYLOAD_NAMES[harness.backend], dry_run=selection.dry_run)
         _run_external(context, external, names, harness.backend, details, output, dry_run=selection.dry_run)
         return
-    settings = Settings(
+    settings = EasiSettings(
         model=model,
         options=shared.model_options(generation, endpoint, media, local, seed=selection.seed, id_is=selection.id_is),
         benchmarks=names,
@@ -303,7 +303,7 @@ def _refuse_unused(context: typer.Context, names: tuple[str, ...], whose: str, h
 
 def _run_external(
     context: typer.Context,
-    settings: BackendSettings,
+    settings: HarnessSettings,
     names: tuple[str, ...],
     backend: str,
     details: Metadata | None,

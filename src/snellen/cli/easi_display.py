@@ -11,7 +11,7 @@ import msgspec
 
 from snellen.benchmarks.spatial.tasks import EIGHT
 from snellen.easi.log_file import line
-from snellen.easi.status import NOT_JUDGED, Board, Row, State, Watch
+from snellen.easi.status import NOT_JUDGED, BenchmarkRow, Board, EasiWatch, State
 from snellen.engine.progress import clock
 from snellen.scoring.interval_text import legend, mark, span
 
@@ -37,18 +37,18 @@ LOOKS: dict[State, tuple[str, str]] = {
 class Watchers:
     """Several watches as one."""
 
-    def __init__(self, watches: Sequence[Watch]) -> None:
+    def __init__(self, watches: Sequence[EasiWatch]) -> None:
         self._watches = watches
 
     def said(self, text: str) -> None:
         for one in self._watches:
             one.said(text)
 
-    def changed(self, row: Row) -> None:
+    def changed(self, row: BenchmarkRow) -> None:
         for one in self._watches:
             one.changed(row)
 
-    def moved(self, row: Row) -> None:
+    def moved(self, row: BenchmarkRow) -> None:
         for one in self._watches:
             one.moved(row)
 
@@ -63,16 +63,16 @@ class Plain:
     def said(self, text: str) -> None:
         self._print({"event": "note", "text": text} if self._as_json else text)
 
-    def changed(self, row: Row) -> None:
+    def changed(self, row: BenchmarkRow) -> None:
         self._row(row)
 
-    def moved(self, row: Row) -> None:
+    def moved(self, row: BenchmarkRow) -> None:
         now = time.monotonic()
         if now - self._last >= EVERY_S:
             self._last = now
             self._row(row)
 
-    def _row(self, row: Row) -> None:
+    def _row(self, row: BenchmarkRow) -> None:
         event = {"event": "benchmark", "benchmark": row.name, "state": row.state, "done": row.done, "total": row.total}
         self._print({**event, "rate": round(row.rate, 3), "failed": row.lost} if self._as_json else line(row))
 
@@ -106,9 +106,9 @@ class Screen:
     def said(self, text: str) -> None:
         self._console.print(text, style="dim", markup=False)
 
-    def changed(self, row: Row) -> None: ...
+    def changed(self, row: BenchmarkRow) -> None: ...
 
-    def moved(self, row: Row) -> None: ...
+    def moved(self, row: BenchmarkRow) -> None: ...
 
     def _draw(self) -> RenderableType:
         from rich.console import Group
@@ -148,7 +148,7 @@ class Screen:
         foot = Text(f"{over} of {len(self._board.rows)} benchmarks at their end · {spent}", style="dim")
         return Group(head, table, foot)
 
-    def _sign(self, row: Row) -> RenderableType:
+    def _sign(self, row: BenchmarkRow) -> RenderableType:
         from rich.text import Text
 
         sign, style = LOOKS[row.state]
@@ -156,7 +156,7 @@ class Screen:
         return Text.assemble(shown if isinstance(shown, Text) else Text("…"), " ", row.state, style=style)
 
 
-def samples(row: Row) -> str:
+def samples(row: BenchmarkRow) -> str:
     """`3/10`; empty before anything is known."""
     if row.total is None:
         return f"{row.done:,}" if row.done else ""
@@ -174,7 +174,7 @@ def final(board: Board, title: str, width: int) -> Table:
         "score": Text(points(average), style="bold"),
         "coverage": f"{known} of 8",
     }
-    columns: list[tuple[str, Callable[[Row], RenderableType], int]] = [
+    columns: list[tuple[str, Callable[[BenchmarkRow], RenderableType], int]] = [
         ("benchmark", lambda row: row.name, 0),
         ("", lambda row: Text(f"{LOOKS[row.state][0] or '…'} {row.state}", style=LOOKS[row.state][1]), 0),
         ("samples", samples, 0),
@@ -204,7 +204,7 @@ def final(board: Board, title: str, width: int) -> Table:
     return table
 
 
-def _scored(row: Row) -> bool:
+def _scored(row: BenchmarkRow) -> bool:
     return row.overall is not None and row.overall.value is not None
 
 
@@ -250,7 +250,7 @@ def interval(ends: tuple[float, float] | None) -> str:
     return span(ends, ".1f", scale=100.0)
 
 
-def _unread(board: Board, row: Row) -> RenderableType:
+def _unread(board: Board, row: BenchmarkRow) -> RenderableType:
     from rich.text import Text
 
     if row.unread is None:
@@ -260,7 +260,7 @@ def _unread(board: Board, row: Row) -> RenderableType:
     return Text(f"{share} !" if over and row.judgement is None else share, style="yellow" if over else "")
 
 
-def _reader(row: Row) -> str:
+def _reader(row: BenchmarkRow) -> str:
     judge = row.judgement
     if judge is not None and not judge.verdicts:
         return NOT_JUDGED

@@ -14,7 +14,7 @@ import typer
 from snellen.errors import FingerprintError, SnellenError, UsageError
 
 if TYPE_CHECKING:
-    from snellen.easi import Board, Watch
+    from snellen.easi import Board, EasiWatch
     from snellen.easi.log_file import LogFile
     from snellen.easi.submit.payload import Metadata
 
@@ -111,7 +111,7 @@ def _judged(board: Board) -> list[str]:
 
 
 @contextlib.contextmanager
-def shown(board: Board, log: LogFile, *, plain: bool, as_json: bool) -> Iterator[Watch]:
+def shown(board: Board, log: LogFile, *, plain: bool, as_json: bool) -> Iterator[EasiWatch]:
     from snellen.cli.easi_display import Plain, Screen, Watchers
 
     if as_json or plain or not sys.stderr.isatty():

@@ -13,7 +13,7 @@ from snellen.text import comma_list
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from snellen.easi.reference import Beside, Held, Result
+    from snellen.easi.reference import ReferenceComparison, ReferenceResult, TargetDifference
 
 REFERENCES = ("easi",)
 HARNESSES = {"easi": "vlmevalkit", "lmms-eval": "lmms-eval"}
@@ -23,12 +23,12 @@ HARNESSES = {"easi": "vlmevalkit", "lmms-eval": "lmms-eval"}
 def beside(
     results: Sequence[Path], model: str | None, faults: str | None, *, as_json: bool, trust: bool = False
 ) -> None:
-    """Print what `snellen.easi.reference.beside_easi` finds."""
+    """Print what `snellen.easi.reference.compare_with_easi` finds."""
     from snellen.benchmarks.spatial.reference.verification import ACCEPTABLE, STRONG
-    from snellen.easi.reference import beside_easi
+    from snellen.easi.reference import compare_with_easi
 
     names = comma_list(faults)
-    found = beside_easi(results, model=model, fault_names=names, trust=trust)
+    found = compare_with_easi(results, model=model, fault_names=names, trust=trust)
     if as_json:
         show_json({"reference": "easi", "rule": {"strong": STRONG, "acceptable": ACCEPTABLE}, "models": found})
         return
@@ -45,7 +45,7 @@ def beside(
     )
 
 
-def _remarks(result: Result) -> list[str]:
+def _remarks(result: ReferenceResult) -> list[str]:
     if not result.rows:
         return [*result.remarks, "the verification table has no row of this data"]
     if not result.rows[0].same_model:
@@ -53,7 +53,7 @@ def _remarks(result: Result) -> list[str]:
     return list(result.remarks)
 
 
-def _figures(one: Beside) -> Table:
+def _figures(one: ReferenceComparison) -> Table:
     from rich.table import Table
 
     table = Table(title=f"{one.model}, in points", title_justify="left")
@@ -69,7 +69,7 @@ def _figures(one: Beside) -> Table:
     return table
 
 
-def _verification(one: Beside) -> Table:
+def _verification(one: ReferenceComparison) -> Table:
     from rich.table import Table
 
     table = Table(title=f"{one.model} beside EASI's verification table", title_justify="left")
@@ -88,7 +88,7 @@ def _verification(one: Beside) -> Table:
     return table
 
 
-def _held(held: Held | None, whole: bool) -> str:
+def _held(held: TargetDifference | None, whole: bool) -> str:
     if held is None or held.value is None:
         return "–"
     words = [f"{held.value:.2f}"]
@@ -99,7 +99,7 @@ def _held(held: Held | None, whole: bool) -> str:
     return " ".join(words)
 
 
-def _published(one: Beside) -> Table:
+def _published(one: ReferenceComparison) -> Table:
     from rich.table import Table
 
     ours = one.lines[0]
@@ -119,7 +119,7 @@ def _published(one: Beside) -> Table:
     return table
 
 
-def _printed(one: Beside) -> Table:
+def _printed(one: ReferenceComparison) -> Table:
     from rich.table import Table
 
     table = Table(title=f"{one.model}: what EASI would have printed with these faults", title_justify="left")

@@ -141,7 +141,7 @@ def easi(
         token = ""
         note(f"note: {error.message}; required before anything can be sent")
     metadata = submit.metadata(
-        details.named(), details.submission_configs, defaults=submit.said_by(results, trust=trust)
+        details.named(), details.submission_configs, defaults=submit.metadata_defaults(results, trust=trust)
     )
     prepared = submit.prepare(results, metadata, profile=profile, out=out, mention=details.mention, trust=trust)
     if not as_json:
@@ -174,7 +174,7 @@ def _table(prepared: Prepared) -> Table:
     for name in ("answers", "of", "coverage", "score", "95 % interval", ""):
         table.add_column(name, justify="right" if name else "left", no_wrap=bool(name))
     for name, task in TASKS.items():
-        standing = prepared.standings.get(name)
+        standing = prepared.results.get(name)
         if standing is None:
             table.add_row(task.id, "–", "", "", "–", "", "not evaluated" if name in EIGHT else "not evaluated (extra)")
         else:

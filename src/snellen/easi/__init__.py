@@ -6,7 +6,7 @@ that stays loaded from benchmark to benchmark, `unread` and `judged` what a judg
 
 from __future__ import annotations
 
-from snellen.easi.run import Settings, plan, prepare, work
-from snellen.easi.status import Board, Row, Watch
+from snellen.easi.run import EasiSettings, plan, prepare, work
+from snellen.easi.status import BenchmarkRow, Board, EasiWatch
 
-__all__ = ["Board", "Row", "Settings", "Watch", "plan", "prepare", "work"]
+__all__ = ["BenchmarkRow", "Board", "EasiSettings", "EasiWatch", "plan", "prepare", "work"]

@@ -62,12 +62,12 @@ def ask(run: Run, who: str, display: Display, aside: Path) -> list[str]:
         SnellenError: as `judging.judge`; verdicts that were given are on disk.
     """
     folder = RunFolder(derived_folder(run.path, JUDGED))
-    said = []
+    notes = []
     if folder.exists() and (why := _stale(run, folder, who)):
         set_aside(folder, aside)
-        said.append(f"verdicts that were there were {why}; they lie in {aside}")
+        notes.append(f"verdicts that were there were {why}; they lie in {aside}")
     judge(run.path, who, rubric=judged_scores.RUBRIC, out=folder.path, benchmark=run.benchmark, display=display)
-    return said
+    return notes
 
 
 def _stale(run: Run, folder: RunFolder, who: str) -> str:
@@ -93,8 +93,8 @@ def set_aside(folder: RunFolder, aside: Path) -> None:
 def aside_of(folder: Path) -> Path:
     """A new folder for runs that are begun anew, named for the time: earlier/20260131_120000."""
     first = folder / "earlier" / time.strftime("%Y%m%d_%H%M%S")
-    number, found = 1, first
-    while found.exists():
+    number, folder_ = 1, first
+    while folder_.exists():
         number += 1
-        found = first.with_name(f"{first.name}_{number}")
-    return found
+        folder_ = first.with_name(f"{first.name}_{number}")
+    return folder_

@@ -74,8 +74,8 @@ def beside(source: RunFolder) -> RunFolder | None:
     except RunError:
         return None
     spec = meta.spec
-    ours = spec.benchmark == JUDGED and spec.data.options.get("rubric") == RUBRIC
-    if not (ours and meta.state == "complete" and meta.coverage.full):
+    same_rubric = spec.benchmark == JUDGED and spec.data.options.get("rubric") == RUBRIC
+    if not (same_rubric and meta.state == "complete" and meta.coverage.full):
         return None
     return folder if meta.identity.get("data") == about(source) else None
 
@@ -92,14 +92,14 @@ def judgement(source: RunFolder, meta: RunMeta, benchmark: Benchmark, judged: Ru
         source, meta, benchmark: the run that was judged.
         judged: what `beside` found.
     """
-    said = read(judged, source)
+    verdicts = read(judged, source)
     schema = built_in(RUBRIC).verdict
     builder = ScoreBuilder()
     replies = without = 0
     grades = dict.fromkeys(schema.labels, 0)
     records = final_records(source.results)
     for sample, record in scoring.match(benchmark, meta.spec.data, records, repeats=meta.spec.repeats):
-        score = regraded(benchmark, sample, record, said, schema)
+        score = regraded(benchmark, sample, record, verdicts, schema)
         builder.add(sample, score, record.repeat)
         if record.status == "ok":
             replies += 1
@@ -121,7 +121,7 @@ def judgement(source: RunFolder, meta: RunMeta, benchmark: Benchmark, judged: Ru
     )
 
 
-def regraded(benchmark: Benchmark, sample: Sample, record: Record, said: Verdicts, schema: Schema) -> Score:
+def regraded(benchmark: Benchmark, sample: Sample, record: Record, verdicts: Verdicts, schema: Schema) -> Score:
     """The score of one record by its verdict; unscored where there is none, as ever where there is no reply.
 
     `detail` has `judge_verdict` and `judge_source`.
@@ -129,7 +129,7 @@ def regraded(benchmark: Benchmark, sample: Sample, record: Record, said: Verdict
     rule = benchmark.score[PROFILE]
     if record.status != "ok" or record.response is None:
         return score_record(sample, record, rule)
-    reply = said.get(record_name(sample.id, record.repeat))
+    reply = verdicts.get(record_name(sample.id, record.repeat))
     if reply is None:
         return Score(None, None, "unscored", "the judge gave no verdict")
     try:

@@ -28,12 +28,12 @@ def data_of(name: str, folder: Path | None) -> Path:
         return hub
     if not folder.is_dir():
         raise UsageError(f"--dataset-dir {folder}: there is no such folder", "Make it, or leave the option away.")
-    there = sorted(folder.iterdir())
-    folders = {_plain(one.name): one for one in there if one.is_dir()}
+    entries = sorted(folder.iterdir())
+    folders = {_plain(entry.name): entry for entry in entries if entry.is_dir()}
     for spelled in (task.name, task.id, task.hub.rpartition("/")[2]):  # VSI-Debiased lies in VSI-Bench's own folder too
-        if (found := folders.get(_plain(spelled))) is not None:
-            return found
-    files = {one.name.lower(): one for one in there if one.is_file()}
+        if (match := folders.get(_plain(spelled))) is not None:
+            return match
+    files = {entry.name.lower(): entry for entry in entries if entry.is_file()}
     kits = [kit.strip() for kit in task.kit.split(",")]
     if part:
         kits = [kit for kit in kits if part in kit.lower()]
@@ -50,8 +50,8 @@ def on_hub(data: Path) -> bool:
 
 def _table(kit: str, files: dict[str, Path]) -> Path | None:
     for stem in (kit, _VARIANT.sub("", kit)):
-        if (found := files.get(f"{stem}.tsv".lower())) is not None:
-            return found
+        if (match := files.get(f"{stem}.tsv".lower())) is not None:
+            return match
     return None
 
 

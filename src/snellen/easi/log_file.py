@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
-from snellen.easi.status import Row
+from snellen.easi.status import BenchmarkRow
 from snellen.engine.journal import storage_error
 from snellen.redaction import redact
 
@@ -16,7 +16,7 @@ EVERY_S = 30.0
 
 
 class LogFile:
-    """Takes what a Watch is told into a file of its own, `easi_<time>.log`; of a row under way a line every 30 seconds.
+    """Takes what a EasiWatch is told into a file of its own, `easi_<time>.log`; of a row under way a line every 30 seconds.
 
     Warnings of Snellen's modules go into it too; with `verbose` all that any module logs.
     """
@@ -49,11 +49,11 @@ class LogFile:
             self._file.write(f"{stamp} {line}\n")
         self._file.flush()
 
-    def changed(self, row: Row) -> None:
+    def changed(self, row: BenchmarkRow) -> None:
         self._last[row.name] = time.monotonic()
         self.said(line(row))
 
-    def moved(self, row: Row) -> None:
+    def moved(self, row: BenchmarkRow) -> None:
         now = time.monotonic()
         if now - self._last.get(row.name, 0.0) >= EVERY_S:
             self._last[row.name] = now
@@ -79,7 +79,7 @@ class _Handler(logging.Handler):
         self._to.said(f"{record.levelname.lower()} {record.name}: {record.getMessage()}")
 
 
-def line(row: Row) -> str:
+def line(row: BenchmarkRow) -> str:
     """A row in one plain line."""
     of = "" if row.total is None else f"/{row.total:,}"
     parts = [f"{row.name}: {row.state}"]

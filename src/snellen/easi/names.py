@@ -24,7 +24,7 @@ def spellings() -> dict[str, str]:
     return {_plain(spelled): name for spelled, name in names.items()}
 
 
-def chosen(given: str | None, *, extra: bool = False) -> tuple[str, ...]:
+def chosen(text: str | None, *, extra: bool = False) -> tuple[str, ...]:
     """The benchmarks of a run, in ORDER, each once; both halves of SITE are the whole of it.
 
     Args:
@@ -34,15 +34,15 @@ def chosen(given: str | None, *, extra: bool = False) -> tuple[str, ...]:
     Raises:
         UsageError: a name that nobody knows (all of them at once, with the nearest), or none at all.
     """
-    if given is None:
+    if text is None:
         return tuple(TASKS) if extra else EIGHT
     known = spellings()
-    words = comma_list(given)
+    words = comma_list(text)
     unknown = [word for word in words if _plain(word) not in known]
     if unknown or not words:
-        found = f"--benchmarks {given!r}: " + ("it names none" if not words else "".join(map(_nearest, unknown)))
+        message = f"--benchmarks {text!r}: " + ("it names none" if not words else "".join(map(_nearest, unknown)))
         keys = ", ".join([*(task.id for task in TASKS.values()), "sitebench (= site)", "site_image", "site_video"])
-        raise UsageError(found.rstrip("; "), f"Keys, parted by commas: {keys}; the names of `snellen list` too.")
+        raise UsageError(message.rstrip("; "), f"Keys, parted by commas: {keys}; the names of `snellen list` too.")
     names = {known[_plain(word)] for word in words}
     if "site" in names or names.issuperset(HALVES):
         names = {*names, "site"}.difference(HALVES)
@@ -51,13 +51,13 @@ def chosen(given: str | None, *, extra: bool = False) -> tuple[str, ...]:
 
 def task_of(name: str) -> tuple[Task, str]:
     """The task of a benchmark, and which half of it: image, video, or empty for the whole."""
-    whole, _, part = name.partition("/")
-    return TASKS[whole], part
+    task, _, part = name.partition("/")
+    return TASKS[task], part
 
 
 def _nearest(word: str) -> str:
-    near = get_close_matches(_plain(word), spellings(), n=2, cutoff=0.5)
-    meant = f" (did you mean {' or '.join(near)}?)" if near else ""
+    matches = get_close_matches(_plain(word), spellings(), n=2, cutoff=0.5)
+    meant = f" (did you mean {' or '.join(matches)}?)" if matches else ""
     return f"{word!r} is not known{meant}; "
 
 

@@ -13,19 +13,11 @@ from pathlib import Path
 from msgspec import Struct
 
 from snellen.benchmarks.spatial.reference import known_bugs, published
-from snellen.benchmarks.spatial.reference import published as average
 from snellen.benchmarks.spatial.reference.published import Average, Figures, points
-from snellen.benchmarks.spatial.reference.verification import (
-    HARNESSES,
-    Status,
-    VerificationRow,
-    same_model,
-    status,
-    verification_rows,
-)
-from snellen.benchmarks.spatial.tasks import EIGHT, TASKS, Task
-from snellen.easi.submit.results import Given, given, models
-from snellen.easi.submit.score import Standing, standing
+from snellen.benchmarks.spatial.reference.verification import HARNESSES, VerificationRow, Status, verification_rows, same_model, status
+from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
+from snellen.easi.result import BenchmarkResult, locate_results, model_names
+from snellen.easi.score import score_result
 from snellen.errors import UsageError
 from snellen.runs.caveats import conditions
 from snellen.types import Metric
@@ -35,7 +27,7 @@ PROFILES = ("easi", "lmms-eval")
 UNKNOWN_MODEL = "(files)"
 
 
-class Figure(Struct, frozen=True):
+class MeasuredFigure(Struct, frozen=True):
     """A figure of ours in points; `value` is None where there is none, `n` is how many answers stand behind it."""
 
     value: float | None
@@ -43,7 +35,7 @@ class Figure(Struct, frozen=True):
     n: int
 
 
-class Held(Struct, frozen=True):
+class TargetDifference(Struct, frozen=True):
     """A figure held against a row's target, in points: how far above it is, and what the rule says of that.
 
     `status` is None where there is nothing to hold it against, and for ours in another model's row.
@@ -54,7 +46,7 @@ class Held(Struct, frozen=True):
     status: Status | None
 
 
-class Row(Struct, frozen=True):
+class ComparedRow(Struct, frozen=True):
     """One row of the verification table, and our figures in it.
 
     Attributes:
@@ -73,12 +65,12 @@ class Row(Struct, frozen=True):
     target: float | None
     target_from: str
     same_model: bool
-    theirs: Mapping[str, Held]
-    ours: Mapping[str, Held]
+    theirs: Mapping[str, TargetDifference]
+    ours: Mapping[str, TargetDifference]
     gold: Mapping[str, str] = {}
 
 
-class Result(Struct, frozen=True):
+class ReferenceResult(Struct, frozen=True):
     """One benchmark of one model.
 
     Attributes:
@@ -95,11 +87,11 @@ class Result(Struct, frozen=True):
     whole: bool
     coverage: float
     remarks: tuple[str, ...]
-    figures: Mapping[str, Figure]
-    rows: tuple[Row, ...]
+    figures: Mapping[str, MeasuredFigure]
+    rows: tuple[ComparedRow, ...]
 
 
-class Line(Struct, frozen=True):
+class PublishedLine(Struct, frozen=True):
     """One row beside the published ones: points by benchmark, and their mean over the same benchmarks as ours.
 
     `comparable` is False where some of these are missing, so that the mean is over fewer; of ours where one of them is of
@@ -114,7 +106,7 @@ class Line(Struct, frozen=True):
     comparable: bool
 
 
-class Printed(Struct, frozen=True):
+class BugDifference(Struct, frozen=True):
     """A figure that EASI would have printed otherwise: ours and theirs in points, NaN as the text `NaN`."""
 
     harness: str
@@ -124,7 +116,7 @@ class Printed(Struct, frozen=True):
     easi: float | str | None
 
 
-class Beside(Struct, frozen=True):
+class ReferenceComparison(Struct, frozen=True):
     """One model.
 
     Attributes:
@@ -137,17 +129,17 @@ class Beside(Struct, frozen=True):
     """
 
     model: str
-    results: tuple[Result, ...]
+    results: tuple[ReferenceResult, ...]
     title: str
     source: str
     missing: tuple[str, ...]
-    lines: tuple[Line, ...]
-    printed: tuple[Printed, ...]
+    lines: tuple[PublishedLine, ...]
+    printed: tuple[BugDifference, ...]
 
 
-def beside_easi(
+def compare_with_easi(
     results: Sequence[str | Path], *, model: str | None = None, fault_names: Sequence[str] = (), trust: bool = False
-) -> list[Beside]:
+) -> list[ReferenceComparison]:
     """Results of one or several models beside what EASI published.
 
     Args:
@@ -164,91 +156,97 @@ def beside_easi(
     _known(model)
     by_model: dict[str, list[str | Path]] = {}
     for path in results:
-        (name,) = models(given([path], trust=trust)) or [UNKNOWN_MODEL]
+        (name,) = model_names(locate_results([path], trust=trust)) or [UNKNOWN_MODEL]
         by_model.setdefault(name, []).append(path)
-    return [_beside(name, given(paths, trust=trust), model or name, fault_names) for name, paths in by_model.items()]
+    return [
+        _compare(name, locate_results(paths, trust=trust), model or name, fault_names)
+        for name, paths in by_model.items()
+    ]
 
 
 def _known(model: str | None) -> None:
     listed = {check.model for name in TASKS for check in verification_rows(name, None)}
-    if model is not None and not any(same_model(model, one) for one in listed):
+    if model is not None and not any(same_model(model, name) for name in listed):
         raise UsageError(f"EASI's verification table has no model {model!r}", f"It has: {', '.join(sorted(listed))}.")
 
 
-def _beside(name: str, found: Mapping[str, Sequence[Given]], asked: str, fault_names: Sequence[str]) -> Beside:
-    standings = {
-        task: {profile: standing(several, profile, lambda *row: None) for profile in PROFILES}
-        for task, several in found.items()
+def _compare(
+    name: str, located: Mapping[str, BenchmarkResult], table_model: str, fault_names: Sequence[str]
+) -> ReferenceComparison:
+    scored = {
+        task: {profile: score_result(result, profile) for profile in PROFILES} for task, result in located.items()
     }
-    values = {task: _fraction(by_profile[PROFILES[0]]) for task, by_profile in standings.items()}
+    values = {task: by_profile[PROFILES[0]].figures().overall for task, by_profile in scored.items()}
     table = published.table()
-    ours = average.mean_over(values, EIGHT)
-    results = [_result(TASKS[task], found[task], by_profile, asked) for task, by_profile in standings.items()]
-    whole = all(result.whole for result in results if result.benchmark in ours.known)
-    lines = [_line(name, values, ours, measured=True, comparable=whole)] if ours.known else []
-    for row in table.rows if ours.known else ():
+    measured = published.mean_over(values, EIGHT)
+    results = [_result(by_profile, table_model) for by_profile in scored.values()]
+    comparable = all(result.whole for result in results if result.benchmark in measured.known)
+    lines = [_line(name, values, measured, measured=True, comparable=comparable)] if measured.known else []
+    for row in table.rows if measured.known else ():
         line = dict(zip(EIGHT, row.values, strict=True))
-        mean = average.mean_over(line, ours.known)
+        mean = published.mean_over(line, measured.known)
         lines.append(_line(row.name, line, mean, measured=False, comparable=not mean.missing))
-    return Beside(
+    return ReferenceComparison(
         name,
         tuple(results),
         table.title,
         table.source,
-        ours.missing,
+        measured.missing,
         tuple(lines),
-        tuple(_printed(standings.values(), fault_names)),
+        tuple(_printed(scored.values(), fault_names)),
     )
 
 
-def _fraction(one: Standing) -> float | None:
-    return one.figures().overall
-
-
-def _line(name: str, values: Mapping[str, float | None], mean: Average, *, measured: bool, comparable: bool) -> Line:
-    shown = {benchmark: points(values.get(benchmark)) for benchmark in EIGHT}
+def _line(
+    name: str, values: Mapping[str, float | None], mean: Average, *, measured: bool, comparable: bool
+) -> PublishedLine:
+    values_in_points = {benchmark: points(values.get(benchmark)) for benchmark in EIGHT}
     value = None if mean.value is None else round(mean.value, 4)
-    return Line(name, measured, shown, value, mean.coverage, comparable)
+    return PublishedLine(name, measured, values_in_points, value, mean.coverage, comparable)
 
 
-def _result(task: Task, several: Sequence[Given], by_profile: Mapping[str, Standing], asked: str) -> Result:
-    whole = by_profile[PROFILES[0]]
-    half = str(whole.made.get("half") or "")
-    runs = [one.run for one in several if one.run is not None]
-    # "only ...": how much of the set was asked is among the standing's faults already.
-    said = [line for run in runs for line in conditions(run.meta, run.benchmark) if not line.startswith("only ")]
-    sources = whole.made["sources"]
+def _result(by_profile: Mapping[str, BenchmarkResult], table_model: str) -> ReferenceResult:
+    result = by_profile[PROFILES[0]]
+    task = result.task
+    # "only ..." is omitted: the result's faults give the answered part already.
+    remarks = [
+        line for run in result.runs for line in conditions(run.meta, run.benchmark) if not line.startswith("only ")
+    ]
+    sources = result.provenance["sources"]
     judges = {source["judge"]["model"] for source in sources if source.get("judge")}
-    said += [f"under {PROFILES[0]}, a judge decided: {name}" for name in sorted(judges)]
-    said += [f"asked by {source['harness']}" for source in sources if source["harness"] != "snellen"]
+    remarks += [f"under {PROFILES[0]}, a judge decided: {name}" for name in sorted(judges)]
+    remarks += [f"asked by {source['harness']}" for source in sources if source["harness"] != "snellen"]
     frames = {source.get("frames") for source in sources}
-    if len(runs) < len(several) and any(check.frames for check in verification_rows(task.name, None)):
-        said.append("the files do not say how many frames were shown")
-    checks = [] if half else verification_rows(task.name, frames.pop() if len(frames) == 1 else None)
-    own = [check for check in checks if same_model(asked, check.model)]
-    said += [f"the table's {column} figures rest on {name}" for check in checks for column, name in check.gold.items()]
-    name = f"{task.name}/{half}" if half else task.name
-    return Result(
-        name,
-        f"{task.id}/{half}" if half else task.id,
-        not whole.faults and whole.coverage >= 1.0,
-        whole.coverage,
-        (*whole.faults, *dict.fromkeys(said)),
-        {profile: _figure(one) for profile, one in by_profile.items()},
+    if len(result.runs) < len(result.sources) and any(check.frames for check in verification_rows(task.name, None)):
+        remarks.append("the files do not say how many frames were shown")
+    checks = [] if result.half else verification_rows(task.name, frames.pop() if len(frames) == 1 else None)
+    own = [check for check in checks if same_model(table_model, check.model)]
+    remarks += [
+        f"the table's {column} figures rest on {name}" for check in checks for column, name in check.gold.items()
+    ]
+    return ReferenceResult(
+        result.name,
+        result.id,
+        result.complete,
+        result.coverage,
+        (*result.faults, *dict.fromkeys(remarks)),
+        {profile: _figure(scored) for profile, scored in by_profile.items()},
         tuple(_row(check, by_profile, bool(own)) for check in own or checks),
     )
 
 
-def _figure(one: Standing) -> Figure:
-    metric = one.overall if one.done else Metric("overall", None, 0, coverage=0.0)
+def _figure(result: BenchmarkResult) -> MeasuredFigure:
+    metric = result.overall if result.done else Metric("overall", None, 0, coverage=0.0)
     ends = None if metric.ci95 is None else (round(100 * metric.ci95[0], 4), round(100 * metric.ci95[1], 4))
-    return Figure(points(metric.value), ends, metric.n)
+    return MeasuredFigure(points(metric.value), ends, metric.n)
 
 
-def _row(check: VerificationRow, by_profile: Mapping[str, Standing], same: bool) -> Row:
+def _row(check: VerificationRow, by_profile: Mapping[str, BenchmarkResult], same: bool) -> ComparedRow:
     # Questions without any answer count as wrong, and a figure of nothing else than these is none.
-    ours = {profile: one.metrics.get(check.metric) if one.done else None for profile, one in by_profile.items()}
-    return Row(
+    metrics = {
+        profile: scored.metrics.get(check.metric) if scored.done else None for profile, scored in by_profile.items()
+    }
+    return ComparedRow(
         check.data,
         check.model,
         check.metric,
@@ -258,48 +256,45 @@ def _row(check: VerificationRow, by_profile: Mapping[str, Standing], same: bool)
         {harness: _held(check, value, True) for harness, value in check.measured.items()},
         {
             profile: _held(check, None if metric is None else points(metric.value), same)
-            for profile, metric in ours.items()
+            for profile, metric in metrics.items()
         },
         check.gold,
     )
 
 
-def _held(check: VerificationRow, value: float | None, judged: bool) -> Held:
+def _held(check: VerificationRow, value: float | None, judged: bool) -> TargetDifference:
     delta = None if value is None else check.delta(value)
-    return Held(value, delta, status(delta) if judged and delta is not None else None)
+    return TargetDifference(value, delta, status(delta) if judged and delta is not None else None)
 
 
-def _printed(standings: Iterable[Mapping[str, Standing]], names: Sequence[str]) -> Iterable[Printed]:
+def _printed(scored: Iterable[Mapping[str, BenchmarkResult]], names: Sequence[str]) -> Iterable[BugDifference]:
     if not names:
         return
-    every = list(standings)
+    every = list(scored)
     for profile in PROFILES:
         harness = HARNESSES[profile]
-        figures = {_id(by_profile[profile]): _figures(by_profile[profile]) for by_profile in every}
-        found = known_bugs.with_faults(figures, harness, names)
-        for key in (*figures, *(one for one in found if one not in figures)):
-            yield from _differences(harness, key, figures.get(key), found.get(key))
+        figures = {by_profile[profile].id: _figures(by_profile[profile]) for by_profile in every}
+        changed = known_bugs.with_faults(figures, harness, names)
+        for key in (*figures, *(id_ for id_ in changed if id_ not in figures)):
+            yield from _differences(harness, key, figures.get(key), changed.get(key))
 
 
-def _id(one: Standing) -> str:
-    half = one.made.get("half")
-    return f"{one.task.id}/{half}" if half else one.task.id
-
-
-def _figures(one: Standing) -> Figures:
+def _figures(result: BenchmarkResult) -> Figures:
     """The payload's figures; of half of SITE its own, for the fault that takes them for SITE's."""
-    if not one.made.get("half"):
-        return one.figures()
-    return Figures(one.overall.value, {key: one.metrics[key].value for key in one.task.keys if key in one.metrics})
+    if not result.half:
+        return result.figures()
+    return Figures(
+        result.overall.value, {key: result.metrics[key].value for key in result.task.keys if key in result.metrics}
+    )
 
 
-def _differences(harness: str, name: str, ours: Figures | None, easi: Figures | None) -> Iterable[Printed]:
-    mine, other = (_flat(figures) for figures in (ours, easi))
-    for key in {**mine, **other}:
-        before, after = points(mine.get(key)), points(other.get(key))
-        shown = "NaN" if after is not None and math.isnan(after) else after
-        if (key in mine) != (key in other) or before != shown:
-            yield Printed(harness, name, key, before, shown)
+def _differences(harness: str, name: str, measured: Figures | None, easi: Figures | None) -> Iterable[BugDifference]:
+    before_by_key, after_by_key = (_flat(figures) for figures in (measured, easi))
+    for key in {**before_by_key, **after_by_key}:
+        before, after = points(before_by_key.get(key)), points(after_by_key.get(key))
+        printed = "NaN" if after is not None and math.isnan(after) else after
+        if (key in before_by_key) != (key in after_by_key) or before != printed:
+            yield BugDifference(harness, name, key, before, printed)
 
 
 def _flat(figures: Figures | None) -> dict[str, float | None]:

@@ -13,9 +13,9 @@ from snellen.benchmarks import registry
 from snellen.easi import judge as judged
 from snellen.easi import judged_scores
 from snellen.easi.locate_data import data_of, on_hub
-from snellen.easi.shared_model import Kept
-from snellen.easi.status import NOT_JUDGED, Board, Row, State, Watch
-from snellen.easi.unparsed import unread
+from snellen.easi.shared_model import SharedModel
+from snellen.easi.status import NOT_JUDGED, BenchmarkRow, Board, EasiWatch, State
+from snellen.easi.unparsed import count_unparsed
 from snellen.engine.event_loop import in_loop
 from snellen.engine.preflight import require_readable, require_video_reader
 from snellen.engine.progress import Progress
@@ -35,7 +35,7 @@ Opener = Callable[[], Model]
 
 
 @dataclass(frozen=True)
-class Settings:
+class EasiSettings:
     """What the user asked for.
 
     Attributes:
@@ -73,7 +73,7 @@ class Settings:
         return self.out / (slug(name) or "model")
 
 
-def plan(settings: Settings) -> Board:
+def plan(settings: EasiSettings) -> Board:
     """Rows for all benchmarks, after what can be checked without data and without the model.
 
     Raises:
@@ -85,11 +85,11 @@ def plan(settings: Settings) -> Board:
     for name in settings.benchmarks:
         given_data(registry.find(name), None, None, settings.benchmark_options)
         folder = settings.folder / name.replace("/", "-")
-        rows.append(Row(name, folder, data_of(name, settings.dataset_dir)))
+        rows.append(BenchmarkRow(name, folder, data_of(name, settings.dataset_dir)))
     return Board(settings.model, settings.folder, rows, who, settings.threshold)
 
 
-def prepare(settings: Settings, board: Board, watch: Watch) -> None:
+def prepare(settings: EasiSettings, board: Board, watch: EasiWatch) -> None:
     """Make the data of every benchmark ready, and look into it, before a model is loaded.
 
     A benchmark whose data is not there fails here, and the others go on; Ctrl-C ends all of it.
@@ -104,7 +104,7 @@ def prepare(settings: Settings, board: Board, watch: Watch) -> None:
         board.interrupted = True
 
 
-def _look(settings: Settings, row: Row) -> None:
+def _look(settings: EasiSettings, row: BenchmarkRow) -> None:
     if settings.dataset_dir is not None and row.data is not None and on_hub(row.data):
         row.notes.append(f"nothing of it in {settings.dataset_dir}; taken from {row.data}")
     spec = _spec(settings, row)
@@ -118,7 +118,7 @@ def _look(settings: Settings, row: Row) -> None:
         raise DataError(f"{row.data}: no questions of {row.name} in it", "Is this its data, and all of it?")
 
 
-def work(settings: Settings, board: Board, watch: Watch) -> None:
+def work(settings: EasiSettings, board: Board, watch: EasiWatch) -> None:
     """Ask the model all that has no answer yet, then the judge where one is wanted; easi.json is written as it goes.
 
     Nothing is raised for a benchmark that fails: its row says why, and the next one is asked.
@@ -150,7 +150,7 @@ def work(settings: Settings, board: Board, watch: Watch) -> None:
         board.write()
 
 
-def _to_ask(settings: Settings, board: Board) -> bool:
+def _to_ask(settings: EasiSettings, board: Board) -> bool:
     """Return True if the model will be asked anything: a benchmark is begun anew, or has no complete run yet."""
     for row in board.rows:
         folder = RunFolder(row.folder)
@@ -168,41 +168,41 @@ def _ending(board: Board) -> Iterator[None]:
         board.interrupted = True
 
 
-async def _answers(settings: Settings, board: Board, watch: Watch, aside: Path) -> None:
+async def _answers(settings: EasiSettings, board: Board, watch: EasiWatch, aside: Path) -> None:
     def opened() -> Model:
         return open_scattered(settings.model, settings.options, settings.nproc, settings.ray)
 
-    kept = _keep(opened, watch)
+    shared = _keep(opened, watch)
     try:
         for row in board.rows:
             if row.error is not None:
                 continue
-            model = kept or opened()
+            model = shared or opened()
             try:
                 with _failing(row, watch):
                     await _answer(settings, row, model, watch, aside)
             finally:
                 await model.close()
-            if kept is not None and _workers_gone(row):
-                await kept.end()
-                kept = _keep(opened, watch)
+            if shared is not None and _workers_gone(row):
+                await shared.end()
+                shared = _keep(opened, watch)
             board.write()
     finally:
-        if kept is not None:
-            await kept.end()
+        if shared is not None:
+            await shared.end()
 
 
-def _keep(opened: Opener, watch: Watch) -> Kept | None:
+def _keep(opened: Opener, watch: EasiWatch) -> SharedModel | None:
     """The model for all benchmarks; None where each needs one of its own: it keeps files, or knows samples by id."""
     model = opened()
-    return Kept(model, watch.said) if model.shareable else None
+    return SharedModel(model, watch.said) if model.shareable else None
 
 
-def _workers_gone(row: Row) -> bool:
+def _workers_gone(row: BenchmarkRow) -> bool:
     return isinstance(row.error, WorkersGoneError)
 
 
-async def _answer(settings: Settings, row: Row, model: Model, watch: Watch, aside: Path) -> None:
+async def _answer(settings: EasiSettings, row: BenchmarkRow, model: Model, watch: EasiWatch, aside: Path) -> None:
     spec, benchmark, folder = _spec(settings, row), registry.find(row.name), RunFolder(row.folder)
     _move(row, "running", watch)
     if settings.rerun and folder.exists():
@@ -233,7 +233,7 @@ async def _answer(settings: Settings, row: Row, model: Model, watch: Watch, asid
     _move(row, "answered", watch)
 
 
-def _figures(settings: Settings, board: Board, row: Row, watch: Watch, aside: Path) -> None:
+def _figures(settings: EasiSettings, board: Board, row: BenchmarkRow, watch: EasiWatch, aside: Path) -> None:
     """What the row comes to, by the rule or by the judge; a judge is asked here."""
     done = row.run
     if done is None:
@@ -241,15 +241,15 @@ def _figures(settings: Settings, board: Board, row: Row, watch: Watch, aside: Pa
     if not done.summary_is_current():
         done.summarize("all")
     row.metrics = done.figures(judged_scores.PROFILE)[judged_scores.PROFILE]
-    row.unread = unread(done)
+    row.unread = count_unparsed(done)
     row.wants_judge = row.unread.over(settings.threshold)
     if settings.judging and row.wants_judge and board.judge is not None and not board.interrupted:
         _move(row, "judging", watch)
         show = _Shown(row, watch)
         row.notes += judged.ask(done, board.judge, show, aside)
-    found = judged_scores.beside(done.folder) if settings.judging else None
-    if found is not None:
-        row.judgement = judged_scores.judgement(done.folder, done.meta, done.benchmark, found)
+    judge_run = judged_scores.beside(done.folder) if settings.judging else None
+    if judge_run is not None:
+        row.judgement = judged_scores.judgement(done.folder, done.meta, done.benchmark, judge_run)
         row.metrics, row.judging = row.judgement.metrics, row.judgement.text
     elif settings.judging and row.wants_judge and board.judge is not None:
         row.judging = f"not judged: {board.judge} has not given a verdict on every reply; the score is by rules"
@@ -263,11 +263,11 @@ def _figures(settings: Settings, board: Board, row: Row, watch: Watch, aside: Pa
         row.notes.append(done.request_errors().text)
     if row.judgement is not None and row.judgement.without:
         row.notes.append(f"the judge gave no verdict on {row.judgement.without:,} replies; they have no score")
-    whole = coverage.full and not row.lost and done.meta.state == "complete"
-    _move(row, "complete" if whole else "partial", watch)
+    complete = coverage.full and not row.lost and done.meta.state == "complete"
+    _move(row, "complete" if complete else "partial", watch)
 
 
-def _spec(settings: Settings, row: Row) -> RunSpec:
+def _spec(settings: EasiSettings, row: BenchmarkRow) -> RunSpec:
     benchmark = registry.find(row.name)
     seed = settings.options.seed
     return RunSpec(
@@ -282,13 +282,13 @@ def _spec(settings: Settings, row: Row) -> RunSpec:
     )
 
 
-def _move(row: Row, state: State, watch: Watch) -> None:
+def _move(row: BenchmarkRow, state: State, watch: EasiWatch) -> None:
     row.state = state
     watch.changed(row)
 
 
 @contextmanager
-def _failing(row: Row, watch: Watch) -> Iterator[None]:
+def _failing(row: BenchmarkRow, watch: EasiWatch) -> Iterator[None]:
     """What goes wrong in this block is the row's, and the others go on; only an interruption is everybody's."""
     try:
         yield
@@ -311,7 +311,7 @@ def _failing(row: Row, watch: Watch) -> Iterator[None]:
 class _Shown:
     """The engine's display, on a row."""
 
-    def __init__(self, row: Row, watch: Watch) -> None:
+    def __init__(self, row: BenchmarkRow, watch: EasiWatch) -> None:
         self._row, self._watch = row, watch
 
     def update(self, progress: Progress) -> None:

@@ -12,17 +12,17 @@ from snellen.models.base import Model
 from snellen.types import Prompt, Response
 
 
-class Kept(Model):
+class SharedModel(Model):
     """Loads the model for the first run that has something to ask, and no run closes it.
 
     The other hooks are the model's own. A model that could not be loaded is not loaded again: every run gets its error.
     """
 
-    def __init__(self, model: Model, said: Callable[[str], None]) -> None:
+    def __init__(self, model: Model, note: Callable[[str], None]) -> None:
         self.name = model.name
         self.in_flight, self.seed, self.price = model.in_flight, model.seed, model.price
         self._model = model
-        self._said = said
+        self._said = note
         self._loaded = False
         self._refused: SnellenError | None = None
 

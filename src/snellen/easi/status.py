@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
@@ -13,7 +13,7 @@ from snellen import exit_signals
 from snellen.benchmarks.spatial.tasks import EIGHT
 from snellen.easi.judged_scores import PROFILE, Judgement
 from snellen.easi.names import HALVES, ORDER, task_of
-from snellen.easi.unparsed import Unread
+from snellen.easi.unparsed import UnparsedReplies
 from snellen.engine.progress import Progress
 from snellen.engine.run_folder import RunFolder
 from snellen.errors import FingerprintError, SnellenError
@@ -30,7 +30,7 @@ State: TypeAlias = Literal[
 
 
 @dataclass
-class Row:
+class BenchmarkRow:
     """One benchmark.
 
     Attributes:
@@ -65,7 +65,7 @@ class Row:
     error: SnellenError | None = None
     run: Run | None = None
     metrics: Sequence[Metric] = ()
-    unread: Unread | None = None
+    unread: UnparsedReplies | None = None
     wants_judge: bool = False
     judgement: Judgement | None = None
     judging: str = ""
@@ -84,8 +84,8 @@ class Row:
     def capped(self) -> bool:
         """Whether it has all answers that were asked for, and --limit asked for fewer than there are."""
         meta = None if self.run is None else self.run.meta
-        whole = meta is not None and meta.state == "complete" and not meta.coverage.full
-        return whole and self.error is None and not self.lost
+        all_requested = meta is not None and meta.state == "complete" and not meta.coverage.full
+        return all_requested and self.error is None and not self.lost
 
     def take(self, progress: Progress) -> None:
         """What the engine counts."""
@@ -97,14 +97,14 @@ class Row:
         self.error, self.state = error, "failed"
 
 
-class Watch(Protocol):
+class EasiWatch(Protocol):
     """Is told what happens; `moved` comes a few times a second and must be quick."""
 
     def said(self, text: str) -> None: ...
 
-    def changed(self, row: Row) -> None: ...
+    def changed(self, row: BenchmarkRow) -> None: ...
 
-    def moved(self, row: Row) -> None: ...
+    def moved(self, row: BenchmarkRow) -> None: ...
 
 
 @dataclass
@@ -122,18 +122,18 @@ class Board:
 
     model: str
     folder: Path
-    rows: list[Row]
+    rows: list[BenchmarkRow]
     judge: str | None = None
     threshold: float = 0.025
     profile: str = PROFILE
     interrupted: bool = False
 
     @property
-    def failed(self) -> list[Row]:
+    def failed(self) -> list[BenchmarkRow]:
         return [row for row in self.rows if row.error is not None]
 
     @property
-    def unfinished(self) -> list[Row]:
+    def unfinished(self) -> list[BenchmarkRow]:
         """Rows that the same command has something left to do for."""
         return [row for row in self.rows if row.state != "complete"]
 
@@ -149,9 +149,7 @@ class Board:
 
     def average(self) -> tuple[float | None, int]:
         """The mean over those of the eight that have a figure, and how many these are; half of SITE is none of them."""
-        found = [row.overall.value for row in self.rows if row.name in EIGHT and row.overall is not None]
-        values = [value for value in found if value is not None]
-        return (sum(values) / len(values) if values else None), len(values)
+        return _mean(row.overall.value for row in self.rows if row.name in EIGHT and row.overall is not None)
 
     def write(self) -> None:
         """easi.json: an entry a benchmark; those of benchmarks that are not among the rows, or whose run is not theirs, stay."""
@@ -177,21 +175,26 @@ class Board:
 
 
 def _average(entries: Mapping[str, Mapping[str, Any]]) -> tuple[float | None, int]:
-    """`Board.average` over all entries of a manifest, those of earlier calls too."""
+    """Return `Board.average` over all entries of a manifest, including those of earlier calls."""
     metrics = [metric for name in EIGHT for metric in entries.get(name, {}).get("metrics", ())]
-    values = [one["value"] for one in metrics if one["name"] == "overall" and one["value"] is not None]
-    return (sum(values) / len(values) if values else None), len(values)
+    return _mean(metric["value"] for metric in metrics if metric["name"] == "overall")
+
+
+def _mean(scores: Iterable[float | None]) -> tuple[float | None, int]:
+    """Return the mean of the known scores, None if there are none, and their number."""
+    known = [score for score in scores if score is not None]
+    return (sum(known) / len(known) if known else None), len(known)
 
 
 def whole_runs(folder: Path) -> list[Path]:
     """The runs in a model's folder that a submission is made of, from this call or an earlier one; a half of SITE only
     where the whole is not there."""
-    found = {name: folder / name.replace("/", "-") for name in ORDER}
-    there = {name: path for name, path in found.items() if RunFolder(path).exists()}
-    return [path for name, path in there.items() if name not in HALVES or "site" not in there]
+    paths = {name: folder / name.replace("/", "-") for name in ORDER}
+    runs = {name: path for name, path in paths.items() if RunFolder(path).exists()}
+    return [path for name, path in runs.items() if name not in HALVES or "site" not in runs]
 
 
-def entry(row: Row) -> dict[str, Any]:
+def entry(row: BenchmarkRow) -> dict[str, Any]:
     """What easi.json and `--json` say of a benchmark. Figures are fractions, as in summary.json."""
     error, judged = row.error, row.judgement
     return {
@@ -201,8 +204,8 @@ def entry(row: Row) -> dict[str, Any]:
         "fingerprint": None if row.run is None else row.run.meta.fingerprint,
         "answered": row.done,
         "questions": row.total,
-        "metrics": [_metric(metric) for metric in row.metrics],
-        "unread": None if row.unread is None else _unread(row.unread),
+        "metrics": [msgspec.to_builtins(metric) for metric in row.metrics],
+        "unread": None if row.unread is None else row.unread.as_json(),
         "judge_wanted": row.wants_judge,
         "judge": None
         if judged is None
@@ -224,16 +227,3 @@ def entry(row: Row) -> dict[str, Any]:
         if error is None
         else {"message": error.message, "hint": error.hint, "exit_code": error.exit_code},
     }
-
-
-def _metric(metric: Metric) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.to_builtins(metric)
-    return found
-
-
-def _unread(found: Unread) -> dict[str, Any]:
-    parts: Iterator[tuple[str, Mapping[str, Any]]] = (
-        (name or "all", {"replies": one.replies, "failed": one.failed, "share": round(one.share, 4)})
-        for name, one in found.parts.items()
-    )
-    return dict(parts)

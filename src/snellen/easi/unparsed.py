@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from msgspec import Struct
 
@@ -15,7 +16,7 @@ from snellen.types import Score
 WHOLE = ""
 
 
-class Part(Struct, frozen=True):
+class ReplyCounts(Struct, frozen=True):
     """Replies, and those of them that could not be read."""
 
     replies: int
@@ -26,21 +27,30 @@ class Part(Struct, frozen=True):
         return self.failed / self.replies if self.replies else 0.0
 
 
-class Unread(Struct, frozen=True):
+class UnparsedReplies(Struct, frozen=True):
     """The parts that are looked at one by one: the halves of SITE, or all of another benchmark."""
 
-    parts: Mapping[str, Part]
+    parts: Mapping[str, ReplyCounts]
 
     @property
-    def all(self) -> Part:
-        return Part(sum(one.replies for one in self.parts.values()), sum(one.failed for one in self.parts.values()))
+    def all(self) -> ReplyCounts:
+        return ReplyCounts(
+            sum(part.replies for part in self.parts.values()), sum(part.failed for part in self.parts.values())
+        )
 
     def over(self, threshold: float) -> bool:
         """Whether the share of one part is above the threshold: where one half of SITE is, both are judged."""
-        return any(one.share > threshold for one in self.parts.values())
+        return any(part.share > threshold for part in self.parts.values())
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the counts as `easi.json` has them, by part."""
+        return {
+            name or "all": {"replies": part.replies, "failed": part.failed, "share": round(part.share, 4)}
+            for name, part in self.parts.items()
+        }
 
 
-def unread(run: Run) -> Unread:
+def count_unparsed(run: Run) -> UnparsedReplies:
     """Counted over the replies that there are: what failed or was refused has no reply that anybody could read."""
     meta = run.meta
     rule = run.benchmark.score[PROFILE]
@@ -51,11 +61,11 @@ def unread(run: Run) -> Unread:
             half = str(sample.meta["task"]) if run.benchmark.members else WHOLE
             count = counts.setdefault(half, [0, 0])
             count[0] += 1
-            count[1] += cannot_be_read(rule(sample, record.response.text))
-    return Unread({name: Part(*count) for name, count in sorted(counts.items())})
+            count[1] += is_unparsed(rule(sample, record.response.text))
+    return UnparsedReplies({name: ReplyCounts(*count) for name, count in sorted(counts.items())})
 
 
-def cannot_be_read(score: Score) -> bool:
+def is_unparsed(score: Score) -> bool:
     """Whether a rule found no answer in the reply. An answer of 0 is one, and a number that is not there is none.
 
     Where VLMEvalKit can read neither the reply nor the gold answer it counts a hit; the reply is unread all the same.

@@ -17,8 +17,6 @@ from snellen.benchmarks.spatial import BLINK
 from snellen.benchmarks.spatial.reference import published, verification
 from snellen.benchmarks.spatial.reference.gold_revisions import Correction, corrections
 from snellen.cli import main
-from snellen.easi.submit.results import given
-from snellen.easi.submit.score import standing
 from snellen.models.base import Model
 from snellen.runs.caveats import conditions
 from snellen.runs.run import load_run
@@ -129,8 +127,8 @@ def test_a_run_beside_published_rows_and_in_a_submission_says_which_answers_it_h
     assert not any("rest on" in line for line in conditions(old.meta, old.benchmark))
     assert any(f"the published figures rest on {BEFORE}" in line for line in conditions(new.meta, new.benchmark))
     for run, name in ((old, BEFORE), (new, OLD.name("other"))):
-        (several,) = given([run.path]).values()
-        (source,) = standing(several, "easi", lambda *row: None).made["sources"]
+        (result,) = locate_results([run.path]).values()
+        (source,) = score_result(result, "easi").provenance["sources"]
         assert source["gold"] == name
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from snellen.easi.external import Settings
+from snellen.easi.external import HarnessSettings
 
 HERE = Path(__file__).parent
 Row = dict[str, Any]
@@ -34,7 +34,7 @@ def environment(folder: Path, monkeypatch: Any, plan: Mapping[str, Any]) -> Path
     return calls
 
 
-def lmms_settings(folder: Path, **changes: Any) -> Settings:
+def lmms_settings(folder: Path, **changes: Any) -> HarnessSettings:
     given: dict[str, Any] = {
         "model": "qwen3_vl",
         "model_args": "pretrained=org/model",
@@ -42,17 +42,17 @@ def lmms_settings(folder: Path, **changes: Any) -> Settings:
         "python": folder / "bin" / "python",
         "accelerate": False,
     }
-    return Settings(**{**given, **changes})
+    return HarnessSettings(**{**given, **changes})
 
 
-def kit_settings(folder: Path, **changes: Any) -> Settings:
+def kit_settings(folder: Path, **changes: Any) -> HarnessSettings:
     given: dict[str, Any] = {
         "model": "Qwen3-VL",
         "out": folder / "out",
         "home": folder / "VLMEvalKit",
         "dataset_dir": folder / "LMUData",
     }
-    return Settings(**{**given, **changes})
+    return HarnessSettings(**{**given, **changes})
 
 
 def called(calls: Path) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from easi.external import drawn_answers as drawn
-from snellen.easi.external import Outcome, run_backend
+from snellen.easi.external import HarnessOutcome, run_backend
 from snellen.easi.external.lmms_eval import model_folder
 from snellen.errors import MissingExtraError, UsageError
 from snellen.reports.runs import report
@@ -308,7 +308,7 @@ def test_the_log_holds_what_it_said_and_no_key(ask, monkeypatch):
 
 
 def test_an_outcome_s_difference_needs_both_figures():
-    assert Outcome(benchmark="x", state="partial", theirs=1.0).difference is None
+    assert HarnessOutcome(benchmark="x", state="partial", theirs=1.0).difference is None
 
 
 def test_failures_written_in_the_place_of_replies_are_no_replies(ask):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from snellen.benchmarks.spatial.tasks import TASKS
-from snellen.easi.external import BACKENDS, Settings, run_backend
+from snellen.easi.external import BACKENDS, HarnessSettings, run_backend
 from snellen.easi.external.settings import jobs
 from snellen.errors import UsageError
 
@@ -31,5 +31,5 @@ def test_what_is_none_of_them_is_refused_by_name():
     with pytest.raises(UsageError, match="'fgbmk'"):
         jobs(["fgbmk"], "lmms-eval")
     with pytest.raises(UsageError, match="no backend 'inspect'"):
-        run_backend("inspect", Settings(model="x"), ["blink"])
+        run_backend("inspect", HarnessSettings(model="x"), ["blink"])
     assert list(BACKENDS) == ["lmms-eval", "vlmevalkit"]

@@ -25,7 +25,7 @@ from snellen.benchmarks.spatial.scorers import SCORERS
 from snellen.benchmarks.spatial.sources import lmms_eval_rows, official_rows
 from snellen.benchmarks.spatial.sources.locate import source
 from snellen.benchmarks.spatial.tasks import TASKS
-from snellen.easi.external import Settings, run_backend
+from snellen.easi.external import HarnessSettings, run_backend
 from snellen.easi.external.settings import HALVES
 from snellen.formats.base import Problems
 from snellen.formats.readers import table_rows
@@ -73,9 +73,9 @@ def home(tmp_path, monkeypatch):
     return tmp_path
 
 
-def settings(home: Path, url: str, *, accelerate: bool) -> Settings:
+def settings(home: Path, url: str, *, accelerate: bool) -> HarnessSettings:
     args = f"model_version=stub-vlm,base_url={url}"
-    return Settings(
+    return HarnessSettings(
         model="openai", model_args=args, python=Path(PYTHON), out=home / "out", accelerate=accelerate, time_limit_s=300
     )
 

@@ -14,7 +14,7 @@ from benchmarks.spatial import official_drawn as drawn
 from snellen import evaluate
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.cli import main
-from snellen.easi.submit import score
+from snellen.easi import score
 from snellen.models.base import Model
 from snellen.types import Prompt, Response, Text
 

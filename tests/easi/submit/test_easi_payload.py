@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from snellen.benchmarks.spatial.reference.published import Figures, average, points
 from snellen.benchmarks.spatial.tasks import TASKS
+from snellen.easi.result import sub_keys
 from snellen.easi.submit.payload import FIELDS, metadata, payload
-from snellen.easi.submit.score import sub_keys
 from snellen.errors import UsageError
 
 GOOD = {"modelName": "org/model", "modelType": "instruction", "precision": "bfloat16"}

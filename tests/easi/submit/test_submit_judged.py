@@ -66,9 +66,9 @@ def test_a_judge_decides_and_is_named_while_the_id_stays_official(tmp_path: Path
     after = prepare([run.path], DETAILS, out=tmp_path / "out")
     assert after.payload["scores"]["embspatial"] == 100.0
     assert set(after.payload["scores"]) == {TASKS[name].id for name in EIGHT}
-    source = after.standings["embspatial"].made["sources"][0]
+    source = after.results["embspatial"].provenance["sources"][0]
     assert source["judge"]["model"] == "api:grader" and source["judge"]["rubric"].startswith("easi ")
-    assert before.standings["embspatial"].made["sources"][0]["judge"] is None
+    assert before.results["embspatial"].provenance["sources"][0]["judge"] is None
     assert own_faults(after) == [] and after.folder != before.folder
     ruled = prepare([run.path], DETAILS, out=tmp_path / "out", profile="strict")
     assert ruled.payload["scores"]["embspatial"] == 0.0, "a judge works for the profile easi alone"

@@ -92,7 +92,7 @@ def test_a_second_result_of_one_benchmark_and_runs_of_two_models_are_refused(
 
 def test_what_is_no_result_is_refused_with_what_was_looked_for(runs: Path, snellen: Any, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    for path, words in ((tmp_path / "empty", "samples_<task>.jsonl"), (tmp_path / "nowhere", "there is nothing")):
+    for path, words in ((tmp_path / "empty", "samples_<task>.jsonl"), (tmp_path / "nowhere", "does not exist")):
         said = snellen("submit", "easi", path, "--dry-run")
         assert said.status == 2 and words in said.err
 

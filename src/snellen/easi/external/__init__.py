@@ -5,6 +5,6 @@ profiles, and its own figure stands beside ours.
 """
 
 from snellen.easi.external.run import BACKENDS, run_backend
-from snellen.easi.external.settings import Outcome, Settings
+from snellen.easi.external.settings import HarnessOutcome, HarnessSettings
 
-__all__ = ["BACKENDS", "Outcome", "Settings", "run_backend"]
+__all__ = ["BACKENDS", "HarnessOutcome", "HarnessSettings", "run_backend"]

@@ -18,7 +18,7 @@ from snellen.benchmarks.spatial.interop import results
 from snellen.benchmarks.spatial.question import sample
 from snellen.benchmarks.spatial.sources import carried
 from snellen.benchmarks.spatial.sources.carried import CarriedQuestion
-from snellen.easi.external.settings import Job
+from snellen.easi.external.settings import BenchmarkJob
 from snellen.engine import fingerprint
 from snellen.engine.data_paths import absolute_places
 from snellen.engine.journal import storage_error
@@ -32,7 +32,7 @@ FAILED = ("[LMMS_EVAL_REQUEST_FAILED", "[LMMS_EVAL_BUDGET_EXCEEDED", "Failed to 
 """What begins a reply that is none: lmms-eval (0.7.3) and VLMEvalKit write these where a request failed, and score them."""
 
 
-class Answers(Struct, frozen=True):
+class AnswerFile(Struct, frozen=True):
     """The answers to one part of a benchmark.
 
     Attributes:
@@ -46,7 +46,7 @@ class Answers(Struct, frozen=True):
     form: str
 
 
-class Read(Struct):
+class ImportCounts(Struct):
     """What was read of a benchmark's answers.
 
     Attributes:
@@ -67,27 +67,27 @@ class Read(Struct):
         return sum(self.rows.values())
 
 
-def identity(job: Job, harness: str, version: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+def identity(job: BenchmarkJob, harness: str, version: str, configuration: Mapping[str, Any]) -> dict[str, Any]:
     """What makes two runs of a harness the same experiment: the benchmark, the harness, and what it was told."""
     return {
         "benchmark": job.name,
         "benchmark_version": registry.find(job.name).version,
-        "harness": {"name": harness, "version": version, "tasks": [name for _, name in job.parts], **asked},
+        "harness": {"name": harness, "version": version, "tasks": [name for _, name in job.parts], **configuration},
     }
 
 
 def keep(
     folder: RunFolder,
-    job: Job,
-    answers: Iterable[Answers],
-    what: Mapping[str, Any],
+    job: BenchmarkJob,
+    answers: Iterable[AnswerFile],
+    identity_: Mapping[str, Any],
     *,
     expected: Mapping[str, int | None],
     model: str,
     about: Mapping[str, Any],
     ended_well: bool,
     problems: Problems,
-) -> Read:
+) -> ImportCounts:
     """Write a run of the answers; a run that was there is replaced as a whole, unless it has more replies.
 
     Args:
@@ -107,19 +107,19 @@ def keep(
     Raises:
         DataError: a file cannot be read. StorageError: the folder cannot be written.
     """
-    read = Read(rows=dict.fromkeys((part for part, _ in job.parts), 0))
+    read = ImportCounts(rows=dict.fromkeys((part for part, _ in job.parts), 0))
     folder.path.mkdir(parents=True, exist_ok=True)
     part_files = folder.path / f"{carried.NAME}.part", folder.path / "results.jsonl.part"
     listed = list(answers)
     written = 0
     try:
-        with part_files[0].open("wb") as asked, part_files[1].open("wb") as said:
+        with part_files[0].open("wb") as questions_file, part_files[1].open("wb") as records_file:
             # How many are missing is known when all were read, and stands in the first line: room is left for it.
-            asked.write(b" " * 511 + b"\n")
-            for one in listed:
-                for question, records in _rows(job, one, problems):
-                    asked.write(msgspec.json.encode(question) + b"\n")
-                    read.rows[one.part] += 1
+            questions_file.write(b" " * 511 + b"\n")
+            for source in listed:
+                for question, records in _rows(job, source, problems):
+                    questions_file.write(msgspec.json.encode(question) + b"\n")
+                    read.rows[source.part] += 1
                     for record in records:
                         read.ok += record.status == "ok"
                         if record.status != "ok":
@@ -127,16 +127,14 @@ def keep(
                             read.why = read.why or ("" if record.error is None else record.error.message)
                         read.empty += record.response is not None and not record.response.text.strip()
                         written += 1
-                        said.write(sealed(redact_bytes(msgspec.json.encode(record)), written))
+                        records_file.write(sealed(redact_bytes(msgspec.json.encode(record)), written))
             short = {part: max(0, (expected.get(part) or 0) - count) for part, count in read.rows.items()}
             if None in expected.values() and job.task.rows and not job.is_half:
                 short[job.parts[-1][0]] += max(0, job.task.rows[0] - read.total - sum(short.values()))
-            head = carried.CarriedHead(
-                job.task.name, str(what["harness"]["name"]), {p: n for p, n in short.items() if n}
-            )
-            asked.seek(0)
-            asked.write(msgspec.json.encode(head))
-            for file in (asked, said):
+            head = carried.CarriedHead(job.task.name, str(identity_["harness"]["name"]), {p: n for p, n in short.items() if n})
+            questions_file.seek(0)
+            questions_file.write(msgspec.json.encode(head))
+            for file in (questions_file, records_file):
                 file.flush()
                 os.fsync(file.fileno())
         before = folder.meta().totals.ok if folder.exists() else -1
@@ -153,8 +151,8 @@ def keep(
         for part in part_files:
             part.unlink(missing_ok=True)
     folder.summary.unlink(missing_ok=True)
-    whole = ended_well and not read.lost and all(read.rows.values()) and not any(short.values())
-    meta = _meta(folder, job, what, read, model, about, "complete" if whole else "partial", short)
+    complete = ended_well and not read.lost and all(read.rows.values()) and not any(short.values())
+    meta = _meta(folder, job, identity_, read, model, about, "complete" if complete else "partial", short)
     folder.write_meta(structs.replace(meta, records=written))
     return read
 
@@ -170,14 +168,14 @@ def aside(folder: Path) -> Path | None:
     return target
 
 
-def _rows(job: Job, one: Answers, problems: Problems) -> Iterable[tuple[CarriedQuestion, list[Record]]]:
+def _rows(job: BenchmarkJob, source: AnswerFile, problems: Problems) -> Iterable[tuple[CarriedQuestion, list[Record]]]:
     suite = job.name == "site"
-    inner = results.InFile(problems, one.path.name)
-    for where, question, replies in results.question_rows(job.task, one.path, one.form, inner):
-        asked = sample(question)
-        named = structs.replace(asked, id=f"{one.part}/{asked.id}") if suite else asked
+    inner = results.InFile(problems, source.path.name)
+    for where, question, replies in results.question_rows(job.task, source.path, source.form, inner):
+        question_sample = sample(question)
+        named = structs.replace(question_sample, id=f"{source.part}/{question_sample.id}") if suite else question_sample
         records = [results.record_of(named, reply, repeat, where, inner) for repeat, reply in enumerate(replies)]
-        yield CarriedQuestion(question, one.part), [_honest(record, where) for record in records]
+        yield CarriedQuestion(question, source.part), [_honest(record, where) for record in records]
 
 
 def _honest(record: Record, where: str) -> Record:
@@ -191,9 +189,9 @@ def _honest(record: Record, where: str) -> Record:
 
 def _meta(
     folder: RunFolder,
-    job: Job,
-    what: Mapping[str, Any],
-    read: Read,
+    job: BenchmarkJob,
+    identity_: Mapping[str, Any],
+    read: ImportCounts,
     model: str,
     about: Mapping[str, Any],
     state: str,
@@ -201,12 +199,12 @@ def _meta(
 ) -> RunMeta:
     data = Data(path=(folder.path / carried.NAME).absolute())
     benchmark = registry.find(job.name)
-    whole = {**what, "data": benchmark.digest(data)}
+    full_identity = {**identity_, "data": benchmark.digest(data)}
     of = read.total + sum(short.values())
     spec = RunSpec(benchmark=job.name, model=model, data=data)
     return RunMeta(
-        fingerprint=fingerprint.digest(what),
-        identity=whole,
+        fingerprint=fingerprint.digest(identity_),
+        identity=full_identity,
         coverage=Coverage(read.total if of > read.total else None, of),
         spec=spec,
         places=absolute_places(spec),

@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from snellen.easi.external.settings import Settings, no_keys
+from snellen.easi.external.settings import HarnessSettings, no_keys
 from snellen.errors import DataError, MissingExtraError, PreflightError, UsageError
 from snellen.formats.base import Problems
 
@@ -42,7 +42,7 @@ INSTALL = (
 )
 
 
-def check(settings: Settings) -> None:
+def check(settings: HarnessSettings) -> None:
     """Raises UsageError for settings that it cannot be driven with."""
     no_keys((settings.model, settings.model_args, *settings.extra))
     if not settings.model_args:
@@ -58,7 +58,7 @@ def check(settings: Settings) -> None:
         raise UsageError("lmms-eval's answers are read by rules alone", "Leave --judge-model out.")
 
 
-def version(settings: Settings) -> str:
+def version(settings: HarnessSettings) -> str:
     """Its version in the environment that it runs in.
 
     Raises:
@@ -81,12 +81,12 @@ def version(settings: Settings) -> str:
     return done.stdout.strip() or "unknown"
 
 
-def interpreter(settings: Settings) -> str:
+def interpreter(settings: HarnessSettings) -> str:
     """The interpreter of its environment; a link is not followed, since a virtual environment's is one."""
     return sys.executable if settings.python is None else str(settings.python.expanduser().absolute())
 
 
-def command(settings: Settings, task: str, out: Path) -> list[str]:
+def command(settings: HarnessSettings, task: str, out: Path) -> list[str]:
     """The command that asks one task.
 
     Started by accelerate it listens at a port, which is one that was free a moment ago.
@@ -108,9 +108,9 @@ def command(settings: Settings, task: str, out: Path) -> list[str]:
         ]
     else:
         start = [python, "-m", "lmms_eval"]
-    asked = ["--model", settings.model, f"--model_args={settings.model_args}", "--tasks", task, "--batch_size", "1"]
+    request = ["--model", settings.model, f"--model_args={settings.model_args}", "--tasks", task, "--batch_size", "1"]
     say = ["--verbosity", "DEBUG"] if settings.verbose else []
-    return [*start, *asked, "--output_path", str(out), "--log_samples", *say, *settings.extra]
+    return [*start, *request, "--output_path", str(out), "--log_samples", *say, *settings.extra]
 
 
 def free_port() -> int:
@@ -120,15 +120,15 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def model_folder(settings: Settings) -> str:
+def model_folder(settings: HarnessSettings) -> str:
     """What lmms-eval calls the model's folder: the last two parts of a path, odd characters as two underscores."""
-    given = dict(part.partition("=")[::2] for part in settings.model_args.split(","))
-    name = next((given[key] for key in NAMED_BY if given.get(key)), settings.model)
+    arguments = dict(part.partition("=")[::2] for part in settings.model_args.split(","))
+    name = next((arguments[key] for key in NAMED_BY if arguments.get(key)), settings.model)
     short = "/".join(name.strip("/").split("/")[-2:])
     return re.sub(r"[\"<>:/\|\\?\*\[\]]+", "__", short)
 
 
-class Written(Struct, frozen=True):
+class LmmsEvalFiles(Struct, frozen=True):
     """What lmms-eval has written about one task.
 
     Attributes:
@@ -145,7 +145,7 @@ class Written(Struct, frozen=True):
     version: str = ""
 
 
-def written(folder: Path, settings: Settings, task: str, problems: Problems) -> Written:
+def written(folder: Path, settings: HarnessSettings, task: str, problems: Problems) -> LmmsEvalFiles:
     """The files of one task under a folder, whatever the model's own folder is called.
 
     Of several runs the last by name counts, for each subtask. Where several models have files there, those in the folder that
@@ -154,39 +154,39 @@ def written(folder: Path, settings: Settings, task: str, problems: Problems) -> 
     Raises:
         DataError: several models have files there, and none of the folders is named for this one.
     """
-    found = sorted(one for one in folder.rglob("*.json*") if one.is_file() and task_of(one.name) is not None)
-    parents = sorted({one.parent for one in found})
+    files = sorted(file for file in folder.rglob("*.json*") if file.is_file() and task_of(file.name) is not None)
+    parents = sorted({file.parent for file in files})
     if len(parents) > 1:
-        parents = [one for one in parents if one.name == model_folder(settings)]
+        parents = [parent for parent in parents if parent.name == model_folder(settings)]
         if len(parents) != 1:
             raise DataError(
                 f"{folder}: results of several models, and no folder {model_folder(settings)!r}", "Give one's folder."
             )
-    there = [one for one in found if parents and one.parent == parents[0]]
-    results = tuple(one for one in there if task_of(one.name) == "")
+    own_files = [file for file in files if parents and file.parent == parents[0]]
+    results = tuple(file for file in own_files if task_of(file.name) == "")
     group: set[str] = {task}
     original: int | None = None
     effective: int | None = None
     version = ""
     for path in results:
-        whole = _whole(path, problems)
-        named = set(_leaves(whole.get("group_subtasks"), task))
-        counts = whole.get("n-samples")
-        asked = [counts[one] for one in sorted(named) if one in counts] if isinstance(counts, dict) else []
-        sizes = [(one.get("original"), one.get("effective")) for one in asked if isinstance(one, dict)]
+        content = _whole(path, problems)
+        named = set(_leaves(content.get("group_subtasks"), task))
+        counts = content.get("n-samples")
+        entries = [counts[name] for name in sorted(named) if name in counts] if isinstance(counts, dict) else []
+        sizes = [(entry.get("original"), entry.get("effective")) for entry in entries if isinstance(entry, dict)]
         if not sizes:
             continue
-        group, version = named, str(whole.get("lmms_eval_version") or "")
+        group, version = named, str(content.get("lmms_eval_version") or "")
         original = sum(size for size, _ in sizes if isinstance(size, int))
         effective = sum(size for _, size in sizes if isinstance(size, int))
     last: dict[str, Path] = {}
-    for path in there:
+    for path in own_files:
         name = task_of(path.name)
         if name and (name in group or (name.startswith(f"{task}_") and not results)):
             if name in last:
                 problems.add(last[name].name, f"passed over for {path.name}, which is later")
             last[name] = path
-    return Written(tuple(last.values()), results, original, effective, version)
+    return LmmsEvalFiles(tuple(last.values()), results, original, effective, version)
 
 
 def task_of(name: str) -> str | None:
@@ -205,7 +205,7 @@ def _leaves(groups: Any, task: str) -> Iterator[str]:
         return
     for part in parts:
         if isinstance(part, str) and part != task:
-            rest = {name: some for name, some in groups.items() if name != task}
+            rest = {name: children for name, children in groups.items() if name != task}
             yield from _leaves(rest, part)
 
 
@@ -213,8 +213,8 @@ def _whole(path: Path, problems: Problems) -> dict[str, Any]:
     try:
         if path.stat().st_size > RESULTS_BYTES:
             raise ValueError("longer than 64 MB")
-        whole = json.loads(path.read_bytes().decode("utf-8-sig"))
+        content = json.loads(path.read_bytes().decode("utf-8-sig"))
     except (OSError, ValueError, RecursionError) as error:
         problems.add(path.name, f"cannot be read: {str(error)[:200]}")
         return {}
-    return whole if isinstance(whole, dict) else {}
+    return content if isinstance(content, dict) else {}

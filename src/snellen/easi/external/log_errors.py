@@ -46,7 +46,7 @@ TRACEBACK = "Traceback (most recent call last):"
 BETWEEN = ("During handling of", "The above exception")
 
 
-class Fault(Struct, frozen=True):
+class LoggedError(Struct, frozen=True):
     """One thing that went wrong: of which kind, in the log's words."""
 
     kind: str
@@ -68,28 +68,28 @@ def lines_of(log: Path, start: int = 0) -> list[str]:
     return re.split(r"[\r\n]+", text)
 
 
-def faults(lines: Iterable[str], names: Sequence[str] = ()) -> dict[str, list[Fault]]:
+def faults(lines: Iterable[str], names: Sequence[str] = ()) -> dict[str, list[LoggedError]]:
     """Faults by benchmark, the first three different ones of each; those of no benchmark under the empty name.
 
     Args:
         lines: the log.
         names: what the harness calls the benchmarks; a line is of the longest name in it.
     """
-    found: dict[str, list[Fault]] = {}
-    seen: set[tuple[str, str]] = set()
+    by_name: dict[str, list[LoggedError]] = {}
+    seen_lines: set[tuple[str, str]] = set()
     longest = sorted(names, key=len, reverse=True)
     for line in _folded(lines):
         kind = kind_of(line)
         if kind is None:
             continue
-        name = next((one for one in longest if one in line), "")
+        name = next((candidate for candidate in longest if candidate in line), "")
         alike = re.sub(r"\d+", "0", line)
-        if (name, alike) in seen:
+        if (name, alike) in seen_lines:
             continue
-        seen.add((name, alike))
-        found.setdefault(name, []).append(Fault(kind, line[:LONGEST]))
+        seen_lines.add((name, alike))
+        by_name.setdefault(name, []).append(LoggedError(kind, line[:LONGEST]))
     # The summing-up of a failure comes after what says why; what says why goes first.
-    return {name: sorted(some, key=lambda one: one.kind == "failed")[:MOST] for name, some in found.items()}
+    return {name: sorted(errors, key=lambda error: error.kind == "failed")[:MOST] for name, errors in by_name.items()}
 
 
 def kind_of(line: str) -> str | None:

@@ -11,8 +11,8 @@ from msgspec import Struct, structs
 
 from snellen.benchmarks.spatial.interop.harness_metrics import HarnessMetrics
 from snellen.easi.external import compare, import_run, lmms_eval, vlmevalkit
-from snellen.easi.external.import_run import Answers, Read
-from snellen.easi.external.settings import Job, Outcome, Settings
+from snellen.easi.external.import_run import AnswerFile, ImportCounts
+from snellen.easi.external.settings import BenchmarkJob, HarnessOutcome, HarnessSettings
 from snellen.engine import fingerprint
 from snellen.engine.run_folder import RunFolder
 from snellen.errors import DataError, RunError
@@ -20,28 +20,28 @@ from snellen.formats.base import Problems
 from snellen.runs.run import Run, load_run
 
 
-class Harness(Struct, frozen=True):
+class DrivenHarness(Struct, frozen=True):
     """A harness in its environment: its name and version, our profile of it, how it is driven, where its runs and log lie."""
 
     name: str
     version: str
     profile: str
-    settings: Settings
+    settings: HarnessSettings
     root: Path
     log: Path
 
     @property
     def model(self) -> str:
         """Who answers, for people."""
-        given = (
+        model = (
             lmms_eval.model_folder(self.settings).replace("__", "/")
             if self.name == lmms_eval.NAME
             else self.settings.model
         )
-        return f"{self.name}:{given}"
+        return f"{self.name}:{model}"
 
 
-class Found(Struct, frozen=True):
+class HarnessFiles(Struct, frozen=True):
     """What there is of a benchmark.
 
     Attributes:
@@ -51,25 +51,25 @@ class Found(Struct, frozen=True):
         figured: reads the harness's own figures.
     """
 
-    answers: Sequence[Answers]
-    scored: Sequence[Answers]
+    answers: Sequence[AnswerFile]
+    scored: Sequence[AnswerFile]
     expected: Mapping[str, int | None]
     figured: Callable[[], HarnessMetrics | None]
 
 
-def asked(harness: Harness, job: Job) -> dict[str, Any]:
+def asked(harness: DrivenHarness, job: BenchmarkJob) -> dict[str, Any]:
     """What a benchmark's fingerprint is made of; how many processes share the work is not part of it."""
-    given = harness.settings
-    told = {"model": given.model, "model_args": given.model_args, "extra": list(given.extra)}
-    return import_run.identity(job, harness.name, harness.version, told)
+    settings = harness.settings
+    configuration = {"model": settings.model, "model_args": settings.model_args, "extra": list(settings.extra)}
+    return import_run.identity(job, harness.name, harness.version, configuration)
 
 
-def folder_of(harness: Harness, job: Job) -> RunFolder:
+def folder_of(harness: DrivenHarness, job: BenchmarkJob) -> RunFolder:
     """Where our run of a benchmark lies."""
     return RunFolder(harness.root / job.name.replace("/", "-"))
 
 
-def before(harness: Harness, job: Job) -> Outcome | None:
+def before(harness: DrivenHarness, job: BenchmarkJob) -> HarnessOutcome | None:
     """The outcome of a benchmark that was complete before under the same fingerprint; None: it is to be asked.
 
     Raises:
@@ -86,16 +86,18 @@ def before(harness: Harness, job: Job) -> Outcome | None:
     if recorded != meta.totals.ok or not isinstance(saved, dict):
         return None
     try:
-        found = msgspec.convert({**saved, "folder": str(folder.path), "reused": True}, Outcome, dec_hook=_path)
+        outcome = msgspec.convert({**saved, "folder": str(folder.path), "reused": True}, HarnessOutcome, dec_hook=_path)
     except msgspec.ValidationError as error:
         raise RunError(f"{folder.meta_path}: {error}", "Start anew with --rerun.") from error
-    if found.judge and not found.verdicts:  # recorded by a version that did not look for a judge's files
-        notes = tuple(note for note in found.notes if ": judged by " not in note)
-        found = structs.replace(found, judge="", judged=None, notes=notes)
-    return structs.replace(found, exit_status=None, seconds=0.0)
+    if outcome.judge and not outcome.verdicts:  # recorded by a version that did not look for a judge's files
+        notes = tuple(note for note in outcome.notes if ": judged by " not in note)
+        outcome = structs.replace(outcome, judge="", judged=None, notes=notes)
+    return structs.replace(outcome, exit_status=None, seconds=0.0)
 
 
-def made(harness: Harness, job: Job, base: Outcome, found: Found, problems: Problems) -> Outcome:
+def made(
+    harness: DrivenHarness, job: BenchmarkJob, base: HarnessOutcome, files: HarnessFiles, problems: Problems
+) -> HarnessOutcome:
     """The outcome of what a command left, and our run of its replies.
 
     Args:
@@ -107,18 +109,18 @@ def made(harness: Harness, job: Job, base: Outcome, found: Found, problems: Prob
     Raises:
         StorageError: the run cannot be written.
     """
-    folder, what = folder_of(harness, job), asked(harness, job)
-    said: tuple[str, ...] = ()
+    folder, identity = folder_of(harness, job), asked(harness, job)
+    notes: tuple[str, ...] = ()
     was = folder.meta().fingerprint if folder.exists() else None
-    if was is not None and (harness.settings.rerun or was != fingerprint.digest(what)):
-        said = (f"an earlier run of it now lies in {import_run.aside(folder.path)}",)
-    expected = _expected(job, found.expected)
+    if was is not None and (harness.settings.rerun or was != fingerprint.digest(identity)):
+        notes = (f"an earlier run of it now lies in {import_run.aside(folder.path)}",)
+    expected = _expected(job, files.expected)
     try:
         read = import_run.keep(
             folder,
             job,
-            found.answers,
-            what,
+            files.answers,
+            identity,
             expected=expected,
             model=harness.model,
             about={
@@ -129,31 +131,31 @@ def made(harness: Harness, job: Job, base: Outcome, found: Found, problems: Prob
             problems=problems,
         )
     except DataError as error:
-        return structs.replace(base, errors=(*base.errors, f"results: {error.message}"), notes=said)
+        return structs.replace(base, errors=(*base.errors, f"results: {error.message}"), notes=notes)
     if not read.ok or not folder.exists():
         lost = () if base.errors else ("no answers were written, and the log does not say why",)
         if read.lost:
             lost = (f"none of {read.lost:,} requests was answered; the first: {read.why}",)
-        return structs.replace(base, errors=(*base.errors, *lost), notes=(*said, *problems.lines("are odd")))
+        return structs.replace(base, errors=(*base.errors, *lost), notes=(*notes, *problems.lines("are odd")))
     theirs = None
     try:
-        theirs = found.figured()
+        theirs = files.figured()
     except DataError as error:
         problems.add("its figures", error.message)
     run = load_run(folder.path)
-    ours, lines = compare.differences(run, job, theirs, found.scored, harness.profile)
+    own_score, lines = compare.differences(run, job, theirs, files.scored, harness.profile)
     outcome = structs.replace(
         base,
         state="complete" if _is_whole(harness, job, read, expected, run.meta.state) else "partial",
         folder=folder.path,
         rows=read.total,
-        expected=None if None in expected.values() else sum(one or 0 for one in expected.values()),
+        expected=None if None in expected.values() else sum(count or 0 for count in expected.values()),
         lost=read.lost,
         empty=read.empty,
         theirs=None if theirs is None else theirs.overall,
-        ours=ours,
+        ours=own_score,
         differences=tuple(lines),
-        notes=(*said, *_notes(harness, job, read, expected), *problems.lines("of its files are odd")),
+        notes=(*notes, *_notes(harness, job, read, expected), *problems.lines("of its files are odd")),
     )
     if outcome.complete:
         outcome = structs.replace(outcome, errors=())  # what was tried again and went well is in the log
@@ -163,13 +165,13 @@ def made(harness: Harness, job: Job, base: Outcome, found: Found, problems: Prob
     return outcome
 
 
-def remember(run: Run, outcome: Outcome) -> None:
+def remember(run: Run, outcome: HarnessOutcome) -> None:
     """Write an outcome into its run_meta.json, where the next call finds it."""
     environment = {**run.meta.environment, "outcome": msgspec.to_builtins(outcome, enc_hook=str)}
     run.folder.write_meta(structs.replace(run.meta, environment=environment), own=run.own)
 
 
-def line(outcome: Outcome) -> str:
+def line(outcome: HarnessOutcome) -> str:
     """An outcome in one line."""
     of = "" if outcome.expected is None else f" of {outcome.expected:,}"
     parts = [f"{outcome.benchmark}: {outcome.state}", f"{outcome.rows:,}{of} replies"]
@@ -180,16 +182,18 @@ def line(outcome: Outcome) -> str:
     return ", ".join([*parts, *outcome.errors[:1]])
 
 
-def _expected(job: Job, told: Mapping[str, int | None]) -> dict[str, int | None]:
+def _expected(job: BenchmarkJob, counts: Mapping[str, int | None]) -> dict[str, int | None]:
     """How many questions each part has: as the harness's data says, else as the benchmark is known to have."""
-    found = {part: told.get(part) for part, _ in job.parts}
-    silent = [part for part, count in found.items() if count is None]
+    by_part = {part: counts.get(part) for part, _ in job.parts}
+    silent = [part for part, count in by_part.items() if count is None]
     if job.task.rows and len(silent) == 1 and not job.is_half:
-        found[silent[0]] = max(1, job.task.rows[0] - sum(count or 0 for count in found.values()))
-    return found
+        by_part[silent[0]] = max(1, job.task.rows[0] - sum(count or 0 for count in by_part.values()))
+    return by_part
 
 
-def _is_whole(harness: Harness, job: Job, read: Read, expected: Mapping[str, int | None], state: str) -> bool:
+def _is_whole(
+    harness: DrivenHarness, job: BenchmarkJob, read: ImportCounts, expected: Mapping[str, int | None], state: str
+) -> bool:
     if state != "complete" or not all(read.rows.values()):
         return False
     if None in expected.values() and job.task.rows and not job.is_half and read.total not in job.task.rows:
@@ -197,7 +201,9 @@ def _is_whole(harness: Harness, job: Job, read: Read, expected: Mapping[str, int
     return harness.name != vlmevalkit.NAME or not read.empty
 
 
-def _notes(harness: Harness, job: Job, read: Read, expected: Mapping[str, int | None]) -> list[str]:
+def _notes(
+    harness: DrivenHarness, job: BenchmarkJob, read: ImportCounts, expected: Mapping[str, int | None]
+) -> list[str]:
     notes = []
     for part, name in job.parts:
         count, of = read.rows.get(part, 0), expected.get(part)
@@ -208,8 +214,8 @@ def _notes(harness: Harness, job: Job, read: Read, expected: Mapping[str, int | 
     if job.task.rows and not job.is_half and None not in expected.values():
         of = sum(count or 0 for count in expected.values())
         if of not in job.task.rows:
-            whole = " or ".join(f"{count:,}" for count in job.task.rows)
-            notes.append(f"its data has {of:,} questions; the whole set has {whole}")
+            sizes = " or ".join(f"{count:,}" for count in job.task.rows)
+            notes.append(f"its data has {of:,} questions; the whole set has {sizes}")
     if read.lost:
         notes.append(f"{read.lost:,} rows hold no reply and count as wrong; the first: {read.why}")
     if read.empty and harness.name == vlmevalkit.NAME:

@@ -23,7 +23,7 @@ _BREAK = re.compile(rb"[\r\n]")
 Tell = Callable[[str], None]
 
 
-class Ended(Struct, frozen=True):
+class CommandEnd(Struct, frozen=True):
     """How a command ended: its exit status (128 and the signal's number where one killed it), and whether its time was up."""
 
     status: int
@@ -32,12 +32,14 @@ class Ended(Struct, frozen=True):
 
 def environment(changes: Mapping[str, str]) -> dict[str, str]:
     """This process's environment with changes; what its variables hold of keys is struck from all that is logged."""
-    found = {**os.environ, **changes}
-    redaction.register_environment(found)
-    return found
+    merged = {**os.environ, **changes}
+    redaction.register_environment(merged)
+    return merged
 
 
-def run(argv: Sequence[str], env: Mapping[str, str], log: Path, *, limit_s: float | None, tell: Tell | None) -> Ended:
+def run(
+    argv: Sequence[str], env: Mapping[str, str], log: Path, *, limit_s: float | None, tell: Tell | None
+) -> CommandEnd:
     """Run a command to its end. Ctrl-C, or anything else that is raised meanwhile, ends it with all that stems from it.
 
     Args:
@@ -69,7 +71,7 @@ def run(argv: Sequence[str], env: Mapping[str, str], log: Path, *, limit_s: floa
     if failed:
         raise StorageError(f"cannot write {log}: {failed[0].strerror}", "Make room, or choose another output folder.")
     status = process.returncode
-    return Ended(128 - status if status < 0 else status, timed_out)
+    return CommandEnd(128 - status if status < 0 else status, timed_out)
 
 
 def _copy(source: IO[bytes] | None, log: Path, tell: Tell | None, failed: list[OSError]) -> None:
@@ -82,23 +84,23 @@ def _copy(source: IO[bytes] | None, log: Path, tell: Tell | None, failed: list[O
         except OSError as error:
             failed.append(error)
             target = None
-        held = b""
+        buffer = b""
         while True:
             chunk = os.read(source.fileno(), LONGEST)
-            held += chunk
-            last = max(held.rfind(b"\n"), held.rfind(b"\r")) + 1
-            if not chunk or (not last and len(held) > LONGEST):
-                last = len(held)
-            whole, held = redaction.redact_bytes(held[:last]), held[last:]
+            buffer += chunk
+            last = max(buffer.rfind(b"\n"), buffer.rfind(b"\r")) + 1
+            if not chunk or (not last and len(buffer) > LONGEST):
+                last = len(buffer)
+            complete, buffer = redaction.redact_bytes(buffer[:last]), buffer[last:]
             try:
-                if target is not None and whole:
-                    target.write(whole)
+                if target is not None and complete:
+                    target.write(complete)
                     target.flush()
             except OSError as error:
                 failed.append(error)
                 target = None
             if tell is not None:
-                for line in filter(None, _BREAK.split(whole)):
+                for line in filter(None, _BREAK.split(complete)):
                     tell(line.decode("utf-8", "replace"))
             if not chunk:
                 return

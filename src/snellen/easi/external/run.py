@@ -15,23 +15,11 @@ from typing import Any
 from msgspec import structs
 
 from snellen.benchmarks.spatial.interop.harness_metrics import HarnessMetrics
-from snellen.easi.external import (
-    compare,
-    import_run,
-    log_errors,
-    outcome,
-    process,
-)
-from snellen.easi.external import (
-    lmms_eval as lmms,
-)
-from snellen.easi.external import (
-    vlmevalkit as kit,
-)
-from snellen.easi.external.import_run import Answers
-from snellen.easi.external.outcome import Found, Harness
-from snellen.easi.external.process import Ended
-from snellen.easi.external.settings import Job, Outcome, Settings, jobs
+from snellen.easi.external import compare, import_run, lmms_eval, log_errors, outcome, process, vlmevalkit
+from snellen.easi.external.import_run import AnswerFile
+from snellen.easi.external.outcome import DrivenHarness, HarnessFiles
+from snellen.easi.external.process import CommandEnd
+from snellen.easi.external.settings import BenchmarkJob, HarnessOutcome, HarnessSettings, jobs
 from snellen.easi.external.vlmevalkit_judge import JudgeEvidence, evidence
 from snellen.engine import fingerprint
 from snellen.engine.run_folder import RunFolder
@@ -41,7 +29,7 @@ from snellen.redaction import redact
 from snellen.runs.run import load_run
 from snellen.text import pretty_json, slug
 
-BACKENDS: Mapping[str, ModuleType] = {lmms.NAME: lmms, kit.NAME: kit}
+BACKENDS: Mapping[str, ModuleType] = {lmms_eval.NAME: lmms_eval, vlmevalkit.NAME: vlmevalkit}
 UNREAD = "invalid"
 COMMAND = "command.json"
 Tell = Callable[[str], None]
@@ -49,12 +37,12 @@ Tell = Callable[[str], None]
 
 def run_backend(
     name: str,
-    settings: Settings,
+    settings: HarnessSettings,
     benchmarks: Sequence[str],
     *,
     tell: Tell = lambda line: None,
     log: Path | None = None,
-) -> dict[str, Outcome]:
+) -> dict[str, HarnessOutcome]:
     """Have a harness ask benchmarks, and read what it writes. What was complete before is not asked again.
 
     Args:
@@ -65,7 +53,7 @@ def run_backend(
         log: all that it says; None: <out>/<harness>-<model>/<harness>.log.
 
     Returns:
-        Outcome by benchmark, in EASI's order. A benchmark that failed does not stop the others.
+        HarnessOutcome by benchmark, in EASI's order. A benchmark that failed does not stop the others.
 
     Raises:
         UsageError, JudgeError: settings that make no sense; nothing was started.
@@ -80,11 +68,13 @@ def run_backend(
     backend.check(settings)
     wanted = jobs(benchmarks, name)
     root = folder_of(name, settings)
-    harness = Harness(name, backend.version(settings), backend.PROFILE, settings, root, log or root / f"{name}.log")
+    harness = DrivenHarness(
+        name, backend.version(settings), backend.PROFILE, settings, root, log or root / f"{name}.log"
+    )
     driver = _Driver(harness, tell)
     root.mkdir(parents=True, exist_ok=True)
-    done: dict[str, Outcome] = {}
-    pending: list[Job] = []
+    done: dict[str, HarnessOutcome] = {}
+    pending: list[BenchmarkJob] = []
     for job in wanted:
         before = None if settings.rerun else outcome.before(harness, job)
         if before is None:
@@ -95,8 +85,8 @@ def run_backend(
     try:
         for job in wanted if settings.judge_model else ():
             if job.name in done and done[job.name].judge != settings.judge_model:
-                done[job.name] = driver.judged(job, done[job.name])
-        made = driver.lmms(pending) if name == lmms.NAME else driver.kit(pending)
+                done[job.name] = driver.run_judge(job, done[job.name])
+        made = driver.run_lmms_eval(pending) if name == lmms_eval.NAME else driver.run_vlmevalkit(pending)
     except KeyboardInterrupt:
         raise InterruptedRunError(
             f"stopped; {name} and all its processes are ended", "Run the same command again to go on."
@@ -104,28 +94,28 @@ def run_backend(
     return {job.name: (done | made)[job.name] for job in wanted}
 
 
-def folder_of(name: str, settings: Settings) -> Path:
+def folder_of(name: str, settings: HarnessSettings) -> Path:
     """The folder of a harness's runs with one model: <out>/<harness>-<model>."""
-    model = lmms.model_folder(settings) if name == lmms.NAME else settings.model.strip("/").split("/")[-1]
+    model = lmms_eval.model_folder(settings) if name == lmms_eval.NAME else settings.model.strip("/").split("/")[-1]
     return settings.out / f"{name}-{slug(model) or 'model'}"
 
 
 class _Driver:
     """One call of `run_backend`."""
 
-    def __init__(self, harness: Harness, tell: Tell) -> None:
+    def __init__(self, harness: DrivenHarness, tell: Tell) -> None:
         self.harness, self.settings, self.tell = harness, harness.settings, tell
         self.root, self.log = harness.root, harness.log
 
-    def start(
-        self, argv: list[str], env: Mapping[str, str], work: Path, what: Mapping[str, Any]
-    ) -> tuple[Ended, float]:
+    def run_command(
+        self, argv: list[str], env: Mapping[str, str], work: Path, identity: Mapping[str, Any]
+    ) -> tuple[CommandEnd, float]:
         """Run one command; command.json in its folder says what it was before it begins, and how it ended after."""
         work.mkdir(parents=True, exist_ok=True)
         beside = RunFolder(work)
         note: dict[str, Any] = {
-            "fingerprint": fingerprint.digest(what),
-            "identity": what,
+            "fingerprint": fingerprint.digest(identity),
+            "identity": identity,
             "argv": [redact(part) for part in argv],
             "state": "running",
         }
@@ -146,32 +136,32 @@ class _Driver:
         beside.write(work / COMMAND, pretty_json(note))
         return ended, seconds
 
-    def lmms(self, pending: Sequence[Job]) -> dict[str, Outcome]:
+    def run_lmms_eval(self, pending: Sequence[BenchmarkJob]) -> dict[str, HarnessOutcome]:
         """One command a task, one after the other: several of them at once wait for each other's locks for ever."""
         made = {}
         for job in pending:
-            made[job.name] = self._lmms(job)
+            made[job.name] = self._run_task(job)
             self.tell(outcome.line(made[job.name]))
         return made
 
-    def _lmms(self, job: Job) -> Outcome:
-        what, problems = outcome.asked(self.harness, job), Problems()
-        written: dict[str, lmms.Written] = {}
+    def _run_task(self, job: BenchmarkJob) -> HarnessOutcome:
+        identity, problems = outcome.asked(self.harness, job), Problems()
+        written: dict[str, lmms_eval.LmmsEvalFiles] = {}
         status, timed_out, seconds, start = 0, False, 0.0, _size(self.log)
         for part, task in job.parts:
-            work = _fresh(self.root / lmms.NAME / task / fingerprint.digest(what))
-            argv = lmms.command(self.settings, task, work)
-            ended, took = self.start(argv, lmms.ENVIRONMENT, work, what)
+            work = _fresh(self.root / lmms_eval.NAME / task / fingerprint.digest(identity))
+            argv = lmms_eval.command(self.settings, task, work)
+            ended, took = self.run_command(argv, lmms_eval.ENVIRONMENT, work, identity)
             seconds += took
             status, timed_out = status or ended.status, timed_out or ended.timed_out
             try:
-                written[part] = lmms.written(work, self.settings, task, problems)
+                written[part] = lmms_eval.written(work, self.settings, task, problems)
             except DataError as error:
                 problems.add(str(work), error.message)
-        answers = [Answers(part, path, "lmms") for part, one in written.items() for path in one.samples]
-        expected = {part: one.original for part, one in written.items()}
-        said = _faults(self.log, start, ()).get("", [])
-        base = Outcome(
+        answers = [AnswerFile(part, path, "lmms") for part, files in written.items() for path in files.samples]
+        expected = {part: files.original for part, files in written.items()}
+        errors = _faults(self.log, start, ()).get("", [])
+        base = HarnessOutcome(
             benchmark=job.name,
             state="failed",
             exit_status=status,
@@ -179,48 +169,57 @@ class _Driver:
             seconds=seconds,
             log=self.log,
             profile=self.harness.profile,
-            errors=(*_ends(status, timed_out, self.settings), *map(str, said)),
+            errors=(*_ends(status, timed_out, self.settings), *map(str, errors)),
         )
-        found = Found(answers, answers, expected, lambda: compare.of_lmms(job, written, problems))
-        return outcome.made(self.harness, job, base, found, problems)
+        result_files = HarnessFiles(answers, answers, expected, lambda: compare.of_lmms(job, written, problems))
+        return outcome.made(self.harness, job, base, result_files, problems)
 
-    def kit(self, pending: Sequence[Job]) -> dict[str, Outcome]:
+    def run_vlmevalkit(self, pending: Sequence[BenchmarkJob]) -> dict[str, HarnessOutcome]:
         """One command for all data sets; then one for each benchmark that is to be judged."""
         if not pending:
             return {}
-        shared, work = self.kit_work(pending[0])
+        shared, work = self.vlmevalkit_folder(pending[0])
         if self.settings.rerun:
             import_run.aside(work)
         data = [name for job in pending for _, name in job.parts]
         start = _size(self.log)
-        argv = kit.command(self.settings, data, work)
-        ended, seconds = self.start(argv, kit.environment(self.settings), work, {"harness": shared, "data": data})
-        found = _faults(self.log, start, data)
+        argv = vlmevalkit.command(self.settings, data, work)
+        ended, seconds = self.run_command(
+            argv, vlmevalkit.environment(self.settings), work, {"harness": shared, "data": data}
+        )
+        errors = _faults(self.log, start, data)
         made = {}
         for job in pending:
-            made[job.name] = self._kit(job, work, ended, seconds, found)
+            made[job.name] = self._collect(job, work, ended, seconds, errors)
             self.tell(outcome.line(made[job.name]))
         return made
 
-    def kit_work(self, job: Job) -> tuple[dict[str, Any], Path]:
+    def vlmevalkit_folder(self, job: BenchmarkJob) -> tuple[dict[str, Any], Path]:
         """What the commands of all benchmarks share, and the folder of the kit's files that is named for it."""
         shared = {key: value for key, value in outcome.asked(self.harness, job)["harness"].items() if key != "tasks"}
-        return shared, self.root / kit.NAME / fingerprint.digest(shared)
+        return shared, self.root / vlmevalkit.NAME / fingerprint.digest(shared)
 
-    def _kit(
-        self, job: Job, work: Path, ended: Ended, seconds: float, found: Mapping[str, list[log_errors.Fault]]
-    ) -> Outcome:
+    def _collect(
+        self,
+        job: BenchmarkJob,
+        work: Path,
+        ended: CommandEnd,
+        seconds: float,
+        errors: Mapping[str, list[log_errors.LoggedError]],
+    ) -> HarnessOutcome:
         problems = Problems()
-        written: dict[str, kit.Written] = {}
+        written: dict[str, vlmevalkit.VLMEvalKitFiles] = {}
         for part, data in job.parts:
             try:
-                written[part] = kit.written(work, self.settings, data)
+                written[part] = vlmevalkit.written(work, self.settings, data)
             except DataError as error:
                 problems.add(str(work), error.message)
-        answers = [Answers(part, path, "kit") for part, one in written.items() if (path := one.answers or one.scored)]
-        expected = {part: kit.questions(self.settings, data) for part, data in job.parts}
-        own = [fault for _, data in job.parts for fault in found.get(data, [])]
-        base = Outcome(
+        answers = [
+            AnswerFile(part, path, "kit") for part, files in written.items() if (path := files.answers or files.scored)
+        ]
+        expected = {part: vlmevalkit.questions(self.settings, data) for part, data in job.parts}
+        own = [fault for _, data in job.parts for fault in errors.get(data, [])]
+        base = HarnessOutcome(
             benchmark=job.name,
             state="failed",
             exit_status=ended.status,
@@ -228,19 +227,19 @@ class _Driver:
             seconds=seconds,
             log=self.log,
             profile=self.harness.profile,
-            errors=(*_ends(ended.status, ended.timed_out, self.settings), *map(str, own or found.get("", []))),
+            errors=(*_ends(ended.status, ended.timed_out, self.settings), *map(str, own or errors.get("", []))),
         )
-        scored = [Answers(part, one.scored, "kit") for part, one in written.items() if one.scored is not None]
+        scored = [AnswerFile(part, files.scored, "kit") for part, files in written.items() if files.scored is not None]
         made = outcome.made(
             self.harness,
             job,
             base,
-            Found(answers, scored, expected, lambda: compare.of_kit(job, written, problems)),
+            HarnessFiles(answers, scored, expected, lambda: compare.of_kit(job, written, problems)),
             problems,
         )
-        return self.judged(job, made)
+        return self.run_judge(job, made)
 
-    def judged(self, job: Job, made: Outcome) -> Outcome:
+    def run_judge(self, job: BenchmarkJob, made: HarnessOutcome) -> HarnessOutcome:
         """The judge run of a benchmark of which too many replies could not be read; both halves of SITE, if it is SITE."""
         if not self.settings.judge_model or made.folder is None:
             return made
@@ -251,32 +250,32 @@ class _Driver:
         if unread <= self.settings.threshold:
             within = f"{share}, and a judge is called above {self.settings.threshold:.1%}"
             return structs.replace(plain, for_judge=0, not_judged=within)
-        _, work = self.kit_work(job)
+        _, work = self.vlmevalkit_folder(job)
         start, status, seconds, problems = _size(self.log), 0, 0.0, Problems()
-        written: dict[str, kit.Written] = {}
+        written: dict[str, vlmevalkit.VLMEvalKitFiles] = {}
         theirs: HarnessMetrics | None = None
-        found: list[JudgeEvidence] = []
+        pieces: list[JudgeEvidence] = []
         for part, data in job.parts:
-            argv = kit.command(self.settings, [data], work, self.settings.judge_model)
-            what = {**outcome.asked(self.harness, job), "judge": self.settings.judge_model}
-            before, begun = kit.stamps(work), _size(self.log)
-            ended, took = self.start(argv, kit.environment(self.settings), work, what)
+            argv = vlmevalkit.command(self.settings, [data], work, self.settings.judge_model)
+            identity = {**outcome.asked(self.harness, job), "judge": self.settings.judge_model}
+            before, begun = vlmevalkit.stamps(work), _size(self.log)
+            ended, took = self.run_command(argv, vlmevalkit.environment(self.settings), work, identity)
             status, seconds = status or ended.status, seconds + took
             try:
-                written[part] = kit.written(work, self.settings, data, before)
-                found.append(evidence(written[part].judged, log_errors.lines_of(self.log, begun)))
+                written[part] = vlmevalkit.written(work, self.settings, data, before)
+                pieces.append(evidence(written[part].judged, log_errors.lines_of(self.log, begun)))
                 theirs = None if status else compare.of_kit(job, written, problems, judged=True)
             except DataError as error:
                 problems.add(data, error.message)
-                found.append(JudgeEvidence(reason=f"{data}: {error.message}"))
-        total = sum(found, JudgeEvidence())
+                pieces.append(JudgeEvidence(reason=f"{data}: {error.message}"))
+        total = sum(pieces, JudgeEvidence())
         figure = None if theirs is None else theirs.overall
         reason = total.reason
         if status:
             reason = f"the judge run ended with exit status {status}"
         elif not reason and figure is None:
             reason = "the judge run wrote no score"
-        failed = [str(one) for some in _faults(self.log, start, ()).values() for one in some]
+        failed = [str(error) for errors in _faults(self.log, start, ()).values() for error in errors]
         judged = structs.replace(
             plain,
             judged=None if reason else figure,
@@ -295,7 +294,7 @@ class _Driver:
 def _fresh(folder: Path) -> Path:
     """A folder that no attempt has written to yet: 1, 2 ... in the folder of a fingerprint."""
     folder.mkdir(parents=True, exist_ok=True)
-    numbers = [int(one.name) for one in folder.iterdir() if one.name.isdecimal()]
+    numbers = [int(attempt.name) for attempt in folder.iterdir() if attempt.name.isdecimal()]
     return folder / str(max(numbers, default=0) + 1)
 
 
@@ -303,12 +302,12 @@ def _size(log: Path) -> int:
     return log.stat().st_size if log.exists() else 0
 
 
-def _faults(log: Path, start: int, names: Sequence[str]) -> dict[str, list[log_errors.Fault]]:
+def _faults(log: Path, start: int, names: Sequence[str]) -> dict[str, list[log_errors.LoggedError]]:
     """What the log says went wrong since it was `start` bytes long."""
     return log_errors.faults(log_errors.lines_of(log, start), names)
 
 
-def _ends(status: int, timed_out: bool, settings: Settings) -> list[str]:
+def _ends(status: int, timed_out: bool, settings: HarnessSettings) -> list[str]:
     if timed_out:
         return [f"time limit: ended after {settings.time_limit_s:g} s"]
     if status == 137:

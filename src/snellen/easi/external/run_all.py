@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from snellen.easi.external import BACKENDS, Outcome, Settings, run_backend
+from snellen.easi.external import BACKENDS, HarnessOutcome, HarnessSettings, run_backend
 from snellen.easi.external.run import folder_of
-from snellen.easi.status import Board, Row, Watch
+from snellen.easi.status import BenchmarkRow, Board, EasiWatch
 from snellen.errors import InterruptedRunError, SnellenError, UsageError
 from snellen.runs.run import load_run
 
@@ -17,7 +17,7 @@ PAYLOAD_NAMES: Mapping[str, str] = {"lmms-eval": "lmmseval", "vlmevalkit": "vlme
 """What EASI's payload calls them."""
 
 
-def plan(name: str, settings: Settings, benchmarks: tuple[str, ...]) -> Board:
+def plan(name: str, settings: HarnessSettings, benchmarks: tuple[str, ...]) -> Board:
     """Rows for the benchmarks, after what can be checked without starting the harness.
 
     Raises:
@@ -27,14 +27,14 @@ def plan(name: str, settings: Settings, benchmarks: tuple[str, ...]) -> Board:
         raise UsageError(f"there is no backend {name!r}", f"There are native, {', '.join(BACKENDS)}.")
     BACKENDS[name].check(settings)
     folder = folder_of(name, settings)
-    rows = [Row(one, folder / one.replace("/", "-"), state="ready") for one in benchmarks]
+    rows = [BenchmarkRow(benchmark, folder / benchmark.replace("/", "-"), state="ready") for benchmark in benchmarks]
     judge = settings.judge_model or None
     return Board(
         f"{name}: {settings.model}", folder, rows, judge, settings.threshold, profile=str(BACKENDS[name].PROFILE)
     )
 
 
-def work(name: str, settings: Settings, board: Board, watch: Watch, log: Path) -> None:
+def work(name: str, settings: HarnessSettings, board: Board, watch: EasiWatch, log: Path) -> None:
     """Have the harness ask what it has not asked yet. What fails is said in its row; easi.json is written as it goes."""
     together = [board.rows] if name == TOGETHER else [[row] for row in board.rows]
     try:
@@ -43,7 +43,7 @@ def work(name: str, settings: Settings, board: Board, watch: Watch, log: Path) -
                 row.state = "running"
                 watch.changed(row)
             try:
-                found = run_backend(name, settings, [row.name for row in rows], tell=watch.said, log=log)
+                outcomes = run_backend(name, settings, [row.name for row in rows], tell=watch.said, log=log)
             except InterruptedRunError:
                 raise
             except SnellenError as error:
@@ -52,7 +52,7 @@ def work(name: str, settings: Settings, board: Board, watch: Watch, log: Path) -
                     watch.changed(row)
             else:
                 for row in rows:
-                    _take(row, found[row.name], watch)
+                    _take(row, outcomes[row.name], watch)
             board.write()
     except InterruptedRunError:
         board.interrupted = True
@@ -63,7 +63,7 @@ def work(name: str, settings: Settings, board: Board, watch: Watch, log: Path) -
         board.write()
 
 
-def _take(row: Row, outcome: Outcome, watch: Watch) -> None:
+def _take(row: BenchmarkRow, outcome: HarnessOutcome, watch: EasiWatch) -> None:
     """What came of a benchmark, on its row: our figures of the harness's replies, and its own beside them."""
     row.done, row.total = outcome.rows, outcome.expected
     row.notes += outcome.notes

@@ -16,7 +16,7 @@ State: TypeAlias = Literal["complete", "partial", "failed"]
 HALVES = ("image", "video")
 
 
-class Settings(Struct, frozen=True, kw_only=True):
+class HarnessSettings(Struct, frozen=True, kw_only=True):
     """How a harness is driven.
 
     Attributes:
@@ -52,7 +52,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     time_limit_s: float | None = None
 
 
-class Outcome(Struct, frozen=True, kw_only=True):
+class HarnessOutcome(Struct, frozen=True, kw_only=True):
     """What came of one benchmark.
 
     Attributes:
@@ -119,7 +119,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
         return None if self.theirs is None or self.ours is None else round(self.ours - self.theirs, 4)
 
 
-class Job(Struct, frozen=True):
+class BenchmarkJob(Struct, frozen=True):
     """One benchmark to be asked: its task, and its parts with the harness's names of them (SITE has two)."""
 
     name: str
@@ -132,7 +132,7 @@ class Job(Struct, frozen=True):
         return "/" in self.name
 
 
-def jobs(names: Iterable[str], harness: str) -> list[Job]:
+def jobs(names: Iterable[str], harness: str) -> list[BenchmarkJob]:
     """The jobs of benchmarks by our names or by EASI's keys, in EASI's order, each once.
 
     Args:
@@ -145,22 +145,22 @@ def jobs(names: Iterable[str], harness: str) -> list[Job]:
     keys = {task.id: name for name, task in TASKS.items()} | {f"site_{half}": f"site/{half}" for half in HALVES}
     known = {**{name: name for name in TASKS}, **{f"site/{half}": f"site/{half}" for half in HALVES}, **keys}
     wanted: list[str] = []
-    for given in names:
-        name = known.get(given.strip())
+    for text in names:
+        name = known.get(text.strip())
         if name is None:
-            raise UsageError(f"{given!r} is none of EASI's benchmarks", f"They are {', '.join(TASKS)}.")
+            raise UsageError(f"{text!r} is none of EASI's benchmarks", f"They are {', '.join(TASKS)}.")
         wanted.append(name)
     if "site" in wanted:
         wanted = [name for name in wanted if not name.startswith("site/")]
     order = [*TASKS, *(f"site/{half}" for half in HALVES)]
-    found = []
+    selected = []
     for name in sorted(set(wanted), key=order.index):
         task = TASKS[name.partition("/")[0]]
-        theirs = (task.lmms if harness == "lmms-eval" else task.kit).split(", ")
-        parts = tuple(zip(HALVES if len(theirs) == 2 else ("",), theirs, strict=True))
+        task_names = (task.lmms if harness == "lmms-eval" else task.kit).split(", ")
+        parts = tuple(zip(HALVES if len(task_names) == 2 else ("",), task_names, strict=True))
         half = name.partition("/")[2]
-        found.append(Job(name, task, tuple(one for one in parts if not half or one[0] == half)))
-    return found
+        selected.append(BenchmarkJob(name, task, tuple(part for part in parts if not half or part[0] == half)))
+    return selected
 
 
 def no_keys(arguments: Sequence[str]) -> None:

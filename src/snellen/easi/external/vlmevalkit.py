@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from snellen.easi.external.settings import Settings, no_keys
+from snellen.easi.external.settings import HarnessSettings, no_keys
 from snellen.errors import DataError, JudgeError, MissingExtraError, PreflightError, UsageError
 from snellen.formats.base import Problems
 from snellen.formats.readers import separated_rows
@@ -44,7 +44,7 @@ INSTALL = (
 )
 
 
-def check(settings: Settings) -> None:
+def check(settings: HarnessSettings) -> None:
     """Raises UsageError, JudgeError for settings that it cannot be driven with, MissingExtraError where its tables could not be read."""
     if find_spec("openpyxl") is None:
         raise MissingExtraError(
@@ -57,7 +57,7 @@ def check(settings: Settings) -> None:
         raise UsageError(f"VLMEvalKit knows no judge {settings.judge_model!r}", f"It knows {', '.join(JUDGES)}.")
     ended = announced(settings.judge_model)
     if ended is not None and ended.past() and not setting(SELF_HOSTED):
-        served = [name for name in JUDGES if (one := announced(name)) is None or not one.past()]
+        served = [name for name in JUDGES if (shutdown := announced(name)) is None or not shutdown.past()]
         raise JudgeError(
             f"{ended.provider} shut {ended.model} down on {ended.date}, so --judge-model {settings.judge_model} judges nothing "
             "any more",
@@ -72,20 +72,20 @@ def check(settings: Settings) -> None:
         )
 
 
-def home(settings: Settings) -> Path:
+def home(settings: HarnessSettings) -> Path:
     """The checkout.
 
     Raises:
         MissingExtraError: there is none.
     """
-    given = settings.home or (Path(value) if (value := os.environ.get(HOME)) else Path("VLMEvalKit"))
-    found = given.expanduser().absolute()
-    if not (found / "run.py").is_file():
-        raise MissingExtraError(f"there is no VLMEvalKit in {found}: it has no run.py", INSTALL)
-    return found
+    path = settings.home or (Path(value) if (value := os.environ.get(HOME)) else Path("VLMEvalKit"))
+    checkout = path.expanduser().absolute()
+    if not (checkout / "run.py").is_file():
+        raise MissingExtraError(f"there is no VLMEvalKit in {checkout}: it has no run.py", INSTALL)
+    return checkout
 
 
-def version(settings: Settings) -> str:
+def version(settings: HarnessSettings) -> str:
     """Its version as its checkout says, with the commit where that can be read without git.
 
     Raises:
@@ -94,20 +94,20 @@ def version(settings: Settings) -> str:
     checkout = home(settings)
     if settings.python is not None and not Path(interpreter(settings)).is_file():
         raise PreflightError(f"{interpreter(settings)} is no interpreter", "Is --backend-python right?")
-    said = re.search(r"__version__\s*=\s*['\"]([^'\"]{1,40})['\"]", _text(checkout / "vlmeval" / "__init__.py"))
+    match = re.search(r"__version__\s*=\s*['\"]([^'\"]{1,40})['\"]", _text(checkout / "vlmeval" / "__init__.py"))
     head = _text(checkout / ".git" / "HEAD").strip()
     if head.startswith("ref: "):
         head = _text(checkout / ".git" / head.removeprefix("ref: ")).strip()
     commit = head[:8] if re.fullmatch(r"[0-9a-f]{40}", head) else ""
-    return "+".join(part for part in (said[1] if said else "unknown", commit) if part)
+    return "+".join(part for part in (match[1] if match else "unknown", commit) if part)
 
 
-def interpreter(settings: Settings) -> str:
+def interpreter(settings: HarnessSettings) -> str:
     """The interpreter of its environment; a link is not followed, since a virtual environment's is one."""
     return sys.executable if settings.python is None else str(settings.python.expanduser().absolute())
 
 
-def command(settings: Settings, data: Sequence[str], out: Path, judge: str = RULES) -> list[str]:
+def command(settings: HarnessSettings, data: Sequence[str], out: Path, judge: str = RULES) -> list[str]:
     """The command that asks data sets, or lets a judge score one that was asked."""
     python, checkout = interpreter(settings), home(settings)
     if settings.nproc > 1:
@@ -116,28 +116,28 @@ def command(settings: Settings, data: Sequence[str], out: Path, judge: str = RUL
         start = [*torchrun, f"--nproc-per-node={settings.nproc}", str(checkout / "run.py")]
     else:
         start = [python, str(checkout / "run.py")]
-    asked = ["--data", *data, "--model", settings.model, "--work-dir", str(out)]
+    request = ["--data", *data, "--model", settings.model, "--work-dir", str(out)]
     reuse = [] if settings.rerun else ["--reuse"]
     say = ["--verbose"] if settings.verbose and judge == RULES else []
-    return [*start, *asked, *reuse, "--judge", judge, *say, *settings.extra]
+    return [*start, *request, *reuse, "--judge", judge, *say, *settings.extra]
 
 
-def environment(settings: Settings) -> dict[str, str]:
+def environment(settings: HarnessSettings) -> dict[str, str]:
     """What its processes get beside ours: where its tables lie, and how long one rank waits for another."""
     waits = {} if os.environ.get("DIST_TIMEOUT") else {"DIST_TIMEOUT": str(DIST_TIMEOUT_S)}
     return {"PYTHONUNBUFFERED": "1", **waits, TABLES: str(tables(settings))}
 
 
-def tables(settings: Settings) -> Path:
+def tables(settings: HarnessSettings) -> Path:
     """The folder of the kit's tables."""
-    given = settings.dataset_dir or (Path(value) if (value := os.environ.get(TABLES)) else Path.home() / "LMUData")
-    return given.expanduser().absolute()
+    path = settings.dataset_dir or (Path(value) if (value := os.environ.get(TABLES)) else Path.home() / "LMUData")
+    return path.expanduser().absolute()
 
 
-def questions(settings: Settings, data: str) -> int | None:
+def questions(settings: HarnessSettings, data: str) -> int | None:
     """How many questions the kit's table of a data set has; None where the table is not there, or cannot be read."""
     stems = (data, re.sub(r"_(?:\d+frame|[\d.]+fps)$", "", data), data.removesuffix("_manual_cot"))
-    path = next((one for stem in stems if (one := tables(settings) / f"{stem}.tsv").is_file()), None)
+    path = next((table for stem in stems if (table := tables(settings) / f"{stem}.tsv").is_file()), None)
     if path is None:
         return None
     problems = Problems()
@@ -148,7 +148,7 @@ def questions(settings: Settings, data: str) -> int | None:
     return None if problems.count else count
 
 
-class Written(Struct, frozen=True):
+class VLMEvalKitFiles(Struct, frozen=True):
     """What the kit has written about one data set; None where there is no such file.
 
     Attributes:
@@ -171,8 +171,8 @@ def stamps(folder: Path) -> dict[Path, tuple[int, int]]:
 
 
 def written(
-    folder: Path, settings: Settings, data: str, since: Mapping[Path, tuple[int, int]] | None = None
-) -> Written:
+    folder: Path, settings: HarnessSettings, data: str, since: Mapping[Path, tuple[int, int]] | None = None
+) -> VLMEvalKitFiles:
     """The files of one data set under a folder: in the model's folder, linked or not, or in its T<date>_G<hash> folders.
 
     Of several the one in the last of those folders counts, then the youngest. What the kit or EASI moved aside does not,
@@ -200,7 +200,7 @@ def written(
             if hit := re.fullmatch(form, path.name):
                 hits[kind].setdefault(path.resolve(), hit["model"])
                 break
-    models = {model for some in hits.values() for model in some.values()}
+    models = {model for by_path in hits.values() for model in by_path.values()}
     own = {settings.model, settings.model.split("/")[-1], settings.model.replace("/", "_")}
     if len(models) > 1:
         models &= own
@@ -208,8 +208,10 @@ def written(
             raise DataError(
                 f"{folder}: files of several models about {data}, and none is {settings.model}'s", "Give one's."
             )
-    chosen = {kind: _newest([path for path, model in some.items() if model in models]) for kind, some in hits.items()}
-    return Written(**chosen)
+    chosen = {
+        kind: _newest([path for path, model in by_path.items() if model in models]) for kind, by_path in hits.items()
+    }
+    return VLMEvalKitFiles(**chosen)
 
 
 def _newest(paths: list[Path]) -> Path | None:

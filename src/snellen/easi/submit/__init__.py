@@ -15,11 +15,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from snellen.easi.submit.client import ENDPOINT, WAITS_S, Reply, check_endpoint, send
+from snellen.easi.result import locate_results, model_names, payload_backend
+from snellen.easi.submit.client import ENDPOINT, WAITS_S, LeaderboardReply, check_endpoint, send
 from snellen.easi.submit.package import OUT, PROFILE, Prepared, prepare
 from snellen.easi.submit.payload import Metadata, is_model_name, metadata
-from snellen.easi.submit.results import backend, given, models
-from snellen.easi.submit.score import Standing
 from snellen.engine.journal import storage_error
 from snellen.errors import PreflightError, SubmissionError
 from snellen.models.api.keys import find_key
@@ -30,15 +29,14 @@ __all__ = [
     "OUT",
     "PROFILE",
     "Prepared",
-    "Standing",
     "check_endpoint",
     "hub_token",
     "masked",
     "metadata",
+    "metadata_defaults",
     "post",
     "prepare",
     "require_whole",
-    "said_by",
     "submit",
     "taken_before",
 ]
@@ -69,16 +67,16 @@ def masked(token: str) -> str:
     return "****" if len(token) <= 8 else f"{token[:4]}****{token[-4:]}"
 
 
-def said_by(results: Sequence[str | Path], *, trust: bool = False) -> dict[str, str]:
+def metadata_defaults(results: Sequence[str | Path], *, trust: bool = False) -> dict[str, str]:
     """What the results themselves say of the metadata: the harness, and the model where its name is org/model.
 
     Raises:
-        SnellenError: as `standing.given`.
+        SnellenError: as `locate_results`.
     """
-    found = given(results, trust=trust)
-    names = [name.partition(":")[2] for name in models(found)]
+    located = locate_results(results, trust=trust)
+    names = [name.partition(":")[2] for name in model_names(located)]
     named = {"modelName": names[0]} if len(names) == 1 and is_model_name(names[0]) else {}
-    return {"backend": backend(found), **named}
+    return {"backend": payload_backend(located), **named}
 
 
 def submit(
@@ -92,7 +90,7 @@ def submit(
     allow_incomplete: bool = False,
     mention: bool = False,
     say: Callable[[str], None] = lambda line: None,
-) -> tuple[Prepared, Reply]:
+) -> tuple[Prepared, LeaderboardReply]:
     """Make the payload and the zip of a model's results, and send them; see `prepare`, `require_whole` and `post`.
 
     Raises:
@@ -125,11 +123,11 @@ def post(
     endpoint: str = ENDPOINT,
     say: Callable[[str], None] = lambda line: None,
     waits_s: Sequence[float] = WAITS_S,
-) -> Reply:
+) -> LeaderboardReply:
     """Send a submission; what was answered is appended to sent.jsonl in its folder, without the token.
 
     Raises:
-        UsageError, SubmissionError: as `leaderboard.send`.
+        UsageError, SubmissionError: as `client.send`.
     """
     try:
         reply = send(prepared.request, token, endpoint=endpoint, say=say, waits_s=waits_s)
@@ -160,9 +158,9 @@ class _Attempt(Struct):
     taken: bool
 
 
-def _log(folder: Path, endpoint: str, what: Mapping[str, Any]) -> None:
+def _log(folder: Path, endpoint: str, entry: Mapping[str, Any]) -> None:
     when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    line = redact_bytes(msgspec.json.encode({"time": when, "endpoint": endpoint, **what})) + b"\n"
+    line = redact_bytes(msgspec.json.encode({"time": when, "endpoint": endpoint, **entry})) + b"\n"
     try:
         with (folder / SENT).open("ab") as file:
             file.write(line)

@@ -58,7 +58,7 @@ class Archive(NamedTuple):
     kept: int | None
 
 
-def slim(rows: Mapping[str, Path], others: Mapping[str, bytes], folder: str, limit: int) -> Archive | None:
+def slim(rows: Mapping[str, Path], members: Mapping[str, bytes], folder: str, limit: int) -> Archive | None:
     """The zip with the longest replies that fit.
 
     Args:
@@ -73,55 +73,55 @@ def slim(rows: Mapping[str, Path], others: Mapping[str, bytes], folder: str, lim
     Raises:
         ValueError: a member's name would be refused.
     """
-    for name in [*rows, *others]:
+    for name in [*rows, *members]:
         full = f"{folder}/{name}"
         if ".." in full or PurePosixPath(full).suffix.removeprefix(".") not in ENDINGS or full.count("/") != 1:
             raise ValueError(f"{full!r} is no name of a member that the leaderboard takes")
-    whole = _packed(rows, others, folder, limit, None)
+    whole = _packed(rows, members, folder, limit, None)
     if whole is not None:
         return Archive(whole, None)
-    found: Archive | None = None
+    best: Archive | None = None
     first, last = 0, len(KEPT_CHARACTERS) - 1
     while first <= last:  # the shorter the replies, the smaller the zip
         middle = (first + last) // 2
-        content = _packed(rows, others, folder, limit, KEPT_CHARACTERS[middle])
+        content = _packed(rows, members, folder, limit, KEPT_CHARACTERS[middle])
         if content is None:
             first = middle + 1
         else:
-            found, last = Archive(content, KEPT_CHARACTERS[middle]), middle - 1
-    return found
+            best, last = Archive(content, KEPT_CHARACTERS[middle]), middle - 1
+    return best
 
 
 def _packed(
-    rows: Mapping[str, Path], others: Mapping[str, bytes], folder: str, limit: int, kept: int | None
+    rows: Mapping[str, Path], members: Mapping[str, bytes], folder: str, limit: int, reply_limit: int | None
 ) -> bytes | None:
     """The zip, or None as soon as it is longer than the limit."""
-    whole = io.BytesIO()
-    with zipfile.ZipFile(whole, "w") as archive:
-        for name in sorted([*rows, *others]):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name in sorted([*rows, *members]):
             member = zipfile.ZipInfo(f"{folder}/{name}", _DATE)
             member.compress_type = zipfile.ZIP_DEFLATED
             member.create_system = 3
             member.external_attr = 0o100644 << 16
             member._compresslevel = 9  # type: ignore[attr-defined]  # the only way to a level for an open member
             with archive.open(member, "w") as file:
-                for piece in [others[name]] if name in others else _lines(rows[name], kept):
+                for piece in [members[name]] if name in members else _lines(rows[name], reply_limit):
                     file.write(piece)
-                    if whole.tell() > limit:
+                    if buffer.tell() > limit:
                         return None
-    return whole.getvalue() if whole.tell() <= limit else None
+    return buffer.getvalue() if buffer.tell() <= limit else None
 
 
-def _lines(path: Path, kept: int | None) -> Iterator[bytes]:
+def _lines(path: Path, reply_limit: int | None) -> Iterator[bytes]:
     with path.open("rb") as file:
-        if kept is None:
+        if reply_limit is None:
             yield from file
             return
         for line in file:
             row = _decode(line)
             reply = row.get("reply")
-            if isinstance(reply, str) and len(reply) > kept:
-                row["reply"] = reply[-kept:] if kept else ""
+            if isinstance(reply, str) and len(reply) > reply_limit:
+                row["reply"] = reply[-reply_limit:] if reply_limit else ""
                 row["reply_characters"] = len(reply)
                 line = _encode(row) + b"\n"
             yield line

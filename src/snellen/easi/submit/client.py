@@ -51,7 +51,7 @@ class Request(NamedTuple):
     content_type: str
 
 
-class Reply(NamedTuple):
+class LeaderboardReply(NamedTuple):
     """What the leaderboard answered."""
 
     status: int
@@ -104,7 +104,7 @@ def send(
     timeout_s: float = TIMEOUT_S,
     waits_s: Sequence[float] = WAITS_S,
     say: Callable[[str], None] = lambda line: None,
-) -> Reply:
+) -> LeaderboardReply:
     """Submit, and return the answer of a leaderboard that took it.
 
     Args:
@@ -124,7 +124,7 @@ def send(
 
 async def _send(
     request: Request, token: str, endpoint: str, timeout_s: float, waits_s: Sequence[float], say: Callable[[str], None]
-) -> Reply:
+) -> LeaderboardReply:
     for number, wait in enumerate([*waits_s, None], 1):
         again = f"; tried again in {{:g}} s ({number} of {len(waits_s) + 1} tries)"
         try:
@@ -141,17 +141,17 @@ async def _send(
         text = excerpt(body)
         if status not in (429, *range(500, 600)):
             return _judged(status, body, text, headers.get("Location", ""))
-        asked = retry_after(headers) or 0.0
-        if wait is None or asked > LONGEST_WAIT_S:
-            later = f" It asks to wait {asked:,.0f} s." if asked else ""
+        retry_after_s = retry_after(headers) or 0.0
+        if wait is None or retry_after_s > LONGEST_WAIT_S:
+            later = f" It asks to wait {retry_after_s:,.0f} s." if retry_after_s else ""
             advice = _ADVICE.get(status, "The fault is the server's: try again later with the same command.")
             raise SubmissionError(f"the leaderboard answered HTTP {status}: {_error(body) or text}", f"{advice}{later}")
-        say(f"HTTP {status}: {_error(body) or text}{again.format(max(wait, asked))}")
-        await asyncio.sleep(max(wait, asked))
+        say(f"HTTP {status}: {_error(body) or text}{again.format(max(wait, retry_after_s))}")
+        await asyncio.sleep(max(wait, retry_after_s))
     raise AssertionError("the last try returns or raises")
 
 
-def _judged(status: int, body: bytes, text: str, location: str) -> Reply:
+def _judged(status: int, body: bytes, text: str, location: str) -> LeaderboardReply:
     """The reply of a server that has decided. Success is HTTP ok and `success` true."""
     if 300 <= status < 400:
         raise SubmissionError(
@@ -160,7 +160,7 @@ def _judged(status: int, body: bytes, text: str, location: str) -> Reply:
             "If the leaderboard has moved, name its new address: --endpoint URL.",
         )
     if 200 <= status < 300 and _object(body).get("success") is True:
-        return Reply(status, text)
+        return LeaderboardReply(status, text)
     reason = _error(body) or text or "(an empty answer)"
     advice = _ADVICE.get(status, "Put right what it names, and send again.")
     raise SubmissionError(f"the leaderboard did not take it: HTTP {status}: {reason}", advice)
@@ -168,15 +168,15 @@ def _judged(status: int, body: bytes, text: str, location: str) -> Reply:
 
 def _object(body: bytes) -> dict[str, Any]:
     try:
-        found = msgspec.json.decode(body)
+        content = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def _error(body: bytes) -> str:
-    said = _object(body).get("error")
-    return excerpt(said.encode()) if isinstance(said, str) else ""
+    message = _object(body).get("error")
+    return excerpt(message.encode()) if isinstance(message, str) else ""
 
 
 async def _post(request: Request, token: str, endpoint: str, timeout_s: float) -> tuple[int, Any, bytes]:
@@ -216,12 +216,12 @@ async def _post(request: Request, token: str, endpoint: str, timeout_s: float) -
 
 async def _read(content: Any) -> bytes:
     """The body, or its first megabyte."""
-    found = bytearray()
+    content_ = bytearray()
     async for chunk in content.iter_any():
-        found += chunk
-        if len(found) > _LARGEST_REPLY:
+        content_ += chunk
+        if len(content_) > _LARGEST_REPLY:
             break
-    return bytes(found)
+    return bytes(content_)
 
 
 def _origin(address: str) -> tuple[str, str | None, int | None]:

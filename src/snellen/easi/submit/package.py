@@ -17,11 +17,11 @@ from snellen import __version__
 from snellen.atomic_write import part_folder
 from snellen.benchmarks.spatial.reference.published import Figures, average
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS, Task
+from snellen.easi.result import BenchmarkResult, locate_results
+from snellen.easi.score import file_stem, score_result
 from snellen.easi.submit.archive import readable, slim
 from snellen.easi.submit.client import BY_HAND, FILE_NAME, LARGEST_REQUEST, Request, multipart
 from snellen.easi.submit.payload import Metadata, payload
-from snellen.easi.submit.results import Given, given
-from snellen.easi.submit.score import Standing, file_stem, standing
 from snellen.engine.journal import storage_error
 from snellen.errors import SubmissionError
 from snellen.redaction import redact_bytes
@@ -43,7 +43,7 @@ class Prepared:
         folder: where easi_results.json, easi_results.zip, easi_provenance.json and the folder samples lie.
         details: who answered.
         payload: what easi_results.json holds.
-        standings: by the task's name, those that there are results of.
+        results: by the task's name, those that there are results of.
         request: what is sent.
         zip_bytes: how large the zip is.
         kept: how many characters of the end of each reply the zip has at most; None: all.
@@ -52,7 +52,7 @@ class Prepared:
     folder: Path
     details: Metadata
     payload: Mapping[str, Any]
-    standings: Mapping[str, Standing]
+    results: Mapping[str, BenchmarkResult]
     request: Request
     zip_bytes: int
     kept: int | None
@@ -60,12 +60,12 @@ class Prepared:
     @property
     def average(self) -> tuple[float | None, int]:
         """The mean in points over those of the eight that have a figure, and how many these are; it is never sent."""
-        return average(_scores(self.standings), [TASKS[name].id for name in EIGHT])
+        return average(_scores(self.results), [TASKS[name].id for name in EIGHT])
 
     def faults(self) -> list[str]:
         """Why the results are not whole, one line each: missing ones of the eight, and what each given one lacks."""
-        lines = [f"{TASKS[name].id}: not evaluated" for name in EIGHT if name not in self.standings]
-        return [*lines, *(f"{one.task.id}: {line}" for one in self.standings.values() for line in one.faults)]
+        lines = [f"{TASKS[name].id}: not evaluated" for name in EIGHT if name not in self.results]
+        return [*lines, *(f"{result.task.id}: {line}" for result in self.results.values() for line in result.faults)]
 
 
 def prepare(
@@ -91,48 +91,48 @@ def prepare(
 
     Raises:
         SubmissionError: nothing has a figure, or the zip cannot be made small enough.
-        SnellenError: the results cannot be read (see `standing`), or the folder cannot be written.
+        SnellenError: the results cannot be read (see `score_result`), or the folder cannot be written.
     """
-    found = given(results, trust=trust)
+    located = locate_results(results, trust=trust)
     target = Path(out)
     try:
         target.mkdir(parents=True, exist_ok=True)
         with part_folder(target) as folder:
             part = folder / "submission"
             part.mkdir()
-            return _prepared(found, details, profile, target, part, mention)
+            return _prepared(located, details, profile, target, part, mention)
     except OSError as error:
         raise storage_error(Path(error.filename or target), error) from error
 
 
 def _prepared(
-    found: Mapping[str, Sequence[Given]], details: Metadata, profile: str, target: Path, part: Path, mention: bool
+    located: Mapping[str, BenchmarkResult], details: Metadata, profile: str, target: Path, part: Path, mention: bool
 ) -> Prepared:
     stem = file_stem(details.model_name.partition("/")[2])
     (part / SAMPLES).mkdir()
-    standings: dict[str, Standing] = {}
+    results: dict[str, BenchmarkResult] = {}
     rows: dict[str, Path] = {}
-    others: dict[str, bytes] = {}
-    for name, several in found.items():
+    members: dict[str, bytes] = {}
+    for name, result in located.items():
         prefix = f"{stem}_{file_stem(TASKS[name].id.replace('(', '').replace(')', ''))}"
         rows[f"{prefix}_samples.jsonl"] = path = part / SAMPLES / f"{prefix}_samples.jsonl"
         with _Rows(path) as file:
-            standings[name] = standing(several, profile, file.add)
-        others[f"{prefix}_results.json"] = readable(_results(standings[name]))
+            results[name] = score_result(result, profile, file.add)
+        members[f"{prefix}_results.json"] = readable(_metrics_file(results[name]))
     if mention:
         details = structs.replace(
-            details, remarks=" ".join(filter(None, [details.remarks, _mention(standings, profile)]))
+            details, remarks=" ".join(filter(None, [details.remarks, _mention(results, profile)]))
         )
-    scores = _scores(standings)
+    scores = _scores(results)
     content = payload(details, scores)
-    if all(one.overall is None for one in scores.values()):
+    if all(score.overall is None for score in scores.values()):
         raise SubmissionError(
             "none of the benchmarks has a figure, so that there is nothing to submit",
-            "; ".join(f"{one.task.id}: {', '.join(one.faults) or 'no figure'}" for one in standings.values()),
+            "; ".join(f"{result.task.id}: {', '.join(result.faults) or 'no figure'}" for result in results.values()),
         )
-    others[PROVENANCE] = provenance = readable(_provenance(details, standings, profile))
+    members[PROVENANCE] = provenance = readable(_provenance(details, results, profile))
     sent = msgspec.json.encode(content)
-    archive = slim(rows, others, stem, LARGEST_REQUEST - len(sent) - ENVELOPE)
+    archive = slim(rows, members, stem, LARGEST_REQUEST - len(sent) - ENVELOPE)
     if archive is None:
         raise SubmissionError(
             f"the zip is larger than {LARGEST_REQUEST / 1e6:g} MB even without the replies",
@@ -142,12 +142,12 @@ def _prepared(
         (part / name).write_bytes(data)
     samples = b"".join(sha256(path.read_bytes()).digest() for _, path in sorted(rows.items()))
     digest = sha256(sent + archive.content + samples).hexdigest()[:12]
-    folder = target / f"{file_stem(details.model_name.replace('/', '--'))}__{digest}"
+    folder = target / f"{'--'.join(map(file_stem, details.model_name.split('/')))}__{digest}"
     if not folder.exists():
         _sync(part)
         part.rename(folder)
     return Prepared(
-        folder, details, content, standings, multipart(sent, archive.content), len(archive.content), archive.kept
+        folder, details, content, results, multipart(sent, archive.content), len(archive.content), archive.kept
     )
 
 
@@ -181,21 +181,21 @@ class _Rows:
         self._files.close()
 
 
-def _scores(standings: Mapping[str, Standing]) -> dict[str, Figures]:
+def _scores(results: Mapping[str, BenchmarkResult]) -> dict[str, Figures]:
     """By id: the eight, null where there are no results, and those of the others that there are results of."""
     known = {TASKS[name].id: Figures(None) for name in EIGHT}
-    return known | {one.task.id: one.figures() for one in standings.values()}
+    return known | {result.task.id: result.figures() for result in results.values()}
 
 
-def _results(one: Standing) -> dict[str, Any]:
+def _metrics_file(result: BenchmarkResult) -> dict[str, Any]:
     return {
-        "benchmark": one.task.id,
-        **one.made,
-        "metrics": [msgspec.to_builtins(metric) for metric in one.metrics.values()],
+        "benchmark": result.task.id,
+        **result.provenance,
+        "metrics": [msgspec.to_builtins(metric) for metric in result.metrics.values()],
     }
 
 
-def _provenance(details: Metadata, standings: Mapping[str, Standing], profile: str) -> dict[str, Any]:
+def _provenance(details: Metadata, results: Mapping[str, BenchmarkResult], profile: str) -> dict[str, Any]:
     """What the payload has no place for: how each figure was made, and how sure it is."""
     return {
         "snellen": __version__,
@@ -203,29 +203,30 @@ def _provenance(details: Metadata, standings: Mapping[str, Standing], profile: s
         "profile": profile,
         "samples": "one line an answer; where a reply is cut to its end, reply_characters is its whole length",
         "benchmarks": {
-            one.task.id: {
-                "score": one.overall.value,
-                "n": one.overall.n,
-                "ci95": one.overall.ci95,
-                "interval": msgspec.to_builtins(one.overall.interval),
-                "answers": one.done,
-                "of": one.expected,
-                "coverage": round(one.coverage, 6),
-                "incomplete": list(one.faults),
-                **one.made,
+            result.task.id: {
+                "score": result.overall.value,
+                "n": result.overall.n,
+                "ci95": result.overall.ci95,
+                "interval": msgspec.to_builtins(result.overall.interval),
+                "answers": result.done,
+                "of": result.expected,
+                "coverage": round(result.coverage, 6),
+                "incomplete": list(result.faults),
+                **result.provenance,
             }
-            for one in sorted(standings.values(), key=lambda one: one.task.id)
+            for result in sorted(results.values(), key=lambda result: result.task.id)
         },
     }
 
 
-def _mention(standings: Mapping[str, Standing], profile: str) -> str:
+def _mention(results: Mapping[str, BenchmarkResult], profile: str) -> str:
     prints = [
-        f"{one.task.id} "
+        f"{result.task.id} "
         + "+".join(
-            f"{source.get('fingerprint', source.get('harness'))} {source['judging']}" for source in one.made["sources"]
+            f"{source.get('fingerprint', source.get('harness'))} {source['judging']}"
+            for source in result.provenance["sources"]
         )
-        for one in standings.values()
+        for result in results.values()
     ]
     return f"[Scored by Snellen {__version__}, profile {profile}: {', '.join(prints)}]"
 

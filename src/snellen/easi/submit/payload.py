@@ -54,7 +54,7 @@ FIELDS: tuple[str, ...] = Metadata.__struct_encode_fields__
 
 
 def metadata(
-    given: Mapping[str, str | None], configs: str | None = None, *, defaults: Mapping[str, str] = {}
+    options: Mapping[str, str | None], configs: str | None = None, *, defaults: Mapping[str, str] = {}
 ) -> Metadata:
     """What the user says about the model, checked; nothing of it needs the model, the data or the network.
 
@@ -66,8 +66,8 @@ def metadata(
     Raises:
         UsageError: something is missing or not what the leaderboard accepts; the message has every fault at once.
     """
-    found, faults = read_configs(configs) if configs is not None else ({}, [])
-    values = {**defaults, **found, **{name: value for name, value in given.items() if value is not None}}
+    configured, faults = read_configs(configs) if configs is not None else ({}, [])
+    values = {**defaults, **configured, **{name: value for name, value in options.items() if value is not None}}
     values = {name: value.strip() for name, value in values.items() if value.strip()}
     faults += _faults(values)
     if faults:
@@ -90,20 +90,20 @@ def read_configs(configs: str) -> tuple[dict[str, str], list[str]]:
                 f"--submission-configs {configs!r} is neither a JSON object nor a file that can be read: {error}"
             ]
     try:
-        found: Any = json.loads(text)
+        content: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
         return {}, [f"{place} is no JSON: {error}"]
-    if not isinstance(found, dict):
-        return {}, [f"{place} is {type(found).__name__} in JSON; an object with {', '.join(FIELDS)} was expected"]
+    if not isinstance(content, dict):
+        return {}, [f"{place} is {type(content).__name__} in JSON; an object with {', '.join(FIELDS)} was expected"]
     faults = []
-    for name, value in found.items():
+    for name, value in content.items():
         if name not in FIELDS:
-            near = get_close_matches(name, FIELDS, 1)
-            meant = f"; {near[0]} was meant?" if near else ""
+            matches = get_close_matches(name, FIELDS, 1)
+            meant = f"; {matches[0]} was meant?" if matches else ""
             faults.append(f"{place} has {name!r}, which is none of {', '.join(FIELDS)}{meant}")
         elif not isinstance(value, str | None):
             faults.append(f"{place}: {name} is {json.dumps(value)[:80]}; a text was expected")
-    return {name: value for name, value in found.items() if name in FIELDS and isinstance(value, str)}, faults
+    return {name: value for name, value in content.items() if name in FIELDS and isinstance(value, str)}, faults
 
 
 def _faults(values: Mapping[str, str]) -> list[str]:
@@ -117,8 +117,8 @@ def _faults(values: Mapping[str, str]) -> list[str]:
     for field, allowed, needed in (*enums, ("backend", BACKENDS, False)):
         value = values.get(field, "")
         if value not in allowed and (value or needed):
-            said = f"{field} {value!r} is not known" if value else f"{field} is missing"
-            faults.append(f"{said}: one of {', '.join(allowed)}")
+            problem = f"{field} {value!r} is not known" if value else f"{field} is missing"
+            faults.append(f"{problem}: one of {', '.join(allowed)}")
     base = values.get("baseModel", "")
     if base and not is_model_name(base):
         faults.append(f"baseModel {base!r} is not org/model in letters, digits, points, hyphens and underscores")

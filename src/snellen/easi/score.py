@@ -7,8 +7,8 @@ profile for all of them; figures that they made themselves are not taken over.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -18,11 +18,10 @@ from snellen.benchmarks import registry
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.benchmarks.spatial import SPATIAL
 from snellen.benchmarks.spatial.prompts.wordings import FORMS
-from snellen.benchmarks.spatial.reference.published import Figures
 from snellen.benchmarks.spatial.scorers.constants import CONSTANTS
 from snellen.benchmarks.spatial.tasks import Task
 from snellen.easi import judged_scores
-from snellen.easi.submit.results import Given
+from snellen.easi.result import AnswerSource, BenchmarkResult
 from snellen.engine.run_folder import RunFolder
 from snellen.errors import DataError
 from snellen.formats.base import Problems
@@ -36,79 +35,35 @@ from snellen.scoring.rubric import built_in
 from snellen.scoring.scores import ScoreBuilder
 from snellen.scoring.statistics import with_cluster
 from snellen.text import slug
-from snellen.types import Metric, Record, Sample, Score
+from snellen.types import Record, Sample, Score
 
 LEAST = {"3dsrbench": 2772}
 """Where nobody says how many rows the whole set has: its questions before they are rotated and flipped."""
-Row = Callable[[Task, Sample, Record, Score], None]
+RowSink = Callable[[Task, Sample, Record, Score], None]
 
 
-@dataclass(frozen=True)
-class Standing:
-    """One benchmark.
-
-    Attributes:
-        task: which.
-        metrics: by name, under the profile that was asked for.
-        done: answers that there are.
-        expected: answers that the whole set has.
-        faults: why it is not whole, one line each; empty where it is.
-        made: how it was made, for the file beside the payload.
-    """
-
-    task: Task
-    metrics: Mapping[str, Metric]
-    done: int
-    expected: int
-    faults: Sequence[str] = ()
-    made: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def overall(self) -> Metric:
-        return self.metrics.get("overall", Metric("overall", None, 0, coverage=0.0))
-
-    @property
-    def coverage(self) -> float:
-        """Answers that there are of those that the whole set has, 0 to 1."""
-        return min(1.0, self.done / self.expected) if self.expected else 0.0
-
-    def figures(self) -> Figures:
-        """What the payload has of it: no figure for half of SITE, nor where nothing was answered."""
-        if self.overall.value is None or self.made.get("half") or not self.done:
-            return Figures(None)
-        values = {name: metric.value for name, metric in self.metrics.items()}
-        return Figures(self.overall.value, {key: values.get(key) for key in sub_keys(self.task)})
-
-
-def sub_keys(task: Task) -> tuple[str, ...]:
-    """The sub-score keys that the leaderboard knows of a benchmark, in its order."""
-    if task.name != "3dsrbench":
-        return task.keys
-    return (*task.keys, "overall", *(f"circ_eval_{key}" for key in task.keys), "circ_eval_overall")
-
-
-def standing(several: Sequence[Given], profile: str, each: Row) -> Standing:
-    """Score the answers to one benchmark.
+def score_result(result: BenchmarkResult, profile: str, each: RowSink = lambda *row: None) -> BenchmarkResult:
+    """Score the answers to one benchmark and return the result with its metrics.
 
     Args:
-        several: one result, or the two halves of SITE.
-        profile: under whose rules.
-        each: sees every row.
+        result: as located by `locate_results`.
+        profile: the scoring profile.
+        each: receives every row.
 
     Raises:
         SnellenError: the answers or their questions cannot be read; see snellen.errors.
     """
-    task = several[0].task
+    task, half = result.task, result.half
     benchmark = SPATIAL[task.name]
-    scoring.profiles_of(benchmark, profile)  # that it is known, before anything is read
+    scoring.profiles_of(benchmark, profile)  # refuse an unknown profile before anything is read
     builder = ScoreBuilder()
     rows = done = unscored = count = 0
-    faults: list[str] = []
-    sources: list[dict[str, Any]] = []
-    for one in several:
+    faults = [f"only the {half} half of SITE is there; its figure pools both"] if half else []
+    provenance: list[dict[str, Any]] = []
+    for source in result.sources:
         problems = Problems()
         before, replies, verdicts = rows, 0, 0
-        for sample, record, score in _scored(one, benchmark, profile, problems):
+        for sample, record, score in _scored(source, benchmark, profile, problems):
             builder.add(sample, score, record.repeat)
             each(task, sample, record, score)
             rows += 1
@@ -117,68 +72,75 @@ def standing(several: Sequence[Given], profile: str, each: Row) -> Standing:
             replies += record.status == "ok"
             verdicts += record.status == "ok" and score.verdict != "unscored"
         of = rows - before
-        if one.run is not None:
-            spec = one.run.meta.spec
-            of = scoring.count(one.run.benchmark, spec.data) * spec.repeats
-            faults += _run_faults(one.run)
+        if source.run is not None:
+            spec = source.run.meta.spec
+            of = scoring.count(source.run.benchmark, spec.data) * spec.repeats
+            faults += _run_faults(source.run)
         elif problems.count:
             faults.append(f"{problems.count:,} rows are odd or cannot be used: {problems.first[0]}")
         count += of
-        sources.append({**_made(one, profile, of), "judging": _judging(one, profile, replies, verdicts)})
-    if len({bool(_judged(one, profile)) for one in several}) > 1:
+        provenance.append({**_provenance(source, profile, of), "judging": _judging(source, profile, replies, verdicts)})
+    if len({bool(_judged(source, profile)) for source in result.sources}) > 1:
         faults.append("one half was judged and the other was not")
-    half = several[0].half if len(several) == 1 else ""
-    if half:
-        faults.insert(0, f"only the {half} half of SITE is there; its figure pools both")
-    repeats = max((one.run.meta.spec.repeats for one in several if one.run is not None), default=1)
-    whole = (min(task.rows) if task.rows else LEAST.get(task.name, 0)) * repeats
-    if count < whole and not half:
-        faults.append(f"the data has {count:,} of the {whole:,} questions of the whole set")
-    expected = max(count, whole)
+    repeats = max((run.meta.spec.repeats for run in result.runs), default=1)
+    full_size = (min(task.rows) if task.rows else LEAST.get(task.name, 0)) * repeats
+    if count < full_size and not half:
+        faults.append(f"the data has {count:,} of the {full_size:,} questions of the whole set")
+    expected = max(count, full_size)
     if done < count:
         faults.append(f"{count - done:,} of {count:,} questions have no answer")
     if unscored:
         faults.append(f"{unscored:,} answers are not scored yet")
     metrics = with_cluster(benchmark.summarize(builder.build(expected), profile), benchmark.cluster) if rows else []
-    made = {"profile": profile, "half": half, "sources": sources}
-    return Standing(task, {metric.name: metric for metric in metrics}, done, expected, tuple(faults), made)
+    return replace(
+        result,
+        metrics={metric.name: metric for metric in metrics},
+        done=done,
+        expected=expected,
+        faults=tuple(faults),
+        provenance={"profile": profile, "half": half, "sources": provenance},
+    )
 
 
 def _scored(
-    one: Given, benchmark: Benchmark, profile: str, problems: Problems
+    source: AnswerSource, benchmark: Benchmark, profile: str, problems: Problems
 ) -> Iterator[tuple[Sample, Record, Score]]:
     """Every answer with its question and its score, under the names that the whole benchmark has for them."""
-    if one.run is not None:
-        yield from _of_judged(one, one.run) if _judged(one, profile) else _of_rules(one, one.run, profile)
-    elif one.files is not None:
-        own = registry.find(f"{one.task.name}/{one.half}") if one.half else benchmark
+    if source.run is not None:
+        yield from (
+            _of_judged(source, source.run) if _judged(source, profile) else _of_rules(source, source.run, profile)
+        )
+    else:
+        own = registry.find(f"{source.task.name}/{source.half}") if source.half else benchmark
         score = own.score[profile]
-        for path in one.files.paths:
+        for path in source.paths:
             pairs = own.results(path, Data(), problems) if own.results is not None else None
             if pairs is None:
                 raise DataError(f"{path}: no answers of lmms-eval or VLMEvalKit are in it")
             for sample, record in pairs:
-                yield (*_in_half(one.half, sample, record), score_record(sample, record, score))
+                yield (*_in_half(source.half, sample, record), score_record(sample, record, score))
 
 
-def _of_rules(one: Given, run: Run, profile: str) -> Iterator[tuple[Sample, Record, Score]]:
+def _of_rules(source: AnswerSource, run: Run, profile: str) -> Iterator[tuple[Sample, Record, Score]]:
     for sample, record in in_order(run):
         score = score_record(sample, record, run.benchmark.score[profile])
-        yield (*_in_half(one.half, sample, record), score)
+        yield (*_in_half(source.half, sample, record), score)
 
 
-def _of_judged(one: Given, run: Run) -> Iterator[tuple[Sample, Record, Score]]:
+def _of_judged(source: AnswerSource, run: Run) -> Iterator[tuple[Sample, Record, Score]]:
     judged = judged_scores.beside(run.folder)
-    said = read(judged, run.folder) if judged is not None else Verdicts({}, "")
+    verdicts = read(judged, run.folder) if judged is not None else Verdicts({}, "")
     schema = built_in(judged_scores.RUBRIC).verdict
     for sample, record in in_order(run):
-        score = judged_scores.regraded(run.benchmark, sample, record, said, schema)
-        yield (*_in_half(one.half, sample, record), score)
+        score = judged_scores.regraded(run.benchmark, sample, record, verdicts, schema)
+        yield (*_in_half(source.half, sample, record), score)
 
 
-def _judged(one: Given, profile: str) -> RunFolder | None:
+def _judged(source: AnswerSource, profile: str) -> RunFolder | None:
     """The whole judged run beside a run, where the profile is the one that a judge works for."""
-    return judged_scores.beside(one.run.folder) if one.run is not None and profile == judged_scores.PROFILE else None
+    return (
+        judged_scores.beside(source.run.folder) if source.run is not None and profile == judged_scores.PROFILE else None
+    )
 
 
 def _in_half(half: str, sample: Sample, record: Record) -> tuple[Sample, Record]:
@@ -204,12 +166,12 @@ def _run_faults(run: Run) -> Iterable[str]:
         yield f"{run.path.name}: made with version {recorded} of {run.benchmark.name}; this is {run.benchmark.version}"
 
 
-def _made(one: Given, profile: str, count: int) -> dict[str, Any]:
+def _provenance(source: AnswerSource, profile: str, count: int) -> dict[str, Any]:
     """How the answers were made, without paths and endpoints."""
-    if one.files is not None:
-        harness = {"lmms": "lmms-eval", "kit": "VLMEvalKit"}[one.files.form]
-        return {"harness": harness, "files": [path.name for path in one.files.paths], "questions": count}
-    run = one.run
+    if source.paths:
+        harness = {"lmms": "lmms-eval", "kit": "VLMEvalKit"}[source.form]
+        return {"harness": harness, "files": [path.name for path in source.paths], "questions": count}
+    run = source.run
     if run is None:
         return {}
     meta, spec = run.meta, run.meta.spec
@@ -224,7 +186,7 @@ def _made(one: Given, profile: str, count: int) -> dict[str, Any]:
         "gold": run.benchmark.gold(spec.data, str(meta.identity.get("data") or "")) or None,
         "prompts": meta.identity.get("prompts"),
         "prompting": options.get("prompting", FORMS[0]),
-        "frames": _frames(one.task, one.half, options),
+        "frames": _frames(source.task, source.half, options),
         "options": options,
         "generation": msgspec.to_builtins(spec.options.generation),
         "media": msgspec.to_builtins(spec.options.media),
@@ -232,13 +194,13 @@ def _made(one: Given, profile: str, count: int) -> dict[str, Any]:
         "repeats": spec.repeats,
         "questions": count,
         "versions": meta.environment.get("versions", {}),
-        "judge": _judge(one, profile),
+        "judge": _judge(source, profile),
     }
 
 
-def _judge(one: Given, profile: str) -> dict[str, str] | None:
+def _judge(source: AnswerSource, profile: str) -> dict[str, str] | None:
     """The judge that decided, and the rubric that it went by."""
-    folder = _judged(one, profile)
+    folder = _judged(source, profile)
     if folder is None:
         return None
     meta = folder.meta()
@@ -250,9 +212,9 @@ def _judge(one: Given, profile: str) -> dict[str, str] | None:
     }
 
 
-def _judging(one: Given, profile: str, replies: int, verdicts: int) -> str:
+def _judging(source: AnswerSource, profile: str, replies: int, verdicts: int) -> str:
     """Who judged how many of the replies; `not judged` where rules alone made the score."""
-    folder = _judged(one, profile)
+    folder = _judged(source, profile)
     if folder is None or not verdicts:
         return "not judged"
     return f"judged by {folder.meta().spec.model}: {verdicts:,} of {replies:,} replies"
@@ -261,11 +223,11 @@ def _judging(one: Given, profile: str, replies: int, verdicts: int) -> str:
 def _frames(task: Task, half: str, options: Mapping[str, str]) -> int | str | None:
     """How many frames of a video were shown at most, or how many a second (`2fps`); None where no video is."""
     own = CONSTANTS["frames"]
-    shown = {"vsi-bench": "video", "vsi-debiased": "video", "site": "video", "mmsi-video-bench": "mmsi_video"}
-    if task.name not in shown or half == "image":
+    frame_settings = {"vsi-bench": "video", "vsi-debiased": "video", "site": "video", "mmsi-video-bench": "mmsi_video"}
+    if task.name not in frame_settings or half == "image":
         return None
-    asked = options.get("sample-frames") or str(own[shown[task.name]])
-    return int(asked) if asked.isdecimal() else asked
+    frames = options.get("sample-frames") or str(own[frame_settings[task.name]])
+    return int(frames) if frames.isdecimal() else frames
 
 
 def file_stem(name: str) -> str:
