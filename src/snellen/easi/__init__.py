@@ -1,7 +1,8 @@
-"""`snellen easi`: the spatial benchmarks one after the other with one model, as one thing that can be gone on with.
+"""`snellen easi`: run all EASI benchmarks with one model; resumable.
 
-`keys` are the names, `places` where data lies, `board` how it stands, `phases` what is done in which order, `kept` the model
-that stays loaded from benchmark to benchmark, `unread` and `judged` what a judge is asked about, `journal` the log file.
+`names` has the benchmark names, `locate_data` their data, `status` the state of a call, `run` its phases, `shared_model` the
+model that stays loaded, `unparsed` and `judge` the replies for a judge, `log_file` the log; `result` and `score` have the
+scored results that `submit` and `reference` use, `external` the other harnesses.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The judge: asked where the rules could not read too many replies, and only where there is one to ask."""
+"""The judge of `snellen easi`, called when too many replies are unparseable by rule."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RULE_NAMES = ("exact_matching", "extract_matching")
 
 
 def checked(name: str | None) -> str | None:
-    """The judge as KIND:NAME, known to have a key; None where none was named.
+    """Validate the judge and its key; return KIND:NAME, None if no judge was given.
 
     Raises:
         UsageError: the name is that of a rule. JudgeError: it has tools, or there is no key; nothing was asked.
@@ -36,7 +36,7 @@ def checked(name: str | None) -> str | None:
 
 
 async def require_ready(name: str) -> None:
-    """Refuse a judge that cannot be asked, before the benchmarks' answers are paid for.
+    """Refuse a judge that cannot be reached, before any answer is paid for.
 
     Raises:
         PreflightError: its server does not answer, refuses its key, or has no such model; nothing was asked.
@@ -54,7 +54,7 @@ async def require_ready(name: str) -> None:
 
 
 def ask(run: Run, who: str, display: Display, aside: Path) -> list[str]:
-    """Let the judge grade every reply of a run, or go on with that. Returns what is to be said about it.
+    """Let the judge grade every reply of a run, or resume grading. Returns notes for the user.
 
     Verdicts on answers that have changed since, by another judge or by another rubric, are moved to `aside` first.
 
@@ -71,7 +71,7 @@ def ask(run: Run, who: str, display: Display, aside: Path) -> list[str]:
 
 
 def _stale(run: Run, folder: RunFolder, who: str) -> str:
-    """Why a judged run is not one to go on with; empty where it is."""
+    """Return the reason why a judged run cannot be resumed; empty if it can."""
     try:
         meta = folder.meta()
     except RunError:
@@ -91,7 +91,7 @@ def set_aside(folder: RunFolder, aside: Path) -> None:
 
 
 def aside_of(folder: Path) -> Path:
-    """A new folder for runs that are begun anew, named for the time: earlier/20260131_120000."""
+    """Return a new folder for replaced runs, named after the time: earlier/20260131_120000."""
     first = folder / "earlier" / time.strftime("%Y%m%d_%H%M%S")
     number, folder_ = 1, first
     while folder_.exists():

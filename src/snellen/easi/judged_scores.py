@@ -1,4 +1,4 @@
-"""The figures of a run from what a judge extracted: `snellen easi` asks one where too many replies cannot be read by rule.
+"""Scores of a run from a judge's extracted answers, used when too many replies are unparseable by rule.
 
 The judge grades every reply (A right, B wrong, C no answer) and copies the answer out of it. Of a choice the grade counts;
 of a number, and of moves in text, the benchmark's own rule is put to what was copied: a judge may say what a reply says, the
@@ -33,7 +33,7 @@ PROFILE = "easi"
 
 @dataclass(frozen=True)
 class Judgement:
-    """Figures by a judge, and whose they are.
+    """Scores by a judge, with their provenance.
 
     Attributes:
         metrics: as the benchmark sums up, over the judged scores.
@@ -55,19 +55,19 @@ class Judgement:
 
     @property
     def verdicts(self) -> int:
-        """How many replies the judge gave a verdict on."""
+        """Number of replies with a verdict."""
         return self.replies - self.without
 
     @property
     def text(self) -> str:
-        """Who judged how many replies: `judged by api:gpt-6-astra: 300 of 400 replies`."""
+        """The judge and its number of verdicts: `judged by api:gpt-6-astra: 300 of 400 replies`."""
         if not self.verdicts:
             return f"not judged: {self.model} gave no verdict on any of {self.replies:,} replies"
         return f"judged by {self.model}: {self.verdicts:,} of {self.replies:,} replies"
 
 
 def beside(source: RunFolder) -> RunFolder | None:
-    """The whole judged run beside a run that is about its present answers; None where there is none."""
+    """Return the complete judged run beside a run, if it covers its current answers; None otherwise."""
     folder = RunFolder(derived_folder(source.path, JUDGED))
     try:
         meta = folder.meta()
@@ -81,12 +81,12 @@ def beside(source: RunFolder) -> RunFolder | None:
 
 
 def about(source: RunFolder) -> str:
-    """What a judged run says its data is, where it is about the present answers of `source` by this rubric."""
+    """Return the data identity that a judged run of the current answers records."""
     return f"{digest(source.results)} rubric {built_in(RUBRIC).digest}"
 
 
 def judgement(source: RunFolder, meta: RunMeta, benchmark: Benchmark, judged: RunFolder) -> Judgement:
-    """The figures of a run by its judge, under the rules of EASI.
+    """Score a run by its judge, under the rules of EASI.
 
     Args:
         source, meta, benchmark: the run that was judged.
@@ -122,7 +122,7 @@ def judgement(source: RunFolder, meta: RunMeta, benchmark: Benchmark, judged: Ru
 
 
 def regraded(benchmark: Benchmark, sample: Sample, record: Record, verdicts: Verdicts, schema: Schema) -> Score:
-    """The score of one record by its verdict; unscored where there is none, as ever where there is no reply.
+    """Score one record by its verdict; unscored without a verdict or without a reply.
 
     `detail` has `judge_verdict` and `judge_source`.
     """

@@ -1,4 +1,4 @@
-"""Where the data of each benchmark lies: under --dataset-dir as a folder or as VLMEvalKit's tables, else on the hub."""
+"""Data locations: folders or VLMEvalKit tables under --dataset-dir, else the hub."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _VARIANT = re.compile(r"_(?:\d+frame|manual_cot)$")
 
 
 def data_of(name: str, folder: Path | None) -> Path:
-    """What a run of the benchmark is given as its data: a path, or `hf:OWNER/NAME` where the folder has nothing of it.
+    """Return the data of a benchmark: a path, or `hf:OWNER/NAME` if the folder does not have it.
 
     A folder is looked for by our name, EASI's key and the data set's own name (`vsi-bench`, `vsi_bench`, `VSI-Bench`), a
     table by VLMEvalKit's data name with and without its variant (`VSI-Bench_32frame.tsv`, `VSI-Bench.tsv`). SITE has two
@@ -44,7 +44,7 @@ def data_of(name: str, folder: Path | None) -> Path:
 
 
 def on_hub(data: Path) -> bool:
-    """Whether that is on the hub rather than a path."""
+    """Return True for data on the hub."""
     return str(data).startswith(HUB)
 
 

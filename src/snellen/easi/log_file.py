@@ -1,4 +1,4 @@
-"""The log file of one call: what happened, when, free of keys."""
+"""The log file of one `snellen easi` call: timestamped events without keys."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EVERY_S = 30.0
 
 
 class LogFile:
-    """Takes what a EasiWatch is told into a file of its own, `easi_<time>.log`; of a row under way a line every 30 seconds.
+    """A watch that logs to `easi_<time>.log`; a running benchmark gets a line every 30 seconds.
 
     Warnings of Snellen's modules go into it too; with `verbose` all that any module logs.
     """
@@ -80,7 +80,7 @@ class _Handler(logging.Handler):
 
 
 def line(row: BenchmarkRow) -> str:
-    """A row in one plain line."""
+    """Format a benchmark's status in one plain line."""
     of = "" if row.total is None else f"/{row.total:,}"
     parts = [f"{row.name}: {row.state}"]
     if row.state not in ("waiting", "checking"):

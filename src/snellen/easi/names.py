@@ -1,4 +1,4 @@
-"""The benchmarks by the names that EASI and Snellen give them, in an order that is always the same."""
+"""Benchmark names: EASI's keys and Snellen's names, in a fixed order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ORDER: tuple[str, ...] = tuple(name for task in TASKS for name in ((task, *HALVE
 
 
 def spellings() -> dict[str, str]:
-    """What may be typed, to the benchmark's name: EASI's keys, its group `sitebench`, and ours.
+    """Map accepted spellings to benchmark names: EASI's keys, its group `sitebench`, and Snellen's names.
 
     Case, and whether `-`, `_` or `/` parts words, make no difference.
     """
@@ -25,7 +25,7 @@ def spellings() -> dict[str, str]:
 
 
 def chosen(text: str | None, *, extra: bool = False) -> tuple[str, ...]:
-    """The benchmarks of a run, in ORDER, each once; both halves of SITE are the whole of it.
+    """Return the selected benchmarks in ORDER, each once; both halves of SITE become the whole.
 
     Args:
         given: `--benchmarks`, by comma, blanks around them; None: the eight. It is then all that counts.
@@ -50,7 +50,7 @@ def chosen(text: str | None, *, extra: bool = False) -> tuple[str, ...]:
 
 
 def task_of(name: str) -> tuple[Task, str]:
-    """The task of a benchmark, and which half of it: image, video, or empty for the whole."""
+    """Return the task of a benchmark and its half: image, video, or empty for the whole."""
     task, _, part = name.partition("/")
     return TASKS[task], part
 

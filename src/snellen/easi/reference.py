@@ -1,4 +1,4 @@
-"""Results beside what EASI published: its verification rows with the rule recomputed, and the rows of models on EASI-8.
+"""Comparison with EASI's published scores: verification rows, recomputed, and models' rows on EASI-8.
 
 `snellen report --reference easi` calls this. Differences are told and not explained away: a figure of a part of the
 questions says so, a mean says what it is over, and another model's row has a difference and no status.
@@ -28,7 +28,7 @@ UNKNOWN_MODEL = "(files)"
 
 
 class MeasuredFigure(Struct, frozen=True):
-    """A figure of ours in points; `value` is None where there is none, `n` is how many answers stand behind it."""
+    """A measured score in points; `value` is None if there is none, `n` is the number of answers."""
 
     value: float | None
     ci95: tuple[float, float] | None
@@ -36,7 +36,7 @@ class MeasuredFigure(Struct, frozen=True):
 
 
 class TargetDifference(Struct, frozen=True):
-    """A figure held against a row's target, in points: how far above it is, and what the rule says of that.
+    """A score compared with a row's target, in points, with the status by the verification rule.
 
     `status` is None where there is nothing to hold it against, and for ours in another model's row.
     """
@@ -47,7 +47,7 @@ class TargetDifference(Struct, frozen=True):
 
 
 class ComparedRow(Struct, frozen=True):
-    """One row of the verification table, and our figures in it.
+    """One row of the verification table, with the measured scores for it.
 
     Attributes:
         data, model, metric: what the row is about.
@@ -71,7 +71,7 @@ class ComparedRow(Struct, frozen=True):
 
 
 class ReferenceResult(Struct, frozen=True):
-    """One benchmark of one model.
+    """The comparison of one benchmark, as printed and as JSON.
 
     Attributes:
         benchmark, id: Snellen's name and the payload's key; of half of SITE `site/image`.
@@ -92,7 +92,7 @@ class ReferenceResult(Struct, frozen=True):
 
 
 class PublishedLine(Struct, frozen=True):
-    """One row beside the published ones: points by benchmark, and their mean over the same benchmarks as ours.
+    """One row of the published table: points by benchmark, and their mean over the measured benchmarks.
 
     `comparable` is False where some of these are missing, so that the mean is over fewer; of ours where one of them is of
     part of the questions.
@@ -107,7 +107,7 @@ class PublishedLine(Struct, frozen=True):
 
 
 class BugDifference(Struct, frozen=True):
-    """A figure that EASI would have printed otherwise: ours and theirs in points, NaN as the text `NaN`."""
+    """A score that EASI would print differently, in points; NaN as the text `NaN`."""
 
     harness: str
     id: str
@@ -117,7 +117,7 @@ class BugDifference(Struct, frozen=True):
 
 
 class ReferenceComparison(Struct, frozen=True):
-    """One model.
+    """The comparison of one model with the published scores.
 
     Attributes:
         model: as it was named.
@@ -140,7 +140,7 @@ class ReferenceComparison(Struct, frozen=True):
 def compare_with_easi(
     results: Sequence[str | Path], *, model: str | None = None, fault_names: Sequence[str] = (), trust: bool = False
 ) -> list[ReferenceComparison]:
-    """Results of one or several models beside what EASI published.
+    """Compare results of one or several models with the scores that EASI published.
 
     Args:
         results: run folders, folders of runs, or folders and files of lmms-eval's or VLMEvalKit's results.
@@ -280,7 +280,7 @@ def _printed(scored: Iterable[Mapping[str, BenchmarkResult]], names: Sequence[st
 
 
 def _figures(result: BenchmarkResult) -> Figures:
-    """The payload's figures; of half of SITE its own, for the fault that takes them for SITE's."""
+    """Return the payload's scores; for half of SITE its own, as a known bug reports them for SITE."""
     if not result.half:
         return result.figures()
     return Figures(

@@ -1,4 +1,4 @@
-"""What is done in which order: options, the data of all, the answers of all with one model, then the judge."""
+"""The phases of `snellen easi`: check options, prepare all data, run all benchmarks with one model, then judge."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Opener = Callable[[], Model]
 
 @dataclass(frozen=True)
 class EasiSettings:
-    """What the user asked for.
+    """The options of one call.
 
     Attributes:
         model, options: who answers, and how.
@@ -68,13 +68,13 @@ class EasiSettings:
 
     @property
     def folder(self) -> Path:
-        """<out>/<model>: the model's name without `api:` and `local:`, hyphens for what a file name cannot hold."""
+        """<out>/<model>: the model's name without `api:` and `local:`, hyphens for characters unfit for file names."""
         name = self.model.removeprefix("api:").removeprefix("local:")
         return self.out / (slug(name) or "model")
 
 
 def plan(settings: EasiSettings) -> Board:
-    """Rows for all benchmarks, after what can be checked without data and without the model.
+    """Build the board after all checks that need neither data nor model.
 
     Raises:
         UsageError: options that nobody has or that exclude each other. JudgeError: a judge without a key.
@@ -90,7 +90,7 @@ def plan(settings: EasiSettings) -> Board:
 
 
 def prepare(settings: EasiSettings, board: Board, watch: EasiWatch) -> None:
-    """Make the data of every benchmark ready, and look into it, before a model is loaded.
+    """Prepare and check the data of every benchmark before the model is loaded.
 
     A benchmark whose data is not there fails here, and the others go on; Ctrl-C ends all of it.
     """
@@ -119,7 +119,7 @@ def _look(settings: EasiSettings, row: BenchmarkRow) -> None:
 
 
 def work(settings: EasiSettings, board: Board, watch: EasiWatch) -> None:
-    """Ask the model all that has no answer yet, then the judge where one is wanted; easi.json is written as it goes.
+    """Run all pending samples, then the judge where needed; easi.json is updated after each benchmark.
 
     Nothing is raised for a benchmark that fails: its row says why, and the next one is asked.
 
@@ -161,7 +161,7 @@ def _to_ask(settings: EasiSettings, board: Board) -> bool:
 
 @contextmanager
 def _ending(board: Board) -> Iterator[None]:
-    """Ctrl-C and SIGTERM end this block, and nothing is asked after it."""
+    """Mark the board as interrupted on Ctrl-C or SIGTERM."""
     try:
         yield
     except (InterruptedRunError, KeyboardInterrupt):
@@ -193,7 +193,7 @@ async def _answers(settings: EasiSettings, board: Board, watch: EasiWatch, aside
 
 
 def _keep(opened: Opener, watch: EasiWatch) -> SharedModel | None:
-    """The model for all benchmarks; None where each needs one of its own: it keeps files, or knows samples by id."""
+    """Open the model shared by all benchmarks; None if each benchmark needs its own instance."""
     model = opened()
     return SharedModel(model, watch.said) if model.shareable else None
 
@@ -234,7 +234,7 @@ async def _answer(settings: EasiSettings, row: BenchmarkRow, model: Model, watch
 
 
 def _figures(settings: EasiSettings, board: Board, row: BenchmarkRow, watch: EasiWatch, aside: Path) -> None:
-    """What the row comes to, by the rule or by the judge; a judge is asked here."""
+    """Score a benchmark by rules, or by the judge, which is called here."""
     done = row.run
     if done is None:
         return
@@ -289,7 +289,7 @@ def _move(row: BenchmarkRow, state: State, watch: EasiWatch) -> None:
 
 @contextmanager
 def _failing(row: BenchmarkRow, watch: EasiWatch) -> Iterator[None]:
-    """What goes wrong in this block is the row's, and the others go on; only an interruption is everybody's."""
+    """Record an error on the benchmark's row and continue; interruptions are re-raised."""
     try:
         yield
     except InterruptedRunError:
@@ -309,7 +309,7 @@ def _failing(row: BenchmarkRow, watch: EasiWatch) -> Iterator[None]:
 
 
 class _Shown:
-    """The engine's display, on a row."""
+    """The engine's display, updating a row."""
 
     def __init__(self, row: BenchmarkRow, watch: EasiWatch) -> None:
         self._row, self._watch = row, watch

@@ -1,4 +1,4 @@
-"""What a model's results come to on the twelve spatial benchmarks: figures, how whole they are, and how they were made.
+"""Scores of a model's answers on the twelve spatial benchmarks, with completeness and provenance.
 
 Results are runs of ours, or what lmms-eval and VLMEvalKit wrote about each sample. Their replies are scored here, by one
 profile for all of them; figures that they made themselves are not taken over.
@@ -105,7 +105,7 @@ def score_result(result: BenchmarkResult, profile: str, each: RowSink = lambda *
 def _scored(
     source: AnswerSource, benchmark: Benchmark, profile: str, problems: Problems
 ) -> Iterator[tuple[Sample, Record, Score]]:
-    """Every answer with its question and its score, under the names that the whole benchmark has for them."""
+    """Yield every answer with its sample and score, under the ids of the full benchmark."""
     if source.run is not None:
         yield from (
             _of_judged(source, source.run) if _judged(source, profile) else _of_rules(source, source.run, profile)
@@ -137,7 +137,7 @@ def _of_judged(source: AnswerSource, run: Run) -> Iterator[tuple[Sample, Record,
 
 
 def _judged(source: AnswerSource, profile: str) -> RunFolder | None:
-    """The whole judged run beside a run, where the profile is the one that a judge works for."""
+    """Return the complete judged run beside a run, if the profile uses a judge."""
     return (
         judged_scores.beside(source.run.folder) if source.run is not None and profile == judged_scores.PROFILE else None
     )
@@ -167,7 +167,7 @@ def _run_faults(run: Run) -> Iterable[str]:
 
 
 def _provenance(source: AnswerSource, profile: str, count: int) -> dict[str, Any]:
-    """How the answers were made, without paths and endpoints."""
+    """Return the origin of the answers, without paths and endpoints."""
     if source.paths:
         harness = {"lmms": "lmms-eval", "kit": "VLMEvalKit"}[source.form]
         return {"harness": harness, "files": [path.name for path in source.paths], "questions": count}
@@ -199,7 +199,7 @@ def _provenance(source: AnswerSource, profile: str, count: int) -> dict[str, Any
 
 
 def _judge(source: AnswerSource, profile: str) -> dict[str, str] | None:
-    """The judge that decided, and the rubric that it went by."""
+    """Return the judge that decided, with its rubric."""
     folder = _judged(source, profile)
     if folder is None:
         return None
@@ -213,7 +213,7 @@ def _judge(source: AnswerSource, profile: str) -> dict[str, str] | None:
 
 
 def _judging(source: AnswerSource, profile: str, replies: int, verdicts: int) -> str:
-    """Who judged how many of the replies; `not judged` where rules alone made the score."""
+    """Return the judge and its number of verdicts, or `not judged` if rules alone decided."""
     folder = _judged(source, profile)
     if folder is None or not verdicts:
         return "not judged"
@@ -221,7 +221,7 @@ def _judging(source: AnswerSource, profile: str, replies: int, verdicts: int) ->
 
 
 def _frames(task: Task, half: str, options: Mapping[str, str]) -> int | str | None:
-    """How many frames of a video were shown at most, or how many a second (`2fps`); None where no video is."""
+    """Return the maximum number of video frames, or the sampling rate (`2fps`); None without video."""
     own = CONSTANTS["frames"]
     frame_settings = {"vsi-bench": "video", "vsi-debiased": "video", "site": "video", "mmsi-video-bench": "mmsi_video"}
     if task.name not in frame_settings or half == "image":
@@ -231,5 +231,5 @@ def _frames(task: Task, half: str, options: Mapping[str, str]) -> int | str | No
 
 
 def file_stem(name: str) -> str:
-    """A name as a part of a file's name: letters, digits, hyphens, underscores, single points."""
+    """Make a name part of a file name: letters, digits, hyphens, underscores, single points."""
     return re.sub(r"\.{2,}", ".", slug(name)) or "model"

@@ -1,4 +1,4 @@
-"""A model that stays loaded while one run after the other asks it."""
+"""A model that stays loaded across runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from snellen.types import Prompt, Response
 
 
 class SharedModel(Model):
-    """Loads the model for the first run that has something to ask, and no run closes it.
+    """A model wrapper that loads once, for the first run with pending samples; runs do not close it.
 
     The other hooks are the model's own. A model that could not be loaded is not loaded again: every run gets its error.
     """
@@ -34,7 +34,7 @@ class SharedModel(Model):
         return self._model.identity()
 
     async def preflight(self) -> None:
-        """Load it, the first time. Raises what the model raises, again and again."""
+        """Load the model once; re-raise its first error on later calls."""
         if self._refused is not None:
             raise self._refused
         if self._loaded:
@@ -57,7 +57,7 @@ class SharedModel(Model):
         return await self._model.answer(prompt)
 
     async def close(self) -> None:
-        """Nothing yet: see `end`."""
+        """Do nothing; `end` closes the model."""
 
     async def end(self) -> None:
         """Close the model."""

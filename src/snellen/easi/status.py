@@ -1,4 +1,4 @@
-"""How the benchmarks stand: a row each, what is shown of it while it runs, and easi.json at the end."""
+"""Status of all benchmarks of a `snellen easi` call: rows, live progress, and easi.json."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ State: TypeAlias = Literal[
 
 @dataclass
 class BenchmarkRow:
-    """One benchmark.
+    """The status of one benchmark.
 
     Attributes:
         name, folder: the benchmark and its run.
@@ -73,7 +73,7 @@ class BenchmarkRow:
 
     @property
     def id(self) -> str:
-        """Its key in EASI's payload; both halves of SITE are `site` there."""
+        """The key in EASI's payload; `site` for both halves of SITE."""
         return task_of(self.name)[0].id
 
     @property
@@ -82,13 +82,13 @@ class BenchmarkRow:
 
     @property
     def capped(self) -> bool:
-        """Whether it has all answers that were asked for, and --limit asked for fewer than there are."""
+        """True if all requested samples are answered, and --limit requested fewer than the full set."""
         meta = None if self.run is None else self.run.meta
         all_requested = meta is not None and meta.state == "complete" and not meta.coverage.full
         return all_requested and self.error is None and not self.lost
 
     def take(self, progress: Progress) -> None:
-        """What the engine counts."""
+        """Copy the engine's counters."""
         self.done, self.total, self.rate, self.eta_s = progress.done, progress.total, progress.rate, progress.eta_s
         self.lost = sum(count for status, count in progress.status.items() if status not in ("ok", "refused"))
         self.seen, self.unseen = progress.scored, progress.unread
@@ -98,7 +98,7 @@ class BenchmarkRow:
 
 
 class EasiWatch(Protocol):
-    """Is told what happens; `moved` comes a few times a second and must be quick."""
+    """The observer of a call. `moved` is called a few times a second and must be quick."""
 
     def said(self, text: str) -> None: ...
 
@@ -109,7 +109,7 @@ class EasiWatch(Protocol):
 
 @dataclass
 class Board:
-    """All rows in order.
+    """The status of all benchmarks, in order.
 
     Attributes:
         model: as the user named it.
@@ -134,12 +134,12 @@ class Board:
 
     @property
     def unfinished(self) -> list[BenchmarkRow]:
-        """Rows that the same command has something left to do for."""
+        """Rows that the same command would continue."""
         return [row for row in self.rows if row.state != "complete"]
 
     @property
     def status(self) -> int:
-        """Exit status: 130 (after SIGTERM 143, after SIGHUP 129) where somebody ended it, the first failure's, 9 where an answer is missing, 0 else."""
+        """Exit status: 130 if interrupted (SIGTERM 143, SIGHUP 129), else the first failure's, 9 for missing answers, 0."""
         if self.interrupted:
             return exit_signals.exit_status()
         if self.failed:
@@ -148,11 +148,11 @@ class Board:
         return UNANSWERED if self.unfinished else 0
 
     def average(self) -> tuple[float | None, int]:
-        """The mean over those of the eight that have a figure, and how many these are; half of SITE is none of them."""
+        """Return the mean over scored benchmarks of the eight, and their number; halves of SITE are excluded."""
         return _mean(row.overall.value for row in self.rows if row.name in EIGHT and row.overall is not None)
 
     def write(self) -> None:
-        """easi.json: an entry a benchmark; those of benchmarks that are not among the rows, or whose run is not theirs, stay."""
+        """Write easi.json; entries of other benchmarks, and of runs that are not this call's, are preserved."""
         rows = [row for row in self.rows if not isinstance(row.error, FingerprintError)]
         if not rows:
             return  # each run that is there is another model's, or was made with other settings
@@ -187,15 +187,14 @@ def _mean(scores: Iterable[float | None]) -> tuple[float | None, int]:
 
 
 def whole_runs(folder: Path) -> list[Path]:
-    """The runs in a model's folder that a submission is made of, from this call or an earlier one; a half of SITE only
-    where the whole is not there."""
+    """Return the runs in a model's folder that form a submission; a half of SITE only without the whole."""
     paths = {name: folder / name.replace("/", "-") for name in ORDER}
     runs = {name: path for name, path in paths.items() if RunFolder(path).exists()}
     return [path for name, path in runs.items() if name not in HALVES or "site" not in runs]
 
 
 def entry(row: BenchmarkRow) -> dict[str, Any]:
-    """What easi.json and `--json` say of a benchmark. Figures are fractions, as in summary.json."""
+    """Build a benchmark's entry in easi.json and `--json`. Scores are fractions, as in summary.json."""
     error, judged = row.error, row.judgement
     return {
         "id": row.id,

@@ -1,4 +1,4 @@
-"""How many replies the rules of EASI could not read: what decides whether a judge is asked."""
+"""Counts of replies that EASI's rules cannot parse; they decide whether a judge is called."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WHOLE = ""
 
 
 class ReplyCounts(Struct, frozen=True):
-    """Replies, and those of them that could not be read."""
+    """The number of replies, and of unparseable ones."""
 
     replies: int
     failed: int
@@ -28,7 +28,7 @@ class ReplyCounts(Struct, frozen=True):
 
 
 class UnparsedReplies(Struct, frozen=True):
-    """The parts that are looked at one by one: the halves of SITE, or all of another benchmark."""
+    """Counts by part: the halves of SITE, or the whole benchmark."""
 
     parts: Mapping[str, ReplyCounts]
 
@@ -39,7 +39,7 @@ class UnparsedReplies(Struct, frozen=True):
         )
 
     def over(self, threshold: float) -> bool:
-        """Whether the share of one part is above the threshold: where one half of SITE is, both are judged."""
+        """Return True if one part exceeds the threshold; both halves of SITE are then judged."""
         return any(part.share > threshold for part in self.parts.values())
 
     def as_json(self) -> dict[str, Any]:
@@ -51,7 +51,7 @@ class UnparsedReplies(Struct, frozen=True):
 
 
 def count_unparsed(run: Run) -> UnparsedReplies:
-    """Counted over the replies that there are: what failed or was refused has no reply that anybody could read."""
+    """Count unparseable replies of a run; failed and refused requests have no reply and are excluded."""
     meta = run.meta
     rule = run.benchmark.score[PROFILE]
     counts: dict[str, list[int]] = {}
@@ -66,7 +66,7 @@ def count_unparsed(run: Run) -> UnparsedReplies:
 
 
 def is_unparsed(score: Score) -> bool:
-    """Whether a rule found no answer in the reply. An answer of 0 is one, and a number that is not there is none.
+    """Return True if the rule found no answer. An answer of 0 is one; a missing number is none.
 
     Where VLMEvalKit can read neither the reply nor the gold answer it counts a hit; the reply is unread all the same.
     """

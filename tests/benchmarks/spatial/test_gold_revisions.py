@@ -17,6 +17,8 @@ from snellen.benchmarks.spatial import BLINK
 from snellen.benchmarks.spatial.reference import published, verification
 from snellen.benchmarks.spatial.reference.gold_revisions import Correction, corrections
 from snellen.cli import main
+from snellen.easi.result import locate_results
+from snellen.easi.score import score_result
 from snellen.models.base import Model
 from snellen.runs.caveats import conditions
 from snellen.runs.run import load_run

@@ -1,4 +1,4 @@
-"""The peers' own harnesses, lmms-eval and VLMEvalKit: driven in their own environments, and what they write read back.
+"""External harnesses, lmms-eval and VLMEvalKit: run them in their own environments and import their results.
 
 `run_backend` is the way in. A benchmark that a harness asked becomes a run folder of ours: its replies are scored by our
 profiles, and its own figure stands beside ours.

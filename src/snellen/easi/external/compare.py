@@ -1,4 +1,4 @@
-"""A harness's own figures beside ours of the same replies, and the samples on which they part."""
+"""Comparison of a harness's scores with Snellen's scores of the same replies."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CHARACTERS = 80
 
 
 def of_lmms(job: BenchmarkJob, written: Mapping[str, lmms_eval.LmmsEvalFiles], problems: Problems) -> HarnessMetrics | None:
-    """lmms-eval's figures of a benchmark; SITE's from its rows, as EASI takes it. None: it has written none."""
+    """Read lmms-eval's scores of a benchmark; SITE's from its rows, as EASI does. None if it wrote none."""
     if job.task.name == "site":
         samples = [path for part, _ in job.parts if part in written for path in written[part].samples]
         return harness_metrics.pooled_site(samples, problems) if samples else None
@@ -37,7 +37,7 @@ def of_lmms(job: BenchmarkJob, written: Mapping[str, lmms_eval.LmmsEvalFiles], p
 def of_kit(
     job: BenchmarkJob, written: Mapping[str, vlmevalkit.VLMEvalKitFiles], problems: Problems, *, judged: bool = False
 ) -> HarnessMetrics | None:
-    """VLMEvalKit's figures of a benchmark, by rules or by a judge. None: it has written none."""
+    """Read VLMEvalKit's scores of a benchmark, by rules or by a judge. None if it wrote none."""
     if job.task.name == "site":
         scored = [files.judged if judged else files.scored for files in written.values()]
         paths = [path for path in scored if path is not None]
@@ -53,7 +53,7 @@ def of_kit(
 def differences(
     run: Run, job: BenchmarkJob, theirs: HarnessMetrics | None, scored: Iterable[AnswerFile], profile: str
 ) -> tuple[float | None, list[str]]:
-    """Our overall figure in percent, and where ours and theirs part, one line each.
+    """Return the overall score in percent, and the differences from the harness, one line each.
 
     Args:
         run: our run of the replies; its summary is written.
@@ -122,7 +122,7 @@ def _samples(
 
 
 def _theirs(job: BenchmarkJob, answers: AnswerFile) -> Iterator[tuple[str, float | None, str]]:
-    """(sample id, what the harness gave it, what it read) of each row."""
+    """Yield (sample id, the harness's score, its extracted answer) of each row."""
     scores: dict[str, tuple[float | None, str]] = {}
     for where, row in table_rows(answers.path, Problems()):
         scores[where] = (lmms_eval_rows.score_of(row), "") if answers.form == "lmms" else _kit_score(row)

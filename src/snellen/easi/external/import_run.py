@@ -1,4 +1,4 @@
-"""A harness's answers as a run of ours: questions, records and run_meta.json, written by rename."""
+"""Import a harness's answers as a run folder: questions, records and run_meta.json."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FAILED = ("[LMMS_EVAL_REQUEST_FAILED", "[LMMS_EVAL_BUDGET_EXCEEDED", "Failed to 
 
 
 class AnswerFile(Struct, frozen=True):
-    """The answers to one part of a benchmark.
+    """A file of answers to one part of a benchmark.
 
     Attributes:
         part: `image`, `video`, or empty.
@@ -47,7 +47,7 @@ class AnswerFile(Struct, frozen=True):
 
 
 class ImportCounts(Struct):
-    """What was read of a benchmark's answers.
+    """Counts of the imported answers of a benchmark.
 
     Attributes:
         rows: rows, by part.
@@ -68,7 +68,7 @@ class ImportCounts(Struct):
 
 
 def identity(job: BenchmarkJob, harness: str, version: str, configuration: Mapping[str, Any]) -> dict[str, Any]:
-    """What makes two runs of a harness the same experiment: the benchmark, the harness, and what it was told."""
+    """Return the identity of a harness run: benchmark, harness and its configuration."""
     return {
         "benchmark": job.name,
         "benchmark_version": registry.find(job.name).version,
@@ -88,7 +88,7 @@ def keep(
     ended_well: bool,
     problems: Problems,
 ) -> ImportCounts:
-    """Write a run of the answers; a run that was there is replaced as a whole, unless it has more replies.
+    """Write a run of the answers; an earlier run is replaced completely, unless it has more replies.
 
     Args:
         folder: where.
@@ -158,7 +158,7 @@ def keep(
 
 
 def aside(folder: Path) -> Path | None:
-    """Move a run that is to be made anew out of the way; returns where it now lies."""
+    """Move an earlier run out of the way; return its new path."""
     if not folder.exists():
         return None
     number = 1
@@ -179,7 +179,7 @@ def _rows(job: BenchmarkJob, source: AnswerFile, problems: Problems) -> Iterable
 
 
 def _honest(record: Record, where: str) -> Record:
-    """A record without a reply where the harness wrote the failure of a request in its place."""
+    """Return a record without its reply if the harness wrote a failed request in its place."""
     text = "" if record.response is None else record.response.text.lstrip()
     if not text.startswith(FAILED):
         return record

@@ -1,4 +1,4 @@
-"""lmms-eval: its command line, and where its files lie.
+"""lmms-eval: command line, environment and result files.
 
 Source: EASI v0.2.2's adapter for the commands and the environment; names of folders and files as lmms-eval 0.7.3 writes them.
 """
@@ -43,7 +43,7 @@ INSTALL = (
 
 
 def check(settings: HarnessSettings) -> None:
-    """Raises UsageError for settings that it cannot be driven with."""
+    """Refuse unusable settings. Raises UsageError."""
     no_keys((settings.model, settings.model_args, *settings.extra))
     if not settings.model_args:
         raise UsageError(
@@ -59,7 +59,7 @@ def check(settings: HarnessSettings) -> None:
 
 
 def version(settings: HarnessSettings) -> str:
-    """Its version in the environment that it runs in.
+    """Return the version in the harness's environment.
 
     Raises:
         MissingExtraError: it is not installed there. PreflightError: the interpreter cannot be started.
@@ -82,12 +82,12 @@ def version(settings: HarnessSettings) -> str:
 
 
 def interpreter(settings: HarnessSettings) -> str:
-    """The interpreter of its environment; a link is not followed, since a virtual environment's is one."""
+    """Return the interpreter of its environment; links are not followed, as in virtual environments."""
     return sys.executable if settings.python is None else str(settings.python.expanduser().absolute())
 
 
 def command(settings: HarnessSettings, task: str, out: Path) -> list[str]:
-    """The command that asks one task.
+    """Build the command that runs one task.
 
     Started by accelerate it listens at a port, which is one that was free a moment ago.
     """
@@ -114,14 +114,14 @@ def command(settings: HarnessSettings, task: str, out: Path) -> list[str]:
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens at."""
+    """Return a free port of this machine."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def model_folder(settings: HarnessSettings) -> str:
-    """What lmms-eval calls the model's folder: the last two parts of a path, odd characters as two underscores."""
+    """Return lmms-eval's folder name of the model: the last two path parts, odd characters as two underscores."""
     arguments = dict(part.partition("=")[::2] for part in settings.model_args.split(","))
     name = next((arguments[key] for key in NAMED_BY if arguments.get(key)), settings.model)
     short = "/".join(name.strip("/").split("/")[-2:])
@@ -129,7 +129,7 @@ def model_folder(settings: HarnessSettings) -> str:
 
 
 class LmmsEvalFiles(Struct, frozen=True):
-    """What lmms-eval has written about one task.
+    """The files that lmms-eval wrote about one task.
 
     Attributes:
         samples: its files of answers, one a subtask.
@@ -146,7 +146,7 @@ class LmmsEvalFiles(Struct, frozen=True):
 
 
 def written(folder: Path, settings: HarnessSettings, task: str, problems: Problems) -> LmmsEvalFiles:
-    """The files of one task under a folder, whatever the model's own folder is called.
+    """Locate the files of one task under a folder, in any model folder.
 
     Of several runs the last by name counts, for each subtask. Where several models have files there, those in the folder that
     is named for this model do.
@@ -190,7 +190,7 @@ def written(folder: Path, settings: HarnessSettings, task: str, problems: Proble
 
 
 def task_of(name: str) -> str | None:
-    """The task of a file of answers; empty for a file of figures, None for any other file."""
+    """Return the task of an answer file; empty for a file of metrics, None for any other file."""
     if name.endswith("_results.json") or name == "results.json":
         return ""
     hit = re.fullmatch(r"(?:.*_)?samples_(.+)\.jsonl", name)
@@ -198,7 +198,7 @@ def task_of(name: str) -> str | None:
 
 
 def _leaves(groups: Any, task: str) -> Iterator[str]:
-    """The tasks without parts of its own that a group stands for; the task itself where it is no group."""
+    """Yield the tasks of a group, recursively; the task itself if it is no group."""
     parts = groups.get(task) if isinstance(groups, dict) else None
     if not isinstance(parts, list) or not parts:
         yield task

@@ -1,4 +1,4 @@
-"""What a harness's log says went wrong, and with which benchmark.
+"""Errors in a harness's log, by benchmark.
 
 Neither harness tells by its exit status: lmms-eval logs `Error during evaluation` and ends with 0, VLMEvalKit goes on with the
 next data set. A traceback is folded into its last line.
@@ -47,7 +47,7 @@ BETWEEN = ("During handling of", "The above exception")
 
 
 class LoggedError(Struct, frozen=True):
-    """One thing that went wrong: of which kind, in the log's words."""
+    """One error: its kind, and the log line."""
 
     kind: str
     text: str
@@ -57,7 +57,7 @@ class LoggedError(Struct, frozen=True):
 
 
 def lines_of(log: Path, start: int = 0) -> list[str]:
-    """The lines of a log from a byte on, of a long one the last 8 MB; none where it cannot be read."""
+    """Read the lines of a log from a byte offset, at most the last 8 MB; empty if unreadable."""
     try:
         with log.open("rb") as file:
             size = file.seek(0, 2)
@@ -69,7 +69,7 @@ def lines_of(log: Path, start: int = 0) -> list[str]:
 
 
 def faults(lines: Iterable[str], names: Sequence[str] = ()) -> dict[str, list[LoggedError]]:
-    """Faults by benchmark, the first three different ones of each; those of no benchmark under the empty name.
+    """Return errors by benchmark, the first three distinct ones each; unassigned ones under the empty name.
 
     Args:
         lines: the log.
@@ -93,7 +93,7 @@ def faults(lines: Iterable[str], names: Sequence[str] = ()) -> dict[str, list[Lo
 
 
 def kind_of(line: str) -> str | None:
-    """Which kind of fault a line tells of; `failed` for the last line of any traceback; None: of none."""
+    """Return the kind of error of a line, `failed` for the last line of any traceback, None for no error."""
     if _QUIET.search(line):
         return None
     hit = next((kind for kind, pattern in _KINDS if pattern.search(line)), None)
@@ -101,7 +101,7 @@ def kind_of(line: str) -> str | None:
 
 
 def _folded(lines: Iterable[str]) -> Iterator[str]:
-    """Lines without colours and ranks; of a traceback its last line alone."""
+    """Yield lines without colours and ranks; of a traceback only the last line."""
     inside = False
     for raw in lines:
         bare = _PREFIX.sub("", _COLOURS.sub("", raw)).rstrip()

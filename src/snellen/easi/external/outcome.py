@@ -1,4 +1,4 @@
-"""From a harness's files to the outcome of a benchmark: whether it is complete, and its figure beside ours."""
+"""Outcome of a benchmark from a harness's files: completeness, and its score compared with Snellen's."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from snellen.runs.run import Run, load_run
 
 
 class DrivenHarness(Struct, frozen=True):
-    """A harness in its environment: its name and version, our profile of it, how it is driven, where its runs and log lie."""
+    """A harness in its environment: name, version, scoring profile, settings, run folder and log."""
 
     name: str
     version: str
@@ -32,7 +32,7 @@ class DrivenHarness(Struct, frozen=True):
 
     @property
     def model(self) -> str:
-        """Who answers, for people."""
+        """The model's name for display."""
         model = (
             lmms_eval.model_folder(self.settings).replace("__", "/")
             if self.name == lmms_eval.NAME
@@ -42,7 +42,7 @@ class DrivenHarness(Struct, frozen=True):
 
 
 class HarnessFiles(Struct, frozen=True):
-    """What there is of a benchmark.
+    """The files that a harness wrote about a benchmark.
 
     Attributes:
         answers: files with questions and replies.
@@ -58,19 +58,19 @@ class HarnessFiles(Struct, frozen=True):
 
 
 def asked(harness: DrivenHarness, job: BenchmarkJob) -> dict[str, Any]:
-    """What a benchmark's fingerprint is made of; how many processes share the work is not part of it."""
+    """Return the identity for a benchmark's fingerprint; the number of processes is not part of it."""
     settings = harness.settings
     configuration = {"model": settings.model, "model_args": settings.model_args, "extra": list(settings.extra)}
     return import_run.identity(job, harness.name, harness.version, configuration)
 
 
 def folder_of(harness: DrivenHarness, job: BenchmarkJob) -> RunFolder:
-    """Where our run of a benchmark lies."""
+    """Return the run folder of a benchmark."""
     return RunFolder(harness.root / job.name.replace("/", "-"))
 
 
 def before(harness: DrivenHarness, job: BenchmarkJob) -> HarnessOutcome | None:
-    """The outcome of a benchmark that was complete before under the same fingerprint; None: it is to be asked.
+    """Return the outcome of a benchmark already complete under the same fingerprint, else None.
 
     Raises:
         RunError: what was written of it cannot be read.
@@ -98,7 +98,7 @@ def before(harness: DrivenHarness, job: BenchmarkJob) -> HarnessOutcome | None:
 def made(
     harness: DrivenHarness, job: BenchmarkJob, base: HarnessOutcome, files: HarnessFiles, problems: Problems
 ) -> HarnessOutcome:
-    """The outcome of what a command left, and our run of its replies.
+    """Import what a command wrote, and return the outcome.
 
     Args:
         harness, job: who was to ask what.
@@ -166,13 +166,13 @@ def made(
 
 
 def remember(run: Run, outcome: HarnessOutcome) -> None:
-    """Write an outcome into its run_meta.json, where the next call finds it."""
+    """Write an outcome into run_meta.json, where the next call reads it."""
     environment = {**run.meta.environment, "outcome": msgspec.to_builtins(outcome, enc_hook=str)}
     run.folder.write_meta(structs.replace(run.meta, environment=environment), own=run.own)
 
 
 def line(outcome: HarnessOutcome) -> str:
-    """An outcome in one line."""
+    """Format an outcome in one line."""
     of = "" if outcome.expected is None else f" of {outcome.expected:,}"
     parts = [f"{outcome.benchmark}: {outcome.state}", f"{outcome.rows:,}{of} replies"]
     if outcome.theirs is not None and outcome.ours is not None:
@@ -183,7 +183,7 @@ def line(outcome: HarnessOutcome) -> str:
 
 
 def _expected(job: BenchmarkJob, counts: Mapping[str, int | None]) -> dict[str, int | None]:
-    """How many questions each part has: as the harness's data says, else as the benchmark is known to have."""
+    """Return the number of questions of each part: by the harness's data, else the known size."""
     by_part = {part: counts.get(part) for part, _ in job.parts}
     silent = [part for part, count in by_part.items() if count is None]
     if job.task.rows and len(silent) == 1 and not job.is_half:
@@ -226,7 +226,7 @@ def _notes(
 
 
 def _path(kind: type, value: object) -> Path:
-    """A path out of run_meta.json, where it is a text."""
+    """Convert a path in run_meta.json, stored as text."""
     if issubclass(kind, Path):
         return Path(str(value))
     raise TypeError(f"{kind.__name__} cannot be read from run_meta.json")

@@ -1,4 +1,4 @@
-"""One command of a harness: its own process group, its output to a log, its end honoured, nothing of it left behind."""
+"""One harness command: own process group, logged output, complete clean-up."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ Tell = Callable[[str], None]
 
 
 class CommandEnd(Struct, frozen=True):
-    """How a command ended: its exit status (128 and the signal's number where one killed it), and whether its time was up."""
+    """The end of a command: exit status (128 plus the signal number if killed), and whether it timed out."""
 
     status: int
     timed_out: bool = False
 
 
 def environment(changes: Mapping[str, str]) -> dict[str, str]:
-    """This process's environment with changes; what its variables hold of keys is struck from all that is logged."""
+    """Return this process's environment with changes, and register its keys for redaction."""
     merged = {**os.environ, **changes}
     redaction.register_environment(merged)
     return merged
@@ -40,7 +40,7 @@ def environment(changes: Mapping[str, str]) -> dict[str, str]:
 def run(
     argv: Sequence[str], env: Mapping[str, str], log: Path, *, limit_s: float | None, tell: Tell | None
 ) -> CommandEnd:
-    """Run a command to its end. Ctrl-C, or anything else that is raised meanwhile, ends it with all that stems from it.
+    """Run a command to its end. An exception meanwhile, such as Ctrl-C, ends the whole process group.
 
     Args:
         argv, env: the command and its whole environment.
@@ -75,7 +75,7 @@ def run(
 
 
 def _copy(source: IO[bytes] | None, log: Path, tell: Tell | None, failed: list[OSError]) -> None:
-    """Lines of the command to the log. A log that cannot be written does not stop the command's output."""
+    """Copy output lines to the log; a log that cannot be written does not stop the command."""
     if source is None:
         return
     with source, contextlib.ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""Driving a harness: what is left to do, one command after the other, and an outcome for each benchmark.
+"""Run a harness: determine pending benchmarks, run its commands, return an outcome for each.
 
 A command's fingerprint stands beside its results in command.json, and each fingerprint has folders of its own: files of other
 settings, or of an earlier attempt that ended badly, are never taken for its results.
@@ -43,7 +43,7 @@ def run_backend(
     tell: Tell = lambda line: None,
     log: Path | None = None,
 ) -> dict[str, HarnessOutcome]:
-    """Have a harness ask benchmarks, and read what it writes. What was complete before is not asked again.
+    """Run benchmarks with a harness and import its results. Complete ones are not repeated.
 
     Args:
         name: `lmms-eval` or `vlmevalkit`.
@@ -95,13 +95,13 @@ def run_backend(
 
 
 def folder_of(name: str, settings: HarnessSettings) -> Path:
-    """The folder of a harness's runs with one model: <out>/<harness>-<model>."""
+    """Return the folder of a harness's runs with one model: <out>/<harness>-<model>."""
     model = lmms_eval.model_folder(settings) if name == lmms_eval.NAME else settings.model.strip("/").split("/")[-1]
     return settings.out / f"{name}-{slug(model) or 'model'}"
 
 
 class _Driver:
-    """One call of `run_backend`."""
+    """The state of one call of `run_backend`."""
 
     def __init__(self, harness: DrivenHarness, tell: Tell) -> None:
         self.harness, self.settings, self.tell = harness, harness.settings, tell
@@ -110,7 +110,7 @@ class _Driver:
     def run_command(
         self, argv: list[str], env: Mapping[str, str], work: Path, identity: Mapping[str, Any]
     ) -> tuple[CommandEnd, float]:
-        """Run one command; command.json in its folder says what it was before it begins, and how it ended after."""
+        """Run one command; command.json in its folder records it before the start and after the end."""
         work.mkdir(parents=True, exist_ok=True)
         beside = RunFolder(work)
         note: dict[str, Any] = {
@@ -137,7 +137,7 @@ class _Driver:
         return ended, seconds
 
     def run_lmms_eval(self, pending: Sequence[BenchmarkJob]) -> dict[str, HarnessOutcome]:
-        """One command a task, one after the other: several of them at once wait for each other's locks for ever."""
+        """Run one command per task, sequentially: concurrent ones wait for each other's locks."""
         made = {}
         for job in pending:
             made[job.name] = self._run_task(job)
@@ -175,7 +175,7 @@ class _Driver:
         return outcome.made(self.harness, job, base, result_files, problems)
 
     def run_vlmevalkit(self, pending: Sequence[BenchmarkJob]) -> dict[str, HarnessOutcome]:
-        """One command for all data sets; then one for each benchmark that is to be judged."""
+        """Run one command for all data sets, then one for each benchmark to be judged."""
         if not pending:
             return {}
         shared, work = self.vlmevalkit_folder(pending[0])
@@ -195,7 +195,7 @@ class _Driver:
         return made
 
     def vlmevalkit_folder(self, job: BenchmarkJob) -> tuple[dict[str, Any], Path]:
-        """What the commands of all benchmarks share, and the folder of the kit's files that is named for it."""
+        """Return the identity shared by the commands of all benchmarks, and the folder named after it."""
         shared = {key: value for key, value in outcome.asked(self.harness, job)["harness"].items() if key != "tasks"}
         return shared, self.root / vlmevalkit.NAME / fingerprint.digest(shared)
 
@@ -240,7 +240,7 @@ class _Driver:
         return self.run_judge(job, made)
 
     def run_judge(self, job: BenchmarkJob, made: HarnessOutcome) -> HarnessOutcome:
-        """The judge run of a benchmark of which too many replies could not be read; both halves of SITE, if it is SITE."""
+        """Run the judge on a benchmark with too many unparseable replies; on both halves of SITE."""
         if not self.settings.judge_model or made.folder is None:
             return made
         run = load_run(made.folder)
@@ -292,7 +292,7 @@ class _Driver:
 
 
 def _fresh(folder: Path) -> Path:
-    """A folder that no attempt has written to yet: 1, 2 ... in the folder of a fingerprint."""
+    """Return an unused attempt folder, 1, 2 ..., in the folder of a fingerprint."""
     folder.mkdir(parents=True, exist_ok=True)
     numbers = [int(attempt.name) for attempt in folder.iterdir() if attempt.name.isdecimal()]
     return folder / str(max(numbers, default=0) + 1)
@@ -303,7 +303,7 @@ def _size(log: Path) -> int:
 
 
 def _faults(log: Path, start: int, names: Sequence[str]) -> dict[str, list[log_errors.LoggedError]]:
-    """What the log says went wrong since it was `start` bytes long."""
+    """Return the errors logged since the log was `start` bytes long."""
     return log_errors.faults(log_errors.lines_of(log, start), names)
 
 

@@ -1,4 +1,4 @@
-"""The same benchmarks by a peer's own harness: lmms-eval or VLMEvalKit, driven and read by snellen.easi.external."""
+"""`snellen easi` with an external harness, lmms-eval or VLMEvalKit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAYLOAD_NAMES: Mapping[str, str] = {"lmms-eval": "lmmseval", "vlmevalkit": "vlme
 
 
 def plan(name: str, settings: HarnessSettings, benchmarks: tuple[str, ...]) -> Board:
-    """Rows for the benchmarks, after what can be checked without starting the harness.
+    """Build the board after all checks that do not start the harness.
 
     Raises:
         UsageError, JudgeError: settings that make no sense.
@@ -35,7 +35,7 @@ def plan(name: str, settings: HarnessSettings, benchmarks: tuple[str, ...]) -> B
 
 
 def work(name: str, settings: HarnessSettings, board: Board, watch: EasiWatch, log: Path) -> None:
-    """Have the harness ask what it has not asked yet. What fails is said in its row; easi.json is written as it goes."""
+    """Run pending benchmarks with the harness. Errors are recorded in their rows; easi.json is updated."""
     together = [board.rows] if name == TOGETHER else [[row] for row in board.rows]
     try:
         for rows in together:
@@ -64,7 +64,7 @@ def work(name: str, settings: HarnessSettings, board: Board, watch: EasiWatch, l
 
 
 def _take(row: BenchmarkRow, outcome: HarnessOutcome, watch: EasiWatch) -> None:
-    """What came of a benchmark, on its row: our figures of the harness's replies, and its own beside them."""
+    """Copy an outcome to its row: Snellen's scores of the harness's replies, and the harness's own."""
     row.done, row.total = outcome.rows, outcome.expected
     row.notes += outcome.notes
     if outcome.theirs is not None and outcome.ours is not None:

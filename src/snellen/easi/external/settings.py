@@ -1,4 +1,4 @@
-"""What the user asks of a harness, what there is to do, and what came of it."""
+"""Settings, jobs and outcomes of external harnesses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HALVES = ("image", "video")
 
 
 class HarnessSettings(Struct, frozen=True, kw_only=True):
-    """How a harness is driven.
+    """The options of a harness run.
 
     Attributes:
         model: lmms-eval's model type (`qwen3_vl`), or VLMEvalKit's name of a model.
@@ -53,7 +53,7 @@ class HarnessSettings(Struct, frozen=True, kw_only=True):
 
 
 class HarnessOutcome(Struct, frozen=True, kw_only=True):
-    """What came of one benchmark.
+    """The outcome of one benchmark under a harness.
 
     Attributes:
         benchmark: our name of it.
@@ -108,19 +108,19 @@ class HarnessOutcome(Struct, frozen=True, kw_only=True):
 
     @property
     def judging(self) -> str:
-        """Who judged how many replies, or why nobody did; empty where no judge was named."""
+        """The judge and its number of verdicts, or the reason for none; empty if no judge was named."""
         if self.judge:
             return f"judged by {self.judge}: {self.verdicts:,} of {self.for_judge:,} replies"
         return f"not judged: {self.not_judged}" if self.not_judged else ""
 
     @property
     def difference(self) -> float | None:
-        """Ours less theirs, in points; None where one of them is not there."""
+        """Snellen's score minus the harness's, in points; None if one is missing."""
         return None if self.theirs is None or self.ours is None else round(self.ours - self.theirs, 4)
 
 
 class BenchmarkJob(Struct, frozen=True):
-    """One benchmark to be asked: its task, and its parts with the harness's names of them (SITE has two)."""
+    """One benchmark to run: its task, and its parts with the harness's task names (SITE has two)."""
 
     name: str
     task: Task
@@ -128,12 +128,12 @@ class BenchmarkJob(Struct, frozen=True):
 
     @property
     def is_half(self) -> bool:
-        """Whether it is one half of SITE, asked alone."""
+        """True for one half of SITE alone."""
         return "/" in self.name
 
 
 def jobs(names: Iterable[str], harness: str) -> list[BenchmarkJob]:
-    """The jobs of benchmarks by our names or by EASI's keys, in EASI's order, each once.
+    """Return the jobs of benchmarks named by Snellen or EASI, in EASI's order, each once.
 
     Args:
         names: `vsi-bench`, `vsi_bench`, `site`, `site/image` ...
@@ -164,7 +164,7 @@ def jobs(names: Iterable[str], harness: str) -> list[BenchmarkJob]:
 
 
 def no_keys(arguments: Sequence[str]) -> None:
-    """Raises UsageError where an argument of a command would hold a key: everybody on the machine can read arguments."""
+    """Refuse arguments that contain a key, since other users can read them. Raises UsageError."""
     for argument in (*arguments, " ".join(arguments)):
         hit = held_key(argument)
         if hit is None:

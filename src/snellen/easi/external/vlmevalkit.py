@@ -1,4 +1,4 @@
-"""VLMEvalKit: its command line, and where its files lie.
+"""VLMEvalKit: command line, environment and result files.
 
 Source: EASI v0.2.2's adapter for the commands and the environment; names of folders and files as its fork of the kit has them.
 """
@@ -45,7 +45,7 @@ INSTALL = (
 
 
 def check(settings: HarnessSettings) -> None:
-    """Raises UsageError, JudgeError for settings that it cannot be driven with, MissingExtraError where its tables could not be read."""
+    """Refuse unusable settings. Raises UsageError, JudgeError, or MissingExtraError without openpyxl."""
     if find_spec("openpyxl") is None:
         raise MissingExtraError(
             "VLMEvalKit writes .xlsx, which openpyxl reads, and it is not installed", "pip install 'snellen[excel]'"
@@ -73,7 +73,7 @@ def check(settings: HarnessSettings) -> None:
 
 
 def home(settings: HarnessSettings) -> Path:
-    """The checkout.
+    """Return the checkout's folder.
 
     Raises:
         MissingExtraError: there is none.
@@ -86,7 +86,7 @@ def home(settings: HarnessSettings) -> Path:
 
 
 def version(settings: HarnessSettings) -> str:
-    """Its version as its checkout says, with the commit where that can be read without git.
+    """Return the version of the checkout, with the commit if readable without git.
 
     Raises:
         MissingExtraError: there is no checkout. PreflightError: no interpreter.
@@ -103,12 +103,12 @@ def version(settings: HarnessSettings) -> str:
 
 
 def interpreter(settings: HarnessSettings) -> str:
-    """The interpreter of its environment; a link is not followed, since a virtual environment's is one."""
+    """Return the interpreter of its environment; links are not followed, as in virtual environments."""
     return sys.executable if settings.python is None else str(settings.python.expanduser().absolute())
 
 
 def command(settings: HarnessSettings, data: Sequence[str], out: Path, judge: str = RULES) -> list[str]:
-    """The command that asks data sets, or lets a judge score one that was asked."""
+    """Build the command that runs data sets, or that lets a judge score one."""
     python, checkout = interpreter(settings), home(settings)
     if settings.nproc > 1:
         beside = Path(python).with_name("torchrun")
@@ -123,19 +123,19 @@ def command(settings: HarnessSettings, data: Sequence[str], out: Path, judge: st
 
 
 def environment(settings: HarnessSettings) -> dict[str, str]:
-    """What its processes get beside ours: where its tables lie, and how long one rank waits for another."""
+    """Return additional environment variables: table folder and distributed timeout."""
     waits = {} if os.environ.get("DIST_TIMEOUT") else {"DIST_TIMEOUT": str(DIST_TIMEOUT_S)}
     return {"PYTHONUNBUFFERED": "1", **waits, TABLES: str(tables(settings))}
 
 
 def tables(settings: HarnessSettings) -> Path:
-    """The folder of the kit's tables."""
+    """Return the folder of the kit's tables."""
     path = settings.dataset_dir or (Path(value) if (value := os.environ.get(TABLES)) else Path.home() / "LMUData")
     return path.expanduser().absolute()
 
 
 def questions(settings: HarnessSettings, data: str) -> int | None:
-    """How many questions the kit's table of a data set has; None where the table is not there, or cannot be read."""
+    """Count the questions in the kit's table of a data set; None if it is missing or unreadable."""
     stems = (data, re.sub(r"_(?:\d+frame|[\d.]+fps)$", "", data), data.removesuffix("_manual_cot"))
     path = next((table for stem in stems if (table := tables(settings) / f"{stem}.tsv").is_file()), None)
     if path is None:
@@ -149,7 +149,7 @@ def questions(settings: HarnessSettings, data: str) -> int | None:
 
 
 class VLMEvalKitFiles(Struct, frozen=True):
-    """What the kit has written about one data set; None where there is no such file.
+    """The files that the kit wrote about one data set; None for missing ones.
 
     Attributes:
         answers: questions and predictions.
@@ -165,7 +165,7 @@ class VLMEvalKitFiles(Struct, frozen=True):
 
 
 def stamps(folder: Path) -> dict[Path, tuple[int, int]]:
-    """Modification time in ns and size in bytes of each file under a folder, to tell afterwards which a command wrote."""
+    """Return modification time in ns and size in bytes of each file under a folder."""
     files = [path.resolve() for path in folder.rglob("*") if path.is_file()]
     return {path: ((state := path.stat()).st_mtime_ns, state.st_size) for path in files}
 
@@ -173,7 +173,7 @@ def stamps(folder: Path) -> dict[Path, tuple[int, int]]:
 def written(
     folder: Path, settings: HarnessSettings, data: str, since: Mapping[Path, tuple[int, int]] | None = None
 ) -> VLMEvalKitFiles:
-    """The files of one data set under a folder: in the model's folder, linked or not, or in its T<date>_G<hash> folders.
+    """Locate the files of one data set: in the model's folder, linked or not, or in its T<date>_G<hash> folders.
 
     Of several the one in the last of those folders counts, then the youngest. What the kit or EASI moved aside does not,
     nor, with `since`, a file that is as `stamps` had it.
@@ -215,7 +215,7 @@ def written(
 
 
 def _newest(paths: list[Path]) -> Path | None:
-    """The one in the last T<date>_G<hash> folder by name; then with all settings, in order of form, then the youngest."""
+    """Return the file in the last T<date>_G<hash> folder; then with all settings, by format, then the newest."""
 
     def order(path: Path) -> tuple[str, bool, int, float, str]:
         run = next((part for part in reversed(path.parts[:-1]) if re.fullmatch(r"T\d{8}_G.*", part)), "")

@@ -32,7 +32,7 @@ LONGEST = 200
 
 
 class JudgeEvidence(Struct, frozen=True):
-    """What a judge run of the kit left behind.
+    """The evidence that a judge run left behind.
 
     Attributes:
         replies: replies that were for the judge.
@@ -49,7 +49,7 @@ class JudgeEvidence(Struct, frozen=True):
         return self.verdicts > 0 and not self.reason
 
     def __add__(self, other: JudgeEvidence) -> JudgeEvidence:
-        """The evidence of both halves of SITE: a half that was not judged leaves the whole unjudged."""
+        """Add the evidence of both halves of SITE: an unjudged half leaves the whole unjudged."""
         return JudgeEvidence(self.replies + other.replies, self.verdicts + other.verdicts, self.reason or other.reason)
 
 

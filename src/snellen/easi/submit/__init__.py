@@ -1,4 +1,4 @@
-"""A submission to EASI's leaderboard, from Python; `snellen submit easi` and `snellen easi --submit` call this.
+"""Submission to EASI's leaderboard from Python, as `snellen submit easi` and `snellen easi --submit` do it.
 
 `metadata` (of `snellen.easi.submit.payload`) checks what is said about the model before anything else is done; `hub_token`
 finds who submits; `prepare` makes the files, `require_whole` says whether they may go, `post` sends them. `submit` does the last
@@ -46,7 +46,7 @@ SENT = "sent.jsonl"
 
 
 def hub_token() -> str:
-    """HF_TOKEN of the environment, else of .env in the working folder; registered for redaction.
+    """Read HF_TOKEN from the environment or from .env in the working folder, and register it for redaction.
 
     Raises:
         PreflightError: there is none, or it holds what a token cannot hold.
@@ -63,12 +63,12 @@ def hub_token() -> str:
 
 
 def masked(token: str) -> str:
-    """A token as it may be shown: its ends, or nothing of a short one."""
+    """Mask a token for display: its ends, or nothing of a short one."""
     return "****" if len(token) <= 8 else f"{token[:4]}****{token[-4:]}"
 
 
 def metadata_defaults(results: Sequence[str | Path], *, trust: bool = False) -> dict[str, str]:
-    """What the results themselves say of the metadata: the harness, and the model where its name is org/model.
+    """Return metadata that the results imply: the harness, and the model if its name is org/model.
 
     Raises:
         SnellenError: as `locate_results`.
@@ -91,7 +91,7 @@ def submit(
     mention: bool = False,
     say: Callable[[str], None] = lambda line: None,
 ) -> tuple[Prepared, LeaderboardReply]:
-    """Make the payload and the zip of a model's results, and send them; see `prepare`, `require_whole` and `post`.
+    """Package a model's results and send them; see `prepare`, `require_whole` and `post`.
 
     Raises:
         SnellenError: see snellen.errors.
@@ -102,7 +102,7 @@ def submit(
 
 
 def require_whole(prepared: Prepared, *, allow_incomplete: bool = False) -> None:
-    """Refuse what does not answer all questions of the eight benchmarks, unless that is allowed.
+    """Refuse results that do not answer all questions of the eight benchmarks, unless allowed.
 
     Raises:
         SubmissionError: with one line for each thing that is missing.
@@ -124,7 +124,7 @@ def post(
     say: Callable[[str], None] = lambda line: None,
     waits_s: Sequence[float] = WAITS_S,
 ) -> LeaderboardReply:
-    """Send a submission; what was answered is appended to sent.jsonl in its folder, without the token.
+    """Send a submission; the reply is appended to sent.jsonl in its folder, without the token.
 
     Raises:
         UsageError, SubmissionError: as `client.send`.
@@ -139,7 +139,7 @@ def post(
 
 
 def taken_before(prepared: Prepared) -> str:
-    """When the leaderboard took these very bytes; empty where it never did."""
+    """Return the time at which the leaderboard accepted the same bytes; empty if it never did."""
     path = prepared.folder / SENT
     when = ""
     for line in path.read_bytes().splitlines() if path.exists() else ():
@@ -152,7 +152,7 @@ def taken_before(prepared: Prepared) -> str:
 
 
 class _Attempt(Struct):
-    """What is read of a line of sent.jsonl."""
+    """The fields read from a line of sent.jsonl."""
 
     time: str
     taken: bool

@@ -1,4 +1,4 @@
-"""The zip of a submission: what was answered to each question, small enough for the leaderboard's platform.
+"""The zip of a submission: all answers, within the leaderboard's size limit.
 
 No prompts, no gold answers, no media. The same files give the same bytes. Where the replies are too long, all are cut to
 their ends, where the answers stand, by steps, and the rows say how long they were.
@@ -52,14 +52,14 @@ _decode, _encode = msgspec.json.Decoder(dict).decode, msgspec.json.Encoder().enc
 
 
 class Archive(NamedTuple):
-    """A zip, and how many characters of each reply are in it at most; None: all."""
+    """A zip, and the maximum number of characters of each reply in it; None: all."""
 
     content: bytes
     kept: int | None
 
 
 def slim(rows: Mapping[str, Path], members: Mapping[str, bytes], folder: str, limit: int) -> Archive | None:
-    """The zip with the longest replies that fit.
+    """Build the zip with the longest replies that fit the limit.
 
     Args:
         rows: member name to a file of JSON lines, each with a `reply`.
@@ -95,7 +95,7 @@ def slim(rows: Mapping[str, Path], members: Mapping[str, bytes], folder: str, li
 def _packed(
     rows: Mapping[str, Path], members: Mapping[str, bytes], folder: str, limit: int, reply_limit: int | None
 ) -> bytes | None:
-    """The zip, or None as soon as it is longer than the limit."""
+    """Build the zip; None as soon as it exceeds the limit."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for name in sorted([*rows, *members]):
@@ -128,5 +128,5 @@ def _lines(path: Path, reply_limit: int | None) -> Iterator[bytes]:
 
 
 def readable(content: Mapping[str, object]) -> bytes:
-    """JSON for people and for the archive: indented, in ASCII as EASI writes it."""
+    """Encode JSON indented and in ASCII, as EASI writes it."""
     return json.dumps(content, indent=2).encode() + b"\n"

@@ -1,4 +1,4 @@
-"""EASI's leaderboard over HTTP: one POST of payload and zip, tried again where that can help, and its answer in words.
+"""HTTP client of EASI's leaderboard: one POST of payload and zip, with retries.
 
 The token goes to the host that was named and to no other: a redirect elsewhere ends the submission.
 
@@ -45,21 +45,21 @@ _ADVICE = {
 
 
 class Request(NamedTuple):
-    """A multipart request: its body, and the type that goes into its header."""
+    """A multipart request: its body and its content type."""
 
     body: bytes
     content_type: str
 
 
 class LeaderboardReply(NamedTuple):
-    """What the leaderboard answered."""
+    """The leaderboard's answer."""
 
     status: int
     text: str
 
 
 def check_endpoint(address: str) -> str:
-    """The address, where a token may be sent to it.
+    """Return an address that a token may be sent to.
 
     Raises:
         UsageError: no http(s) address, one with a password in it, or http to another host than this one.
@@ -82,7 +82,7 @@ def check_endpoint(address: str) -> str:
 
 
 def multipart(payload: bytes, archive: bytes) -> Request:
-    """The body: the form field `payload`, and the file `zipFile` of type application/zip. The same input, the same bytes."""
+    """Build the body: form field `payload`, and file `zipFile` (application/zip). Deterministic."""
     seed = sha256(payload + archive)
     while (boundary := f"snellen-{seed.hexdigest()[:32]}".encode()) in payload or boundary in archive:
         seed.update(b".")
@@ -105,7 +105,7 @@ def send(
     waits_s: Sequence[float] = WAITS_S,
     say: Callable[[str], None] = lambda line: None,
 ) -> LeaderboardReply:
-    """Submit, and return the answer of a leaderboard that took it.
+    """Submit, and return the reply of a leaderboard that accepted it.
 
     Args:
         request: what `multipart` made.
@@ -152,7 +152,7 @@ async def _send(
 
 
 def _judged(status: int, body: bytes, text: str, location: str) -> LeaderboardReply:
-    """The reply of a server that has decided. Success is HTTP ok and `success` true."""
+    """Return the reply of a final response. Success is HTTP ok and `success` true."""
     if 300 <= status < 400:
         raise SubmissionError(
             f"the leaderboard answered HTTP {status}, a way to {excerpt(location.encode())!r}; "
@@ -180,7 +180,7 @@ def _error(body: bytes) -> str:
 
 
 async def _post(request: Request, token: str, endpoint: str, timeout_s: float) -> tuple[int, Any, bytes]:
-    """One exchange. Raises ConnectionError where there is no whole answer, SubmissionError for a bad certificate."""
+    """Exchange one request. Raises ConnectionError for an incomplete response, SubmissionError for a bad certificate."""
     import aiohttp
 
     headers = {"Authorization": f"Bearer {token}", "Content-Type": request.content_type, "Accept": "application/json"}
@@ -215,7 +215,7 @@ async def _post(request: Request, token: str, endpoint: str, timeout_s: float) -
 
 
 async def _read(content: Any) -> bytes:
-    """The body, or its first megabyte."""
+    """Read the body, at most its first megabyte."""
     content_ = bytearray()
     async for chunk in content.iter_any():
         content_ += chunk
@@ -225,7 +225,7 @@ async def _read(content: Any) -> bytes:
 
 
 def _origin(address: str) -> tuple[str, str | None, int | None]:
-    """Scheme, host and port; an address that is none is of no origin."""
+    """Return scheme, host and port; None values for an invalid address."""
     try:
         split = urlsplit(address)
         return split.scheme, split.hostname, split.port

@@ -1,4 +1,4 @@
-"""What is sent to the leaderboard, made and written: scores, payload, provenance, rows of answers, zip."""
+"""The submission package: scores, payload, provenance, rows of answers, zip."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ class Prepared:
 
     @property
     def average(self) -> tuple[float | None, int]:
-        """The mean in points over those of the eight that have a figure, and how many these are; it is never sent."""
+        """The mean in points over scored benchmarks of the eight, and their number; it is never sent."""
         return average(_scores(self.results), [TASKS[name].id for name in EIGHT])
 
     def faults(self) -> list[str]:
-        """Why the results are not whole, one line each: missing ones of the eight, and what each given one lacks."""
+        """Return reasons why the results are incomplete: missing benchmarks, and each result's faults."""
         lines = [f"{TASKS[name].id}: not evaluated" for name in EIGHT if name not in self.results]
         return [*lines, *(f"{result.task.id}: {line}" for result in self.results.values() for line in result.faults)]
 
@@ -77,7 +77,7 @@ def prepare(
     mention: bool = False,
     trust: bool = False,
 ) -> Prepared:
-    """Score a model's results and write what is to be sent, in a folder of its own: `<out>/<model>__<digest>`.
+    """Score a model's results and write the submission into a folder of its own: `<out>/<model>__<digest>`.
 
     The same results give the same folder and bytes, others another folder; nothing is overwritten.
 
@@ -152,7 +152,7 @@ def _prepared(
 
 
 class _Rows:
-    """Writes one JSON line an answer, without prompt and gold answer."""
+    """A writer of one JSON line per answer, without prompt and gold answer."""
 
     def __init__(self, path: Path) -> None:
         self._files = ExitStack()
@@ -182,7 +182,7 @@ class _Rows:
 
 
 def _scores(results: Mapping[str, BenchmarkResult]) -> dict[str, Figures]:
-    """By id: the eight, null where there are no results, and those of the others that there are results of."""
+    """Return scores by id: the eight, None without results, and other benchmarks with results."""
     known = {TASKS[name].id: Figures(None) for name in EIGHT}
     return known | {result.task.id: result.figures() for result in results.values()}
 
@@ -196,7 +196,7 @@ def _metrics_file(result: BenchmarkResult) -> dict[str, Any]:
 
 
 def _provenance(details: Metadata, results: Mapping[str, BenchmarkResult], profile: str) -> dict[str, Any]:
-    """What the payload has no place for: how each figure was made, and how sure it is."""
+    """Return everything the payload has no field for: origin and uncertainty of each score."""
     return {
         "snellen": __version__,
         "modelName": details.model_name,

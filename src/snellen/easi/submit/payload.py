@@ -1,4 +1,4 @@
-"""The payload of a submission to EASI's leaderboard: who answered, and the figures by the leaderboard's own names.
+"""The payload of a leaderboard submission: model metadata, and scores under the leaderboard's keys.
 
 Source: EASI v0.2.2, easi_results.json, and what its server accepts.
 """
@@ -27,7 +27,7 @@ _LONGEST = 10_000
 
 
 class Metadata(Struct, frozen=True, rename="camel"):
-    """What a submission says about the model, in the payload's order; empty where nothing was said.
+    """The model metadata of a submission, in the payload's order; empty fields are unknown.
 
     Attributes:
         model_name: org/model on the hub.
@@ -56,7 +56,7 @@ FIELDS: tuple[str, ...] = Metadata.__struct_encode_fields__
 def metadata(
     options: Mapping[str, str | None], configs: str | None = None, *, defaults: Mapping[str, str] = {}
 ) -> Metadata:
-    """What the user says about the model, checked; nothing of it needs the model, the data or the network.
+    """Validate the user's metadata; needs no model, data or network.
 
     Args:
         given: by the payload's names (`modelName`); None and absent: not given. They win over `configs`.
@@ -79,7 +79,7 @@ def metadata(
 
 
 def read_configs(configs: str) -> tuple[dict[str, str], list[str]]:
-    """The names and texts of `--submission-configs`, JSON or a file with it, and what is wrong with it."""
+    """Read `--submission-configs`, JSON or a file with it; return its fields and all faults."""
     text, place = configs, "--submission-configs"
     if not configs.lstrip().startswith(("{", "[", '"')):
         place = configs
@@ -133,12 +133,12 @@ def _faults(values: Mapping[str, str]) -> list[str]:
 
 
 def is_model_name(name: str) -> bool:
-    """Whether it is org/model as the leaderboard's form wants it; `..` never is."""
+    """Return True for org/model as the leaderboard's form accepts it; never for `..`."""
     return _NAME.fullmatch(name) is not None and not {".", ".."} & set(name.split("/"))
 
 
 def payload(details: Metadata, scores: Mapping[str, Figures]) -> dict[str, Any]:
-    """easi_results.json: the metadata, then `scores` and `subScores` by id in alphabetical order.
+    """Build easi_results.json: the metadata, then `scores` and `subScores` by id in alphabetical order.
 
     Figures are in points, 0 to 100 (SITE's may be negative), rounded to four decimals; null is not evaluated. Only ids
     with sub-scores are in `subScores`.
