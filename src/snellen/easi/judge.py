@@ -27,8 +27,8 @@ def checked(name: str | None) -> str | None:
         return None
     if name in RULE_NAMES:
         raise UsageError(
-            f"--judge {name} names a rule, and a rule judges nothing that it could not read.",
-            "Leave --judge away, or write --no-judge.",
+            f"--judge {name} names a rule, not a judge model.",
+            "Omit --judge, or use --no-judge.",
         )
     who = appointed(name, ModelOptions(), None, None, option="--judge")
     who.opened()  # an address or an option that cannot be is refused here; nothing is loaded or contacted

@@ -27,7 +27,7 @@ def data_of(name: str, folder: Path | None) -> Path:
     if folder is None:
         return hub
     if not folder.is_dir():
-        raise UsageError(f"--dataset-dir {folder}: there is no such folder", "Make it, or leave the option away.")
+        raise UsageError(f"--dataset-dir {folder}: there is no such folder", "Create it, or omit the option.")
     entries = sorted(folder.iterdir())
     folders = {_plain(entry.name): entry for entry in entries if entry.is_dir()}
     for spelled in (task.name, task.id, task.hub.rpartition("/")[2]):  # VSI-Debiased lies in VSI-Bench's own folder too

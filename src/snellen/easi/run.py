@@ -115,7 +115,9 @@ def _look(settings: EasiSettings, row: BenchmarkRow) -> None:
     row.total = expected(benchmark.size(spec.data), spec)
     work = require_readable(pending(benchmark, spec, set()), Totals())
     if next(work, None) is None:
-        raise DataError(f"{row.data}: no questions of {row.name} in it", "Is this its data, and all of it?")
+        raise DataError(
+            f"{row.data}: no questions of {row.name} in it", "Check that this is its data, and that it is complete."
+        )
 
 
 def work(settings: EasiSettings, board: Board, watch: EasiWatch) -> None:
@@ -222,7 +224,7 @@ async def _answer(settings: EasiSettings, row: BenchmarkRow, model: Model, watch
     try:
         meta = await run(spec, benchmark, model, folder, display=_Shown(row, watch))
     except FingerprintError as error:  # the ways out that it names are those of `snellen run`
-        ways = f"To go on as it was: snellen rerun {row.folder}     To start anew: --rerun, or another --output-dir"
+        ways = f"To resume: snellen rerun {row.folder}     To start again: --rerun, or another --output-dir"
         raise FingerprintError(error.message, ways) from error
     finally:
         after = model.batch_limit
@@ -258,7 +260,7 @@ def _figures(settings: EasiSettings, board: Board, row: BenchmarkRow, watch: Eas
     coverage, totals = done.meta.coverage, done.meta.totals
     row.done, row.total = totals.done, coverage.of if coverage.of is not None else row.total
     if not coverage.full:
-        row.notes.append(f"only the first {coverage.limit:,} questions were asked")
+        row.notes.append(f"only the first {coverage.limit:,} samples were requested")
     if row.lost:
         row.notes.append(done.request_errors().text)
     if row.judgement is not None and row.judgement.without:
@@ -300,7 +302,7 @@ def _failing(row: BenchmarkRow, watch: EasiWatch) -> Iterator[None]:
     except Exception as error:  # noqa: BLE001 - one benchmark's fault is told in its row, and must not cost the others
         log.error("%s: %s", row.name, "".join(traceback.format_exception(error)))
         fault = SnellenError(
-            f"a fault in Snellen: {type(error).__name__}: {error}",
+            f"an error in Snellen: {type(error).__name__}: {error}",
             "What was recorded is intact. Please report it with the log file.",
         )
         fault.exit_code = FAULT

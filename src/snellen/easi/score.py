@@ -116,7 +116,7 @@ def _scored(
         for path in source.paths:
             pairs = own.results(path, Data(), problems) if own.results is not None else None
             if pairs is None:
-                raise DataError(f"{path}: no answers of lmms-eval or VLMEvalKit are in it")
+                raise DataError(f"{path} has no answers of lmms-eval or VLMEvalKit")
             for sample, record in pairs:
                 yield (*_in_half(source.half, sample, record), score_record(sample, record, score))
 
@@ -156,11 +156,11 @@ def _in_half(half: str, sample: Sample, record: Record) -> tuple[Sample, Record]
 def _run_faults(run: Run) -> Iterable[str]:
     coverage = run.meta.coverage
     if not coverage.full:
-        yield f"{run.path.name}: only the first {coverage.limit:,} questions were asked (--limit)"
+        yield f"{run.path.name}: only the first {coverage.limit:,} samples were requested (--limit)"
     if (state := present_state(run.path, run.meta)) != "complete":
-        yield f"{run.path.name}: the run is not at its end ({state})"
+        yield f"{run.path.name}: the run is incomplete ({state})"
     if run.benchmark.digest(run.meta.spec.data) != run.meta.identity.get("data"):
-        yield f"{run.path.name}: the data, or how its questions are put, is not what it was when they were asked"
+        yield f"{run.path.name}: the data or the prompts have changed since the run"
     recorded = run.meta.identity.get("benchmark_version")
     if recorded != run.benchmark.version:
         yield f"{run.path.name}: made with version {recorded} of {run.benchmark.name}; this is {run.benchmark.version}"

@@ -195,7 +195,7 @@ def test_a_judge_without_a_key_is_refused_rather_than_replaced_by_rules(ask, mon
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(JudgeError, match="OPENAI_API_KEY"):
         ask({MMSI: drawn.kit_rows()}, ["mmsi-bench"], judge_model="gpt-4o")
-    with pytest.raises(UsageError, match="knows no judge"):
+    with pytest.raises(UsageError, match="has no judge"):
         ask({MMSI: drawn.kit_rows()}, ["mmsi-bench"], judge_model="my-own")
 
 

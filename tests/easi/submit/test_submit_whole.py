@@ -50,7 +50,7 @@ def test_a_limited_run_and_one_that_is_not_at_its_end_are_refused(
     evaluate("blink", Parrot(), data=runs.parent / "data" / "blink", out=tmp_path / "blink", limit=3)
     others = [runs / name for name in EIGHT if name != "blink"]
     said = snellen("submit", "easi", *others, tmp_path / "blink", *ABOUT, "--dry-run")
-    assert said.status == 10 and "only the first 3 questions were asked (--limit)" in said.err
+    assert said.status == 10 and "only the first 3 samples were requested (--limit)" in said.err
     assert "11 of 14 questions have no answer" in said.err
     meta = tmp_path / "blink" / "run_meta.json"
     meta.write_text(meta.read_text().replace('"state": "complete"', '"state": "interrupted"'))

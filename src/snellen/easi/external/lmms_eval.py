@@ -51,11 +51,9 @@ def check(settings: HarnessSettings) -> None:
             "For example: --model qwen3_vl --model-args pretrained=Qwen/Qwen3-VL-8B-Instruct",
         )
     if settings.nproc > 1 and not settings.accelerate:
-        raise UsageError(
-            f"--no-accelerate starts one process, and --nproc is {settings.nproc}", "Leave one of them out."
-        )
+        raise UsageError(f"--no-accelerate starts one process, and --nproc is {settings.nproc}", "Omit one of them.")
     if settings.judge_model:
-        raise UsageError("lmms-eval's answers are read by rules alone", "Leave --judge-model out.")
+        raise UsageError("lmms-eval's answers are scored by rules only", "Omit --judge-model.")
 
 
 def version(settings: HarnessSettings) -> str:
@@ -70,14 +68,12 @@ def version(settings: HarnessSettings) -> str:
             [python, "-c", PROBE], capture_output=True, text=True, timeout=PROBE_S, stdin=subprocess.DEVNULL
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise PreflightError(
-            f"{python} cannot be asked for lmms-eval: {error}", "Is --backend-python right?"
-        ) from error
+        raise PreflightError(f"{python} cannot be asked for lmms-eval: {error}", "Check --backend-python.") from error
     if done.returncode == NOT_THERE:
         raise MissingExtraError(f"lmms-eval is not installed for {python}", INSTALL)
     if done.returncode:
         last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
-        raise PreflightError(f"{python} cannot be asked for lmms-eval: {last}", "Is that environment whole?")
+        raise PreflightError(f"{python} cannot be asked for lmms-eval: {last}", "Check that environment.")
     return done.stdout.strip() or "unknown"
 
 
@@ -160,7 +156,8 @@ def written(folder: Path, settings: HarnessSettings, task: str, problems: Proble
         parents = [parent for parent in parents if parent.name == model_folder(settings)]
         if len(parents) != 1:
             raise DataError(
-                f"{folder}: results of several models, and no folder {model_folder(settings)!r}", "Give one's folder."
+                f"{folder}: results of several models, and no folder {model_folder(settings)!r}",
+                "Pass one model's folder.",
             )
     own_files = [file for file in files if parents and file.parent == parents[0]]
     results = tuple(file for file in own_files if task_of(file.name) == "")

@@ -88,7 +88,7 @@ def before(harness: DrivenHarness, job: BenchmarkJob) -> HarnessOutcome | None:
     try:
         outcome = msgspec.convert({**saved, "folder": str(folder.path), "reused": True}, HarnessOutcome, dec_hook=_path)
     except msgspec.ValidationError as error:
-        raise RunError(f"{folder.meta_path}: {error}", "Start anew with --rerun.") from error
+        raise RunError(f"{folder.meta_path}: {error}", "Start again with --rerun.") from error
     if outcome.judge and not outcome.verdicts:  # recorded by a version that did not look for a judge's files
         notes = tuple(note for note in outcome.notes if ": judged by " not in note)
         outcome = structs.replace(outcome, judge="", judged=None, notes=notes)
@@ -133,7 +133,7 @@ def made(
     except DataError as error:
         return structs.replace(base, errors=(*base.errors, f"results: {error.message}"), notes=notes)
     if not read.ok or not folder.exists():
-        lost = () if base.errors else ("no answers were written, and the log does not say why",)
+        lost = () if base.errors else ("no answers were written, and the log gives no reason",)
         if read.lost:
             lost = (f"none of {read.lost:,} requests was answered; the first: {read.why}",)
         return structs.replace(base, errors=(*base.errors, *lost), notes=(*notes, *problems.lines("are odd")))
@@ -208,7 +208,7 @@ def _notes(
     for part, name in job.parts:
         count, of = read.rows.get(part, 0), expected.get(part)
         if of is None:
-            notes.append(f"{name}: {count:,} replies; nobody says how many questions there are")
+            notes.append(f"{name}: {count:,} replies; the total number of questions is unknown")
         elif count != of:
             notes.append(f"{name}: {count:,} replies to {of:,} questions")
     if job.task.rows and not job.is_half and None not in expected.values():

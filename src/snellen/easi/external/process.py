@@ -54,7 +54,7 @@ def run(
     try:
         started = processes.start(argv, env, subprocess.PIPE)
     except OSError as error:
-        raise PreflightError(f"{argv[0]} cannot be started: {error.strerror}", "Is the path right?") from error
+        raise PreflightError(f"{argv[0]} cannot be started: {error.strerror}", "Check the path.") from error
     process = started.process
     failed: list[OSError] = []
     copier = threading.Thread(target=_copy, args=(process.stdout, log, tell, failed), daemon=True)

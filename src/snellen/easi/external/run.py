@@ -61,7 +61,7 @@ def run_backend(
         InterruptedRunError: Ctrl-C; the harness and all that stems from it are ended.
     """
     if name not in BACKENDS:
-        raise UsageError(f"there is no backend {name!r}", f"There are native, {', '.join(BACKENDS)}.")
+        raise UsageError(f"unknown backend {name!r}", f"Backends: native, {', '.join(BACKENDS)}.")
     if settings.nproc < 1 or (settings.time_limit_s is not None and settings.time_limit_s <= 0):
         raise UsageError("--nproc and the time limit must be above 0")
     backend = BACKENDS[name]
@@ -89,7 +89,7 @@ def run_backend(
         made = driver.run_lmms_eval(pending) if name == lmms_eval.NAME else driver.run_vlmevalkit(pending)
     except KeyboardInterrupt:
         raise InterruptedRunError(
-            f"stopped; {name} and all its processes are ended", "Run the same command again to go on."
+            f"stopped; {name} and all its processes are ended", "Run the same command again to resume."
         ) from None
     return {job.name: (done | made)[job.name] for job in wanted}
 

@@ -24,7 +24,7 @@ def plan(name: str, settings: HarnessSettings, benchmarks: tuple[str, ...]) -> B
         UsageError, JudgeError: settings that make no sense.
     """
     if name not in BACKENDS:
-        raise UsageError(f"there is no backend {name!r}", f"There are native, {', '.join(BACKENDS)}.")
+        raise UsageError(f"unknown backend {name!r}", f"Backends: native, {', '.join(BACKENDS)}.")
     BACKENDS[name].check(settings)
     folder = folder_of(name, settings)
     rows = [BenchmarkRow(benchmark, folder / benchmark.replace("/", "-"), state="ready") for benchmark in benchmarks]
@@ -86,7 +86,7 @@ def _take(row: BenchmarkRow, outcome: HarnessOutcome, watch: EasiWatch) -> None:
         row.metrics = row.run.figures(outcome.profile)[outcome.profile]
     if outcome.state == "failed":
         why = "; ".join(outcome.errors) or "no answers were written"
-        row.fail(SnellenError(why, f"All that the harness said is in {outcome.log}."))
+        row.fail(SnellenError(why, f"The harness's output is in {outcome.log}."))
     else:
         row.notes += outcome.errors
         row.state = outcome.state

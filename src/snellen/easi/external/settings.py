@@ -148,7 +148,7 @@ def jobs(names: Iterable[str], harness: str) -> list[BenchmarkJob]:
     for text in names:
         name = known.get(text.strip())
         if name is None:
-            raise UsageError(f"{text!r} is none of EASI's benchmarks", f"They are {', '.join(TASKS)}.")
+            raise UsageError(f"{text!r} is not an EASI benchmark", f"Benchmarks: {', '.join(TASKS)}.")
         wanted.append(name)
     if "site" in wanted:
         wanted = [name for name in wanted if not name.startswith("site/")]
@@ -171,5 +171,5 @@ def no_keys(arguments: Sequence[str]) -> None:
             continue
         raise UsageError(
             f"{hit} stands in the arguments of the harness; a process's arguments can be read by anybody on the machine",
-            "Give it in the environment: OPENAI_API_KEY, HF_TOKEN ... are passed on.",
+            "Set it in the environment: OPENAI_API_KEY, HF_TOKEN ... are passed on.",
         )

@@ -54,7 +54,7 @@ def check(settings: HarnessSettings) -> None:
     if not settings.judge_model:
         return
     if settings.judge_model not in JUDGES:
-        raise UsageError(f"VLMEvalKit knows no judge {settings.judge_model!r}", f"It knows {', '.join(JUDGES)}.")
+        raise UsageError(f"VLMEvalKit has no judge {settings.judge_model!r}", f"Its judges: {', '.join(JUDGES)}.")
     ended = announced(settings.judge_model)
     if ended is not None and ended.past() and not setting(SELF_HOSTED):
         served = [name for name in JUDGES if (shutdown := announced(name)) is None or not shutdown.past()]
@@ -93,7 +93,7 @@ def version(settings: HarnessSettings) -> str:
     """
     checkout = home(settings)
     if settings.python is not None and not Path(interpreter(settings)).is_file():
-        raise PreflightError(f"{interpreter(settings)} is no interpreter", "Is --backend-python right?")
+        raise PreflightError(f"{interpreter(settings)} is no interpreter", "Check --backend-python.")
     match = re.search(r"__version__\s*=\s*['\"]([^'\"]{1,40})['\"]", _text(checkout / "vlmeval" / "__init__.py"))
     head = _text(checkout / ".git" / "HEAD").strip()
     if head.startswith("ref: "):
@@ -206,7 +206,8 @@ def written(
         models &= own
         if len(models) != 1:
             raise DataError(
-                f"{folder}: files of several models about {data}, and none is {settings.model}'s", "Give one's."
+                f"{folder}: files of several models about {data}, and none is {settings.model}'s",
+                "Give the folder of one model.",
             )
     chosen = {
         kind: _newest([path for path, model in by_path.items() if model in models]) for kind, by_path in hits.items()

@@ -110,8 +110,8 @@ def require_whole(prepared: Prepared, *, allow_incomplete: bool = False) -> None
     faults = prepared.faults()
     if faults and not allow_incomplete:
         raise SubmissionError(
-            "the results are not whole:" + "".join(f"\n  - {line}" for line in faults),
-            "Go on with the runs first (`snellen rerun RUN`). --allow-incomplete submits what there is: a benchmark that "
+            "the results are incomplete:" + "".join(f"\n  - {line}" for line in faults),
+            "Resume the runs first (`snellen rerun RUN`). --allow-incomplete submits what there is: a benchmark that "
             "is not evaluated is null, and the figures are those of the answers that there are.",
         )
 

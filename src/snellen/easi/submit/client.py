@@ -34,13 +34,13 @@ LONGEST_WAIT_S = 300.0
 _LARGEST_REPLY = 1 << 20
 _REDIRECTS = 2
 _ADVICE = {
-    400: "Put right what it names. It also refuses a model that is not on the hub or has no licence there, a base model "
+    400: "Correct what it names. It also refuses a model that is not on the hub or has no licence there, a base model "
     "that is not there, and a zip with other files than its list allows.",
     401: "HF_TOKEN is not accepted: make a new token on huggingface.co (Settings, Access Tokens) and export it.",
     403: "HF_TOKEN may not do this: make a new token on huggingface.co (Settings, Access Tokens) and export it.",
-    404: "Nothing answers there: is --endpoint right?",
+    404: "Nothing answers there: check --endpoint.",
     413: f"The request is too large. Send the files by hand: {BY_HAND}.",
-    429: "It takes five submissions in two hours: try again later with the same command.",
+    429: "It takes five submissions in two hours: retry later with the same command.",
 }
 
 
@@ -144,7 +144,7 @@ async def _send(
         retry_after_s = retry_after(headers) or 0.0
         if wait is None or retry_after_s > LONGEST_WAIT_S:
             later = f" It asks to wait {retry_after_s:,.0f} s." if retry_after_s else ""
-            advice = _ADVICE.get(status, "The fault is the server's: try again later with the same command.")
+            advice = _ADVICE.get(status, "The fault is the server's: retry later with the same command.")
             raise SubmissionError(f"the leaderboard answered HTTP {status}: {_error(body) or text}", f"{advice}{later}")
         say(f"HTTP {status}: {_error(body) or text}{again.format(max(wait, retry_after_s))}")
         await asyncio.sleep(max(wait, retry_after_s))
@@ -162,7 +162,7 @@ def _judged(status: int, body: bytes, text: str, location: str) -> LeaderboardRe
     if 200 <= status < 300 and _object(body).get("success") is True:
         return LeaderboardReply(status, text)
     reason = _error(body) or text or "(an empty answer)"
-    advice = _ADVICE.get(status, "Put right what it names, and send again.")
+    advice = _ADVICE.get(status, "Correct what it names, and send again.")
     raise SubmissionError(f"the leaderboard did not take it: HTTP {status}: {reason}", advice)
 
 

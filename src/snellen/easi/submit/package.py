@@ -127,7 +127,7 @@ def _prepared(
     content = payload(details, scores)
     if all(score.overall is None for score in scores.values()):
         raise SubmissionError(
-            "none of the benchmarks has a figure, so that there is nothing to submit",
+            "no benchmark has a score; nothing to submit",
             "; ".join(f"{result.task.id}: {', '.join(result.faults) or 'no figure'}" for result in results.values()),
         )
     members[PROVENANCE] = provenance = readable(_provenance(details, results, profile))
@@ -136,7 +136,7 @@ def _prepared(
     if archive is None:
         raise SubmissionError(
             f"the zip is larger than {LARGEST_REQUEST / 1e6:g} MB even without the replies",
-            f"The leaderboard takes larger ones by hand: {BY_HAND}.",
+            f"The leaderboard accepts larger ones by hand: {BY_HAND}.",
         )
     for name, data in ((PAYLOAD, readable(content)), (PROVENANCE, provenance), (FILE_NAME, archive.content)):
         (part / name).write_bytes(data)
