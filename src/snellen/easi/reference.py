@@ -14,7 +14,14 @@ from msgspec import Struct
 
 from snellen.benchmarks.spatial.reference import known_bugs, published
 from snellen.benchmarks.spatial.reference.published import Average, Figures, points
-from snellen.benchmarks.spatial.reference.verification import HARNESSES, VerificationRow, Status, verification_rows, same_model, status
+from snellen.benchmarks.spatial.reference.verification import (
+    HARNESSES,
+    Status,
+    VerificationRow,
+    same_model,
+    status,
+    verification_rows,
+)
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
 from snellen.easi.result import BenchmarkResult, locate_results, model_names
 from snellen.easi.score import score_result

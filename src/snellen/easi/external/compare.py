@@ -25,7 +25,9 @@ MRA = "MRA:.5:.95:.05"
 CHARACTERS = 80
 
 
-def of_lmms(job: BenchmarkJob, written: Mapping[str, lmms_eval.LmmsEvalFiles], problems: Problems) -> HarnessMetrics | None:
+def of_lmms(
+    job: BenchmarkJob, written: Mapping[str, lmms_eval.LmmsEvalFiles], problems: Problems
+) -> HarnessMetrics | None:
     """Read lmms-eval's scores of a benchmark; SITE's from its rows, as EASI does. None if it wrote none."""
     if job.task.name == "site":
         samples = [path for part, _ in job.parts if part in written for path in written[part].samples]

@@ -131,7 +131,9 @@ def keep(
             short = {part: max(0, (expected.get(part) or 0) - count) for part, count in read.rows.items()}
             if None in expected.values() and job.task.rows and not job.is_half:
                 short[job.parts[-1][0]] += max(0, job.task.rows[0] - read.total - sum(short.values()))
-            head = carried.CarriedHead(job.task.name, str(identity_["harness"]["name"]), {p: n for p, n in short.items() if n})
+            head = carried.CarriedHead(
+                job.task.name, str(identity_["harness"]["name"]), {p: n for p, n in short.items() if n}
+            )
             questions_file.seek(0)
             questions_file.write(msgspec.json.encode(head))
             for file in (questions_file, records_file):
