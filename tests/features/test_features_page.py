@@ -111,7 +111,7 @@ def test_without_pictures_the_sheet_shows_names_and_says_why(tmp_path: Path, sto
     page = page_of(write_report([store], tmp_path / "page.html")[0])
     assert '<div class="frame">wren</div>' in page
     assert "Give the folder of their images with --images" in page
-    with pytest.raises(UsageError, match="there is nothing there"):
+    with pytest.raises(UsageError, match="no such file or folder"):
         write_report([store], tmp_path / "page.html", choices=ReportSettings(images=tmp_path / "nowhere"))
 
 
@@ -227,7 +227,7 @@ def test_corrupted_pictures_have_a_plot_and_rows_of_their_own(tmp_path: Path, st
     page = page_of(write_report([store], tmp_path / "page.html", choices=ReportSettings(measured=[file]))[0])
     assert "<h3>Accuracy on corrupted images</h3>" in page
     drawing = page.split("<h3>Accuracy on corrupted images</h3>")[1].split("</figure>")[0]
-    assert "dotted is without one" in drawing and "stroke-dasharray" in drawing
+    assert "Dotted: without corruption" in drawing and "stroke-dasharray" in drawing
     assert "On corrupted images" in page and "Under attack" not in page
     assert page.count("<bdi>drop@blur:5</bdi>") == 1
 
@@ -297,7 +297,7 @@ def test_the_map_keeps_classes_apart_and_says_how_it_was_made(
         (np.zeros((40, 5)), "vary in at most one direction"),
         (np.full((40, 5), 3.7), "vary in at most one direction"),
         (np.arange(1.0, 41.0)[:, None], "vary in at most one direction"),
-        (np.eye(9), "too few"),
+        (np.eye(9), "Too few rows"),
     ],
 )
 def test_features_that_no_t_sne_can_begin_from_are_drawn_on_their_principal_axes(values: Any, said: str) -> None:
@@ -365,7 +365,7 @@ def test_a_run_meets_the_probe_on_the_same_pictures(tmp_path: Path, run: Run) ->
     assert classes["7"].quadrant == "sees but does not say"
     notes = " ".join(joined["notes"])
     assert "100 answers are about several images or none; they are omitted." in notes
-    assert "499 pictures that the probe was tested on" in notes
+    assert "499 images of the probe's test rows" in notes
     page = page_of(path)
     assert "Says against sees" in page and "Where accuracy is lost" in page and "sees but does not say" in page
 
@@ -402,10 +402,8 @@ def test_stores_and_runs_of_several_data_sets_meet_where_they_can(tmp_path: Path
     _, told = write_report([birds, digits], tmp_path / "page.html", runs=[run], choices=ReportSettings(method="ridge"))
     (joined,) = told["says_sees"]
     assert joined["store"] == str(digits)
-    assert "birds is not compared with this run: probe and answers have no picture in common" in " ".join(
-        joined["notes"]
-    )
-    with pytest.raises(UsageError, match="no picture in common"):
+    assert "birds is not compared with this run: probe and answers have no image in common" in " ".join(joined["notes"])
+    with pytest.raises(UsageError, match="no image in common"):
         write_report([birds], tmp_path / "page.html", runs=[run], choices=ReportSettings(method="ridge"))
 
 

@@ -197,7 +197,7 @@ def test_two_asked_pictures_of_one_file_name_are_not_taken_for_one() -> None:
     assert [one.name for one in found.classes] == ["tern"]
     assert (found.ambiguous, found.classes[0].answers) == (2, 1)
     assert "2 images were omitted because several rows, or several" in " ".join(found.notes())
-    with pytest.raises(UsageError, match="2 go by a name that several have"):
+    with pytest.raises(UsageError, match="2 have an ambiguous name"):
         says_sees(sees, AnswerScores(says.ids[:2], [""] * 2, np.ones(2), np.full(2, 0.5)))
 
 
@@ -206,9 +206,9 @@ def test_pictures_of_another_data_set_that_are_called_alike_are_told() -> None:
     birds = AnswerScores([f"birds/{i}" for i in range(20)], ["wren"] * 20, np.ones(20), np.full(20, 0.5))
     found = says_sees(dogs, birds)
     assert (found.unknown_class, found.other_class) == (20, 0)
-    assert "nobody checked that the 20 joined pictures are the same ones" in " ".join(found.notes())
+    assert "it is not verified that the 20 joined images are the same" in " ".join(found.notes())
     one_known = AnswerScores(birds.ids, ["beagle", *birds.classes[1:]], birds.value, birds.chance)
-    assert "nobody checked" not in " ".join(says_sees(dogs, one_known).notes())
+    assert "not verified" not in " ".join(says_sees(dogs, one_known).notes())
     unnamed = AnswerScores(birds.ids, [""] * 20, birds.value, birds.chance)
     assert says_sees(dogs, unnamed).unknown_class == 0
 
@@ -227,7 +227,7 @@ def test_pictures_that_questions_place_in_another_class_of_the_probe_are_told() 
     says = AnswerScores(["x/1", "x/2", "x/3", "x/3"], ["tern", "wren", "bird", ""], np.ones(4), np.full(4, 0.5))
     found = says_sees(sees, says)
     assert found.other_class == 1
-    assert any(one.startswith("1 joined pictures are of another class") for one in found.notes())
+    assert any(one.startswith("1 joined images have another class") for one in found.notes())
 
 
 @pytest.mark.parametrize(
