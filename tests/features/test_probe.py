@@ -63,7 +63,7 @@ def test_an_empty_list_of_strengths_is_a_usage_error(tmp_path, capsys):
     np.savez(tmp_path / "a.npz", features=np.eye(8), labels=np.arange(8) % 2)
     assert main(["features", "import", str(tmp_path / "a.npz")]) == 0
     assert main(["features", "probe", str(tmp_path / "a"), "--c", ""]) == 2
-    assert "numbers by comma" in capsys.readouterr().err
+    assert "numbers separated by commas" in capsys.readouterr().err
 
 
 def test_with_fewer_rows_than_features_the_minimum_is_the_same():
