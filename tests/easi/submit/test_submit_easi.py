@@ -31,7 +31,7 @@ def test_whole_results_are_sent_as_the_leaderboard_documents_it(runs: Path, whol
     with leaderboard() as stub:
         said = snellen("submit", "easi", runs, *ABOUT, "--weight-type", "Original", "--yes", "--endpoint", stub.url)
     assert said.status == 0, said.err
-    assert "hf_A****StUv" in said.out and "taken" in said.out
+    assert "hf_A****StUv" in said.out and "accepted" in said.out
     (got,) = stub.got
     assert got.headers["Authorization"] == f"Bearer {TOKEN}"
     sent = got.payload()
@@ -176,7 +176,7 @@ def test_files_that_were_taken_before_are_said_to_be_before_they_are_sent_again(
             file.write(b'{"time": "20')
         again = snellen("submit", "easi", runs, *ABOUT, "--yes", "--endpoint", stub.url)
     assert first.status == again.status == 0
-    assert "very files" not in first.err and "very files" in again.err
+    assert "same files" not in first.err and "very files" in again.err
     assert len(stub.got) == 2 and stub.got[0].body == stub.got[1].body
 
 

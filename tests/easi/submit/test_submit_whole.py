@@ -104,7 +104,7 @@ def test_data_that_changed_since_the_run_is_refused(runs: Path, whole: None, sne
     assert snellen("submit", "easi", *others, tmp_path / "run", *ABOUT, "--dry-run").status == 0
     drawn.draw("embspatial", tmp_path / "data", each=2)
     said = snellen("submit", "easi", *others, tmp_path / "run", *ABOUT, "--dry-run")
-    assert said.status == 10 and "is not what it was when they were asked" in said.err
+    assert said.status == 10 and "the data or the prompts have changed since the run" in said.err
 
 
 @pytest.mark.parametrize("form", ["lmms-eval", "vlmevalkit"])
