@@ -88,10 +88,7 @@ def test_a_corrupted_picture_is_harder_to_read_and_the_run_says_what_was_done(bu
     assert noisy["value"]["accuracy"] < seen - 0.1
     meta = json.loads((tmp_path / "noisy" / "run_meta.json").read_text())
     assert meta["identity"]["media"] == {"corrupt": "salt-pepper:40,blur:31"}
-    assert (
-        "corrupted before it was asked about (salt-pepper:40,blur:31)"
-        in (tmp_path / "noisy" / "report.html").read_text()
-    )
+    assert "image was corrupted (salt-pepper:40,blur:31)" in (tmp_path / "noisy" / "report.html").read_text()
     refused = subprocess.run(
         [sys.executable, "-m", "snellen", "run", str(built), "-m", "embedded", "--levels", "species", "--out", "noisy"],
         cwd=tmp_path, capture_output=True, text=True, timeout=120,
@@ -106,4 +103,4 @@ def test_hints_are_an_option_of_the_command_and_part_of_what_was_run(built, tmp_
     assert meta["identity"]["data_options"] == {"levels": "species", "hint": "wrong"}
     command = [sys.executable, "-m", "snellen", "run", str(built), "-m", "embedded", "--hint", "right"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 2 and "there is one kind of hint" in done.stderr
+    assert done.returncode == 2 and "the only kind of hint is wrong" in done.stderr
