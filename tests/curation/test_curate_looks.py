@@ -166,7 +166,7 @@ def test_a_local_collection_is_searched_by_looks_too_and_encoded_once(place, wor
     def never(pictures):
         raise AssertionError("the collection is encoded again")
 
-    monkeypatch.setattr(encoder, "held", never)
+    monkeypatch.setattr(encoder, "encode_collection", never)
     assert asyncio.run(search_by(settings, encoder)(setting.pictures()[setting.LEAKED[0]], 20)) == whole
 
 

@@ -64,9 +64,9 @@ def test_a_task_that_fails_leaves_the_others_and_a_command_that_goes_on(tmp_path
 def test_options_of_one_back_end_are_refused_by_the_other(tmp_path: Path, monkeypatch, capsys):
     drawn.environment(tmp_path, monkeypatch, {})
     assert lmms(tmp_path, "--limit", 3, "--dtype", "float32") == 2
-    assert "--limit, --dtype: for Snellen's own back end" in capsys.readouterr().err
+    assert "--limit, --dtype: for Snellen itself, and without effect here" in capsys.readouterr().err
     assert main(["easi", "--model", "embedded", "--model-args", "a=b", "--no-accelerate"]) == 2
-    assert "--model-args, --accelerate: for another back end" in capsys.readouterr().err
+    assert "--model-args, --accelerate: for another harness" in capsys.readouterr().err
     assert main(["easi", "--model", "embedded", "--", "--limit", "8"]) == 2
     assert "behind --" in capsys.readouterr().err
 

@@ -64,14 +64,14 @@ def test_one_broken_benchmark_does_not_stop_the_others(data: Path, tmp_path: Pat
 
 
 def test_a_fault_in_one_benchmarks_code_is_its_own(data: Path, tmp_path: Path, monkeypatch):
-    whole = phases.unread
+    whole = phases.count_unparsed
 
     def broken(run: Any) -> Any:
         if run.benchmark.name == "blink":
             raise ZeroDivisionError("by nothing")
         return whole(run)
 
-    monkeypatch.setattr(phases, "unread", broken)
+    monkeypatch.setattr(phases, "count_unparsed", broken)
     board, _ = done(monkeypatch, Speaker(lambda text: "A"), settings(data, tmp_path / "out", THREE))
     assert [row.state for row in board.rows] == ["complete", "failed", "complete"]
     assert board.status == 70 and "ZeroDivisionError: by nothing" in str(board.failed[0].error)

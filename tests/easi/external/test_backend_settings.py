@@ -30,6 +30,6 @@ def test_easi_s_keys_and_ours_are_one_and_the_order_is_easi_s():
 def test_what_is_none_of_them_is_refused_by_name():
     with pytest.raises(UsageError, match="'fgbmk'"):
         jobs(["fgbmk"], "lmms-eval")
-    with pytest.raises(UsageError, match="no backend 'inspect'"):
+    with pytest.raises(UsageError, match="unknown backend 'inspect'"):
         run_backend("inspect", HarnessSettings(model="x"), ["blink"])
     assert list(BACKENDS) == ["lmms-eval", "vlmevalkit"]
