@@ -141,8 +141,8 @@ def cosines(query: Vectors, collection: Vectors) -> NDArray[np.float32]:
     """Return the largest cosine over all view pairs for each picture of a collection, shape (n,).
 
     Args:
-        asked: shape (6, d).
-        held: shape (n, 3, d).
+        query: shape (6, d).
+        collection: shape (n, 3, d).
     """
     largest = np.empty(len(collection), dtype=np.float32)
     for start in range(0, len(collection), BLOCK):

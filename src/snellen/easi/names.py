@@ -28,7 +28,7 @@ def chosen(text: str | None, *, extra: bool = False) -> tuple[str, ...]:
     """Return the selected benchmarks in ORDER, each once; both halves of SITE become the whole.
 
     Args:
-        given: `--benchmarks`, by comma, blanks around them; None: the eight. It is then all that counts.
+        text: `--benchmarks`, by comma, blanks around them; None: the eight. It is then all that counts.
         extra: with nothing given the four others too.
 
     Raises:

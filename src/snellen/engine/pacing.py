@@ -73,7 +73,7 @@ class Pacer:
     """Rules for the time of the next request.
 
     Args:
-        most: requests in flight at most.
+        limit: requests in flight at most.
         remote: the server is shared with others and may refuse: begin with few requests.
         rpm, tpm: requests and tokens a minute at most; None: no limit of the user's.
         longest_pause_s: between two probes of a server that refuses.

@@ -32,7 +32,9 @@ def report(
 ) -> Path:
     """Write one self-contained HTML page about runs and return its path.
 
-        >>> page = snellen.report(snellen.load_run("results/digits"), "report.html")
+        >>> run = snellen.evaluate("chart/digits", "embedded", limit=3, out="results/three")
+        >>> snellen.report(run, "report.html").name
+        'report.html'
 
     Args:
         runs: open runs or their folders, of one benchmark or of several; those of one benchmark are compared answer by

@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 def load_run(path: str | Path, *, benchmark: Benchmark | None = None, trust: bool = False) -> Run:
     """Open a run folder for reading.
 
+    >>> run = snellen.evaluate("chart/digits", "embedded", limit=3, out="results/three")
+    >>> snellen.load_run("results/three").meta.totals.ok
+    3
+
     Args:
         path: the folder.
         benchmark: the run's benchmark, where it is not a registered one.

@@ -128,7 +128,7 @@ def member_of_path(name: str) -> Member | None:
 
     None where it is no file of ours.
 
-    >>> of_path("x/hierarchical_granularity_recognition/cub/class/class_question_true_flase.jsonl").name
+    >>> member_of_path("x/hierarchical_granularity_recognition/cub/class/class_question_true_flase.jsonl").name
     'cub/class/truth'
     """
     parts = name.split("/")

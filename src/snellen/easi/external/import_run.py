@@ -94,7 +94,7 @@ def keep(
         folder: where.
         job: the benchmark.
         answers: its files; questions and replies are read once each.
-        what: `identity`'s.
+        identity_: `identity`'s.
         expected: how many questions each part has; None: nobody says.
         model: who answered, for people.
         about: what else is recorded: the command, its end, the harness's own figures.

@@ -103,7 +103,7 @@ def made(
     Args:
         harness, job: who was to ask what.
         base: how the command ended, and what its log says.
-        found: its files.
+        files: its files.
         problems: what is odd about them.
 
     Raises:

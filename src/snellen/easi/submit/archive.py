@@ -63,7 +63,7 @@ def slim(rows: Mapping[str, Path], members: Mapping[str, bytes], folder: str, li
 
     Args:
         rows: member name to a file of JSON lines, each with a `reply`.
-        others: member name to content.
+        members: member name to content.
         folder: what all members lie in.
         limit: bytes of the zip at most.
 

@@ -59,7 +59,7 @@ def metadata(
     """Validate the user's metadata; needs no model, data or network.
 
     Args:
-        given: by the payload's names (`modelName`); None and absent: not given. They win over `configs`.
+        options: by the payload's names (`modelName`); None and absent: not given. They win over `configs`.
         configs: a JSON object with the same names, or the path of a file that holds one.
         defaults: what counts where neither says anything, such as the model that the runs were made with.
 

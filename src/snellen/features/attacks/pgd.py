@@ -216,7 +216,7 @@ def gradient_in_logits(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tens
     """The gradient of the cross-entropy in the logits, divided by 1 - p_y: float64 [B, c].
 
     Args:
-        seen: logits [B, c], c of two or more.
+        logits: logits [B, c], c of two or more.
         labels: int64 [B].
     """
     import torch

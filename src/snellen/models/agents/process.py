@@ -115,7 +115,7 @@ async def run(
     watch: Callable[[], TranscriptState],
     breached: Callable[[], str] = lambda: "",
 ) -> ProcessResult:
-    """Return start, wait, end. Whatever happens, no process of the agent is left when this returns or raises.
+    """Start the agent, wait for it, and end it. Whatever happens, no process of the agent is left when this returns or raises.
 
     Args:
         shut: what to start.

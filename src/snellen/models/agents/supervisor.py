@@ -159,7 +159,7 @@ class Watch:
 
 
 def main(descriptor: int) -> int:
-    """Return prepare, run and end one agent, as the module says."""
+    """Prepare, run and end one agent, as the module says."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_IGN)
     libc = ctypes.CDLL(None, use_errno=True)

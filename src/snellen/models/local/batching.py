@@ -64,7 +64,7 @@ class Batches(Generic[T]):
         generate: jobs, tensors and a function that says whether to stop, to one reply a job; halved likewise.
         out_of_memory: whether an error means that memory is used up. The batch is halved, and stays so.
         recover: called after memory ran out.
-        most: jobs a batch holds at most.
+        max_batch: jobs a batch holds at most.
     """
 
     def __init__(

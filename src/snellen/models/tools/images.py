@@ -23,7 +23,7 @@ class Pictures:
     """Images by name: given as bytes, lying in a folder, or made by a tool.
 
     Args:
-        given: the images of a question in their order; they are named by content, `image.jpg` where there is one and
+        images: the images of a question in their order; they are named by content, `image.jpg` where there is one and
             `image-1.jpg`, `image-2.png` … where there are several.
         folder: in place of them, a folder whose files are named as they are. Nothing outside of it can be read.
         out: folder to write what tools make, for agents that read files; None keeps it in memory.

@@ -72,7 +72,7 @@ def write_pages(runs: Sequence[LabelledRun], out: str | Path, *, show_gold: bool
     """Write the pages and return the path of the index.
 
     Args:
-        told: the runs; equal questions of several runs lead to each other.
+        runs: the runs; equal questions of several runs lead to each other.
         out: the folder: empty, not there, or one that was written by this before, whose pages are replaced.
         show_gold: show the gold answers of restricted benchmarks too.
 
