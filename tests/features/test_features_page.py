@@ -24,7 +24,8 @@ from snellen.models.base import Model
 from snellen.reports.features.build import ReportSettings, joinable_answers, write_report
 from snellen.reports.features.page import JoinedView, StoreView, render_features
 from snellen.reports.features.plots import says_sees_plot
-from snellen.runs.evaluate import Run, evaluate
+from snellen.runs.evaluate import evaluate
+from snellen.runs.run import Run
 from snellen.types import Prompt, Response
 
 NAMES = ("wren", "tern", "gull")

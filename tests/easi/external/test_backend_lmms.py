@@ -12,7 +12,7 @@ from snellen.easi.external import HarnessOutcome, run_backend
 from snellen.easi.external.lmms_eval import model_folder
 from snellen.errors import MissingExtraError, UsageError
 from snellen.reports.runs import report
-from snellen.runs.evaluate import load_run
+from snellen.runs.run import load_run
 
 
 @pytest.fixture
