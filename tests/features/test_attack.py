@@ -396,7 +396,7 @@ def test_the_command_compares_a_general_set_and_leads_to_a_class(asked, split, c
     assert {"target_rate@2/255", "general/target_rate@2/255"} <= {one["name"] for one in both["metrics"]}
     given = ["--encoder", "embedded", "--head", f"{split}/probe.npz", "--split", f"{split}/test.csv", "--target", "3"]
     assert main(["features", "attack", *given, "--images", str(split), *beside]) == 2
-    assert "--target 3 is a class of the one set, and --general has others" in capsys.readouterr().err
+    assert "--target 3 is a class of --split; --general has other classes" in capsys.readouterr().err
     led = asked("--eps", "16/255", "--steps", "10", "--limit", "10", "--target", "3")
     assert {one["name"]: one["value"] for one in led["metrics"]}["target_rate@16/255"] > 0.5
 

@@ -156,7 +156,7 @@ def test_a_head_of_imported_features_takes_the_output_that_is_named_or_the_first
         seen = open_store(world.store, told["settings"]["output"])
         right = head.predict(seen.values[tested]) == seen.labels.single[tested]
         assert told["metrics"][0]["value"] == right.mean()
-        assert any("names no store" in one for one in told["notes"])
+        assert any("names no existing store" in one for one in told["notes"])
 
 
 def test_classes_meet_by_name_where_a_split_lacks_some(world, capsys, tmp_path):

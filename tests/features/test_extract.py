@@ -99,7 +99,7 @@ def test_an_unreadable_picture_ends_the_extraction_or_is_listed_and_counted(tmp_
     kept = [row for row in range(17) if row != 15]
     assert np.allclose(store.values, open_store(tmp_path / "t").values[kept], atol=1e-5)
     told = json.loads(cli("features", "knn", tmp_path / "s", "--k", "1", "--json").stdout)
-    assert any("1 of 17 pictures could not be read" in line for line in told["notes"])
+    assert any("1 of 17 images could not be read" in line for line in told["notes"])
 
 
 def test_a_line_of_pixels_that_would_fill_the_memory_is_an_unreadable_picture(tmp_path, encoder, monkeypatch):
@@ -128,7 +128,7 @@ def test_pictures_that_are_not_there_are_counted_before_anything_is_encoded(tmp_
     files = data_set(tmp_path, LABELS)
     for index in (2, 4):
         (tmp_path / "images" / "Less, More" / f"train {index}.jpg").unlink()
-    with pytest.raises(DataError, match=r"15 of 17 pictures are under .*'Less, More/train 2.jpg'"):
+    with pytest.raises(DataError, match=r"15 of 17 images are under .*'Less, More/train 2.jpg'"):
         extract(encoder, files, tmp_path / "images", tmp_path / "s")
     assert not (tmp_path / "s").exists()
     assert extract(encoder, files, tmp_path / "images", tmp_path / "s", allow_missing=True).rows == 15
