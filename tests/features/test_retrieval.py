@@ -201,7 +201,7 @@ def test_rectangle_and_trapezoid_differ_and_denominators_are_what_their_names_sa
         got = retrieval(x, y, denominator=name, **ask)
         assert got.values["map@3"][0] == 0.5 / divisor
         assert got.settings.map_k_denominator == name
-        assert ("Do not quote it alone" in " ".join(got.notes())) == (name == "hits")
+        assert ("Do not report it alone" in " ".join(got.notes())) == (name == "hits")
 
 
 def test_what_is_retrieved_is_never_more_than_the_gallery_without_the_query():
