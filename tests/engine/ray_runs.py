@@ -25,7 +25,8 @@ RUN = (
     "1",
     "--quiet",
 )
-PATIENCE_S = 240
+PATIENCE_S = 600
+"""Seconds until a run counts as hung; on a machine with other load a lost host has taken 140."""
 
 
 def start(words: tuple[str | Path, ...], environment: dict[str, str] | None = None) -> subprocess.Popen[str]:
