@@ -137,7 +137,7 @@ def test_lists_hold_whole_numbers_of_64_bits(tmp_path, lists):
 
 def test_files_without_a_byte_or_without_a_row_are_refused(tmp_path):
     (tmp_path / "none.npz").touch()
-    with pytest.raises(DataError, match="is no .npz file: it does not begin as one"):
+    with pytest.raises(DataError, match=r"is no \.npz file: it does not begin as one"):
         import_file(tmp_path / "none.npz", tmp_path / "s")
     empty = pa.table({"features": pa.array([], pa.list_(pa.float32())), "labels": pa.array([], pa.int64())})
     pq.write_table(empty, tmp_path / "empty.parquet")
