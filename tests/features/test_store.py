@@ -284,9 +284,9 @@ import sys, time
 import numpy as np
 sys.path.insert(0, sys.argv[2])
 from test_store import rows
-from snellen.features.store.writer import Writer
+from snellen.features.store.writer import StoreWriter
 count = 400
-with Writer(sys.argv[1], {"made": "by a test"}, rows(count), {"cls": 16, "patch_mean": 8}, "float32") as writer:
+with StoreWriter(sys.argv[1], {"made": "by a test"}, rows(count), {"cls": 16, "patch_mean": 8}, "float32") as writer:
     print("open", flush=True)
     left = writer.remaining
     while len(left):
@@ -308,7 +308,7 @@ def test_a_writer_killed_twenty_times_loses_no_row_and_doubles_none(tmp_path):
     while kills < 20:
         process = subprocess.Popen(command, stdout=subprocess.PIPE)
         assert process.stdout is not None
-        process.stdout.readline()
+        assert process.stdout.readline() == b"open\n"
         time.sleep(draw.uniform(0, 0.035))
         os.kill(process.pid, signal.SIGKILL)
         process.wait(300)
