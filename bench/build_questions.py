@@ -74,12 +74,12 @@ def main() -> None:
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     with tempfile.TemporaryDirectory() as place:
         taxonomy, rows = make(Path(place), given.questions // 4)
-        from snellen.questions.generate import Settings, generate
+        from snellen.questions.generate import BuildSettings, generate
 
         out = Path(place) / "set"
         start, cpu = time.perf_counter(), time.process_time()
         manifest = generate(
-            Settings(
+            BuildSettings(
                 out=out,
                 rows=rows,
                 taxonomy=str(taxonomy),

@@ -143,7 +143,7 @@ def test_what_the_submission_lacks_is_told_before_the_data_is_touched(data: Path
 
 def test_only_what_is_complete_is_sent_and_its_failure_is_the_commands(data: Path, tmp_path: Path, capsys, monkeypatch):
     from snellen.easi import submit
-    from snellen.easi.submit.client import Reply
+    from snellen.easi.submit.client import LeaderboardReply
     from snellen.errors import SubmissionError
 
     monkeypatch.setenv("HF_TOKEN", "hf_0123456789abcdefghij")
@@ -156,7 +156,7 @@ def test_only_what_is_complete_is_sent_and_its_failure_is_the_commands(data: Pat
         calls.append((results, details, token))
         if len(calls) > 1:
             raise SubmissionError("the leaderboard says no", "Ask it why.")
-        return Made(), Reply(200, '{"success": true}')
+        return Made(), LeaderboardReply(200, '{"success": true}')
 
     monkeypatch.setattr(submit, "submit", send)
     where = ("--dataset-dir", data, "--output-dir", tmp_path, "--no-rich", "--benchmarks", "embspatial", "--submit")
