@@ -12,6 +12,7 @@ import typer
 from snellen.cli import options as shared
 from snellen.cli.easi_finish import again, end, foreseen, shown, typed
 from snellen.cli.option_groups import expand_options, only
+from snellen.cli.option_text import parse_pairs
 from snellen.errors import UsageError
 
 if TYPE_CHECKING:
@@ -256,7 +257,7 @@ def easi(
         benchmarks=names,
         out=selection.output_dir,
         dataset_dir=selection.dataset_dir,
-        benchmark_options=shared.pairs(selection.option),
+        benchmark_options=parse_pairs(selection.option),
         limit=selection.limit,
         nproc=workers.nproc,
         ray=workers.ray,

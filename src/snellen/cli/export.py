@@ -10,6 +10,7 @@ import typer
 from snellen.cli import options as shared
 from snellen.cli.console import note, show_json
 from snellen.cli.option_groups import expand_options, only
+from snellen.cli.option_text import parse_pairs
 
 
 @expand_options
@@ -51,7 +52,7 @@ def export(
         out=out,
         data=moved.data,
         images=moved.images,
-        benchmark_options=shared.pairs(data.option),
+        benchmark_options=parse_pairs(data.option),
         show_gold=show_gold,
     )
     if as_json:

@@ -2,15 +2,13 @@
 
 # Annotations are not postponed here: every start would evaluate them again from text.
 
-import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import msgspec
 import typer
 
+from snellen.cli.option_text import parse_json_object, parse_size
 from snellen.errors import UsageError
 from snellen.types import Generation, MediaSettings
 
@@ -22,7 +20,6 @@ AGENTS = "Agents (agent:)"
 SCALE = "Several GPUs or hosts"
 LOCAL, BUDGET, OUTPUT = "Local models (local:, embedded)", "Limits", "Output"
 
-FILE_HINT = "Check the path: @FILE names a file that holds one JSON object."
 MAX_CONCURRENCY, MAX_REPEATS, MAX_WORKERS = 65_536, 1_000_000, 65_536
 MAX_SECONDS = 31_536_000.0  # a year
 
@@ -203,7 +200,7 @@ class EndpointOptions:
 
     def body(self) -> dict[str, Any]:
         """Return the object of --extra-body; raise UsageError if it is not one."""
-        return json_object(self.extra_body, "--extra-body")
+        return parse_json_object(self.extra_body, "--extra-body")
 
 
 @dataclass(frozen=True)
@@ -412,8 +409,8 @@ class AgentOptions:
     def limits(self) -> dict[str, int]:
         """Return the fields of `ModelOptions` that the --agent-… limits set; the others keep their defaults."""
         fields = {
-            "agent_memory": None if self.agent_memory is None else size(self.agent_memory, "--agent-memory"),
-            "agent_disk": None if self.agent_disk is None else size(self.agent_disk, "--agent-disk"),
+            "agent_memory": None if self.agent_memory is None else parse_size(self.agent_memory, "--agent-memory"),
+            "agent_disk": None if self.agent_disk is None else parse_size(self.agent_disk, "--agent-disk"),
             "agent_processes": self.agent_processes,
             "agent_open_files": self.agent_open_files,
             "agent_files": self.agent_files,
@@ -486,44 +483,3 @@ def model_options(
         revision=local.revision,
         **settings,
     )
-
-
-def json_object(text: str | None, option: str) -> dict[str, Any]:
-    """Return the JSON object that an option holds, inline or as @FILE; {} if it was omitted.
-
-    Raises:
-        UsageError: the file cannot be read, or the text is not a JSON object.
-    """
-    if text is None:
-        return {}
-    try:
-        data = Path(text[1:]).read_bytes() if text.startswith("@") else text.encode()
-        return msgspec.json.decode(data, type=dict[str, Any])
-    except OSError as error:
-        raise UsageError(f"{option} {text}: cannot read the file: {error.strerror}", FILE_HINT) from None
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise UsageError(
-            f"{option} is not a JSON object: {error}", "Example: '{\"top_k\": 1}', or @body.json."
-        ) from None
-
-
-def pairs(options: Sequence[str] | None) -> dict[str, str]:
-    """Return {key: value} of `-o key=value` options; raise UsageError for one without a key or `=`."""
-    values: dict[str, str] = {}
-    for option in options or ():
-        name, sign, value = option.partition("=")
-        if not sign or not name.strip():
-            raise UsageError(f"-o {option!r} is not of the form key=value")
-        values[name.strip()] = value
-    return values
-
-
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-
-
-def size(text: str, option: str) -> int:
-    """Return the bytes of a size such as 512M or 2G, or of a plain number; raise UsageError for other text."""
-    matched = re.fullmatch(r"([0-9]{1,15})([KMG]?)(?:i?B)?", text.strip(), re.IGNORECASE)
-    if matched is None:
-        raise UsageError(f"{option} {text!r} is not a size", "Write a number with K, M or G: 512M, 2G.")
-    return int(matched[1]) * _UNITS[matched[2].upper()]

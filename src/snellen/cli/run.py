@@ -15,6 +15,7 @@ from snellen.cli import options as shared
 from snellen.cli.console import note
 from snellen.cli.errors import tell
 from snellen.cli.option_groups import expand_options
+from snellen.cli.option_text import parse_pairs
 from snellen.cli.preview import (
     require_models,
     require_profile,
@@ -124,7 +125,7 @@ def run(
     base = RunSpec(
         benchmark="",
         model="",
-        data=Data(settings.data, data.images, shared.pairs(data.option), options.seed),
+        data=Data(settings.data, data.images, parse_pairs(data.option), options.seed),
         options=shared.model_options(
             generation,
             endpoint,

@@ -12,6 +12,7 @@ import typer
 from snellen.cli import options as shared
 from snellen.cli.console import note, show, show_json
 from snellen.cli.option_groups import expand_options
+from snellen.cli.option_text import parse_pairs
 from snellen.errors import UsageError
 from snellen.scoring.interval_text import legend, mark, span
 
@@ -125,7 +126,7 @@ def score(
             benchmark,
             data=data.data,
             images=data.images,
-            benchmark_options=shared.pairs(data.option),
+            benchmark_options=parse_pairs(data.option),
             profile=profile,
             id_field=columns.id_field,
             reply_field=columns.reply_field,
