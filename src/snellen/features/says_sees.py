@@ -22,13 +22,12 @@ from numpy.typing import NDArray
 from snellen.errors import DataError, UsageError
 from snellen.features.name_matching import class_key, count_misplaced, join_by_image
 from snellen.scoring.statistics import interval, of_sums
+from snellen.scoring.statistics.correlation import FEWEST_POINTS, correlations
 from snellen.types import Interval, IntervalMethod, Metric
 
 Join = Literal["image", "class"]
 QUADRANTS = ("sees and says", "sees but does not say", "says without seeing", "neither")
 HALFWAY = 0.5
-_FEW = 6
-"""Classes below which a correlation over classes says nothing."""
 
 
 class NothingInCommon(UsageError):
@@ -183,7 +182,7 @@ class SaysSees(Struct, frozen=True):
                 f"{unclear:,} of {len(self.classes):,} classes are so close to a threshold, or have so few images, that "
                 "their interval crosses it; their quadrant is uncertain."
             )
-        if len(self.classes) < _FEW:
+        if len(self.classes) < FEWEST_POINTS:
             notes.append(f"With {len(self.classes)} classes, no correlation over classes is computed.")
         return notes
 
@@ -271,7 +270,10 @@ def says_sees(
     settings = SaysSeesSettings(
         join, matched, sees_from, says_from, sees.chance, float(answer_side.chance.mean()), average
     )  # fmt: skip
-    overall = (*_overall(probe_side, answer_side, paired), *_correlations(points))
+    overall = (
+        *_overall(probe_side, answer_side, paired),
+        *correlations([point.probe for point in points], [point.answer for point in points], cluster="class"),
+    )
     return SaysSees(settings, tuple(points), overall, only_probe, only_answers, ambiguous, other_class, unknown_class)
 
 
@@ -426,42 +428,6 @@ def _described(ends: tuple[float, float], metric: Metric) -> Interval:
 
 def _mean(name: str, value: NDArray[np.float64], cluster: NDArray[np.int64], chance: float) -> Metric:
     return Metric(name, float(value.mean()), len(value), interval(value, cluster, cluster="image"), chance=chance)
-
-
-def _correlations(points: Sequence[ClassPoint]) -> list[Metric]:
-    """Compute Pearson's r over classes and the same over ranks (Spearman's), with bootstrap intervals over classes.
-
-    Ranks are those among all classes and are not formed anew in each resample.
-    """
-    x, y = np.array([point.probe for point in points]), np.array([point.answer for point in points])
-    metrics = []
-    for name, first, second in (("correlation", x, y), ("correlation/rank", _ranks(x), _ranks(y))):
-        if len(points) < _FEW or np.ptp(first) == 0.0 or np.ptp(second) == 0.0:
-            metrics.append(Metric(name, None, len(points), unit="r"))
-            continue
-        first, second = first - first.mean(), second - second.mean()
-        columns = np.stack([np.ones(len(first)), first, second, first * first, second * second, first * second], axis=1)
-        value, span = of_sums(columns, np.arange(len(first), dtype=np.int64), _pearson)
-        over = IntervalMethod("bootstrap", cluster="class", clusters=len(points))
-        cut = None if span is None else Interval(*span.cut(-1.0, 1.0), over)
-        metrics.append(Metric(name, value, len(points), cut, unit="r"))
-    return metrics
-
-
-def _pearson(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Compute [b] correlations from sums of 1, x, y, xx, yy, xy; NaN where a side does not vary."""
-    n, x, y, xx, yy, xy = sums.T
-    spread = (xx - x * x / n) * (yy - y * y / n)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        correlation = (xy - x * y / n) / np.sqrt(spread)
-    return np.where(spread > 1e-15, np.clip(correlation, -1.0, 1.0), np.nan)
-
-
-def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Compute ranks from 1; equal values share the mean of theirs."""
-    _, index, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ends = np.cumsum(counts)
-    return np.asarray(((ends - counts + 1 + ends) / 2.0)[index.reshape(-1)])
 
 
 def _require_finite(side: str, value: NDArray[np.float64], chance: NDArray[np.float64]) -> None:
