@@ -112,7 +112,7 @@ def require_same(folder: RunFolder, new: Mapping[str, Any]) -> None:
     """Refuse to mix two experiments in one folder.
 
     Raises:
-        FingerprintError: with one line a difference and the two ways out.
+        FingerprintError: one line per difference, and the two ways to proceed.
     """
     old = folder.meta().identity
     changed = list(differences(old, new))

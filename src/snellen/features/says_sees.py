@@ -445,7 +445,7 @@ def _require_finite(side: str, value: NDArray[np.float64], chance: NDArray[np.fl
 
 def _require_same_length(side: str, *lengths: int) -> None:
     if len(set(lengths)) > 1:
-        raise DataError(f"{side}: arrays of {', '.join(map(str, lengths))} entries", "Give one entry a row.")
+        raise DataError(f"{side}: arrays of {', '.join(map(str, lengths))} entries", "Give one entry per row.")
 
 
 def _nothing_in_common(sees: ProbeResults, says: AnswerScores, join: Join, ambiguous: int) -> str:

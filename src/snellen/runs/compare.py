@@ -295,7 +295,7 @@ def comparable(a: RunMeta, b: RunMeta, *, force: bool) -> list[str]:
     if a.coverage.limit != b.coverage.limit:
         notes.append(f"asked with --limit {a.coverage.limit or 'none'} and {b.coverage.limit or 'none'}")
     if a.spec.repeats != b.spec.repeats:
-        notes.append(f"asked {a.spec.repeats} and {b.spec.repeats} times a sample: means over repeats are compared")
+        notes.append(f"asked {a.spec.repeats} and {b.spec.repeats} times per sample: means over repeats are compared")
     for meta, name in ((a, "baseline"), (b, "other")):
         # Samples without an answer are named by `compare`, with the commonest error.
         notes += [caveat.text for caveat in caveats(meta, state=meta.state, name=name) if caveat.about == "state"]

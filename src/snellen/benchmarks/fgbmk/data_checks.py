@@ -32,7 +32,7 @@ def _lines(file: QuestionFile) -> Iterator[bytes]:
 
 
 def notices(member: Member, files: Sequence[QuestionFile], data: Data) -> list[str]:
-    """Return one line a warning: counts that differ from the known ones, rows that cannot be asked, images
+    """Return one line per warning: counts that differ from the known ones, rows that cannot be asked, images
     that are not there (64 spread over the file are looked for, no more).
     """
     rows = 0

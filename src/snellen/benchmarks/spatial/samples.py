@@ -173,7 +173,7 @@ class _RowFaults:
         self._found[fault] = (count + 1, first)
 
     def lines(self, file: str) -> list[str]:
-        """Return one line a thing; of many, the first few."""
+        """Return one line per remark; of many, the first few."""
         lines = [f"{file}: {count:,} {fault} ({first} the first)" for fault, (count, first) in self._found.items()]
         return [*lines[:MOST_LINES], *([f"{file}: {len(lines) - MOST_LINES} more"] if len(lines) > MOST_LINES else [])]
 

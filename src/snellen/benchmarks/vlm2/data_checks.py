@@ -46,7 +46,7 @@ class SubtaskSurvey:
     names: set[str] = field(default_factory=set)
 
     def lines(self, subtask: Subtask, questions: SubtaskQuestions) -> list[str]:
-        """Return one line a warning."""
+        """Return one line per warning."""
         complete = {pair for pair, halves in self.halves.items() if {"p", "n"} <= halves}
         broken = [pair for pair in self.halves if pair not in complete]
         if subtask.family != "pair":

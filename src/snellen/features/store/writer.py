@@ -312,7 +312,7 @@ def require_same(path: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> 
     """Refuse to mix two extractions in one store.
 
     Raises:
-        FingerprintError: with one line a difference and the two ways out.
+        FingerprintError: one line per difference, and the two ways to proceed.
     """
     changed = list(differences(old, new))
     if not changed:

@@ -75,7 +75,7 @@ RECIPES = {
 class Installation(Struct, frozen=True):
     """The content of installed.json; `folder` is the installation.
 
-    `digest` is SHA-256 over one line a file, sorted: its path, then SHA-256 of its content or the target of a link.
+    `digest` is SHA-256 over one line per file, sorted: its path, then SHA-256 of its content or the target of a link.
     """
 
     name: str

@@ -63,7 +63,7 @@ def lmms_metrics(task: Task, rows: Sequence[ScoredRow], part: str = "") -> dict[
 
 
 def kit_table(task: Task, rows: Sequence[ScoredRow], subgroups: Sequence[str] = ()) -> list[dict[str, float | str]]:
-    """Return the rows of VLMEvalKit's `*_acc.csv`: one, four for 3DSRBench's settings, one a metric for SITE.
+    """Return the rows of VLMEvalKit's `*_acc.csv`: one row, four for 3DSRBench's settings, one per metric for SITE.
 
     Args:
         task: the benchmark.

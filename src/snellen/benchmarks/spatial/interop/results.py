@@ -222,7 +222,7 @@ def columns_of(path: Path) -> set[str]:
 
 
 def _of_files(task: Task, files: list[Path], problems: Problems) -> Answered:
-    """Return rows of several files as of one: ids are told apart over all of them.
+    """Return the rows of several files as if of one file, with ids unique over all of them.
 
     Raises:
         DataError: one of them is not what its name says.
