@@ -274,7 +274,7 @@ def test_what_only_looks_like_a_key_is_let_through(ask, args):
     [
         ({"model_args": ""}, "model-args"),
         ({"nproc": 2}, "no-accelerate"),
-        ({"judge_model": "gpt-4o"}, "rules alone"),
+        ({"judge_model": "gpt-4o"}, "by rules only"),
         ({"time_limit_s": 0.0}, "above 0"),
     ],
 )
