@@ -224,13 +224,11 @@ def _result(by_profile: Mapping[str, BenchmarkResult], table_model: str) -> Refe
     remarks += [f"under {PROFILES[0]}, a judge decided: {name}" for name in sorted(judges)]
     remarks += [f"asked by {source['harness']}" for source in sources if source["harness"] != "snellen"]
     frames = {source.get("frames") for source in sources}
-    if len(result.runs) < len(result.sources) and any(check.frames for check in verification_rows(task.name, None)):
+    if len(result.runs) < len(result.sources) and any(row.frames for row in verification_rows(task.name, None)):
         remarks.append("the files do not say how many frames were shown")
-    checks = [] if result.half else verification_rows(task.name, frames.pop() if len(frames) == 1 else None)
-    own = [check for check in checks if same_model(table_model, check.model)]
-    remarks += [
-        f"the table's {column} figures rest on {name}" for check in checks for column, name in check.gold.items()
-    ]
+    rows = [] if result.half else verification_rows(task.name, frames.pop() if len(frames) == 1 else None)
+    own = [row for row in rows if same_model(table_model, row.model)]
+    remarks += [f"the table's {column} figures rest on {name}" for row in rows for column, name in row.gold.items()]
     return ReferenceResult(
         result.name,
         result.id,
@@ -238,7 +236,7 @@ def _result(by_profile: Mapping[str, BenchmarkResult], table_model: str) -> Refe
         result.coverage,
         (*result.faults, *dict.fromkeys(remarks)),
         {profile: _figure(scored) for profile, scored in by_profile.items()},
-        tuple(_row(check, by_profile, bool(own)) for check in own or checks),
+        tuple(_row(row, by_profile, bool(own)) for row in own or rows),
     )
 
 

@@ -31,7 +31,7 @@ LONGEST_REFERENCE = 64
 ROW_BYTES = 1 << 27
 PATH_PARTS = 8
 _BOM = b"\xef\xbb\xbf"
-_MEND = "A quote or separator is missing or too many, or the file is cut off; fetch it again."
+_FIX_HINT = "A quote or separator is missing or too many, or the file is cut off; fetch it again."
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 # Possessive: a text of megabytes is gone through once, and nothing is kept for going back.
 _QUOTED = r"""'[^'\\]*+(?:\\.[^'\\]*+)*+'|"[^"\\]*+(?:\\.[^"\\]*+)*+\""""
@@ -120,7 +120,7 @@ def _kept(place: Place, cells: list[str] | DataError, header: list[str], path: P
             DataError(
                 f"{path}, line {place.line:,}: {len(cells):,} fields were found, {len(header):,} expected as in the "
                 "header",
-                _MEND,
+                _FIX_HINT,
             ),
         )
     columns = dict(zip(header, cells, strict=True))
@@ -250,7 +250,7 @@ def _records(file: IO[bytes], path: Path) -> Iterator[tuple[Place, list[str] | D
             why = (
                 f"byte {lines.last[error.start]:#04x} is not UTF-8" if isinstance(error, UnicodeDecodeError) else error
             )
-            cells = DataError(f"{path}, {where}: {why}", _MEND)
+            cells = DataError(f"{path}, {where}: {why}", _FIX_HINT)
             lost = lines.number > first or lines.last.count(b'"') % 2 == 1 or not lines.last.endswith(b"\n")
         yield Place(lines.start, lines.end - lines.start, first), cells
 

@@ -23,7 +23,7 @@ from snellen.sources import Unreadable
 from snellen.sources.rows import Row
 from snellen.types import Blob, Image, Kind, Prompt, Sample, Text
 
-MEND = "Fix the row, or fetch the file again."
+FIX_HINT = "Fix the row, or fetch the file again."
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 GENERIC = "generic"
 KINDS: Mapping[str, Kind] = {"truth": "truth", "choice": "choice_text", "short": "short"}
@@ -199,7 +199,7 @@ def make(context: FileContext, line: int, row: Row | DataError, ids: Ids) -> Sam
     text = text if isinstance(text, str) else ""
     options = question_text.options(text) if member.kind == "choice" else ()
     if wrong := fault(member, row, options):
-        return _lost(context, line, Unreadable(at, f"{at}: {wrong}", MEND), text)
+        return _lost(context, line, Unreadable(at, f"{at}: {wrong}", FIX_HINT), text)
     image, gold = row["image"], row["class"]
     about = question_text.asked(text) if member.kind == "truth" else ""
     meta = _meta(context, row, text, about)

@@ -29,7 +29,7 @@ HINT = (
     f"Give --data {ARCHIVE} (or the folder that it unpacks to), or --data hf:{REPOSITORY} once access to the gated data "
     "set was granted and HF_TOKEN is set; DATA_ZIP stands in for --data."
 )
-MEND = "Fix the row, or fetch the data again."
+FIX_HINT = "Fix the row, or fetch the data again."
 _SHA256 = re.compile(r"\b[0-9a-fA-F]{64}\b")
 
 
@@ -67,7 +67,7 @@ class ManifestQuestions:
             DataError: nothing of it can be read.
         """
         rows = _rows(self.tree.read(self.manifest), self.file, self.manifest, fields)
-        return encodable(rows, self.file, MEND, quote=False)
+        return encodable(rows, self.file, FIX_HINT, quote=False)
 
 
 def questions(data: Data) -> ManifestQuestions:
@@ -173,7 +173,7 @@ def _rows(content: bytes, file: str, name: str, fields: FieldMap) -> Iterator[tu
             value = msgspec.json.decode(content.removeprefix(b"\xef\xbb\xbf"))
         except (msgspec.DecodeError, RecursionError) as error:
             if not content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{") or b"\n" not in content.strip():
-                raise DataError(f"{file}: {error}", MEND) from error
+                raise DataError(f"{file}: {error}", FIX_HINT) from error
     if value is None:
         yield from salvaged(BytesBlob(file if lines else f"{file} (lines).jsonl", content))
     else:
@@ -185,7 +185,7 @@ def _listed(rows: Any, file: str, fields: FieldMap) -> Iterator[tuple[int, Row |
         rows = next((rows[member] for member in fields.rows if member in rows), [rows])
     if not isinstance(rows, list):
         expected = ", ".join(fields.rows)
-        raise DataError(f"{file}: a list of rows was expected, or an object with one as {expected}", MEND)
+        raise DataError(f"{file}: a list of rows was expected, or an object with one as {expected}", FIX_HINT)
     for number, row in enumerate(rows, 1):
-        fault = DataError(f"{file}, row {number:,}: a {type(row).__name__} was found; an object was expected", MEND)
+        fault = DataError(f"{file}, row {number:,}: a {type(row).__name__} was found; an object was expected", FIX_HINT)
         yield number, row if isinstance(row, dict) else fault

@@ -19,7 +19,7 @@ import msgspec
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.fika import columns, images, locate
 from snellen.benchmarks.fika.columns import FieldMap
-from snellen.benchmarks.fika.locate import MEND, ManifestQuestions
+from snellen.benchmarks.fika.locate import FIX_HINT, ManifestQuestions
 from snellen.errors import DataError, UsageError
 from snellen.redaction.gold import quotes
 from snellen.scoring.rubric import plain_letters
@@ -189,7 +189,7 @@ def _sample(
     if missing:
         names = ", ".join(known.fields.get(missing[0], ()))
         why = f"{at}: it has no {missing[0]} (looked for {names})"
-        return _lost(at, line, DataError(why, f"{MEND} Or name the field: -o fields=FILE."))
+        return _lost(at, line, DataError(why, f"{FIX_HINT} Or name the field: -o fields=FILE."))
     tree, start = source.pictures
     blobs = images.row_images(known.first(row, "image"), tree, start, at)
     prompt = Prompt((*map(Image, blobs), FikaQuestion(template.replace(PLACE, question), question=question)))

@@ -37,7 +37,7 @@ PROFILES: Mapping[str, str] = {
 }
 _READ = ("id", "ask", "level", "depth", "kind", "image", "source", "text", "target", "options", "label", "asked")
 _COLUMNS = [*_READ, "path", "siblings", "cousins", "others", "stem", "chance"]
-_MEND = "Build the set again: snellen build questions."
+_FIX_HINT = "Build the set again: snellen build questions."
 
 
 def open_folder(path: Path) -> Benchmark:
@@ -221,7 +221,7 @@ def _samples(folder: Path, manifest: Manifest, data: Data) -> Iterator[Sample]:
                     if every_part or (row["ask"], row["level"], row["kind"]) in chosen:
                         yield _sample(row, manifest, known, tree, row["image" if copied else "source"])
     except (pa.ArrowException, OSError, KeyError) as error:
-        raise DataError(f"{table}: cannot be read: {error}", _MEND) from error
+        raise DataError(f"{table}: cannot be read: {error}", _FIX_HINT) from error
 
 
 class LevelClasses(Struct, frozen=True):
@@ -246,7 +246,9 @@ def _read_known(path: Path, levels: tuple[str, ...], changed: int) -> tuple[Leve
         rows = csv.reader(text)
         header = tuple(next(rows, ()))
         if header != (*levels, "aliases"):
-            raise DataError(f"{path}: columns {', '.join(header)}; {', '.join(levels)}, aliases were expected", _MEND)
+            raise DataError(
+                f"{path}: columns {', '.join(header)}; {', '.join(levels)}, aliases were expected", _FIX_HINT
+            )
         for row in rows:
             own = [name for name in row[:-1] if name]
             for depth, name in enumerate(own):

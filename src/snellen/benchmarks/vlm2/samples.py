@@ -22,7 +22,7 @@ from snellen.sources import Unreadable
 from snellen.sources.rows import Row
 from snellen.types import Image, Prompt, Sample, Text, Video
 
-MEND = "Fix the row, or fetch the data again."
+FIX_HINT = "Fix the row, or fetch the data again."
 
 
 def samples(subtask: Subtask) -> Callable[[Data], Iterator[Sample]]:
@@ -121,7 +121,7 @@ def _prompt(subtask: Subtask, questions: SubtaskQuestions, how: VariantPrompting
     if fault:
         at = f"{questions.file}, line {line:,}"
         text = (Text(question),) if isinstance(question, str) and question else ()
-        return Prompt((_part(subtask, Unreadable(at, f"{at}: {fault}", MEND)), *text))
+        return Prompt((_part(subtask, Unreadable(at, f"{at}: {fault}", FIX_HINT)), *text))
     parts = [_part(subtask, blob) for blob in questions.shown(line, row)]
     return prompts.compose(how, subtask, parts, locate.names(subtask, row), str(question))
 
