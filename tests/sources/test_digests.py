@@ -1,13 +1,10 @@
-import importlib
 import os
 import time
 
 import pytest
 
 from snellen.errors import DataError
-from snellen.sources import cache_folder, digest, open_tree
-
-digests = importlib.import_module("snellen.sources.digest")  # the package exports its function under this name
+from snellen.sources import cache_folder, digest, digests, open_tree
 
 
 @pytest.fixture(autouse=True)

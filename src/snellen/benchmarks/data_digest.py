@@ -17,7 +17,7 @@ import msgspec
 
 from snellen.errors import SnellenError
 from snellen.sources.blobs import FileBlob
-from snellen.sources.digest import digest
+from snellen.sources.digests import digest
 from snellen.sources.hub import HUB
 from snellen.types import Blob, Image, Sample, Text, Video
 

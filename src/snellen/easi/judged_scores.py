@@ -23,7 +23,7 @@ from snellen.scoring.record import score_record
 from snellen.scoring.rubric import SOURCE, Schema, built_in, read_verdict
 from snellen.scoring.scores import ScoreBuilder
 from snellen.scoring.statistics import with_cluster
-from snellen.sources.digest import digest
+from snellen.sources.digests import digest
 from snellen.types import Metric, Record, Sample, Score
 
 RUBRIC = "easi"

@@ -71,7 +71,7 @@ class ReplayModel(Model):
 
     def identity(self) -> Mapping[str, Any]:
         """Return a digest of the file's content, not its place."""
-        from snellen.sources.digest import digest
+        from snellen.sources.digests import digest
 
         path = self._path / "results.jsonl" if self._path.is_dir() else self._path
         try:

@@ -1,7 +1,7 @@
 """Sources of rows and images: files, folders, archives, tables, the hub. All of them are untrusted."""
 
 from snellen.sources.blobs import Base64Blob, BytesBlob, Drawn, FileBlob, Unreadable, UrlBlob
-from snellen.sources.digest import cache_folder, digest
+from snellen.sources.digests import cache_folder, digest
 from snellen.sources.hub import Snapshot, download, download_file, locate
 from snellen.sources.rows import numbered, rows, salvaged
 from snellen.sources.safe_paths import member_name, within

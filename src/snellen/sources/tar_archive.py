@@ -151,8 +151,8 @@ class TarTree:
         return data
 
     def digest(self) -> str:
-        """Return SHA-256 of the archive's bytes; see `snellen.sources.digest`."""
-        from snellen.sources.digest import digest
+        """Return SHA-256 of the archive's bytes; see `snellen.sources.digests`."""
+        from snellen.sources.digests import digest
 
         return digest(self.path)
 

@@ -142,8 +142,8 @@ class FolderTree:
         return self.blob(name).read()
 
     def digest(self) -> str:
-        """Return SHA-256 over names, sizes and contents; see `snellen.sources.digest`."""
-        from snellen.sources.digest import digest
+        """Return SHA-256 over names, sizes and contents; see `snellen.sources.digests`."""
+        from snellen.sources.digests import digest
 
         return digest(self.path)
 

@@ -143,8 +143,8 @@ class ZipTree:
             return stream.read()
 
     def digest(self) -> str:
-        """Return SHA-256 of the archive's bytes; see `snellen.sources.digest`."""
-        from snellen.sources.digest import digest
+        """Return SHA-256 of the archive's bytes; see `snellen.sources.digests`."""
+        from snellen.sources.digests import digest
 
         return digest(self.path)
 

@@ -18,7 +18,7 @@ from snellen.errors import DataError, UsageError
 from snellen.sources import FileBlob, FolderTree, Tree, kept_tree, salvaged
 from snellen.sources import digest as digest_of
 from snellen.sources.blobs import stream
-from snellen.sources.content_digest import content_digest
+from snellen.sources.digests import content_digest
 from snellen.sources.rows import Row
 from snellen.sources.safe_paths import regular_file
 from snellen.sources.user_data import encodable, on_disk

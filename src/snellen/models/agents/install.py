@@ -28,7 +28,7 @@ from msgspec import Struct
 
 from snellen.errors import AgentInstallError, UsageError
 from snellen.models.agents import libsignal_stub
-from snellen.sources.digest import cache_folder
+from snellen.sources.digests import cache_folder
 from snellen.text import pretty_json
 
 NODE = "22"

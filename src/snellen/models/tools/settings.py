@@ -200,7 +200,7 @@ def require_apart(visible: Iterable[Path], hidden: Iterable[Path]) -> None:
 
 def identity(settings: ToolSettings) -> dict[str, Any]:
     """Return the settings that can change an answer: all but folders; a folder of pages by its digest."""
-    from snellen.sources.digest import digest
+    from snellen.sources.digests import digest
 
     fields: dict[str, Any] = msgspec.to_builtins(settings)
     for place in ("pages", "index", "record", "images"):

@@ -32,7 +32,7 @@ from snellen.runs.trust import benchmark_of
 from snellen.scoring import statistics
 from snellen.scoring.rubric import Rubric, Schema, fill, gold_forms, parse_rubric, places, score_verdict, shortened
 from snellen.scoring.scores import Scores
-from snellen.sources.digest import digest
+from snellen.sources.digests import digest
 from snellen.types import Generation, Metric, Prompt, Sample, Score, Text
 
 PROFILE = "judge"

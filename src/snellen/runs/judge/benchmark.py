@@ -47,7 +47,7 @@ from snellen.scoring.rubric import (
     shortened,
 )
 from snellen.scoring.scores import VERDICTS, Scores
-from snellen.sources.digest import digest
+from snellen.sources.digests import digest
 from snellen.types import Generation, Metric, Prompt, Record, Response, Sample, Score, Text
 
 PROFILE = "judge"

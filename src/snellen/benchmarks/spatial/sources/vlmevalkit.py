@@ -31,7 +31,7 @@ from snellen.benchmarks.spatial.sources.official_rows import Row
 from snellen.benchmarks.spatial.tasks import TASKS, Task
 from snellen.errors import DataError
 from snellen.sources import Unreadable, vlmevalkit_tsv
-from snellen.sources.digest import with_md5
+from snellen.sources.digests import with_md5
 from snellen.sources.safe_paths import regular_file
 from snellen.sources.vlmevalkit_tsv import KitRow
 from snellen.types import Blob

@@ -10,20 +10,28 @@ from __future__ import annotations
 
 import os
 import time
+import zlib
+from collections.abc import Iterable
 from contextlib import suppress
 from hashlib import file_digest, md5, sha256
 from pathlib import Path
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from snellen.atomic_write import replacing
 from snellen.errors import DataError
+from snellen.sources.blobs import FileBlob, Unreadable, stream
 from snellen.sources.safe_paths import regular_file
+from snellen.sources.zip_archive import ZipBlob
+from snellen.types import Blob
 
 SETTLED_NS = 2_000_000_000
 SAMPLE_BYTES = 1 << 20
 SAMPLES = 64
+
+T = TypeVar("T")
 
 
 class _Remembered(Struct, frozen=True):
@@ -32,6 +40,15 @@ class _Remembered(Struct, frozen=True):
     mtime_ns: int
     inode: int
     digest: str
+
+
+class KnownChecksum(Struct, frozen=True, array_like=True):
+    """A file's CRC-32, with the file's size, time and inode when it was made."""
+
+    size: int
+    mtime_ns: int
+    inode: int
+    crc: int
 
 
 def cache_folder() -> Path:
@@ -83,12 +100,67 @@ def with_md5(path: Path) -> tuple[str, str]:
     if known[0] is not None and known[1] is not None:
         return known[0], known[1]
     try:
-        sha, side = _both(path)
+        both = _both(path)
     except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}", "Check its permissions.") from error
-    for note, result in zip(notes, (sha, side), strict=True):
+        raise _unreadable(path, error) from error
+    for note, result in zip(notes, both, strict=True):
         _settle(note, place, status, result)
-    return sha, side
+    return both
+
+
+def content_digest(questions: str, images: Iterable[tuple[str, Blob]], note: str) -> str:
+    """Return a digest of questions and of their images, equal for a zip and for the folder that it unpacks to.
+
+    `sha256:` and SHA-256 over the questions' own digest and each image's name, size and CRC-32, in order. A zip has
+    both in its directory, so 6.5 GB need not be read before a run starts; zipfile verifies the CRC-32 when a member is
+    read. In a folder each file is read once, and its CRC-32 is cached.
+
+    Args:
+        questions: digest of the file that holds the questions.
+        images: (name as the questions give it, where it is). An image that cannot be read counts as missing.
+        note: the key under which a folder's CRC-32s are cached: its path, and the subtask.
+    """
+    total = sha256(questions.encode())
+    place = cache_folder() / "checksums" / f"{sha256(note.encode(errors='surrogateescape')).hexdigest()}.json"
+    before = _recall(place, dict[str, KnownChecksum]) or {}
+    known = dict(before)
+    done: set[str] = set()
+    for name, blob in images:
+        if blob.key in done:
+            continue
+        done.add(blob.key)
+        try:
+            checksum = None if isinstance(blob, Unreadable) else _checksum(blob, known)
+        except (OSError, DataError):  # its samples fail alone, each with the reason
+            checksum = None
+        total.update(f"{name}\0{'missing' if checksum is None else f'{checksum[0]} {checksum[1]:08x}'}\n".encode())
+    if known != before:
+        _remember(place, known)
+    return f"sha256:{total.hexdigest()}"
+
+
+def _checksum(blob: Blob, known: dict[str, KnownChecksum]) -> tuple[int, int]:
+    """Return (size, CRC-32) of an image."""
+    if isinstance(blob, ZipBlob):
+        return blob.tree.size(blob.name), blob.tree.checksum(blob.name)
+    if not isinstance(blob, FileBlob):
+        return _crc32(blob)
+    status = blob.path.stat()
+    before = known.get(blob.key)
+    if before and (before.size, before.mtime_ns, before.inode) == (status.st_size, status.st_mtime_ns, status.st_ino):
+        return before.size, before.crc
+    size, crc = _crc32(blob)
+    if _settled(status):
+        known[blob.key] = KnownChecksum(status.st_size, status.st_mtime_ns, status.st_ino, crc)
+    return size, crc
+
+
+def _crc32(blob: Blob) -> tuple[int, int]:
+    size = crc = 0
+    with stream(blob) as data:
+        while chunk := data.read(SAMPLE_BYTES):
+            size, crc = size + len(chunk), zlib.crc32(chunk, crc)
+    return size, crc
 
 
 def _names(folder: Path) -> list[str]:
@@ -110,9 +182,13 @@ def _file(path: Path, sampled: bool) -> str:
     try:
         result = _sampled(path, status.st_size) if sampled else _whole(path)
     except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}", "Check its permissions.") from error
+        raise _unreadable(path, error) from error
     _settle(note, place, status, result)
     return result
+
+
+def _unreadable(path: Path, error: OSError) -> DataError:
+    return DataError(f"cannot read {path}: {error.strerror}", "Check its permissions.")
 
 
 def _note(place: str, kind: str) -> Path:
@@ -122,15 +198,19 @@ def _note(place: str, kind: str) -> Path:
 
 
 def _known(note: Path, place: str, status: os.stat_result) -> str | None:
-    known = _recall(note)
+    known = _recall(note, _Remembered)
     now = (place, status.st_size, status.st_mtime_ns, status.st_ino)
     if known is None or (known.path, known.size, known.mtime_ns, known.inode) != now:
         return None
     return known.digest
 
 
+def _settled(status: os.stat_result) -> bool:
+    return time.time_ns() - status.st_mtime_ns > SETTLED_NS
+
+
 def _settle(note: Path, place: str, status: os.stat_result, result: str) -> None:
-    if time.time_ns() - status.st_mtime_ns > SETTLED_NS:
+    if _settled(status):
         _remember(note, _Remembered(place, status.st_size, status.st_mtime_ns, status.st_ino, result))
 
 
@@ -157,15 +237,15 @@ def _sampled(path: Path, size: int) -> str:
     return f"sampled:{total.hexdigest()}"
 
 
-def _recall(note: Path) -> _Remembered | None:
+def _recall(note: Path, kind: type[T]) -> T | None:
     try:
-        return msgspec.json.decode(note.read_bytes(), type=_Remembered)
+        return msgspec.json.decode(note.read_bytes(), type=kind)
     except (OSError, msgspec.DecodeError, RecursionError):
         return None
 
 
-def _remember(note: Path, entry: _Remembered) -> None:
-    with suppress(OSError):
+def _remember(note: Path, entry: Any) -> None:
+    with suppress(OSError, UnicodeEncodeError):
         note.parent.mkdir(parents=True, exist_ok=True)
         with replacing(note) as part:
             part.write_bytes(msgspec.json.encode(entry))
