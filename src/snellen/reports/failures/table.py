@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from snellen.reports.links import gallery_link
-from snellen.reports.plots.base import Plot, new_figure, series_colour, shorten
+from snellen.reports.plots.base import Plot, new_figure, series_colour, short_label
 from snellen.reports.plots.svg import COLOURS, inline_svg
 from snellen.reports.tables import format_interval, format_percent
 from snellen.reports.views import LabelCounts
@@ -102,7 +102,7 @@ def label_bars(labelled: Sequence[RunLabels], *, linked: bool = False) -> Plot |
                 fontsize=8.5,
                 color=COLOURS["muted"],
             )
-    axes.set_yticks([-row for row in range(len(names))], [shorten(label_text(name), 26) for name in names])
+    axes.set_yticks([-row for row in range(len(names))], [short_label(label_text(name), 26) for name in names])
     axes.set_xlim(0, min(1.0, widest * 1.15) or 1.0)
     step = 0.25 if widest > 0.5 else 0.1 if widest > 0.2 else 0.05
     ticks = [step * i for i in range(int(min(1.0, widest * 1.15) / step) + 1)]

@@ -15,7 +15,7 @@ from snellen.reports.escape import escape_invisible
 from snellen.reports.features import plots as drawn
 from snellen.reports.features.plots import AttackPoint
 from snellen.reports.plots.base import SERIES, Plot
-from snellen.reports.plots.svg import SETTINGS
+from snellen.reports.plots.svg import page_style
 from snellen.reports.render import fill_template, read_asset
 from snellen.reports.tables import format_interval, format_percent, format_value, track_position
 from snellen.reports.thumbnails import ThumbnailAlbum
@@ -103,13 +103,9 @@ def render_features(stores: Sequence[StoreView], joined: Sequence[JoinedView] = 
 
 def _plots(stores: Sequence[StoreView], joined: Sequence[JoinedView]) -> tuple[list[Plot], list[Plot], list[Plot]]:
     """Draw (curves and maps, bars by class, plots of says against sees)."""
-    import matplotlib
-
     several = len(stores) > 1
     colours = {store.name: number % SERIES + 1 for number, store in enumerate(stores)}
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()  # a user's own matplotlibrc must not change the page
-        matplotlib.rcParams.update(SETTINGS)
+    with page_style():
         curves = [(store.name, colours[store.name], store.curve) for store in stores if store.curve is not None]
         attacks = [(store.name, colours[store.name], *attack) for store in stores for attack in store.attacked]
         overview = [drawn.precision_recall_plot(curves), *drawn.robustness_plots(attacks)]

@@ -12,7 +12,7 @@ from msgspec import Struct
 from snellen.features.plot_data import FeatureMap, PrecisionRecallCurve
 from snellen.features.probes import ClassAccuracy
 from snellen.features.says_sees import QUADRANTS, ClassPoint, SaysSees, accuracy_threshold
-from snellen.reports.plots.base import Plot, new_figure, percent_axis, series_colour, shorten
+from snellen.reports.plots.base import Plot, new_figure, percent_axis, series_colour, short_label
 from snellen.reports.plots.svg import COLOURS, inline_svg
 from snellen.types import Metric
 
@@ -155,7 +155,7 @@ def corruption_plot(stores: Sequence[tuple[str, int, Sequence[Metric]]]) -> Plot
     for number, value in clean:
         if value is not None:
             axes.axvline(value, color=series_colour(number), lw=1.2, ls="dotted")
-    axes.set_yticks([-row for row in range(len(specs))], [shorten(spec, 26) for spec in specs])
+    axes.set_yticks([-row for row in range(len(specs))], [short_label(spec, 26) for spec in specs])
     axes.set_ylim(-len(specs) + 0.4, 0.6)
     axes.spines["left"].set_visible(False)
     percent_axis(axes, "x")
@@ -203,7 +203,7 @@ def _line_legend(axes: Axes, known: Sequence[tuple[str, int]], styles: Sequence[
         Line2D([], [], color=series_colour(number), lw=2.0, ls=styles[place] if styles else "-")
         for place, (_, number) in enumerate(known)
     ]
-    labels = [shorten(label, 34) for label, _ in known]
+    labels = [short_label(label, 34) for label, _ in known]
     columns = 1 if max(map(len, labels)) > 22 else 2
     _legend(axes, handles, labels, columns)
 
@@ -262,7 +262,7 @@ def feature_map(flat: FeatureMap, names: Sequence[str], label: str, number: int)
         members = flat.points[of == name]
         middle = np.median(members, axis=0)
         away = ((members - middle) ** 2).sum(axis=1)
-        inner, text = members[away <= np.quantile(away, 0.8)], shorten(name, 20)
+        inner, text = members[away <= np.quantile(away, 0.8)], short_label(name, 20)
         heights = [float(inner[:, 1].max()) + 0.03 * high, float(inner[:, 1].min()) - 0.03 * high, float(middle[1])]
         free = [y for y in heights if _free(_box(float(middle[0]), y, text, "center", unit), names_at)]
         if not free and not few:
@@ -312,7 +312,7 @@ def class_bars(rows: Sequence[ClassAccuracy], label: str, number: int, chance: f
         axes.axvline(chance, color=COLOURS["muted"], lw=1.2, ls="dotted")
     if cut:
         axes.annotate("…", (0.0, (place[2 * _BARS // 3 - 1] + place[2 * _BARS // 3]) / 2), va="center", ha="left")
-    axes.set_yticks(place, [shorten(row.name, 26) for row in drawn])
+    axes.set_yticks(place, [short_label(row.name, 26) for row in drawn])
     axes.set_ylim(min(place) - 0.6, 0.6)
     axes.spines["left"].set_visible(False)
     percent_axis(axes, "x")
@@ -407,7 +407,7 @@ def _name_points(axes: Axes, classes: Sequence[ClassPoint], low: float) -> None:
     ]
     names: list[TextBox] = []
     for point in sorted(classes, key=lambda point: -abs(point.gap)):
-        text = shorten(point.name, 20)
+        text = short_label(point.name, 20)
         spots = [("left", 0.02, 0.0), ("right", -0.02, 0.0)]
         spots += [("center", 0.0, lift * unit[1]) for lift in (0.85, -0.85)]
         spots += [(side, shift, lift * unit[1]) for side, shift in (("left", 0.015), ("right", -0.015)) for lift in (0.7, -0.7)]  # fmt: skip
@@ -441,7 +441,7 @@ def attribution_plot(comparisons: Sequence[tuple[str, SaysSees]]) -> Plot | None
             axes.barh([-row], [width], left=[max(low, 0.0)], height=0.6, color=COLOURS[tint], alpha=alpha, lw=0)
             if width > 0.07:
                 axes.text(max(low, 0.0) + width / 2, -row, f"{100 * width:.0f} %", ha="center", va="center", fontsize=9)
-    axes.set_yticks([-row for row in range(len(rows))], [shorten(label, 26) for label, _, _ in rows])
+    axes.set_yticks([-row for row in range(len(rows))], [short_label(label, 26) for label, _, _ in rows])
     axes.set_ylim(-len(rows) + 0.5, 0.5)
     percent_axis(axes, "x")
     axes.set_xlim(0.0, 1.0)

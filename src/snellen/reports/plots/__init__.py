@@ -10,12 +10,12 @@ import numpy as np
 from snellen.reports.collect import Confusion
 from snellen.reports.failures.table import RunLabels, label_bars
 from snellen.reports.links import FAILURES, gallery_link, meta_filters, metric_link
-from snellen.reports.plots.base import Plot, Series, new_figure, percent_axis, series_colour, shorten
+from snellen.reports.plots.base import Plot, Series, new_figure, percent_axis, series_colour, short_label
 from snellen.reports.plots.class_ranking import rankings
 from snellen.reports.plots.confusions import kinship_bars
 from snellen.reports.plots.icicle import icicles
 from snellen.reports.plots.level_curves import level_curves
-from snellen.reports.plots.svg import COLOURS, SETTINGS, inline_svg
+from snellen.reports.plots.svg import COLOURS, inline_svg, page_style
 from snellen.scoring.taxonomy import is_diagnosis
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _chosen(names: Sequence[str], known: Sequence[Sequence[str]]) -> list[str]:
 
 def _end(name: str) -> str:
     """Return the last two parts of a metric's name, for the axis."""
-    return shorten(" · ".join(name.split("/")[-2:]), 28)
+    return short_label(" · ".join(name.split("/")[-2:]), 28)
 
 
 def latency_histogram(series: Series, name: str) -> Plot | None:
@@ -148,7 +148,7 @@ def error_bars(series: Series, name: str) -> Plot | None:
     for bar, (kind, count) in zip(bars, kinds, strict=True):
         bar.set_url(gallery_link(run=series.run, error=kind))
         axes.annotate(f"{count:,}", (count, bar.get_y() + 0.28), (4, 0), textcoords="offset points", va="center")
-    axes.set_yticks([-i for i in range(len(kinds))], [shorten(kind, 26) for kind, _ in kinds])
+    axes.set_yticks([-i for i in range(len(kinds))], [short_label(kind, 26) for kind, _ in kinds])
     axes.spines[["left", "bottom"]].set_visible(False)
     axes.set_xticks([])
     axes.margins(x=0.15)
@@ -192,19 +192,19 @@ def _confusion(series: Series, name: str, where: dict[str, str], confusion: Conf
                 )
     axes.set_xlim(-0.5, len(columns) - 0.5)
     axes.set_ylim(-len(targets) + 0.5, 0.5)
-    tilted = max(len(shorten(c, 12)) for c in columns) * len(columns) > 44
+    tilted = max(len(short_label(c, 12)) for c in columns) * len(columns) > 44
     axes.set_xticks(
         range(len(columns)),
-        [shorten(c, 12) for c in columns],
+        [short_label(c, 12) for c in columns],
         rotation=45 if tilted else 0,
         ha="right" if tilted else "center",
     )
-    axes.set_yticks([-i for i in range(len(targets))], [shorten(t, 16) for t in targets])
+    axes.set_yticks([-i for i in range(len(targets))], [short_label(t, 16) for t in targets])
     axes.set_xlabel("extracted answer")
     axes.set_ylabel("target")
     axes.spines[["left", "bottom"]].set_visible(False)
     return Plot(
-        "Confusion matrix: " + ", ".join(shorten(KIND_NAMES.get(value, value), 30) for value in where.values()),
+        "Confusion matrix: " + ", ".join(short_label(KIND_NAMES.get(value, value), 30) for value in where.values()),
         "Rows are targets, columns extracted answers; each cell links to its answers.",
         inline_svg(figure, name, "Confusion of targets and answers"),
     )
@@ -223,11 +223,7 @@ def _cell(axes: Axes, x: int, y: int, count: int, total: int, right: bool) -> An
 
 def draw_labels(labelled: Sequence[RunLabels], *, linked: bool = False) -> list[Plot]:
     """Draw the plot of labels; empty if there are none."""
-    import matplotlib
-
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(SETTINGS)
+    with page_style():
         plot = label_bars(labelled, linked=linked)
     return [] if plot is None else [plot]
 
@@ -239,11 +235,7 @@ def draw_plots(series: Sequence[Series], first: Sequence[Series]) -> list[Plot]:
         series: every run under every profile.
         first: every run under its first profile.
     """
-    import matplotlib
-
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()  # a user's own matplotlibrc must not change the page
-        matplotlib.rcParams.update(SETTINGS)
+    with page_style():
         plots = [forest_plot(series), *level_curves(first), *rankings(first)]
         for number, column in enumerate(first):
             own = [*icicles(column, f"icicle-{number}"), kinship_bars(column, f"kinship-{number}")]

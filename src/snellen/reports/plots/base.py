@@ -11,6 +11,7 @@ from msgspec import Struct
 from snellen.reports.collect import RunTally
 from snellen.reports.escape import escape_invisible
 from snellen.reports.plots.svg import COLOURS
+from snellen.text import shorten
 from snellen.types import Metric
 
 if TYPE_CHECKING:
@@ -57,10 +58,9 @@ def new_figure(height: float, width: float = WIDTH) -> tuple[Figure, Axes]:
     return figure, figure.add_subplot()
 
 
-def shorten(text: str, characters: int = 24) -> str:
-    """Shorten a label to a number of characters."""
-    text = escape_invisible(text).replace("\n", " ")
-    return text if len(text) <= characters else text[: characters - 1] + "…"
+def short_label(text: str, characters: int = 24) -> str:
+    """Return a text as a label of at most this many characters, on one line, without invisible characters."""
+    return shorten(escape_invisible(text).replace("\n", " "), characters)
 
 
 def percent_axis(axes: Axes, axis: str) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from snellen.reports.collect import ClassAnswers, QuestionGroup, class_name, group_filters, kind_order
 from snellen.reports.links import NOT_RIGHT, gallery_link, meta_filters
-from snellen.reports.plots.base import Plot, Series, new_figure, percent_axis, series_colour, shorten
+from snellen.reports.plots.base import Plot, Series, new_figure, percent_axis, series_colour, short_label
 from snellen.reports.plots.svg import COLOURS, inline_svg
 from snellen.scoring.taxonomy import BINS
 
@@ -99,7 +99,7 @@ def _ranking(runs: Sequence[Series], group: QuestionGroup, name: str) -> Plot:
         at = [(place + 0.5) / len(order) for place in range(len(worst))]
         axes.scatter(at, [answers.share for _, answers in worst], s=18, color=tint, zorder=3, linewidths=0, urls=urls)
         listed += [
-            (f"{shorten(class_name(path), 26)} · {100 * answers.share:.0f} % of {answers.n}", tint)
+            (f"{short_label(class_name(path), 26)} · {100 * answers.share:.0f} % of {answers.n}", tint)
             for path, answers in worst
         ]
         high = max(high, float(np.quantile(share, 0.6)))
@@ -112,7 +112,7 @@ def _ranking(runs: Sequence[Series], group: QuestionGroup, name: str) -> Plot:
         _histogram(axes, [answers.share for answers in known[0][1].values()])
     axes.spines["left"].set_visible(False)
     ask = "" if group.ask == "hierarchy" else group.ask
-    name_of_group = " · ".join(shorten(text, 24) for text in (group.dataset, ask, group.level, group.kind) if text)
+    name_of_group = " · ".join(short_label(text, 24) for text in (group.dataset, ask, group.level, group.kind) if text)
     return Plot(
         f"Accuracy by class: {name_of_group}",
         "Classes sorted by accuracy; the worst are named. Dotted: the spread expected by chance if all classes were equally hard."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from snellen.reports.links import metric_link
-from snellen.reports.plots.base import Plot, Series, new_figure, shorten
+from snellen.reports.plots.base import Plot, Series, new_figure, short_label
 from snellen.reports.plots.svg import COLOURS, inline_svg
 from snellen.scoring.taxonomy import RELATIONS
 from snellen.types import Metric
@@ -49,7 +49,7 @@ def kinship_bars(series: Series, name: str) -> Plot | None:
     axes.set_yticks(
         [-row for row in range(len(listed))],
         [
-            f"{shorten(label, 24)}\n{shorten(kind, 12)}, {next(iter(known.values())).n:,} incorrect"
+            f"{short_label(label, 24)}\n{short_label(kind, 12)}, {next(iter(known.values())).n:,} incorrect"
             for (label, kind), known in listed
         ],
     )

@@ -9,7 +9,7 @@ from html import escape
 from snellen.reports.collect import ClassAnswers, ClassTally, QuestionGroup, class_name, group_filters, kind_order
 from snellen.reports.escape import escape_invisible
 from snellen.reports.links import gallery_link, meta_filters
-from snellen.reports.plots.base import Plot, Series, shorten
+from snellen.reports.plots.base import Plot, Series, short_label
 from snellen.scoring.taxonomy import SEPARATOR
 
 WIDTH, TALLEST = 403.0, 640.0
@@ -72,7 +72,7 @@ def icicles(column: Series, name: str) -> list[Plot]:
             for group, part in tally.parts.items()
             if part is not None and (group.dataset, group.ask, group.kind) == (dataset, ask, kind)
         }
-        subject = " · ".join(shorten(text, 24) for text in (dataset, kind) if text)
+        subject = " · ".join(short_label(text, 24) for text in (dataset, kind) if text)
         plots.append(
             Plot(
                 f"Taxonomy coloured by accuracy: {subject}",
@@ -189,7 +189,7 @@ def _svg(
     ]
     for place, level in enumerate(levels):
         out.append(
-            f'<text class="level" x="{place * width + 2:.1f}" y="{_TOP - 6:g}">{escape(shorten(level, int(width / 5)))}</text>'
+            f'<text class="level" x="{place * width + 2:.1f}" y="{_TOP - 6:g}">{escape(short_label(level, int(width / 5)))}</text>'
         )
     for node, place, y, tall in _boxes(root, 0, _TOP, height / root.leaves):
         answers = node.answers
@@ -199,7 +199,7 @@ def _svg(
             f'height="{max(0.4, tall - (0.6 if tall > 4 else 0.15)):.2f}"><title>{escape(_title(node))}</title></rect>'
         )
         if tall >= 9.5:
-            box += f'<text x="{place * width + 4:.1f}" y="{y + min(tall / 2, 14.0) + 3:.1f}">{escape(shorten(node.name, int((width - 8) / 4.9)))}</text>'
+            box += f'<text x="{place * width + 4:.1f}" y="{y + min(tall / 2, 14.0) + 3:.1f}">{escape(short_label(node.name, int((width - 8) / 4.9)))}</text>'
         part = group_of_level.get(levels[place])
         if node.path and part is not None and node.own.n:
             target = gallery_link(

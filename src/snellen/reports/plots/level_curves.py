@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from snellen.reports.links import metric_link
-from snellen.reports.plots.base import Plot, Series, new_figure, percent_axis, series_colour, shorten
+from snellen.reports.plots.base import Plot, Series, new_figure, percent_axis, series_colour, short_label
 from snellen.reports.plots.svg import inline_svg
 from snellen.scoring.taxonomy import coarse_to_fine, is_diagnosis
 from snellen.types import Metric
@@ -79,7 +79,7 @@ def level_curves(runs: Sequence[Series]) -> list[Plot]:
     order = max((level_order(series) for series in runs), key=len)
     return [
         _plot(
-            f"Accuracy from coarse to fine{': ' * bool(subject)}{shorten(subject, 40)}",
+            f"Accuracy from coarse to fine{': ' * bool(subject)}{short_label(subject, 40)}",
             lines[:_LINES],
             order,
             f"fall-{number}",
@@ -121,13 +121,13 @@ def _plot(title: str, lines: Sequence[LevelCurve], order: Sequence[str], name: s
     figure, axes = new_figure(3.1)
     ends = [_draw(axes, line, levels, (n - (len(lines) - 1) / 2) * 0.05) for n, line in enumerate(lines)]
     percent_axis(axes, "y")
-    axes.set_xticks(range(len(levels)), [shorten(level, 14 if len(levels) < 6 else 9) for level in levels])
+    axes.set_xticks(range(len(levels)), [short_label(level, 14 if len(levels) < 6 else 9) for level in levels])
     axes.set_xlim(-0.25, len(levels) - 1 + 0.25)
     low = 1.2
     for height, right, text, tint in sorted(ends, reverse=True):
         low = min(height, low - 0.075)
         axes.annotate(
-            shorten(text, 18),
+            short_label(text, 18),
             (right, height),
             (1.01, low),
             xycoords="data",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
@@ -60,6 +62,17 @@ SETTINGS: Any = {
     "grid.color": COLOURS["line"],
     "grid.linewidth": 0.6,
 }
+
+
+@contextmanager
+def page_style() -> Iterator[None]:
+    """Draw with SETTINGS alone: a user's own matplotlibrc must not change the page."""
+    import matplotlib
+
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(SETTINGS)
+        yield
 
 
 def _tag(element: ElementTree.Element) -> str:
