@@ -1,4 +1,4 @@
-"""Pretty JSON, slugs for file names, and comma-separated lists."""
+"""Pretty JSON, slugs for file names, cut texts, and comma-separated lists."""
 
 from __future__ import annotations
 
@@ -26,6 +26,11 @@ def slug(text: str, limit: int | None = None) -> str:
     removed. Empty where nothing is left.
     """
     return _NOT_IN_FILE_NAMES.sub("-", text)[:limit].strip("-.")
+
+
+def shorten(text: str, limit: int) -> str:
+    """Cut a text to at most `limit` characters; the last one is then an ellipsis."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def comma_list(text: str | None) -> list[str]:

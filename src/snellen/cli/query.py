@@ -15,6 +15,7 @@ from snellen.cli import options as shared
 from snellen.cli.console import note, show, show_json
 from snellen.errors import UsageError
 from snellen.terminal_text import one_line, spreadsheet_cell
+from snellen.text import shorten
 
 MAX_ROWS, MAX_CHARACTERS = 200, 300
 RESULTS = Path("results")
@@ -83,8 +84,7 @@ def _table(columns: Iterable[str], rows: Iterable[tuple[Any, ...]]) -> None:
 def _cell(value: Any) -> str:
     if value is None:
         return ""
-    text = one_line(f"{value:.6g}" if isinstance(value, float) else str(value))
-    return text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}…"
+    return shorten(one_line(f"{value:.6g}" if isinstance(value, float) else str(value)), MAX_CHARACTERS)
 
 
 def _alignment(value: Any) -> Any:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from snellen.errors import RunError
 from snellen.sources.checksums import sample_named
+from snellen.text import shorten
 
 LISTED = 20
 RESULTS = "results.jsonl"
@@ -179,5 +180,5 @@ def _warn(text: str) -> None:
 
 def plain(name: str) -> str:
     """Make a sample's id printable on a terminal."""
-    short = name if len(name) <= 100 else name[:99] + "…"
+    short = shorten(name, 100)
     return short if short.isprintable() else ascii(short)

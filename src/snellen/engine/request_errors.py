@@ -12,6 +12,7 @@ from msgspec import Struct
 from snellen.engine.final_records import final_records
 from snellen.engine.run_folder import RunFolder
 from snellen.redaction.gold import strike
+from snellen.text import shorten
 
 TEXTS_KEPT = 500
 """Different texts that are counted; what is beyond counts under its kind alone."""
@@ -125,7 +126,7 @@ def one_line(message: str) -> str:
     """Return the first line of an error, cut, without characters that a terminal would obey."""
     line = "".join(mark if mark.isprintable() else " " for mark in (message.splitlines() or [""])[0])
     line = " ".join(line.split()).rstrip(".")
-    return line if len(line) <= CHARACTERS else f"{line[:CHARACTERS]}…"
+    return shorten(line, CHARACTERS)
 
 
 def refuses_images(message: str) -> bool:

@@ -24,6 +24,7 @@ from typing import Any
 import filelock
 
 from snellen.errors import MissingExtraError, PreflightError, UsageError
+from snellen.text import shorten
 
 MARK = "snellen-ray-"
 STORE_BYTES = 128 << 20  # images travel as places here, so that little has to fit
@@ -221,8 +222,7 @@ def how_it_ended(status: int) -> str:
 
 def one_paragraph(error: BaseException, limit: int = 400) -> str:
     """Return an error's text in one line of at most `limit` characters."""
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    return shorten(" ".join(str(error).split()) or type(error).__name__, limit)
 
 
 def _host_and_port(address: str) -> tuple[str, int]:

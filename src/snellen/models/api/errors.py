@@ -24,6 +24,7 @@ from snellen.errors import (
     ServerError,
 )
 from snellen.models.api.rate_limits import reset_after, retry_after, retry_in_body
+from snellen.text import shorten
 
 _TAG = re.compile(r"<[^>]*>")
 _FILTERED = ("content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation")
@@ -40,8 +41,7 @@ def excerpt(body: bytes, limit: int = 300) -> str:
     text = _TAG.sub(" ", body[: 8 * limit].decode("utf-8", "replace"))
     # Not printable: escape sequences that a terminal would obey, and marks that turn the direction of writing.
     text = "".join(character if character.isprintable() else " " for character in text)
-    text = " ".join(redaction.redact(text).split())
-    return f"{text[:limit]}…" if len(text) > limit else text
+    return shorten(" ".join(redaction.redact(text).split()), limit)
 
 
 def server_message(body: bytes) -> tuple[str, str]:
