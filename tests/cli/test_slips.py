@@ -121,7 +121,7 @@ def test_rows_of_samples_are_written_neither_under_another_forms_name_nor_over_a
     assert not (folder / "x.xlsx").exists()
 
 
-@pytest.mark.parametrize("name", ["x.pdf", "x.json", "taken", "run/results.jsonl", "run/traces/00000.jsonl"])
+@pytest.mark.parametrize("name", ["x.pdf", "x.json", "taken", "new/", "run/results.jsonl", "run/traces/00000.jsonl"])
 def test_a_report_is_written_neither_under_another_forms_name_nor_over_a_run(folder, capsys, name):
     made(folder)
     before = (folder / "run" / "results.jsonl").read_bytes()

@@ -55,8 +55,10 @@ def report(
     ],
     *,
     out: Annotated[
-        Path | None,
-        typer.Option(help="File to write.", show_default="report.html in the run, or here if there are several"),
+        str | None,
+        typer.Option(
+            metavar="FILE", help="File to write.", show_default="report.html in the run, or here if there are several"
+        ),
     ] = None,
     moved: shared.MovedOptions,
     max_answers: Annotated[
@@ -83,8 +85,7 @@ def report(
     from snellen.engine.output_file import PAGE, require_output_file
     from snellen.runs.run import load_run
 
-    if out is not None:
-        require_output_file(out, "--out", PAGE)
+    target = None if out is None else require_output_file(out, "--out", PAGE)
     if comparison.reference is not None:
         if comparison.reference not in REFERENCES:
             raise UsageError(f"--reference {comparison.reference!r} is unknown", f"Use {', '.join(REFERENCES)}.")
@@ -109,5 +110,5 @@ def report(
     from snellen.reports.runs import report as write_report
 
     loaded = [load_run(path, trust=moved.trust).moved(moved.data, moved.images) for path in runs]
-    target = out or (loaded[0].folder.report if len(loaded) == 1 else Path("report.html"))
+    target = target or (loaded[0].folder.report if len(loaded) == 1 else Path("report.html"))
     print(write_report(loaded, target, max_answers=max_answers, show_gold=show_gold, prices=prices))

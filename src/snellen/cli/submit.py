@@ -127,12 +127,15 @@ def easi(
 ) -> None:
     """Submit a model's results on the spatial benchmarks to EASI's leaderboard.
 
-    The token is HF_TOKEN, from the environment or from .env in the working folder. Token, facts about the model and
+    The token is HF_TOKEN, from the environment or from .env in the working folder. Facts about the model, token and
     completeness of the results are checked in this order. Everything is written to a folder before it is sent.
     """
     from snellen.easi import submit
 
     address = submit.check_endpoint(endpoint or submit.ENDPOINT)
+    metadata = submit.metadata(
+        details.named(), details.submission_configs, defaults=submit.metadata_defaults(results, trust=trust)
+    )
     try:
         token = submit.hub_token()
     except PreflightError as error:
@@ -140,9 +143,6 @@ def easi(
             raise
         token = ""
         note(f"note: {error.message}; required before anything can be sent")
-    metadata = submit.metadata(
-        details.named(), details.submission_configs, defaults=submit.metadata_defaults(results, trust=trust)
-    )
     prepared = submit.prepare(results, metadata, profile=profile, out=out, mention=details.mention, trust=trust)
     if not as_json:
         show(_table(prepared), _request(prepared, address, token, profile))

@@ -34,11 +34,11 @@ OF_RUN = (META, "results.jsonl", "summary.json", "failures.jsonl", "store.json")
 FOLDERS_OF_RUN = ("traces", "sessions", "raw_judge_inputs", "raw_judge_outputs")
 
 
-def require_output_file(path: Path, option: str, endings: Sequence[str], inputs: Sequence[Path] = ()) -> None:
-    """Refuse an output file that would destroy something, or whose name belongs to another format.
+def require_output_file(text: str | Path, option: str, endings: Sequence[str], inputs: Sequence[Path] = ()) -> Path:
+    """Return the path of an output file; refuse one that would destroy something or whose name belongs to another format.
 
     Args:
-        path: the file to write.
+        text: the file to write, as typed: a path loses the slash that names a folder.
         option: what named it, for the message.
         endings: what its name may end in, the usual one first; endings that name no form are accepted too.
         inputs: files that the command reads.
@@ -46,10 +46,10 @@ def require_output_file(path: Path, option: str, endings: Sequence[str], inputs:
     Raises:
         UsageError: it is a folder, an input, a file of a run, or ends like another form.
     """
-    usual = endings[0]
-    if path.is_dir():
+    path, usual = Path(text), endings[0]
+    if path.is_dir() or str(text).endswith("/"):
         example = path / f"{option.strip('-').replace('-', '_') if usual != PAGE[0] else 'report'}{usual}"
-        raise UsageError(f"{option} {path} is a folder; expected a file", f"Type: {option} {example}")
+        raise UsageError(f"{option} {text} is a folder; expected a file", f"Type: {option} {example}")
     if any(path.exists() and other.exists() and path.samefile(other) for other in inputs):
         raise UsageError(
             f"{option} {path} is also the input; writing there would destroy it",
@@ -66,3 +66,4 @@ def require_output_file(path: Path, option: str, endings: Sequence[str], inputs:
             f"{option} {path} ends in {ending}, but the file's format is another one ({usual})",
             f"Type: {option} {path.with_suffix(usual)}",
         )
+    return path

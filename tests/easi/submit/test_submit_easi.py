@@ -99,12 +99,19 @@ def test_the_same_results_give_the_same_folder_and_bytes_and_others_another(
     assert len(list(Path("results/submissions").iterdir())) == 3
 
 
-def test_without_a_token_nothing_is_read_and_a_dry_run_says_so(
+def test_without_a_token_nothing_is_scored_and_a_dry_run_says_so(
     runs: Path, whole: None, snellen: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("HF_TOKEN")
-    said = snellen("submit", "easi", "nowhere", "--yes")
-    assert said.status == 4 and "HF_TOKEN is not set" in said.err and "huggingface.co" in said.err
+    missing = snellen("submit", "easi", "nowhere", "--yes")
+    assert missing.status == 2 and "nowhere does not exist" in missing.err and "HF_TOKEN" not in missing.err
+    said = snellen("submit", "easi", runs, *ABOUT, "--yes")
+    assert (
+        said.status == 4
+        and not Path("results/submissions").exists()
+        and "HF_TOKEN is not set" in said.err
+        and "huggingface.co" in said.err
+    )
     dry = snellen("submit", "easi", runs, *ABOUT, "--dry-run")
     assert dry.status == 0 and "HF_TOKEN is not set" in dry.err and "token none" in dry.out
 

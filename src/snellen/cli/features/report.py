@@ -51,7 +51,7 @@ def report(
         list[Path] | None,
         typer.Option("--with", metavar="RUN", help="Run of a model on the same images; may be repeated."),
     ] = None,
-    out: Annotated[Path, typer.Option(help="File to write.")] = Path("features.html"),
+    out: Annotated[str, typer.Option(metavar="FILE", help="File to write.")] = "features.html",
     output: Annotated[
         str | None,
         typer.Option(
@@ -80,10 +80,10 @@ def report(
     from snellen.reports.features.build import ReportSettings, write_report
     from snellen.runs.run import load_run
 
-    require_output_file(out, "--out", PAGE)
+    target = require_output_file(out, "--out", PAGE)
     page, summary = write_report(
         stores,
-        out,
+        target,
         runs=[load_run(path, trust=trust) for path in runs or []],
         choices=ReportSettings(
             outputs=comma_list(output),
