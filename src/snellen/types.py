@@ -1,15 +1,17 @@
-"""Types shared by all packages. No input or output and no logic lives here."""
+"""Types shared by all packages. They check what a benchmark's author gives them; no input or output lives here."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 from msgspec import Struct, field, structs
 
 Kind: TypeAlias = Literal["truth", "choice", "choice_text", "count", "number", "short", "open"]
 Status: TypeAlias = Literal["ok", "error", "timeout", "refused"]
 Verdict: TypeAlias = Literal["correct", "wrong", "partial", "invalid", "error", "unscored"]
+KINDS: tuple[str, ...] = get_args(Kind)
+VERDICTS: tuple[str, ...] = get_args(Verdict)
 
 
 class Blob(Protocol):
@@ -110,6 +112,13 @@ class Prompt(Struct, frozen=True):
     system: str = ""
     generation: Generation | None = None
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.parts, (tuple, list)):
+            raise TypeError(f"{self.parts!r} is no tuple of parts: write Prompt((Image(...), Text('...')))")
+        for part in self.parts:
+            if not isinstance(part, (Text, Image, Video)):
+                raise TypeError(f"{part!r} is no part of a Prompt: write Text('...'), Image(...) or Video(...)")
+
 
 class Sample(Struct, frozen=True):
     """One question with its gold answer.
@@ -132,6 +141,14 @@ class Sample(Struct, frozen=True):
     options: Mapping[str, str] = field(default_factory=dict)
     group: str = ""
     meta: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.id, str):
+            raise TypeError(f"the id {self.id!r} of a Sample is no str: write str({self.id!r})")
+        if not isinstance(self.prompt, Prompt):
+            raise TypeError(f"the prompt of sample {self.id!r} is no Prompt: write Prompt((Image(...), Text('...')))")
+        if self.kind not in KINDS:
+            raise ValueError(f"sample {self.id!r} has the kind {self.kind!r}; expected one of {', '.join(KINDS)}")
 
 
 class Usage(Struct, frozen=True, omit_defaults=True):
@@ -196,6 +213,12 @@ class Score(Struct, frozen=True, omit_defaults=True):
     verdict: Verdict = "wrong"
     reason: str | None = None
     detail: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.verdict not in VERDICTS:
+            raise ValueError(f"a Score has the verdict {self.verdict!r}; expected one of {', '.join(VERDICTS)}")
+        if self.value == 1.0 and self.verdict == "wrong":
+            raise ValueError("a Score of 1.0 has the verdict 'wrong': write Score(1.0, extracted, 'correct')")
 
 
 class IntervalMethod(Struct, frozen=True):

@@ -25,7 +25,7 @@ def samples(data):
         yield Sample(f"q{number}", Prompt((*clip, Text("Yes or no?"))), "yes", "open")
 
 CLIPS = Benchmark(
-    name="late-clip", version="1", samples=samples, score={"strict": lambda sample, reply: Score(1.0)},
+    name="late-clip", version="1", samples=samples, score={"strict": lambda sample, reply: Score(1.0, reply, "correct")},
     summarize=lambda scores, profile: [], profiles={"strict": "all is right"},
 )
 """

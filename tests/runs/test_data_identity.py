@@ -15,7 +15,7 @@ from benchmarks.fgbmk import released
 from snellen import Benchmark, Data, Image, Metric, Prompt, Sample, Score, Scores, Text, evaluate, load_run, rerun
 from snellen.cli import main
 from snellen.errors import DataError, FingerprintError
-from snellen.scoring import statistics
+from snellen.scoring import short, statistics
 from snellen.sources.blobs import FileBlob
 
 
@@ -208,6 +208,6 @@ def test_an_image_that_many_samples_show_is_read_once_for_the_digest():
         for i in range(50):
             yield Sample(f"q{i}", Prompt((Image(Counted()), Text("What is this?"))), "cat", "short")
 
-    benchmark = Benchmark("plug", "1", samples, {}, lambda scores, profile: [], {})
+    benchmark = Benchmark("plug", "1", samples, {"strict": short}, lambda scores, profile: [], {"strict": ""})
     assert benchmark.digest(Data(path=None, images=None)) == benchmark.digest(Data(path=None, images=None))
     assert Counted.reads == 2

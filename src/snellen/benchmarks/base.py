@@ -89,6 +89,10 @@ class Published(Struct, frozen=True):
     gold: tuple[tuple[str, str], ...] = ()
 
 
+READY_SUMMARY = ("snellen.scoring.scorers", "accuracy")
+"""Module and name of the function that makes a summary, compared by name so that numpy is not imported here."""
+
+
 def undeclared_digest(data: Data) -> str:
     """Stands for a digest that a benchmark does not declare."""
     raise NotImplementedError("a Benchmark replaces it")
@@ -176,5 +180,21 @@ class Benchmark:
     cluster: str = "group"
 
     def __post_init__(self) -> None:
+        for field_name in ("name", "version"):
+            if not isinstance(value := getattr(self, field_name), str) or not value:
+                raise TypeError(f"the {field_name} of a Benchmark is {value!r}; a text was expected")
+        if not callable(self.samples):
+            raise TypeError(
+                f"{self.name}: samples is no function; expected def samples(data), which yields each Sample"
+            )
+        if not isinstance(self.score, Mapping) or not self.score:
+            raise TypeError(f"{self.name}: score maps profiles to scorers: write score={{'strict': choice}}")
+        if self.score.keys() != self.profiles.keys():
+            raise ValueError(
+                f"{self.name}: score has the profiles {', '.join(self.score)}, and profiles describes "
+                f"{', '.join(self.profiles) or 'none'}: name the same in both"
+            )
+        if (getattr(self.summarize, "__module__", ""), getattr(self.summarize, "__name__", "")) == READY_SUMMARY:
+            raise TypeError(f"{self.name}: accuracy returns the summary: write summarize=accuracy()")
         if self.digest is undeclared_digest:
             object.__setattr__(self, "digest", lambda data: _default_digest(self, data))

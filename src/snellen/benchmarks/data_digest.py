@@ -7,15 +7,18 @@ unless they lie in data that is covered already. One sample is held at a time.
 
 from __future__ import annotations
 
+import itertools
 import os
+from array import array
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
 
-from snellen.errors import SnellenError
+from snellen.errors import DataError, SnellenError
 from snellen.sources.blobs import FileBlob
 from snellen.sources.digests import digest
 from snellen.sources.hub import HUB
@@ -33,7 +36,8 @@ def default_digest(benchmark: Benchmark, data: Data) -> str:
     """`samples:` and SHA-256 over the declared data and all samples.
 
     Raises:
-        DataError: a file that the user names cannot be read, or the samples cannot be made.
+        DataError: a file that the user names cannot be read, the samples cannot be made, two of them have one id, or a
+            target is none of the options.
     """
     total = sha256()
     covered = []
@@ -43,7 +47,10 @@ def default_digest(benchmark: Benchmark, data: Data) -> str:
         )
         covered.append(os.path.realpath(place))
     digests: dict[str, bytes] = {}  # a film that many questions are about is read once
+    hashes = array("q")
     for sample in benchmark.samples(data):
+        _require_target(benchmark, sample)
+        hashes.append(hash(sample.id))
         total.update(_text(sample))
         for blob in _blobs(sample):
             if blob.key not in digests:
@@ -51,7 +58,38 @@ def default_digest(benchmark: Benchmark, data: Data) -> str:
                     digests.clear()
                 digests[blob.key] = _image(blob, covered)
             total.update(digests[blob.key])
+    _require_unique(benchmark, data, hashes)
     return f"samples:{total.hexdigest()}"
+
+
+def _require_target(benchmark: Benchmark, sample: Sample) -> None:
+    """Raise DataError for a target that is none of the sample's options."""
+    answers = {"choice": [*sample.options], "choice_text": [*sample.options.values()]}.get(sample.kind)
+    targets = sample.target if isinstance(sample.target, (list, tuple, set, frozenset)) else [sample.target]
+    if answers and not all(target in answers for target in targets):
+        raise DataError(
+            f"{benchmark.name}: the target {sample.target!r} of sample {sample.id!r} is none of its options: "
+            f"{', '.join(answers)}",
+            f"A target of kind {sample.kind} is {'the letter' if sample.kind == 'choice' else 'the text'} of an option.",
+        )
+
+
+def _require_unique(benchmark: Benchmark, data: Data, hashes: array[int]) -> None:
+    """Raise DataError if two samples share an id.
+
+    Args:
+        hashes: the hash of each sample's id, in order: a million ids would take ten times the memory.
+    """
+    codes = np.array(hashes, dtype=np.int64)
+    order = np.argsort(codes, kind="stable")
+    twice = np.flatnonzero(codes[order][1:] == codes[order][:-1])
+    if len(twice):
+        first, second = order[twice[0]], order[twice[0] + 1]
+        sample = next(itertools.islice(benchmark.samples(data), int(first), None))
+        raise DataError(
+            f"{benchmark.name}: sample {first + 1} and sample {second + 1} both have the id {sample.id!r}",
+            "Give each sample an id of its own: replies are kept by id.",
+        )
 
 
 def _declared(data: Data) -> Iterator[tuple[str, Path]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+from snellen.errors import DataError
 from snellen.scoring import metrics
 from snellen.scoring.extract import correct, read
 from snellen.scoring.scores import Scores
@@ -108,6 +109,7 @@ def accuracy(*by: str | tuple[str, ...]) -> Summary:
     Returns:
         A function for `Benchmark.summarize`. Its metrics are `accuracy`, the slices, `invalid` (no answer could be
         read) and `error` (no reply). Each has n, coverage and a 95 % interval; chance is the mean of meta `chance`.
+        It raises DataError for a column that no sample has.
 
     >>> from snellen import Prompt, Sample, Text
     >>> from snellen.scoring.scores import ScoreBuilder
@@ -122,6 +124,12 @@ def accuracy(*by: str | tuple[str, ...]) -> Summary:
     columns = [(name,) if isinstance(name, str) else tuple(name) for name in by]
 
     def summarize(scores: Scores, profile: str) -> list[Metric]:
+        for name in (name for names in columns for name in names):
+            if len(scores) and name not in scores.meta:
+                raise DataError(
+                    f"accuracy({name!r}): no sample has {name!r} in its meta; there are {', '.join(scores.meta)}",
+                    "Name one of these, or give the samples this meta. The recorded replies are kept.",
+                )
         return metrics.standard(scores, columns)
 
     return summarize

@@ -6,14 +6,12 @@ from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from snellen.types import Sample, Score, Verdict
+from snellen.types import VERDICTS, Sample, Score, Verdict
 
-VERDICTS: tuple[str, ...] = get_args(Verdict)
 _CODE = {name: code for code, name in enumerate(VERDICTS)}
 
 

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from snellen.errors import DataError
+from snellen.errors import DataError, UsageError
 from snellen.sources.blobs import FileBlob, stream
 from snellen.sources.safe_paths import regular_file
 from snellen.types import Blob
@@ -52,11 +52,12 @@ _POSITION = re.compile(r"\(byte (\d+)\)")
 _NOT_NUMBERS = re.compile(rb"\b(?:NaN|Infinity)\b")
 
 
-def rows(source: Source, *, columns: Sequence[str] | None = None, sheet: str | None = None) -> Iterator[Row]:
+def rows(source: Source | None, *, columns: Sequence[str] | None = None, sheet: str | None = None) -> Iterator[Row]:
     """Yield the rows of a file as dicts from column name to value.
 
     Args:
-        source: a path, or a blob of a tree (`tree.blob(name)`).
+        source: a path, or a blob of a tree (`tree.blob(name)`); None, as `data.path` is where the user named none, is an
+            error.
         columns: only these, in this order; None: all. A missing column is an error; of parquet the others are not even
             read. JSON rows may lack a column, which is then None.
         sheet: the sheet of an .xlsx; None: the first.
@@ -65,9 +66,12 @@ def rows(source: Source, *, columns: Sequence[str] | None = None, sheet: str | N
         One dict per row. CSV and TSV values are all str; an .xlsx formula is its own text and is not evaluated.
 
     Raises:
+        UsageError: `source` is None.
         DataError: missing, damaged, not UTF-8, not an object, wrong number of fields ...; with file and line.
         MissingExtraError: an .xlsx without openpyxl.
     """
+    if source is None:
+        raise UsageError("this benchmark needs a file that was not named", "Add --data FILE to the command.")
     return (row for _, row in numbered(source, columns=columns, sheet=sheet))
 
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import IO, Protocol
 
-from snellen.errors import DataError
+from snellen.errors import DataError, UsageError
 from snellen.sources.blobs import FileBlob
 from snellen.sources.safe_paths import regular_file, within
 from snellen.sources.tar_archive import TarTree
@@ -54,19 +54,25 @@ class Tree(Protocol):
     def close(self) -> None: ...
 
 
-def open_tree(path: Path | str, limits: Limits | None = None, *, leave_out: bool = False) -> Tree:
+def open_tree(path: Path | str | None, limits: Limits | None = None, *, leave_out: bool = False) -> Tree:
     """Open a folder, .zip, .tar, .tar.gz or .tgz, read in place.
 
     Args:
-        path: the folder or archive.
+        path: the folder or archive; None, as `data.images` is where the user named none, is an error.
         limits: limits of unpacking; not used for folders.
         leave_out: omit unsafe members (a name that leaves the root, a link, a device, an encrypted member, duplicates)
             and read the rest; `Tree.left_out` gives the reasons. Without it they refuse the whole archive.
 
     Raises:
+        UsageError: `path` is None.
         DataError: nothing there, another kind of file, damaged, encrypted.
         UnsafeArchiveError: links, names that leave the root, too much to unpack.
     """
+    if path is None:
+        raise UsageError(
+            "this benchmark needs a folder or an archive that was not named",
+            "Add --images PATH to the command; --data PATH if the benchmark opens data.path.",
+        )
     where = Path(path)
     if where.is_dir():
         return FolderTree(where)

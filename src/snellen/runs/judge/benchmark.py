@@ -46,9 +46,9 @@ from snellen.scoring.rubric import (
     score_verdict,
     shortened,
 )
-from snellen.scoring.scores import VERDICTS, Scores
+from snellen.scoring.scores import Scores
 from snellen.sources.digests import digest
-from snellen.types import Generation, Metric, Prompt, Record, Response, Sample, Score, Text
+from snellen.types import VERDICTS, Generation, Metric, Prompt, Record, Response, Sample, Score, Text
 
 PROFILE = "judge"
 OWN = ""
