@@ -96,7 +96,7 @@ def test_what_lies_outside_cannot_be_read_from_inside_apptainer(image, tmp_path)
     assert "Seccomp:\t2" in seen and "CapEff:\t0000000000000000" in seen
     assert "the-gold-answer" not in seen and "the-other-secret" not in seen
     assert "SNELLEN_MODEL_KEY=k-123456789" in seen, "the endpoint's key is the agent's to use"
-    assert here.content(here.work / "kept.txt", 100) == b"kept\n"
+    assert here.contents(here.work, ["kept.txt"]) == {"kept.txt": b"kept\n"}
     here.remove()
     rooms.close()
 

@@ -12,7 +12,6 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-from msgspec import structs
 
 from agents.conftest import picture
 from agents.test_real_agents import Played, play, session
@@ -50,14 +49,15 @@ def scripts(agent: str) -> dict:
 def unattached(agent, tmp_path_factory) -> Iterator[Played]:
     """One run of the agent, which gets the picture's name and not the picture."""
     real = runner.AGENTS[agent]
+    real_command = real.command
 
-    def command(room: Workdir, program: str, question: str, pictures: list[str]) -> Command:
-        for name in pictures:
+    def command(room: Workdir, program: str, question: str, images: list[str]) -> Command:
+        for name in images:
             question = question.replace(f"./{name}", name)
-        return real.command(room, program, question, [])
+        return real_command(room, program, question, [])
 
     with pytest.MonkeyPatch.context() as patch, ScriptedServer(scripts(agent)) as server:
-        patch.setitem(runner.AGENTS, agent, structs.replace(real, command=command))
+        patch.setattr(real, "command", command)
         run = play(agent, NAMES, tmp_path_factory.mktemp(agent) / "run", server, timeout_s=90.0, concurrency=2)
         records = {record.sample_id.partition("/")[0]: record for record in run.folder.records()}
         yield Played(agent, run, server, records)

@@ -92,9 +92,9 @@ def test_a_link_out_of_the_box_is_not_followed_by_us(kind, rooms, tmp_path):
     (tmp_path / "gold.json").write_text("gold")
     here = room(rooms, kind, tmp_path)
     shell(kind, here, f"ln -s {tmp_path}/gold.json link.json; echo mine > own.json; ln -s {tmp_path} folder")
-    assert here.content(here.work / "link.json", 100) is None and here.size(here.work / "link.json") == 0
-    assert here.content(here.work / "folder" / "gold.json", 100) is None and here.names(here.work / "folder", 9) == []
-    assert here.content(here.work / "own.json", 100) == b"mine\n" and here.size(here.work / "own.json") == 5
+    assert here.contents(here.work, ["link.json"]) == {} and here.size(here.work / "link.json") == 0
+    assert here.contents(here.work / "folder", ["gold.json"]) == {} and here.names(here.work / "folder", 9) == []
+    assert here.contents(here.work, ["own.json"]) == {"own.json": b"mine\n"} and here.size(here.work / "own.json") == 5
 
 
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="NO bwrap HERE: the sandbox is not tested")

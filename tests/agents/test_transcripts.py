@@ -20,7 +20,7 @@ import pytest
 
 from agents.conftest import picture
 from snellen.models import trace
-from snellen.models.agents import openclaw, reader
+from snellen.models.agents import reader, workdir
 from snellen.models.agents.model import _outcome, session_name
 from snellen.models.agents.process import ProcessResult
 from snellen.models.agents.prompt_files import Question
@@ -293,7 +293,7 @@ def test_of_a_transcript_without_end_the_beginning_is_read(here, monkeypatch):
     assert read.answer == "a hen"
     with (here.box / "state/agents/main/sessions/sample.jsonl").open("ab") as file:
         file.truncate(1 << 40)  # a hole, which takes no place on the disk
-    monkeypatch.setattr(openclaw, "MOST_RECORD", 1 << 20)
+    monkeypatch.setattr(workdir, "MOST_RECORD", 1 << 20)
     assert read_in_reader("openclaw", here).answer == "a hen"
 
 

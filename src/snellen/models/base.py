@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -106,15 +106,17 @@ class ModelSettings(TypedDict, total=False):
 
 
 DEFAULTS = ModelOptions()
-AGENT_LIMITS = (
-    "agent_memory",
-    "agent_disk",
-    "agent_processes",
-    "agent_open_files",
-    "agent_files",
-    "agent_depth",
-    "agent_requests",
+AGENT_LIMITS = tuple(
+    name
+    for name in ModelOptions.__struct_fields__
+    if name.startswith("agent_") and name not in ("agent_model", "agent_network")
 )
+
+
+def changed_option(options: ModelOptions, names: Iterable[str]) -> str | None:
+    """Return the first of these options that is not at its default, as typed on the command line; None if all are."""
+    changed = (name for name in names if getattr(options, name) != getattr(DEFAULTS, name))
+    return next((f"--{name.replace('_', '-')}" for name in changed), None)
 
 
 class Model:

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import IO
 
 from msgspec import Struct
@@ -22,24 +22,6 @@ class Group(Struct, frozen=True):
     guard_pipe: int | None
 
 
-@contextlib.contextmanager
-def guarded_pipe(wanted: bool) -> Iterator[tuple[int | None, int | None]]:
-    """Open a guard's pipe, (None, None) where none is wanted, while a process is started that inherits one end.
-
-    The reading end, which is the guard's, is closed after the block; ours only if the block raises.
-    """
-    reading, guard_pipe = os.pipe() if wanted else (None, None)
-    try:
-        yield reading, guard_pipe
-    except BaseException:
-        if guard_pipe is not None:
-            os.close(guard_pipe)
-        raise
-    finally:
-        if reading is not None:
-            os.close(reading)
-
-
 def start(argv: Sequence[str], env: Mapping[str, str], output: IO[bytes] | int) -> Group:
     """Start a command, which reads nothing and writes both its streams to `output`.
 
@@ -50,10 +32,12 @@ def start(argv: Sequence[str], env: Mapping[str, str], output: IO[bytes] | int) 
     Raises:
         OSError: it cannot be started.
     """
-    with guarded_pipe(sys.platform == "linux") as (reading, guard_pipe):
-        guarded = [] if reading is None else [sys.executable, "-I", subreaper.__file__, str(reading)]
+    # The guard inherits the reading end; ours stays open as long as the group may live.
+    reading, guard_pipe = os.pipe() if sys.platform == "linux" else (None, None)
+    guard = [] if reading is None else [sys.executable, "-I", subreaper.__file__, str(reading)]
+    try:
         process = subprocess.Popen(  # noqa: S603 - a program that the user asked for, no shell
-            [*guarded, *argv],
+            [*guard, *argv],
             env=dict(env),
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -61,6 +45,13 @@ def start(argv: Sequence[str], env: Mapping[str, str], output: IO[bytes] | int) 
             start_new_session=True,
             pass_fds=() if reading is None else (reading,),
         )
+    except BaseException:
+        if guard_pipe is not None:
+            os.close(guard_pipe)
+        raise
+    finally:
+        if reading is not None:
+            os.close(reading)
     return Group(process, guard_pipe)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from snellen.errors import SnellenError, UsageError
-from snellen.models.base import Model, ModelOptions, as_model
+from snellen.models.base import Model, ModelOptions, as_model, changed_option
 from snellen.plugin_errors import plugin_fault
 from snellen.redaction import register_environment
 
@@ -50,7 +50,7 @@ KINDS = {
     ),
 }
 
-_DEFAULTS = ModelOptions()
+_AGENT_OPTIONS = [name for name in ModelOptions.__struct_fields__ if name.startswith(("agent_", "sandbox", "sif"))]
 
 
 def suggested(spec: str) -> str:
@@ -129,7 +129,7 @@ def open_model(spec: str, options: ModelOptions) -> Model:
         UsageError: there is no such kind; the message lists those there are.
     """
     kind, _, name = spec.partition(":")
-    if kind != "agent" and (option := _agent_option(options)) is not None:
+    if kind != "agent" and (option := changed_option(options, _AGENT_OPTIONS)):
         raise UsageError(
             f"--agent-model, --sandbox, --sif and --agent-… are for agents, and {option} is set for --model {spec}.",
             f"Write --model agent:NAME, or omit {option}.",
@@ -162,13 +162,3 @@ def _of_plugin(call: Callable[[], Any], kind: str) -> Any:
         if fault is None:
             raise
         raise fault from error
-
-
-def _agent_option(options: ModelOptions) -> str | None:
-    """Return the first option of agents alone that is set; None where none is."""
-    for name in ModelOptions.__struct_fields__:
-        if (name.startswith("agent_") or name in ("sandbox", "sif")) and getattr(options, name) != getattr(
-            _DEFAULTS, name
-        ):
-            return f"--{name.replace('_', '-')}"
-    return None

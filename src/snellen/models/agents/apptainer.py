@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import subprocess
 from pathlib import Path
 
 from snellen.errors import AgentInstallError, PreflightError, UsageError
-from snellen.models.agents.programs import locate
+from snellen.models.agents.programs import locate, run_installer
 from snellen.models.agents.tool_setup import ToolSetup
 
 _BUILD_SECONDS = 3600
@@ -30,21 +29,12 @@ def build(source: str, out: Path) -> str:
     if program is None:
         raise AgentInstallError("apptainer is not on PATH", "Install it: https://apptainer.org/docs/admin/main/")
     try:
-        done = subprocess.run(  # noqa: S603 - apptainer, found on PATH
-            [program, "build", str(out), source],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=_BUILD_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
+        run_installer([program, "build", str(out), source], _BUILD_SECONDS)
+    except AgentInstallError:
         out.unlink(missing_ok=True)
-        raise AgentInstallError(f"apptainer did not end within {_BUILD_SECONDS} s") from None
-    if done.returncode != 0 or not out.is_file():
-        out.unlink(missing_ok=True)
-        last = "\n".join(done.stdout.decode("utf-8", "replace").strip().splitlines()[-8:])
-        raise AgentInstallError(f"apptainer ended with status {done.returncode}; its last words:\n{last}")
+        raise
+    if not out.is_file():
+        raise AgentInstallError(f"apptainer ended without an error, but {out} is not there")
     digest = _digest(out)
     _side(out).write_text(f"{digest}  {out.name}\n")
     return digest

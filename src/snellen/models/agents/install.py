@@ -28,6 +28,7 @@ from msgspec import Struct
 
 from snellen.errors import AgentInstallError, UsageError
 from snellen.models.agents import libsignal_stub
+from snellen.models.agents.programs import run_installer
 from snellen.sources.digests import cache_folder
 from snellen.text import pretty_json
 
@@ -268,26 +269,13 @@ def _package(folder: Path, wanted: dict[str, str], overrides: dict[str, str]) ->
 
 def _npm(npm: str, folder: Path, arguments: list[str], path: str) -> None:
     """Run npm install in a folder; its exit status is believed."""
-    words = [npm, "install", "--no-audit", "--no-fund", "--loglevel=error", *arguments]
-    try:
-        done = subprocess.run(  # noqa: S603 - npm, found on PATH, with words of our own
-            words,
-            cwd=folder,
-            env={**os.environ, "PATH": path},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=NPM_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise AgentInstallError(f"npm did not end within {NPM_SECONDS} s", "Is the registry reachable?") from None
-    if done.returncode != 0:
-        last = "\n".join(done.stdout.decode("utf-8", "replace").strip().splitlines()[-12:])
-        raise AgentInstallError(
-            f"npm ended with status {done.returncode}; its last words:\n{last}",
-            "Is its registry reachable (npm ping)? Nothing was installed.",
-        )
+    run_installer(
+        [npm, "install", "--no-audit", "--no-fund", "--loglevel=error", *arguments],
+        NPM_SECONDS,
+        "Check that its registry is reachable (npm ping). Nothing was installed.",
+        cwd=folder,
+        env={**os.environ, "PATH": path},
+    )
 
 
 def _says(words: list[str]) -> str:

@@ -8,9 +8,8 @@ import msgspec
 from msgspec import Struct
 
 from snellen.errors import UsageError
-from snellen.models.base import ModelOptions
+from snellen.models.base import DEFAULTS, ModelOptions
 
-_DEFAULTS = ModelOptions()
 NETWORKS = ("endpoint", "host")
 _LEAST = {
     "memory": 64 << 20,
@@ -36,13 +35,13 @@ class Limits(Struct, frozen=True):
         requests: to the model, where Snellen passes them on (`--agent-network endpoint`).
     """
 
-    memory: int = _DEFAULTS.agent_memory
-    disk: int = _DEFAULTS.agent_disk
-    processes: int = _DEFAULTS.agent_processes
-    open_files: int = _DEFAULTS.agent_open_files
-    files: int = _DEFAULTS.agent_files
-    depth: int = _DEFAULTS.agent_depth
-    requests: int = _DEFAULTS.agent_requests
+    memory: int = DEFAULTS.agent_memory
+    disk: int = DEFAULTS.agent_disk
+    processes: int = DEFAULTS.agent_processes
+    open_files: int = DEFAULTS.agent_open_files
+    files: int = DEFAULTS.agent_files
+    depth: int = DEFAULTS.agent_depth
+    requests: int = DEFAULTS.agent_requests
 
     def plain(self) -> dict[str, int]:
         return {name: int(value) for name, value in msgspec.to_builtins(self).items()}

@@ -36,14 +36,13 @@ from snellen.models.agents.workdir import ModelSettings
 from snellen.models.api.endpoint import parse_endpoint
 from snellen.models.api.keys import find_key
 from snellen.models.api.prices import load_price
-from snellen.models.base import Model, ModelOptions, effective
+from snellen.models.base import Model, ModelOptions, changed_option, effective
 from snellen.models.shutdowns import announced
 from snellen.text import slug
 from snellen.types import Prompt, Response
 
 SESSIONS = "sessions"
 PER_CORE = 4
-_DEFAULTS = ModelOptions()
 
 
 class AgentModel(Model):
@@ -310,8 +309,6 @@ async def _reachable(base_url: str) -> None:
 
 
 def _refuse(options: ModelOptions) -> None:
-    local = ("dtype", "device", "batch_size", "stop_after_first_json", "revision", "extra_body")
-    for name in local:
-        if getattr(options, name) != getattr(_DEFAULTS, name):
-            flag = f"--{name.replace('_', '-')}"
-            raise UsageError(f"{flag} cannot be passed on by an agent.", f"Omit {flag}.")
+    unused = ("dtype", "device", "batch_size", "stop_after_first_json", "revision", "extra_body")
+    if flag := changed_option(options, unused):
+        raise UsageError(f"{flag} cannot be passed on by an agent.", f"Omit {flag}.")

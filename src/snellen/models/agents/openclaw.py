@@ -16,7 +16,7 @@ import msgspec
 from snellen.models.agents import tool_setup
 from snellen.models.agents.openclaw_record import SESSION
 from snellen.models.agents.process import Command
-from snellen.models.agents.workdir import CONTEXT, KEY, MAX_TOKENS, MOST_RECORD, Workdir
+from snellen.models.agents.workdir import CONTEXT, KEY, MAX_TOKENS, Workdir
 from snellen.models.tools.settings import ToolSettings
 
 WORKPLACE = "state/workspace"
@@ -65,8 +65,8 @@ def prepare(workdir: Workdir, tools: ToolSettings | None) -> None:
         tool_setup.skill(workdir, tools)
 
 
-def command(workdir: Workdir, program: str, question: str, pictures: list[str]) -> Command:
-    """Return its process. `pictures` are named in the question, which is how OpenClaw finds them."""
+def command(workdir: Workdir, program: str, question: str, images: list[str]) -> Command:
+    """Return its process. `images` are named in the question, which is how OpenClaw finds them."""
     entry = f"{workdir.agent}/node_modules/openclaw/openclaw.mjs"
     words = ["agent", "--local", "--agent", "main", "--session-id", SESSION, "--json"]
     # Its own limit is a little later than ours, so that ours is the one that counts.
@@ -93,15 +93,8 @@ def transcript_size(workdir: Workdir) -> int:
 def record(workdir: Workdir) -> dict[str, bytes]:
     """Return its transcript and those of its sub-agents: 128 MB of 256 files at most."""
     folder = _sessions(workdir)
-    names = [name for name in workdir.names(folder, MOST_SESSIONS) if name.endswith(".jsonl")]
-    files: dict[str, bytes] = {}
-    remaining = MOST_RECORD
-    for name in sorted({f"{SESSION}.jsonl", *names}, key=lambda name: (name != f"{SESSION}.jsonl", name)):
-        data = workdir.content(folder / name, remaining)
-        if data is not None:
-            files[name] = data
-            remaining -= len(data)
-    return files
+    others = [name for name in workdir.names(folder, MOST_SESSIONS) if name.endswith(".jsonl")]
+    return workdir.contents(folder, (f"{SESSION}.jsonl", *others))
 
 
 def _sessions(workdir: Workdir) -> Path:

@@ -14,7 +14,7 @@ import msgspec
 from snellen.models.agents import tool_setup
 from snellen.models.agents.opencode_record import DATABASE, LOG
 from snellen.models.agents.process import Command
-from snellen.models.agents.workdir import CONTEXT, KEY, MAX_TOKENS, MOST_RECORD, Workdir
+from snellen.models.agents.workdir import CONTEXT, KEY, MAX_TOKENS, Workdir
 from snellen.models.tools.settings import ToolSettings
 
 WORKPLACE = "work"
@@ -72,19 +72,12 @@ def prepare(workdir: Workdir, tools: ToolSettings | None) -> None:
     (folder / "opencode.json").write_bytes(msgspec.json.encode(config))
 
 
-def command(workdir: Workdir, program: str, question: str, pictures: list[str]) -> Command:
-    """Return its process; `pictures` are names in the working folder."""
+def command(workdir: Workdir, program: str, question: str, images: list[str]) -> Command:
+    """Return its process; `images` are names in the working folder."""
     home = f"{workdir.inside}/home"
-    words = [
-        "run",
-        "--format",
-        "json",
-        "-m",
-        f"{workdir.model_settings.provider}/{workdir.model_settings.model}",
-        "--title",
-        "sample",
-    ]
-    attached = [word for name in pictures for word in ("-f", f"{workdir.inside}/{WORKPLACE}/{name}")]
+    model = f"{workdir.model_settings.provider}/{workdir.model_settings.model}"
+    words = ["run", "--format", "json", "-m", model, "--title", "sample"]
+    attached = [word for name in images for word in ("-f", f"{workdir.inside}/{WORKPLACE}/{name}")]
     return Command(
         argv=[program, *words, "--print-logs", *attached],
         env={
@@ -110,11 +103,4 @@ def transcript_size(workdir: Workdir) -> int:
 def record(workdir: Workdir) -> dict[str, bytes]:
     """Return its database and the write-ahead log of it: 128 MB at most. No other file beside the database is read."""
     folder = workdir.box / "home" / ".local" / "share" / "opencode"
-    files: dict[str, bytes] = {}
-    remaining = MOST_RECORD
-    for name in (DATABASE, LOG):
-        data = workdir.content(folder / name, remaining)
-        if data is not None:
-            files[name] = data
-            remaining -= len(data)
-    return files
+    return workdir.contents(folder, (DATABASE, LOG))

@@ -82,29 +82,6 @@ class ProcessResult(Struct, frozen=True):
     processes: int = 0
 
 
-class Output:
-    """The output of a pipe, kept in a file of ours up to MOST_OUTPUT bytes; the rest is not read.
-
-    Args:
-        path: the file.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.full = False
-
-    async def collect(self, reader: asyncio.StreamReader) -> None:
-        """Read to the end."""
-        size = 0
-        with self.path.open("wb", buffering=0) as file:
-            while chunk := await reader.read(1 << 16):
-                file.write(chunk[: MOST_OUTPUT - size])
-                size += len(chunk)
-                if size >= MOST_OUTPUT:
-                    self.full = True
-                    return
-
-
 async def run(
     shut: SandboxedCommand,
     stdout: Path,
@@ -131,9 +108,9 @@ async def run(
     """
     started = time.monotonic()
     supervisor = shut.supervisor
-    outputs = Output(stdout), Output(stderr)
+    outputs = stdout, stderr
     for output in outputs:
-        output.path.touch()
+        output.touch()
     supervisor.start(shut.argv, shut.env, shut.cwd, shut.proc)
     ending = asyncio.create_task(supervisor.outcome())
     streams = asyncio.create_task(_serve_streams(supervisor, shut.stdin, outputs))
@@ -167,7 +144,7 @@ async def run(
             if asked_at is not None and finished is None and now - asked_at > timeout_s:
                 end = "time"
                 break
-            if any(output.full for output in outputs):
+            if any(output.stat().st_size >= MOST_OUTPUT for output in outputs):
                 end = "output"
                 break
             if breached():
@@ -213,7 +190,7 @@ async def _outcome(ending: asyncio.Task[Outcome]) -> Outcome:
         return Outcome()
 
 
-async def _serve_streams(supervisor: Supervisor, question: bytes, outputs: tuple[Output, Output]) -> None:
+async def _serve_streams(supervisor: Supervisor, question: bytes, outputs: tuple[Path, Path]) -> None:
     """Feed the question, and keep what comes back."""
     stdin, *streams = supervisor.streams
     loop = asyncio.get_running_loop()
@@ -227,11 +204,20 @@ async def _serve_streams(supervisor: Supervisor, question: bytes, outputs: tuple
             reader = asyncio.StreamReader()
             pipe, _ = await loop.connect_read_pipe(functools.partial(asyncio.StreamReaderProtocol, reader), stream)
             transports.append(pipe)
-            collecting.append(output.collect(reader))
+            collecting.append(_collect(reader, output))
         await asyncio.gather(*collecting)
     finally:
         for transport in transports:
             transport.close()
+
+
+async def _collect(reader: asyncio.StreamReader, path: Path) -> None:
+    """Keep the output of a pipe in a file of ours, up to MOST_OUTPUT bytes; the rest is not read."""
+    remaining = MOST_OUTPUT
+    with path.open("wb", buffering=0) as file:
+        while remaining > 0 and (chunk := await reader.read(1 << 16)):
+            file.write(chunk[:remaining])
+            remaining -= len(chunk)
 
 
 def first_lines(path: Path) -> str:

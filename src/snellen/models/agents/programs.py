@@ -8,8 +8,13 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+from snellen.errors import AgentInstallError
 
 _SECONDS = 20
+_LAST_LINES = 12
+_LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _CONTROL = dict.fromkeys((*range(32), *range(127, 160)), " ")
 
 
@@ -17,6 +22,30 @@ def locate(name: str) -> str | None:
     """Return the absolute path of a program on PATH; None where there is none. It is what is started, wherever it lies."""
     path = shutil.which(name)
     return None if path is None else os.path.abspath(path)  # noqa: PTH100 - links stay: some programs go by their name
+
+
+def run_installer(argv: Sequence[str], seconds: int, hint: str = "", **settings: Any) -> None:
+    """Run a program that installs or builds something; `settings` as of subprocess.run.
+
+    Raises:
+        AgentInstallError: it failed, with its last lines, or ran for more than `seconds`.
+    """
+    name = Path(argv[0]).name
+    try:
+        done = subprocess.run(  # noqa: S603 - a program found on PATH, with arguments of our own
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=seconds,
+            check=False,
+            **settings,
+        )
+    except subprocess.TimeoutExpired:
+        raise AgentInstallError(f"{name} did not end within {seconds} s", hint) from None
+    if done.returncode != 0:
+        last = "\n".join(done.stdout.decode("utf-8", "replace").strip().splitlines()[-_LAST_LINES:])
+        raise AgentInstallError(f"{name} ended with status {done.returncode}; its last lines:\n{last}", hint)
 
 
 def version(path: str, words: Sequence[str] = ("--version",)) -> str | None:
@@ -61,6 +90,18 @@ def working_bubblewrap() -> str | None:
     """Return the path of a bubblewrap that can make a sandbox here; None where there is none."""
     path = locate("bwrap")
     return path if path is not None and bubblewrap_fault(path) is None else None
+
+
+def system_binds() -> list[str]:
+    """Return arguments with which bubblewrap shows /usr, and the links or folders of / that lead to programs and libraries."""
+    binds = ["--ro-bind", "/usr", "/usr"]
+    for name in _LINKS:
+        path = Path("/") / name
+        if path.is_symlink():
+            binds += ["--symlink", str(path.readlink()), str(path)]
+        elif path.is_dir():
+            binds += ["--ro-bind", str(path), str(path)]
+    return binds
 
 
 def shown_folders(folders: Sequence[Path]) -> list[Path]:

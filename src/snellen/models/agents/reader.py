@@ -9,7 +9,6 @@ and an empty folder. Without bubblewrap it has the limits on memory and time alo
 
 from __future__ import annotations
 
-import contextlib
 import os
 import resource
 import subprocess
@@ -22,11 +21,14 @@ import msgspec
 
 import snellen
 from snellen.models.agents import openclaw_record, opencode_record
-from snellen.models.agents.programs import shown_folders, working_bubblewrap
-from snellen.models.agents.transcript import Transcript, readable
+from snellen.models.agents.programs import shown_folders, system_binds, working_bubblewrap
+from snellen.models.agents.supervisor import limit_resources
+from snellen.models.agents.transcript import Transcript, read_safely
 
+_UNREADABLE = "its own record cannot be read"
 MOST_RESULT = 32 << 20
 _MEMORY, _SECONDS = 2 << 30, 30
+_TOO_LARGE = Transcript(fault=f"{_UNREADABLE}: more than {MOST_RESULT >> 20} MB without pictures")
 READERS = {"openclaw": openclaw_record.read, "opencode": opencode_record.read}
 
 
@@ -56,29 +58,21 @@ def read_record(agent: str, files: Mapping[str, bytes]) -> Transcript:
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            return Transcript(fault=f"its own record cannot be read within {2 * _SECONDS} s")
+            return Transcript(fault=f"{_UNREADABLE} within {2 * _SECONDS} s")
         except OSError as error:
-            return Transcript(fault=f"its own record cannot be read: {error.strerror}")
+            return Transcript(fault=f"{_UNREADABLE}: {error.strerror}")
         result.seek(0)
         data = result.read(MOST_RESULT + 1)
     if len(data) > MOST_RESULT:
-        return Transcript(fault=f"its own record cannot be read: more than {MOST_RESULT >> 20} MB without pictures")
+        return _TOO_LARGE
     try:
         return msgspec.msgpack.decode(data, type=Transcript)
     except (msgspec.DecodeError, RecursionError):
-        why = f"the reader ended with status {done.returncode}"
-        return Transcript(fault=f"its own record cannot be read: {why}")
+        return Transcript(fault=f"{_UNREADABLE}: the reader ended with status {done.returncode}")
 
 
 def _bubblewrap(program: str) -> list[str]:
-    words = [program, "--unshare-all", "--cap-drop", "ALL", "--die-with-parent", "--new-session"]
-    words += ["--ro-bind", "/usr", "/usr"]
-    for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):
-        path = Path("/") / name
-        if path.is_symlink():
-            words += ["--symlink", str(path.readlink()), str(path)]
-        elif path.is_dir():
-            words += ["--ro-bind", str(path), str(path)]
+    words = [program, "--unshare-all", "--cap-drop", "ALL", "--die-with-parent", "--new-session", *system_binds()]
     words += ["--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache", "--proc", "/proc", "--dev", "/dev"]
     words += ["--size", str(4 * opencode_record.MOST_CHARS), "--tmpfs", "/tmp"]  # noqa: S108 - inside the sandbox
     for folder in python_folders():
@@ -97,26 +91,21 @@ def python_folders() -> list[Path]:
 
 def main(agent: str) -> int:
     """Read one record from standard input; write its transcript."""
-    for limit, value in (
-        (resource.RLIMIT_AS, _MEMORY),
-        (resource.RLIMIT_CPU, _SECONDS),
-        (resource.RLIMIT_FSIZE, 4 * opencode_record.MOST_CHARS),
-        (resource.RLIMIT_NOFILE, 64),
-        (resource.RLIMIT_CORE, 0),
-    ):
-        _, hard = resource.getrlimit(limit)
-        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(limit, (value, value))
-    with contextlib.suppress(OSError):  # when memory runs out nevertheless, this is to go and nothing else
-        Path("/proc/self/oom_score_adj").write_text("1000")
+    limit_resources(
+        {
+            resource.RLIMIT_AS: _MEMORY,
+            resource.RLIMIT_CPU: _SECONDS,
+            resource.RLIMIT_FSIZE: 4 * opencode_record.MOST_CHARS,
+            resource.RLIMIT_NOFILE: 64,
+            resource.RLIMIT_CORE: 0,
+        }
+    )
     files = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=dict[str, bytes])
     with tempfile.TemporaryDirectory() as folder:
-        transcript = readable(READERS[agent])(files, Path(folder))
+        transcript = read_safely(READERS[agent], files, Path(folder))
     data = msgspec.msgpack.encode(transcript)
     if len(data) > MOST_RESULT:
-        data = msgspec.msgpack.encode(
-            Transcript(fault=f"its own record cannot be read: more than {MOST_RESULT >> 20} MB without pictures")
-        )
+        data = msgspec.msgpack.encode(_TOO_LARGE)
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
     os._exit(0)  # nothing is left to be tidied up, and what was read may be large

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from snellen.errors import PreflightError
 from snellen.models.agents import install, openclaw, opencode, process, sandbox, tool_setup
@@ -33,28 +33,19 @@ _WORKDIRS_AHEAD = 2
 _MOST_STARTUP = 4 << 20  # bytes of standard error in which an agent says that it asks its model
 
 
-class Agent(Struct, frozen=True):
-    """The parts that differ between agents; see openclaw.py and opencode.py, which say it in the same words."""
+class Agent(Protocol):
+    """What differs between agents: the modules openclaw.py and opencode.py."""
 
-    workplace: str
-    prepare: Callable[[Workdir, ToolSettings | None], None]
-    command: Callable[[Workdir, str, str, list[str]], Command]
-    asked_mark: bytes
-    transcript_size: Callable[[Workdir], int]
-    record: Callable[[Workdir], dict[str, bytes]]
+    WORKPLACE: str
+    ASKED_MARK: bytes
+
+    def prepare(self, workdir: Workdir, tools: ToolSettings | None) -> None: ...
+    def command(self, workdir: Workdir, program: str, question: str, images: list[str]) -> Command: ...
+    def transcript_size(self, workdir: Workdir) -> int: ...
+    def record(self, workdir: Workdir) -> dict[str, bytes]: ...
 
 
-AGENTS = {
-    name: Agent(
-        module.WORKPLACE,
-        module.prepare,
-        module.command,
-        module.ASKED_MARK,
-        module.transcript_size,
-        module.record,
-    )
-    for name, module in (("openclaw", openclaw), ("opencode", opencode))
-}
+AGENTS: dict[str, Agent] = {"openclaw": openclaw, "opencode": opencode}
 
 
 class AgentRunner:
@@ -142,7 +133,7 @@ class AgentRunner:
         inner = settings if self._shares_network else structs.replace(settings, base_url=BASE_URL)
         workdir = self._workdirs.make(
             inner,
-            self._agent.workplace,
+            self._agent.WORKPLACE,
             sandbox.SAMPLE if hidden else None,
             sandbox.AGENT if hidden else str(self.installation.folder),
             self._warm,
@@ -187,7 +178,7 @@ class AgentRunner:
                 workdir.stdout,
                 workdir.stderr,
                 workdir.model_settings.timeout_s,
-                lambda: _holds(workdir.stderr, agent.asked_mark),
+                lambda: _holds(workdir.stderr, agent.ASKED_MARK),
                 lambda: agent.transcript_size(workdir),
                 watch,
                 lambda: "requests" if gateway is not None and gateway.exhausted else "",

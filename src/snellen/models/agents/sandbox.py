@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 
 from snellen.errors import PreflightError, UsageError
 from snellen.models.agents import apptainer
 from snellen.models.agents.install import Installation
 from snellen.models.agents.process import Command, SandboxedCommand
-from snellen.models.agents.programs import bubblewrap_fault, locate
+from snellen.models.agents.programs import bubblewrap_fault, locate, system_binds
 from snellen.models.agents.system_calls import CALLS, profile, supported
 from snellen.models.agents.tool_setup import ToolSetup
 from snellen.models.agents.workdir import Workdir
@@ -27,18 +26,9 @@ PATH = f"{AGENT}/node/node_modules/node/bin:/usr/local/bin:/usr/bin:/bin"
 
 # Of /etc only what names, certificates, libraries and time zones need. /usr holds programs, and links of / lead there.
 _ETC = (
-    "resolv.conf",
-    "hosts",
-    "nsswitch.conf",
-    "ssl",
-    "ca-certificates",
-    "pki",
-    "ld.so.cache",
-    "alternatives",
-    "fonts",
+    *("resolv.conf", "hosts", "nsswitch.conf", "ssl", "ca-certificates", "pki", "ld.so.cache", "alternatives", "fonts"),
+    *("localtime", "mime.types", "magic"),
 )
-_ETC_TOO = ("localtime", "mime.types", "magic")
-_LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
 
 def choose(wanted: str) -> str:
@@ -107,14 +97,8 @@ def _bubblewrap(workdir: Workdir, installation: Installation, cwd: str, setup: T
     words += ["--seccomp", "{seccomp}"]
     # The supervisor is root in its namespaces; the agent is who the user is, and has no capability.
     words += ["--uid", str(os.getuid()), "--gid", str(os.getgid()), "--cap-drop", "ALL"]
-    words += ["--die-with-parent", "--hostname", "sample", "--ro-bind", "/usr", "/usr"]
-    for name in _LINKS:
-        path = Path("/") / name
-        if path.is_symlink():
-            words += ["--symlink", str(path.readlink()), str(path)]
-        elif path.is_dir():
-            words += ["--ro-bind", str(path), str(path)]
-    for name in (*_ETC, *_ETC_TOO):
+    words += ["--die-with-parent", "--hostname", "sample", *system_binds()]
+    for name in _ETC:
         words += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
     # The kernel lets uid 0 write its settings without any capability, and they are those of the whole machine.
     words += ["--proc", "/proc", "--ro-bind-try", "/proc/sys", "/proc/sys"]

@@ -294,7 +294,12 @@ def _restrict(limits: dict[str, int], isolated: bool, proc: bool) -> None:
         wanted[resource.RLIMIT_NPROC] = tasks
         with contextlib.suppress(OSError):
             Path("/proc/sys/kernel/pid_max").write_text(str(RESERVED_PIDS + tasks))
-    for name, value in wanted.items():
+    limit_resources(wanted)
+
+
+def limit_resources(limits: dict[int, int]) -> None:
+    """Set limits of this process and of its children, by resource; it is the first to go when memory runs out."""
+    for name, value in limits.items():
         _, hard = resource.getrlimit(name)
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(name, (value, value))

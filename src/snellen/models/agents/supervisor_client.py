@@ -85,7 +85,9 @@ class Supervisor:
         except OSError as error:
             self.close()
             raise PreflightError(f"the supervisor of an agent does not answer: {error}") from error
-        self._adopt(numbers)
+        if numbers:
+            self.box, *listeners = numbers
+            self.listeners = [socket.socket(fileno=number) for number in listeners]
         fault = _fault(data)
         if fault is not None:
             self.close()
@@ -93,11 +95,6 @@ class Supervisor:
                 f"the sandbox of an agent cannot be made: {fault}",
                 "`snellen doctor` says what is missing. Containers need unprivileged user namespaces.",
             )
-
-    def _adopt(self, numbers: Sequence[int]) -> None:
-        if numbers:
-            self.box, *others = numbers
-            self.listeners = [socket.socket(fileno=number) for number in others]
 
     @property
     def streams(self) -> tuple[IO[bytes], IO[bytes], IO[bytes]]:

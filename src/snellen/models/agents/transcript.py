@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import sqlite3
 from binascii import a2b_base64
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -44,26 +43,12 @@ class Transcript(Struct, frozen=True):
 Reader: TypeAlias = Callable[[Mapping[str, bytes], Path], Transcript]
 
 
-def readable(read: Reader) -> Reader:
-    """Guard the reader of a record that a model may have overwritten: an unknown form is a fault of the agent's."""
-
-    def guarded(files: Mapping[str, bytes], scratch: Path) -> Transcript:
-        try:
-            return read(files, scratch)
-        except (
-            ArithmeticError,
-            AttributeError,
-            LookupError,
-            MemoryError,
-            OSError,
-            RecursionError,
-            TypeError,
-            ValueError,
-            sqlite3.Error,
-        ) as error:
-            return Transcript(fault=f"its own record cannot be read: {type(error).__name__}: {str(error)[:200]}")
-
-    return guarded
+def read_safely(read: Reader, files: Mapping[str, bytes], scratch: Path) -> Transcript:
+    """Read a record that a model may have overwritten: an unknown form is a fault of the agent's."""
+    try:
+        return read(files, scratch)
+    except Exception as error:  # noqa: BLE001 - a forged record can raise anything; the transcript says what
+        return Transcript(fault=f"its own record cannot be read: {type(error).__name__}: {str(error)[:200]}")
 
 
 def loops(steps: tuple[Step, ...]) -> bool:

@@ -10,10 +10,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import filelock
-import msgspec
 
 from snellen.errors import PreflightError
 from snellen.models.agents.install import Installation
+from snellen.models.serve.protocol import chunks
+from snellen.types import Response, Usage
 
 WORD = "ready"
 
@@ -84,18 +85,8 @@ async def _reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
         for line in head.lower().split(b"\r\n"):
             if line.startswith(b"content-length:"):
                 await reader.readexactly(int(line.partition(b":")[2]))
-        common = {"id": "1", "object": "chat.completion.chunk", "created": 0, "model": WORD}
-        choice = {"index": 0, "delta": {"role": "assistant", "content": WORD}, "finish_reason": None}
-        end = {"index": 0, "delta": {}, "finish_reason": "stop"}
-        usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
-        chunks = [
-            {**common, "choices": [choice]},
-            {**common, "choices": [end]},
-            {**common, "choices": [], "usage": usage},
-        ]
+        response = Response(WORD, usage=Usage(input_tokens=1, output_tokens=1))
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
-        for chunk in chunks:
-            writer.write(b"data: " + msgspec.json.encode(chunk) + b"\n\n")
-        writer.write(b"data: [DONE]\n\n")
+        writer.writelines(chunks("1", 0, WORD, response, with_usage=True))
         await writer.drain()
     writer.close()

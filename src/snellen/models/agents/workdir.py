@@ -109,13 +109,15 @@ class Workdir(Struct, frozen=True):
     def stderr(self) -> Path:
         return self.host / "stderr"
 
-    def content(self, path: Path, max_bytes: int) -> bytes | None:
-        """Return the beginning of a file that the agent has written, at most `max_bytes` bytes; None where there is none."""
-        try:
-            with self._opened(path) as file:
-                return file.read(max_bytes)
-        except OSError:
-            return None
+    def contents(self, folder: Path, names: Sequence[str]) -> dict[str, bytes]:
+        """Return files that the agent has written, by name, each once: MOST_RECORD bytes in all, in the order of the names."""
+        files: dict[str, bytes] = {}
+        remaining = MOST_RECORD
+        for name in dict.fromkeys(names):
+            with contextlib.suppress(OSError), self._opened(folder / name) as file:
+                files[name] = file.read(remaining)
+                remaining -= len(files[name])
+        return files
 
     def size(self, path: Path) -> int:
         """Return bytes of a file that the agent has written, 0 where there is none."""

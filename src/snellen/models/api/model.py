@@ -16,7 +16,7 @@ from snellen.models.api.keys import DEFAULT_VARIABLE, find_key
 from snellen.models.api.prices import Price, load_price
 from snellen.models.api.request import Body, BodyWriter
 from snellen.models.api.response import read_reply
-from snellen.models.base import Model, ModelOptions
+from snellen.models.base import Model, ModelOptions, changed_option
 from snellen.models.shutdowns import announced
 from snellen.models.trace import Exchange
 from snellen.offload import off_loop
@@ -24,8 +24,6 @@ from snellen.types import Prompt, Response
 
 if TYPE_CHECKING:
     from snellen.models.api.transport import Transport
-
-_DEFAULTS = ModelOptions()
 
 
 def open_model(name: str, options: ModelOptions) -> ApiModel:
@@ -168,10 +166,8 @@ class ApiModel(Model):
 
 
 def _refuse_local_options(options: ModelOptions) -> None:
-    for field in ("dtype", "device", "batch_size", "stop_after_first_json", "revision"):
-        if getattr(options, field) != getattr(_DEFAULTS, field):
-            flag = f"--{field.replace('_', '-')}"
-            raise UsageError(f"{flag} is for local models; a model behind an API cannot use it.", f"Omit {flag}.")
+    if flag := changed_option(options, ("dtype", "device", "batch_size", "stop_after_first_json", "revision")):
+        raise UsageError(f"{flag} is for local models; a model behind an API cannot use it.", f"Omit {flag}.")
 
 
 def _trace(body: Body, reply: bytes) -> Exchange:
