@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import inspect
+import pydoc
+from collections.abc import Callable
 from pathlib import Path
 from typing import get_type_hints
 
+import pytest
 from msgspec import structs
 
 import snellen
 from snellen.engine.progress import Progress
 from snellen.engine.run_folder import RunSpec
 from snellen.models.base import ModelOptions, ModelSettings
+from snellen.runs.settings import run_spec
 
 VERBS = (
     "compare",
@@ -37,13 +41,33 @@ def test_dir_shows_the_public_names_alone_and_each_can_be_had() -> None:
 
 
 def test_evaluate_takes_every_setting_of_a_run() -> None:
-    parameters = set(inspect.signature(snellen.evaluate).parameters)
-    settings = set(get_type_hints(ModelSettings))
-    options = {option.name for option in structs.fields(ModelOptions)}
-    assert options <= parameters | settings
-    assert {setting.name for setting in structs.fields(RunSpec)} - {"options"} <= parameters
-    types = {option.name: option.type for option in structs.fields(ModelOptions)}
-    assert {name: types[name] for name in settings} == get_type_hints(ModelSettings)
+    parameters = inspect.signature(snellen.evaluate).parameters
+    options = {option.name: option for option in structs.fields(ModelOptions)}
+    assert {name: option.type for name, option in options.items()} == get_type_hints(ModelSettings)
+    assert options.keys() <= parameters.keys()
+    assert {setting.name for setting in structs.fields(RunSpec)} - {"options"} <= parameters.keys()
+    assert (parameters["limit"].default, parameters["max_attempts"].default) == (None, 6)
+    assert parameters["timeout_s"].default == ModelOptions().timeout_s
+
+
+@pytest.mark.parametrize("function", [snellen.evaluate, snellen.rerun, snellen.judge, snellen.label_failures])
+def test_a_misspelt_setting_is_refused_and_the_right_one_named(function: Callable[..., object]) -> None:
+    with pytest.raises(TypeError, match=r"'patience'\. Did you mean 'patience_s'\?"):
+        function("chart/digits", "embedded", patience=3)
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'zzz'$"):
+        function("chart/digits", "embedded", zzz=3)
+
+
+def test_none_stands_for_the_default_of_a_setting() -> None:
+    assert run_spec("chart", "embedded", {"generation": None, "limit": None}) == RunSpec(  # type: ignore[typeddict-item]
+        benchmark="chart", model="embedded"
+    )
+
+
+def test_help_lists_the_settings_with_their_defaults() -> None:
+    text = pydoc.plain(pydoc.render_doc(snellen.evaluate))
+    assert "max_cost: 'float | None' = None" in text
+    assert "timeout_s: 'float' = 300.0" in text
 
 
 def test_progress_is_reported_and_a_run_has_a_short_repr(tmp_path: Path) -> None:

@@ -223,9 +223,12 @@ def easi(
     skipped, and a benchmark that fails does not stop the others. The exit status is 0 only if every benchmark is
     complete.
     """
+    from msgspec import structs
+
     from snellen.easi import EasiSettings, plan, prepare, work
     from snellen.easi.log_file import LogFile
     from snellen.easi.names import chosen
+    from snellen.models.base import ModelOptions
 
     names = chosen(selection.benchmarks, extra=selection.include_extra)
     if harness.backend != "native":
@@ -253,7 +256,11 @@ def easi(
         return
     settings = EasiSettings(
         model=model,
-        options=shared.model_options(generation, endpoint, media, local, seed=selection.seed, id_is=selection.id_is),
+        options=structs.replace(
+            ModelOptions(**shared.model_settings(generation, endpoint, media, local)),
+            seed=selection.seed,
+            id_is=selection.id_is,
+        ),
         benchmarks=names,
         out=selection.output_dir,
         dataset_dir=selection.dataset_dir,

@@ -72,28 +72,15 @@ def judge(
             options.model,
             rubric=options.rubric,
             out=options.out,
-            base_url=endpoint.base_url,
-            key_env=endpoint.key_env,
             data=moved.data,
             images=moved.images,
             trust=moved.trust,
             with_images=options.with_images,
             rule=options.rule,
-            limit=options.limit,
-            seed=options.seed,
-            concurrency=endpoint.concurrency,
-            generation=generation.settings(),
             display=display(as_json=output.as_json, quiet=output.quiet),
-            max_attempts=endpoint.max_attempts,
-            max_cost=budget.max_cost,
-            max_tokens_total=budget.max_tokens_total,
-            timeout_s=endpoint.timeout,
-            patience_s=endpoint.patience,
-            rpm=endpoint.rpm,
-            tpm=endpoint.tpm,
-            extra_body=endpoint.body(),
-            prices=None if budget.prices is None else str(budget.prices),
-            id_is=options.id_is,
+            **shared.judge_settings(
+                generation, endpoint, budget, seed=options.seed, id_is=options.id_is, limit=options.limit
+            ),
         )
     status = finish(Outcome([judged]), profile=None, report=False, as_json=output.as_json)
     line = f"SUMMARY_JSON {msgspec.json.encode(verdicts(judged)).decode()}"

@@ -13,7 +13,8 @@ from snellen.errors import UsageError
 from snellen.types import Generation, MediaSettings
 
 if TYPE_CHECKING:
-    from snellen.models.base import ModelOptions
+    from snellen.models.base import ModelSettings
+    from snellen.runs.settings import JudgeSettings
 
 ENDPOINT, WRITING, IMAGES = "Endpoint (api:)", "How the model writes", "Images and videos"
 AGENTS = "Agents (agent:)"
@@ -406,9 +407,9 @@ class AgentOptions:
         typer.Option(metavar="N", help="Requests to the model per sample.", show_default="300", rich_help_panel=AGENTS),
     ] = None
 
-    def limits(self) -> dict[str, int]:
-        """Return the fields of `ModelOptions` that the --agent-… limits set; the others keep their defaults."""
-        fields = {
+    def settings(self, sif: Path | None) -> "ModelSettings":
+        """Return the agent's settings. `sif`: the image that is used; limits that are not set keep their defaults."""
+        limits = {
             "agent_memory": None if self.agent_memory is None else parse_size(self.agent_memory, "--agent-memory"),
             "agent_disk": None if self.agent_disk is None else parse_size(self.agent_disk, "--agent-disk"),
             "agent_processes": self.agent_processes,
@@ -417,7 +418,15 @@ class AgentOptions:
             "agent_depth": self.agent_depth,
             "agent_requests": self.agent_requests,
         }
-        return {name: value for name, value in fields.items() if value is not None}
+        result: ModelSettings = {
+            "agent_model": self.agent_model,
+            "sandbox": self.sandbox,
+            "sif": None if sif is None else str(sif),
+            "tools": None if self.tools is None else str(self.tools),
+            "agent_network": self.agent_network,
+        }
+        chosen: Any = {name: value for name, value in limits.items() if value is not None}
+        return {**result, **chosen}
 
 
 @dataclass(frozen=True)
@@ -455,31 +464,50 @@ class OutputOptions:
     quiet: Quiet = False
 
 
-def model_options(
+def model_settings(
     generation: GenerationOptions,
     endpoint: EndpointOptions,
     media: MediaOptions = MediaOptions(),
     local: LocalOptions = LocalOptions(),
-    **settings: Any,
-) -> "ModelOptions":
-    """Build a model's options from groups of options; `settings` are further fields of `ModelOptions`."""
-    from snellen.models.base import ModelOptions
+    budget: BudgetOptions = BudgetOptions(),
+) -> "ModelSettings":
+    """Return a model's settings from groups of options."""
+    return {
+        "generation": generation.settings(),
+        "media": media.settings(),
+        "base_url": endpoint.base_url,
+        "key_env": endpoint.key_env,
+        "extra_body": endpoint.body(),
+        "timeout_s": endpoint.timeout,
+        "patience_s": endpoint.patience,
+        "rpm": endpoint.rpm,
+        "tpm": endpoint.tpm,
+        "concurrency": endpoint.concurrency,
+        "dtype": local.dtype,
+        "device": local.device,
+        "batch_size": local.batch_size,
+        "stop_after_first_json": local.stop_after_first_json,
+        "revision": local.revision,
+        "prices": None if budget.prices is None else str(budget.prices),
+    }
 
-    return ModelOptions(
-        generation=generation.settings(),
-        media=media.settings(),
-        base_url=endpoint.base_url,
-        key_env=endpoint.key_env,
-        extra_body=endpoint.body(),
-        timeout_s=endpoint.timeout,
-        patience_s=endpoint.patience,
-        rpm=endpoint.rpm,
-        tpm=endpoint.tpm,
-        concurrency=endpoint.concurrency,
-        dtype=local.dtype,
-        device=local.device,
-        batch_size=local.batch_size,
-        stop_after_first_json=local.stop_after_first_json,
-        revision=local.revision,
-        **settings,
-    )
+
+def judge_settings(
+    generation: GenerationOptions,
+    endpoint: EndpointOptions,
+    budget: BudgetOptions,
+    *,
+    seed: int,
+    id_is: str,
+    limit: int | None = None,
+) -> "JudgeSettings":
+    """Return the settings of a judge's run from groups of options and the values of single ones."""
+    return {
+        **model_settings(generation, endpoint, budget=budget),
+        "seed": seed,
+        "id_is": id_is,
+        "limit": limit,
+        "max_attempts": endpoint.max_attempts,
+        "max_cost": budget.max_cost,
+        "max_tokens_total": budget.max_tokens_total,
+    }

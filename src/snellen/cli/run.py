@@ -31,6 +31,7 @@ from snellen.plugin_errors import plugin_fault
 if TYPE_CHECKING:
     from snellen.benchmarks.base import Benchmark
     from snellen.engine.run_folder import RunSpec
+    from snellen.runs.settings import RunSettings
 
 LOCAL = ("local", "embedded")
 """Kinds of models that run in this process; they refuse options of endpoints."""
@@ -109,10 +110,9 @@ def run(
 
     Settings that a benchmark declares are options of this command too: `snellen run vlm2 --help` lists them.
     """
-    from snellen.benchmarks.base import Data
     from snellen.cli import environment
-    from snellen.engine.run_folder import RunSpec
     from snellen.runs.evaluate import default_folder
+    from snellen.runs.settings import run_spec
 
     if options.serve is not None and endpoint.base_url is not None:
         raise UsageError("--serve and --base-url exclude each other", "Omit --base-url: --serve sets the address.")
@@ -122,33 +122,23 @@ def run(
         environment.RunVariables(data.data, options.limit, options.out, tuple(names)), benchmark
     )
     image = environment.sandbox_image(agents.sif, agents.sandbox, benchmark)
-    base = RunSpec(
-        benchmark="",
-        model="",
-        data=Data(settings.data, data.images, parse_pairs(data.option), options.seed),
-        options=shared.model_options(
-            generation,
-            endpoint,
-            media,
-            local,
-            prices=None if budget.prices is None else str(budget.prices),
-            seed=options.seed,
-            agent_model=agents.agent_model,
-            sandbox=agents.sandbox,
-            sif=None if image is None else str(image),
-            tools=None if agents.tools is None else str(agents.tools),
-            id_is=options.id_is,
-            agent_network=agents.agent_network,
-            **agents.limits(),
-        ),
-        limit=settings.limit,
-        repeats=options.repeats,
-        max_attempts=endpoint.max_attempts,
-        max_cost=budget.max_cost,
-        max_tokens_total=budget.max_tokens_total,
-        nproc=workers.nproc,
-        ray=workers.ray,
-    )
+    run_settings: RunSettings = {
+        **shared.model_settings(generation, endpoint, media, local, budget),
+        **agents.settings(image),
+        "data": settings.data,
+        "images": data.images,
+        "benchmark_options": parse_pairs(data.option),
+        "seed": options.seed,
+        "id_is": options.id_is,
+        "limit": settings.limit,
+        "repeats": options.repeats,
+        "max_attempts": endpoint.max_attempts,
+        "max_cost": budget.max_cost,
+        "max_tokens_total": budget.max_tokens_total,
+        "nproc": workers.nproc,
+        "ray": workers.ray,
+    }
+    base = run_spec("", "", run_settings)
     models = list(dict.fromkeys(settings.model))
     specs = [
         _without_endpoint(structs.replace(base, benchmark=name, model=model), models)

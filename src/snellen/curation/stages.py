@@ -51,15 +51,16 @@ def require_models(
     Raises:
         SnellenError: no such model, a judge without a key or that is gone, an address that is none, no such rubric.
     """
+    endpoint = ModelOptions(base_url=base_url, key_env=key_env)
     if "hard" in stages:
         for model in models:
             registry.require_kind(model)
             if model.partition(":")[0] in registry.KINDS:
                 registry.open_model(model, options)
         if correct == "judge" and (judge is not None or setting(JUDGE_MODEL) is not None):
-            appointed(judge, ModelOptions(), base_url, key_env, option="--judge").opened()
+            appointed(judge, endpoint, option="--judge").opened()
     if "evidence" in stages and evidence_judge is not None:
-        appointed(evidence_judge, ModelOptions(), base_url, key_env, option="--evidence-judge").opened()
+        appointed(evidence_judge, endpoint, option="--evidence-judge").opened()
         evidence.rubric_of(rubric)
 
 
@@ -213,7 +214,8 @@ def check_evidence(
     if judge is not None and chosen is not None:
         benchmark = evidence.benchmark(work, entering, known, chosen)
         judged = {}
-        who = appointed(judge, options or ModelOptions(), base_url, key_env, option="--evidence-judge")
+        options = structs.replace(options or ModelOptions(), base_url=base_url, key_env=key_env)
+        who = appointed(judge, options, option="--evidence-judge")
         # Pages that came later are other questions: their answers are a run of their own.
         mark = blake2b(f"{who.name}\0{benchmark.digest(Data())}".encode(), digest_size=6).hexdigest()
         folder = RunFolder(work.folder("evidence") / f"judged-{mark}")

@@ -9,7 +9,6 @@ from snellen.easi import judged_scores
 from snellen.engine.progress import Display
 from snellen.engine.run_folder import JUDGED, RunFolder, derived_folder
 from snellen.errors import PreflightError, RunError, UsageError
-from snellen.models.base import ModelOptions
 from snellen.runs.judge.ask import appointed, judge
 from snellen.runs.run import Run
 
@@ -30,7 +29,7 @@ def checked(name: str | None) -> str | None:
             f"--judge {name} names a rule, not a judge model.",
             "Omit --judge, or use --no-judge.",
         )
-    who = appointed(name, ModelOptions(), None, None, option="--judge")
+    who = appointed(name, option="--judge")
     who.opened()  # an address or an option that cannot be is refused here; nothing is loaded or contacted
     return who.name
 
@@ -41,7 +40,7 @@ async def require_ready(name: str) -> None:
     Raises:
         PreflightError: its server does not answer, refuses its key, or has no such model; nothing was asked.
     """
-    judging = appointed(name, ModelOptions(), None, None, option="--judge").opened()
+    judging = appointed(name, option="--judge").opened()
     try:
         await judging.preflight()
     except PreflightError as error:

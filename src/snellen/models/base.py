@@ -77,19 +77,25 @@ class ModelOptions(Struct, frozen=True):
 
 
 class ModelSettings(TypedDict, total=False):
-    """Fields of ModelOptions that Python functions take as keywords; ModelOptions says what each is and its default."""
+    """Fields of ModelOptions as keywords of Python functions; ModelOptions says what each is and its default."""
 
+    generation: Generation
+    media: MediaSettings
+    base_url: str | None
+    key_env: str | None
     extra_body: Mapping[str, Any]
     timeout_s: float
     patience_s: float
     rpm: float | None
     tpm: float | None
+    concurrency: int
     dtype: str
     device: str
     batch_size: int
     stop_after_first_json: bool
     revision: str | None
     prices: str | None
+    seed: int
     agent_model: str | None
     sandbox: str
     sif: str | None

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Unpack
 
 from msgspec import structs
 
 from snellen.benchmarks import registry as benchmarks
-from snellen.benchmarks.base import Benchmark, Data
+from snellen.benchmarks.base import Benchmark
 from snellen.engine.data_paths import holds_built_set, located
 from snellen.engine.endpoints import check_rerun, with_endpoint, without_model
 from snellen.engine.event_loop import in_loop
@@ -22,38 +22,23 @@ from snellen.engine.run import require_written, run
 from snellen.engine.run_folder import JUDGE_RUNS, JUDGED, RunFolder, RunMeta, RunSpec
 from snellen.engine.stopping import UNPRICED
 from snellen.errors import UsageError
-from snellen.models.base import Model, ModelOptions, ModelSettings, as_model
+from snellen.models.base import Model, as_model
 from snellen.redaction.arguments import key_among
 from snellen.runs.run import Run, find_benchmark
+from snellen.runs.settings import RerunSettings, RunSettings, run_spec, takes
 from snellen.runs.trust import guarded
 from snellen.text import slug
-from snellen.types import Generation, MediaSettings
 
 
+@takes(RunSettings)
 def evaluate(
     benchmark: str | Benchmark,
     model: str | Model,
     *,
     out: str | Path | None = None,
-    data: str | Path | None = None,
-    images: str | Path | None = None,
-    benchmark_options: Mapping[str, str] | None = None,
-    limit: int | None = None,
-    repeats: int = 1,
-    seed: int = 0,
-    concurrency: int = 16,
-    base_url: str | None = None,
-    key_env: str | None = None,
-    generation: Generation | None = None,
-    media: MediaSettings | None = None,
-    max_attempts: int = 6,
-    max_cost: float | None = None,
-    max_tokens_total: int | None = None,
-    nproc: int | None = None,
-    ray: str | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     display: Display | None = None,
-    **model_options: Unpack[ModelSettings],
+    **settings: Unpack[RunSettings],
 ) -> Run:
     """Run a benchmark with a model, or resume an unfinished run, and score it.
 
@@ -67,6 +52,8 @@ def evaluate(
         benchmark: a name (`snellen list`), or a Benchmark.
         model: KIND:NAME as on the command line, or any object with the Model protocol.
         out: the run's folder; by default results/<benchmark>-<model>. A run that is there is resumed.
+        on_progress: called a few times a second with a Progress, from the event loop, and once at the end.
+        display: shows progress; takes precedence over `on_progress`.
         data, images: where the benchmark's files are.
         benchmark_options: the options that `-o key=value` sets.
         limit: run only the first N samples.
@@ -79,39 +66,16 @@ def evaluate(
         max_attempts: maximum number of requests per sample; refusals (429) and lost connections do not count.
         max_cost, max_tokens_total: stop the run at this cost (see `prices`) or number of tokens.
         nproc, ray: number of workers that hold a local model, and the Ray cluster they run on (docs/scale-out.md).
-        on_progress: called a few times a second with a Progress, from the event loop, and once at the end.
-        display: shows progress; takes precedence over `on_progress`.
-        model_options: further fields of ModelOptions (timeout_s, rpm, dtype …).
+        settings: further fields of ModelOptions (timeout_s, rpm, dtype …).
 
     Raises:
+        TypeError: there is no such setting.
         SnellenError: see snellen.errors; answers received before it are on disk.
     """
-    options = ModelOptions(
-        generation=generation or Generation(),
-        media=media or MediaSettings(),
-        base_url=base_url,
-        key_env=key_env,
-        concurrency=concurrency,
-        seed=seed,
-        **model_options,
-    )
-    spec = RunSpec(
-        benchmark=benchmark if isinstance(benchmark, str) else benchmark.name,
-        model=model if isinstance(model, str) else model.name,
-        data=Data(
-            path=None if data is None else Path(data),
-            images=None if images is None else Path(images),
-            options=dict(benchmark_options or {}),
-            seed=seed,
-        ),
-        options=options,
-        limit=limit,
-        repeats=repeats,
-        max_attempts=max_attempts,
-        max_cost=max_cost,
-        max_tokens_total=max_tokens_total,
-        nproc=nproc,
-        ray=ray,
+    spec = run_spec(
+        benchmark if isinstance(benchmark, str) else benchmark.name,
+        model if isinstance(model, str) else model.name,
+        settings,
     )
     return perform(
         spec,
@@ -208,6 +172,7 @@ def require_no_keys(spec: RunSpec) -> None:
             )
 
 
+@takes(RerunSettings, defaults={})
 def rerun(
     path: str | Path,
     *,
@@ -216,15 +181,10 @@ def rerun(
     images: str | Path | None = None,
     benchmark: Benchmark | None = None,
     model: Model | None = None,
-    base_url: str | None = None,
-    key_env: str | None = None,
     trust: bool = False,
     confirm: Callable[[str], bool] | None = None,
-    prices: str | Path | None = None,
     display: Display | None = None,
-    patience_s: float | None = None,
-    rpm: float | None = None,
-    tpm: float | None = None,
+    **settings: Unpack[RerunSettings],
 ) -> Run:
     """Repeat a run from its run_meta.json: resume it in its own folder, or start anew in `out`.
 
@@ -233,10 +193,10 @@ def rerun(
         out: do it all again in this folder.
         data, images: where the benchmark's files lie now, if they were moved.
         benchmark, model: needed only where the run was made with objects that have no registered name.
-        base_url, key_env: the endpoint that is asked and the variable with its key, where the run's own are not those
-            of this environment (snellen.engine.endpoints).
         trust: run_meta.json may name code to import, and files and programs of this machine (docs/run-folder.md).
         confirm: asks a person whether the run's own endpoint may be used; None: it may not.
+        base_url, key_env: the endpoint that is asked and the variable with its key, where the run's own are not those
+            of this environment (snellen.engine.endpoints).
         patience_s, rpm, tpm, prices: replace those of the run; None: as recorded.
 
     Raises:
@@ -245,6 +205,7 @@ def rerun(
     """
     source = RunFolder(path)
     meta = located(source, source.meta())
+    base_url, key_env = settings.pop("base_url", None), settings.pop("key_env", None)
     spec = with_endpoint(source, meta, base_url=base_url, key_env=key_env, opens_model=model is None, confirm=confirm)
     if data is not None and Path(spec.benchmark).is_absolute() and holds_built_set(data):
         # The run's benchmark is itself a folder: that of a built set.
@@ -262,9 +223,10 @@ def rerun(
     check_rerun(source, meta, spec, trust=trust, opens_model=model is None)
     if model is not None and not is_own(source.meta()):
         spec = without_model(spec, model.name)
-    priced = prices is not None and spec.model.partition(":")[0] not in UNPRICED
-    pace = {"patience_s": patience_s, "rpm": rpm, "tpm": tpm, "prices": str(prices) if priced else None}
-    chosen = {name: value for name, value in pace.items() if value is not None}
+    chosen: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
+    prices = chosen.pop("prices", None)
+    if prices is not None and spec.model.partition(":")[0] not in UNPRICED:
+        chosen["prices"] = str(prices)
     spec = structs.replace(spec, options=structs.replace(spec.options, **chosen))
     folder = RunFolder(out if out is not None else path)
     return perform(spec, folder, benchmark=subject, model=model, display=display, trust=trust)

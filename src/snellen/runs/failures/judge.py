@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Unpack
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine import journal
 from snellen.engine.ownership import NOT_OWN, is_own
 from snellen.engine.progress import Display
-from snellen.engine.run_folder import LABELLED, RunFolder, RunSpec, derived_folder, derived_run
+from snellen.engine.run_folder import LABELLED, RunFolder, derived_folder, derived_run
 from snellen.errors import FingerprintError, JudgeError
-from snellen.models.base import Model, ModelOptions, ModelSettings
+from snellen.models.base import Model
 from snellen.runs.evaluate import perform
 from snellen.runs.failures.benchmark import FIELD, labelling_benchmark, rubric_of
 from snellen.runs.failures.rules import labels
@@ -22,28 +22,20 @@ from snellen.runs.judge import verdicts
 from snellen.runs.judge.ask import appointed
 from snellen.runs.judge.benchmark import JudgeModel
 from snellen.runs.run import Run
+from snellen.runs.settings import JudgeSettings, run_spec, takes
 from snellen.scoring.json_answer import objects
 from snellen.scoring.rubric import Schema, read_verdict
-from snellen.types import Generation
 
 
+@takes(JudgeSettings)
 def label_failures(
     run: Run,
     model: str | Model | None = None,
     *,
     rubric: str = "",
     out: str | Path | None = None,
-    base_url: str | None = None,
-    key_env: str | None = None,
-    limit: int | None = None,
-    seed: int = 0,
-    concurrency: int = 16,
-    generation: Generation | None = None,
     display: Display | None = None,
-    max_attempts: int = 6,
-    max_cost: float | None = None,
-    max_tokens_total: int | None = None,
-    **model_options: Unpack[ModelSettings],
+    **settings: Unpack[JudgeSettings],
 ) -> Run:
     """Let a model label the incorrect answers of a run, or resume that; the labels are a run of their own.
 
@@ -52,29 +44,19 @@ def label_failures(
         model: the judge, KIND:NAME; None: the environment variable JUDGE_MODEL.
         rubric: path of a rubric file; empty: ours.
         out: the labels' folder; None: <run>_failures, where `labels_of` finds them.
-        base_url, key_env, seed, concurrency, generation, display, max_attempts, max_cost, max_tokens_total,
-            model_options, limit: as for `snellen.runs.judge.ask.judge`.
+        display, settings: as for `snellen.judge`.
 
     Raises:
         JudgeError: no judge, no key, no such rubric, a rubric with labels that are not ours, nothing to label; nothing
             was asked.
         SnellenError: see snellen.errors; labels that were given are on disk.
     """
-    data, labelling = _asked(run, rubric, seed)
-    options = ModelOptions(generation=generation or Generation(), concurrency=concurrency, seed=seed, **model_options)
-    who = appointed(model, options, base_url, key_env, option="--judge")
+    spec = run_spec(LABELLED, "", settings)
+    data, labelling = _asked(run, rubric, spec.data.seed)
+    who = appointed(model, spec.options, option="--judge")
     folder = RunFolder(out if out is not None else derived_folder(run.path, LABELLED))
     judging = who.opened()
-    spec = RunSpec(
-        benchmark=LABELLED,
-        model=who.name,
-        data=data,
-        options=who.options,
-        limit=limit,
-        max_attempts=max_attempts,
-        max_cost=max_cost,
-        max_tokens_total=max_tokens_total,
-    )
+    spec = structs.replace(spec, model=who.name, data=data, options=who.options)
     try:
         return perform(spec, folder, benchmark=labelling, model=JudgeModel(judging, folder.path), display=display)
     except FingerprintError as error:  # its own way out, --out, is none here: labels are looked for beside the run

@@ -15,47 +15,39 @@ from snellen.benchmarks.base import Benchmark, Data
 from snellen.dotenv_file import dotenv_value
 from snellen.engine.fingerprint import identity
 from snellen.engine.progress import Display
-from snellen.engine.run_folder import JUDGE_RUNS, JUDGED, RunFolder, RunSpec, derived_folder
+from snellen.engine.run_folder import JUDGE_RUNS, JUDGED, RunFolder, derived_folder
 from snellen.errors import JudgeError, PreflightError, RunError, UsageError
 from snellen.models import registry as models
-from snellen.models.base import Model, ModelOptions, ModelSettings, as_model
+from snellen.models.base import DEFAULTS, Model, ModelOptions, as_model
 from snellen.models.shutdowns import announced
 from snellen.runs.evaluate import perform
 from snellen.runs.judge.benchmark import OWN, PROFILE, JudgeModel, judged_benchmark, load_rubric
 from snellen.runs.judge.extend import extend_judged
 from snellen.runs.run import Run, load_run
 from snellen.runs.scoring import Scored
+from snellen.runs.settings import JudgeSettings, run_spec, takes
 from snellen.scoring.rubric import require_known_places
-from snellen.types import Generation
 
 BASE_URL, KEY, MODEL = "JUDGE_BASE_URL", "JUDGE_API_KEY", "JUDGE_MODEL"
 SELF_HOSTED = "JUDGE_SELF_HOSTED"
 """Set to any word where JUDGE_BASE_URL or --base-url serves a model of its own by a name that its provider has ended."""
 
 
+@takes(JudgeSettings)
 def judge(
     run: str | Path,
     model: str | Model | None = None,
     *,
     rubric: str | None = None,
     out: str | Path | None = None,
-    base_url: str | None = None,
-    key_env: str | None = None,
     with_images: bool = False,
     rule: bool = False,
-    limit: int | None = None,
-    seed: int = 0,
-    concurrency: int = 16,
-    generation: Generation | None = None,
     benchmark: Benchmark | None = None,
     data: str | Path | None = None,
     images: str | Path | None = None,
     trust: bool = False,
     display: Display | None = None,
-    max_attempts: int = 6,
-    max_cost: float | None = None,
-    max_tokens_total: int | None = None,
-    **model_options: Unpack[ModelSettings],
+    **settings: Unpack[JudgeSettings],
 ) -> Run:
     """Let a model judge the replies of a run, or resume that; the verdicts are a run of their own.
 
@@ -67,17 +59,16 @@ def judge(
         rubric: `match`, `graded`, or the path of a rubric file; None: the rubrics of the run's benchmark, each for the
             samples that it decides, whose verdicts then are the run's scores; `match` where it has none.
         out: the verdicts' folder; None: <run>_judged.
-        base_url: the judge's endpoint; None: JUDGE_BASE_URL.
-        key_env: the name of the variable with its key; None: JUDGE_API_KEY, else OPENAI_API_KEY.
         with_images: the judge sees the images of the question too.
         rule: what the benchmark's own rule takes for correct is not judged (`judge_source` is then `rule`).
-        limit: only the first N replies.
-        seed: that of the marks around replies.
-        concurrency, generation, model_options: as for `evaluate`.
         benchmark: the judged run's benchmark, where it is not a registered one.
         data, images: where its files lie now, if they were moved.
         trust: as for `load_run`.
-        max_attempts, max_cost, max_tokens_total: limits, as of RunSpec.
+        base_url: the judge's endpoint; None: JUDGE_BASE_URL.
+        key_env: the name of the variable with its key; None: JUDGE_API_KEY, else OPENAI_API_KEY.
+        limit: only the first N replies.
+        seed: that of the marks around replies.
+        settings: further settings of the judge and its run, as for `evaluate` (concurrency, generation, max_cost …).
 
     Raises:
         JudgeError: no judge, no key, no such rubric, no reply, or none that a judge decides; nothing was asked.
@@ -98,8 +89,8 @@ def judge(
             f"{run} holds no reply to judge: {lost.text.removeprefix('no score: ')}",
             f"Fix the cause, then resume the run: snellen rerun {run}",
         )
-    options = ModelOptions(generation=generation or Generation(), concurrency=concurrency, seed=seed, **model_options)
-    who = appointed(model, options, base_url, key_env, option="--model")
+    spec = run_spec(JUDGED, "", settings)
+    who = appointed(model, spec.options, option="--model")
     subject = opened.benchmark
     if rubric is None:
         rubric = "match" if subject.rubric is None else OWN
@@ -108,7 +99,7 @@ def judge(
     chosen = {"rubric": rubric, **({"images": "yes"} if with_images else {}), **({"rule": "yes"} if rule else {})}
     if rubric != OWN:
         require_known_places(load_rubric(rubric))
-    about_run = Data(path=source.path, options=chosen, seed=seed)
+    about_run = Data(path=source.path, options=chosen, seed=spec.data.seed)
     judged = judged_benchmark(about_run, subject)
     if rubric == OWN and next(judged.samples(about_run), None) is None:
         raise JudgeError(
@@ -122,16 +113,7 @@ def judge(
             f"Omit --out to write them to {derived_folder(source.path, JUDGED)}.",
         )
     judging = who.opened()
-    spec = RunSpec(
-        benchmark=JUDGED,
-        model=who.name,
-        data=about_run,
-        options=who.options,
-        limit=limit,
-        max_attempts=max_attempts,
-        max_cost=max_cost,
-        max_tokens_total=max_tokens_total,
-    )
+    spec = structs.replace(spec, model=who.name, data=about_run, options=who.options)
     asking = JudgeModel(judging, folder.path)
 
     def judging_of(source: RunFolder) -> Mapping[str, Any]:
@@ -192,15 +174,12 @@ class Judge(Struct, frozen=True):
         return models.open_model(self.name, self.options) if self.model is None else as_model(self.model)
 
 
-def appointed(
-    model: str | Model | None, options: ModelOptions, base_url: str | None, key_env: str | None, *, option: str
-) -> Judge:
+def appointed(model: str | Model | None, options: ModelOptions = DEFAULTS, *, option: str) -> Judge:
     """Choose the judge that was named, else that of JUDGE_MODEL, at JUDGE_BASE_URL and with JUDGE_API_KEY by default.
 
     Args:
         model: KIND:NAME, or a model, which has its key; None: JUDGE_MODEL.
         options: all else about it.
-        base_url, key_env: as for `judge`.
         option: what names a judge on the command line, for the message.
 
     Raises:
@@ -209,9 +188,9 @@ def appointed(
     chosen = model if model is not None else setting(MODEL)
     if chosen is None:
         raise JudgeError("no judge is named", f"Give {option} api:NAME, or set {MODEL}.")
-    address = base_url or setting(BASE_URL)
+    options = structs.replace(options, base_url=options.base_url or setting(BASE_URL))
     if not isinstance(chosen, str):
-        return Judge(chosen.name, structs.replace(options, base_url=address, key_env=key_env), chosen)
+        return Judge(chosen.name, options, chosen)
     name = spelled(chosen)
     if name.partition(":")[0] in ("agent", "tools"):
         raise JudgeError(
@@ -219,7 +198,7 @@ def appointed(
             f"Name a model without tools: {option} api:NAME.",
         )
     require_served(name, option)
-    return Judge(name, structs.replace(options, base_url=address, key_env=require_key(name, key_env)))
+    return Judge(name, structs.replace(options, key_env=require_key(name, options.key_env)))
 
 
 def require_served(name: str, option: str) -> None:

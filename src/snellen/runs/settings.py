@@ -1,0 +1,118 @@
+"""Settings of a run by name: the same for the Python functions, the command line and a run's record."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypedDict, TypeVar
+
+from msgspec import structs
+
+from snellen.benchmarks.base import Data
+from snellen.engine.run_folder import RunSpec
+from snellen.models.base import DEFAULTS, ModelOptions, ModelSettings
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class RunLimits(TypedDict, total=False):
+    """Part of a benchmark that is run, and what ends a run early.
+
+    limit: run only the first N samples.
+    max_attempts: maximum number of requests per sample; refusals (429) and lost connections do not count.
+    max_cost, max_tokens_total: stop the run at this cost in US dollars (see `prices`) or number of tokens.
+    """
+
+    limit: int | None
+    max_attempts: int
+    max_cost: float | None
+    max_tokens_total: int | None
+
+
+class JudgeSettings(ModelSettings, RunLimits, total=False):
+    """Settings of a judge's run."""
+
+
+class RunSettings(JudgeSettings, total=False):
+    """Settings of a run: those of its model (ModelOptions), its limits, its data and its workers.
+
+    data, images: where the benchmark's files are.
+    benchmark_options: the options that `-o key=value` sets.
+    repeats: number of times to ask each sample.
+    nproc, ray: number of workers that hold a local model, and the Ray cluster they run on (docs/scale-out.md).
+    """
+
+    data: str | Path | None
+    images: str | Path | None
+    benchmark_options: Mapping[str, str] | None
+    repeats: int
+    nproc: int | None
+    ray: str | None
+
+
+class RerunSettings(TypedDict, total=False):
+    """Settings that a rerun may replace; None: as recorded. The endpoint: see snellen.engine.endpoints."""
+
+    base_url: str | None
+    key_env: str | None
+    patience_s: float | None
+    rpm: float | None
+    tpm: float | None
+    prices: str | Path | None
+
+
+_MODEL_FIELDS = frozenset(ModelOptions.__struct_fields__)
+_SPEC_FIELDS = frozenset(RunSpec.__struct_fields__)
+_DEFAULTS = {
+    **structs.asdict(RunSpec(benchmark="", model="")),
+    **structs.asdict(DEFAULTS),
+    **dict.fromkeys(("data", "images", "benchmark_options")),
+}
+
+
+def run_spec(benchmark: str, model: str, settings: JudgeSettings) -> RunSpec:
+    """Build a run's record from its settings (RunSettings are JudgeSettings and more); None stands for the default."""
+    chosen: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
+    options = ModelOptions(**{name: value for name, value in chosen.items() if name in _MODEL_FIELDS})
+    data = Data(
+        path=Path(chosen["data"]) if "data" in chosen else None,
+        images=Path(chosen["images"]) if "images" in chosen else None,
+        options=dict(chosen.get("benchmark_options", {})),
+        seed=options.seed,
+    )
+    spec = {name: value for name, value in chosen.items() if name in _SPEC_FIELDS}
+    return RunSpec(**{**spec, "benchmark": benchmark, "model": model, "data": data, "options": options})
+
+
+def takes(settings: type[Any], defaults: Mapping[str, Any] = _DEFAULTS) -> Callable[[F], F]:
+    """Decorate a function with `**settings: Unpack[...]`: its signature and help list each with its default.
+
+    A name that is no setting is a TypeError that suggests the nearest one.
+    """
+
+    def decorate(function: F) -> F:
+        signature = inspect.signature(function)
+        own = [each for each in signature.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+        listed = [
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=defaults.get(name), annotation=kind.__forward_arg__
+            )
+            for name, kind in settings.__annotations__.items()
+        ]
+        names = [each.name for each in (*own, *listed)]
+
+        @functools.wraps(function)
+        def checked(*arguments: Any, **keywords: Any) -> Any:
+            for name in keywords.keys() - set(names):
+                near = difflib.get_close_matches(name, names, 1)
+                hint = f". Did you mean {near[0]!r}?" if near else ""
+                raise TypeError(f"{function.__name__}() got an unexpected keyword argument {name!r}{hint}")
+            return function(*arguments, **keywords)
+
+        vars(checked)["__signature__"] = signature.replace(parameters=[*own, *listed])
+        return checked  # type: ignore[return-value]
+
+    return decorate
