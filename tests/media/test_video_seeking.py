@@ -270,12 +270,13 @@ def test_a_plan_reaches_every_wanted_packet_from_a_key_frame_and_never_reads_one
     count = data.draw(st.integers(1, 40))
     entries = data.draw(st.sets(st.integers(0, count - 1))) | {0}
     stamps = data.draw(st.permutations(range(1, count)))
-    index = [Packet(pts, at, 1, at in entries, False, False) for at, pts in enumerate((0, *stamps))]
+    index = [Packet(pts, at, 1, at in entries, False) for at, pts in enumerate((0, *stamps))]
     wanted = data.draw(st.sets(st.integers(0, count - 1), min_size=1))
     plan = runs(index, wanted)
     assert set().union(*(run.wanted for run in plan)) == wanted
     for run in plan:
-        assert index[run.first].entry and max(run.wanted) == run.last
+        assert index[run.first].key and max(run.wanted) == run.last
+        assert run.first == 0 or all(index[run.first].pts <= index[at].pts for at in run.wanted)
     for run, after in pairwise(plan):
         assert run.last < after.first
 

@@ -17,7 +17,7 @@ Selection by the question (`Video.pick`): a rule of the benchmark names the fram
 requests that), in its order and with its repeats.
 
 How: T is the number of frames that decode. Where the packets of a file tell them apart (`snellen.media.video_index`),
-only the wanted frames are decoded and what they are made from (`snellen.media.video_index`); else all of them, counted.
+only the wanted frames are decoded and what they are made from; else all of them, counted.
 Frames are fitted and encoded as they are met: one decoded frame is held at a time.
 """
 

@@ -1,13 +1,10 @@
 """Index of a video's packets, and seeking by it: only the requested frames, and those they depend on, are decoded.
 
-H.264 packets are classified by the headers of their NAL units (ITU-T H.264, 7.3.1 and table 7-1; lengths as in ISO/IEC
-14496-15, 5.3): entry points (all slices IDR) and droppable pictures (nal_ref_idc 0 in all slices). Packets that are not
-understood completely disable the index. PyAV reads the bytes from memory, so no file name reaches a demuxer or a shell.
-
-Number n is the n-th picture in the order of time stamps. Decoding begins at the latest IDR picture at or before a
-requested one, continues if the next requested picture comes before another IDR, and skips droppable pictures. The
-output is compared with the input, stamp by stamp: if a single picture is missing, out of order or flagged as damaged,
-nothing of it is used (`Uncertain`), and the caller decodes everything instead.
+PyAV reads the bytes from memory, so no file name reaches a demuxer or a shell. Frame number n is the n-th packet in the
+order of time stamps. Decoding begins at the latest key frame that is shown at or before a requested frame, continues if
+the next requested one comes before another key frame, and skips frames that no other refers to. If a requested frame
+does not come out, or any frame is damaged, out of order or interlaced (its fields may be packets of their own), nothing
+of the output is used (`Uncertain`), and the caller decodes everything instead.
 """
 
 from __future__ import annotations
@@ -17,119 +14,32 @@ from bisect import bisect_right
 from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from fractions import Fraction
-from functools import lru_cache
 from io import BytesIO
 from typing import Any, NamedTuple
 
 from msgspec import Struct
 
 from snellen.errors import MediaError
-from snellen.media import decode, video_index
+from snellen.media import decode
 
-_SLICE, _IDR, _SPS, _PPS = 1, 5, 7, 8
-# Supplemental information, delimiters and filler: nothing that decoding another picture needs.
-_ASIDE = frozenset({6, 9, 12})
-
-
-class Unit(NamedTuple):
-    """One coded picture.
-
-    Attributes:
-        entry: decoding may begin here: no later picture refers to an earlier one.
-        spare: no picture refers to this one.
-        parameters: sequence and picture parameter sets in the packet, concatenated.
-        refers: number of the picture parameter set of its first slice.
-    """
-
-    entry: bool
-    spare: bool
-    parameters: bytes
-    refers: int
-
-
-def length_size(extradata: bytes | None) -> int:
-    """Return the bytes of the length before each NAL unit, 1 to 4; 0 if units have no length prefix."""
-    if not extradata or len(extradata) < 7 or extradata[0] != 1:
-        return 0
-    return (extradata[4] & 3) + 1
-
-
-def read(packet: memoryview, prefix: int) -> Unit | None:
-    """Parse the picture in a packet; None if the packet is damaged, incomplete or unusual.
-
-    Args:
-        packet: bytes of the packet.
-        prefix: `length_size` of its stream, above 0.
-    """
-    at, end = 0, len(packet)
-    entry = spare = True
-    refers = -1
-    parameters = b""
-    while at < end:
-        size = int.from_bytes(packet[at : at + prefix], "big")
-        at += prefix
-        if size < 2 or at + size > end:
-            return None
-        header = packet[at]
-        kind = header & 31
-        if header & 128:
-            return None
-        if kind in (_SLICE, _IDR):
-            if refers < 0:
-                # Nearly always two bytes are enough, and these are often the same.
-                refers = _picture_set(bytes(packet[at + 1 : at + 3]))
-                if refers < 0:
-                    refers = _picture_set(bytes(packet[at + 1 : at + 9]))
-                if refers < 0:
-                    return None
-            entry = entry and kind == _IDR
-            spare = spare and not header & 96
-        elif kind in (_SPS, _PPS):
-            parameters += packet[at : at + size]
-        elif kind not in _ASIDE:
-            return None
-        at += size
-    return Unit(entry, spare and not parameters, parameters, refers) if refers >= 0 else None
-
-
-@lru_cache(maxsize=1 << 12)
-def _picture_set(slice_header: bytes) -> int:
-    """Return the picture parameter set of a picture's first slice (7.3.3); -1 if these bytes do not contain it.
-
-    Three Exp-Golomb numbers: first_mb_in_slice, which is 0 there; slice_type, 0 to 9; pic_parameter_set_id.
-    """
-    bits = f"{int.from_bytes(slice_header, 'big'):0{8 * len(slice_header)}b}"
-    numbers = []
-    at = 0
-    for _ in range(3):
-        zeros = bits.find("1", at) - at
-        if zeros < 0 or at + 2 * zeros + 1 > len(bits):
-            return -1
-        numbers.append(int(bits[at + zeros : at + 2 * zeros + 1], 2) - 1)
-        at += 2 * zeros + 1
-    first, kind, refers = numbers
-    return refers if first == 0 and kind <= 9 else -1
-
-
-FRAME_LIMIT = 200_000
+MAX_FRAMES = 200_000
 # Demuxers of encoded video only: playlists and manifests (hls, dash, concat) point at other files and hosts. FFmpeg
 # looks at these lists before a demuxer reads its first header.
 OPTIONS = {"format_whitelist": "mov,matroska,avi,mpegts,mpeg,flv,ogg,asf", "protocol_whitelist": "none"}
-# In these a packet is one picture with a stamp of its own, and seeking finds it.
+# In these a packet is one frame with a stamp of its own, and seeking finds it.
 _INDEXED = ("mov", "matroska")
 
 
 class Packet(NamedTuple):
     """One packet: time stamp, position to `seek` to, and duration `lasts` (0: unknown), in ticks.
 
-    `hidden` is decoded and not shown, by an edit list. `entry` and `spare`: as in `Unit`.
+    `key`: decoding may begin here. `hidden` is decoded and not shown, by an edit list.
     """
 
     pts: int
     seek: int
     lasts: int
-    entry: bool
-    spare: bool
+    key: bool
     hidden: bool
 
 
@@ -141,8 +51,8 @@ class Scan(Struct, frozen=True):
         hidden: those that are decoded and not shown, by an edit list.
         end: end of the last frame, on the clock of the stamps; None without stamps.
         spacing: 1 / average rate; 0 if the container has no rate.
-        index: each packet in decoding order, if frames can be told from packets: complete H.264 in MP4, QuickTime or
-            Matroska, each packet one picture with a unique stamp. Else empty.
+        index: each packet in decoding order, if frames can be told from packets: whole H.264 in MP4, QuickTime or
+            Matroska, each packet with a unique stamp. Else empty.
         display_order: frame number n is the packet at place `display_order[n]` of the index.
         tick: the stream's time base, the unit of the index.
     """
@@ -165,6 +75,7 @@ def scan(data: bytes, key: str, limit: int) -> Scan:
     """Read all packets once. Raises MediaError: no frames, more than 200,000, or frames of over `limit` pixels."""
     total = hidden = 0
     last: tuple[int, int] | None = None
+    index: list[Packet] = []
     with opened(data, key, limit) as container:
         stream = container.streams.video[0]
         rate = stream.average_rate or stream.guessed_rate
@@ -172,18 +83,24 @@ def scan(data: bytes, key: str, limit: int) -> Scan:
         tick = Fraction(stream.time_base or 0)
         # AVI knows the order of decoding only: what is read as a stamp there is wrong where frames are reordered.
         stamped = container.format.name != "avi"
-        index = _Index(container)
+        # MP4 is sought by the order of decoding, Matroska by that of showing.
+        by_decoding = container.format.name.startswith("mov")
+        sure = stream.codec_context.name == "h264" and container.format.name.startswith(_INDEXED)
         for packet in container.demux(video=0):
             if not packet.size:
                 continue
             total += 1
             hidden += packet.is_discard
-            if total > FRAME_LIMIT:
+            if total > MAX_FRAMES:
                 raise MediaError(
-                    f"video {key}: more than {FRAME_LIMIT:,} frames",
+                    f"video {key}: more than {MAX_FRAMES:,} frames",
                     "Cut the video into parts, or lower its frame rate.",
                 )
-            index.add(packet)
+            seek = packet.dts if by_decoding else packet.pts
+            sure = sure and packet.pts is not None and seek is not None and not packet.is_corrupt
+            if sure:
+                lasts = packet.duration or 0
+                index.append(Packet(packet.pts, seek, lasts, packet.is_keyframe, packet.is_discard))
             if stamped and packet.pts is not None and not packet.is_discard:
                 stamp = packet.pts, packet.duration or 0
                 if last is None or stamp > last:
@@ -193,49 +110,10 @@ def scan(data: bytes, key: str, limit: int) -> Scan:
     end = None
     if last is not None:
         end = last[0] * tick + (last[1] * tick if last[1] else spacing)
-    packets = index.whole()
-    order = sorted((at for at, packet in enumerate(packets) if not packet.hidden), key=lambda at: packets[at].pts)
-    return Scan(total, hidden, end, spacing, packets if order else [], order, tick)
-
-
-class _Index:
-    """A list of packets that is discarded at the first packet that makes its frames uncertain."""
-
-    def __init__(self, container: Any) -> None:
-        stream = container.streams.video[0]
-        known = stream.codec_context.name == "h264" and container.format.name.startswith(_INDEXED)
-        self._prefix = video_index.length_size(stream.codec_context.extradata) if known else 0
-        self._packets: list[Packet] = []
-        self._parameters: bytes | None = None
-        self._refers = -1
-        self._sure = self._prefix > 0
-        self._decoding_order = container.format.name.startswith("mov")
-
-    def add(self, packet: Any) -> None:
-        if not self._sure:
-            return
-        unit = video_index.read(memoryview(packet), self._prefix)
-        # MP4 is sought by the order of decoding, Matroska by that of showing.
-        seek = packet.dts if self._decoding_order else packet.pts
-        if unit is None or packet.is_corrupt or packet.pts is None or seek is None:
-            self._sure = False
-            return
-        if unit.entry:
-            if self._parameters is None:
-                self._parameters = unit.parameters
-            # Passing over a change of parameter sets would decode the rest by the wrong ones.
-            self._sure = unit.parameters == self._parameters
-        else:
-            self._sure = bool(self._packets) and not unit.parameters
-        # One set for all pictures is the rule; another number is rather damage than a second set.
-        self._refers = unit.refers if self._refers < 0 else self._refers
-        self._sure = self._sure and unit.refers == self._refers
-        self._packets.append(Packet(packet.pts, seek, packet.duration or 0, unit.entry, unit.spare, packet.is_discard))
-
-    def whole(self) -> list[Packet]:
-        """Return all packets; empty if their frames are uncertain."""
-        stamps = {packet.pts for packet in self._packets}
-        return self._packets if self._sure and len(stamps) == len(self._packets) else []
+    if not sure or not index[0].key or len({packet.pts for packet in index}) < total:
+        index = []
+    order = sorted((at for at, packet in enumerate(index) if not packet.hidden), key=lambda at: index[at].pts)
+    return Scan(total, hidden, end, spacing, index if order else [], order, tick)
 
 
 @contextmanager
@@ -274,17 +152,17 @@ class DecodeRun(NamedTuple):
 
 def runs(index: Sequence[Packet], positions: Collection[int]) -> list[DecodeRun]:
     """Return the runs to decode for the packets at `positions`, in the order of the index."""
-    entries = [at for at, packet in enumerate(index) if packet.entry]
+    keys = [at for at, packet in enumerate(index) if packet.key]
     plan: list[DecodeRun] = []
     for position in sorted(positions):
-        place = bisect_right(entries, position) - 1
-        while place > 0 and index[entries[place]].pts > index[position].pts:
-            place -= 1  # shown before the IDR that it is stored behind
-        first = entries[place]
-        if plan and first <= plan[-1].last:
-            plan[-1] = DecodeRun(plan[-1].first, position, plan[-1].wanted | {position})
-        else:
-            plan.append(DecodeRun(first, position, frozenset({position})))
+        place = bisect_right(keys, position) - 1
+        while place > 0 and index[keys[place]].pts > index[position].pts:
+            place -= 1  # shown before the key frame that it is stored behind
+        run = DecodeRun(keys[place], position, frozenset({position}))
+        while plan and run.first <= plan[-1].last:
+            before = plan.pop()
+            run = DecodeRun(min(before.first, run.first), position, before.wanted | run.wanted)
+        plan.append(run)
     return plan
 
 
@@ -303,38 +181,34 @@ def take(container: Any, scanned: Scan, numbers: Collection[int]) -> Iterator[tu
         codec.thread_type = "AUTO"
         codec.thread_count = min(THREADS, (os.cpu_count() or 1) + 1)
     for run in plan:
-        by_stamp = {index[at].pts: named[at] for at in run.wanted}
-        expected: list[int] = []
-        got: list[int] = []
-        with closing(_frames(container, stream, index, run, expected)) as decoded:
+        missing = {index[at].pts: named[at] for at in run.wanted}
+        before: int | None = None
+        with closing(_frames(container, stream, index, run)) as decoded:
             for frame in decoded:
-                if frame.is_corrupt:
+                in_order = before is None or frame.pts > before
+                if frame.is_corrupt or frame.interlaced_frame or not in_order:
                     raise Uncertain
-                got.append(frame.pts)
-                if frame.pts in by_stamp:
-                    yield by_stamp[frame.pts], frame
-        if got != sorted(expected):
+                before = frame.pts
+                if before in missing:
+                    yield missing.pop(before), frame
+        if missing:
             raise Uncertain
 
 
-def _frames(
-    container: Any, stream: Any, index: Sequence[Packet], run: DecodeRun, fed: list[int]
-) -> Generator[Any, None, None]:
+def _frames(container: Any, stream: Any, index: Sequence[Packet], run: DecodeRun) -> Generator[Any, None, None]:
+    codec = stream.codec_context
     container.seek(index[run.first].seek, stream=stream)  # empties the decoder too
     at = run.first
     for packet in container.demux(stream):
-        expected = index[at]
-        if packet.pts != expected.pts:
+        if packet.pts != index[at].pts:
             if at == run.first and packet.size:
                 continue  # the container's own index is coarser than its key frames
-            break
-        if not expected.spare or at in run.wanted:
-            if not expected.hidden:
-                fed.append(expected.pts)
-            yield from packet.decode()
+            raise Uncertain
+        codec.skip_frame = "DEFAULT" if at in run.wanted else "NONREF"
+        yield from packet.decode()
         at += 1
         if at > run.last:
             break
     if at <= run.last:
         raise Uncertain
-    yield from stream.codec_context.decode(None)
+    yield from codec.decode(None)
