@@ -193,8 +193,8 @@ def test_frames_that_are_asked_for_twice_are_decoded_and_encoded_once(monkeypatc
 
 @pytest.mark.parametrize(
     "rule",
-    [formulas.lmms_eval, formulas.uniform, formulas.uniform_tail, formulas.chunk_centre, partial(formulas.by_rate, video_fps=10, fps=1, tail=True)],
-    ids=["lmms-eval", "uniform", "uniform_tail", "chunk_centre", "by_rate"],
+    [formulas.lmms_eval, formulas.uniform, formulas.uniform_tail, partial(formulas.by_rate, video_fps=10, fps=1, tail=True)],
+    ids=["lmms-eval", "uniform", "uniform_tail", "by_rate"],
 )  # fmt: skip
 @pytest.mark.parametrize("codec", ["libx264", "mpeg4"])
 @pytest.mark.parametrize("count", [7, 33, 90])

@@ -98,16 +98,16 @@ def undeclared_digest(data: Data) -> str:
     raise NotImplementedError("a Benchmark replaces it")
 
 
-def drawn(data: Data) -> str:
+def empty_digest(data: Data) -> str:
     """Return the digest of a benchmark without data: all of it follows from its version, its options and the seed."""
     return ""
 
 
-def is_drawn(benchmark: Benchmark) -> bool:
+def needs_no_data(benchmark: Benchmark) -> bool:
     """Return True for a benchmark that draws all of its samples, so that it reads no data."""
     if benchmark.members:
-        return all(is_drawn(member) for member in benchmark.members)
-    return benchmark.digest is drawn
+        return all(needs_no_data(member) for member in benchmark.members)
+    return benchmark.digest is empty_digest
 
 
 def _default_digest(benchmark: Benchmark, data: Data) -> str:

@@ -27,7 +27,6 @@ from snellen.types import Blob, Image, Sample, Text, Video
 if TYPE_CHECKING:
     from snellen.benchmarks.base import Benchmark, Data
 
-PIECE = 1 << 20
 REMEMBERED = 10_000
 """Digests of images and films at hand at once; equal keys mean equal bytes."""
 

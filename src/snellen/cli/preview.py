@@ -46,14 +46,14 @@ def require_used_data(data: Data, benchmarks: Sequence[Benchmark]) -> None:
         UsageError: all of the benchmarks draw their samples. DataError: there is no such file or folder.
     """
     from snellen.benchmarks import registry
-    from snellen.benchmarks.base import is_drawn
+    from snellen.benchmarks.base import needs_no_data
     from snellen.sources.hub import HUB
 
     given = {"--data": data.path, "--images": data.images}
     for option, path in given.items():
         if path is None:
             continue
-        if all(is_drawn(benchmark) for benchmark in benchmarks):
+        if all(needs_no_data(benchmark) for benchmark in benchmarks):
             names = ", ".join(benchmark.name for benchmark in benchmarks)
             raise UsageError(
                 f"{option} {path} has no effect: {names} draws its own samples and reads no data",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from snellen.benchmarks.spatial.interop.export_metrics import kit_table
 from snellen.benchmarks.spatial.prompts import frames
 from snellen.benchmarks.spatial.scorers import site, spar, three_dsr, vsi
-from snellen.benchmarks.spatial.scorers.rows import ScoredRow, macro, micro, micro_summary
+from snellen.benchmarks.spatial.scorers.rows import ScoredRow, macro, micro
+from snellen.benchmarks.spatial.tasks import task
 from snellen.errors import DataError
 
 
@@ -18,12 +20,10 @@ def test_macro_weighs_groups_and_micro_weighs_rows() -> None:
     some = rows("category", Counting=[1.0, 1.0, 1.0], Jigsaw=[0.0, None])
     assert micro(some) == 0.75
     assert macro(some, "category") == 0.5
-    assert micro_summary(some, "category") == {"overall": 0.75, "Counting_accuracy": 1.0, "Jigsaw_accuracy": 0.0}
 
 
 def test_nothing_scored_gives_no_figure() -> None:
     assert micro([ScoredRow(None)]) is None
-    assert micro_summary([], "category") == {}
     assert vsi.summary([]) == spar.summary([]) == site.summary([]) == three_dsr.settings([]) == {}
 
 
@@ -81,14 +81,14 @@ def test_3dsrbench_asks_for_all_forms_of_a_unit() -> None:
 
 
 def test_vlmevalkits_table_is_over_rows_that_bear_the_name_of_their_unit() -> None:
-    table = three_dsr.kit_table(forms(1, 1, 1, 0, 1, 0))
-    assert table["circ_eval"] == {"Overall": 0.5, "height_higher": 0.5}
+    table = {row["setting"]: row for row in kit_table(task("3dsrbench"), forms(1, 1, 1, 0, 1, 0))}
+    assert table["circ_eval"] == {"setting": "circ_eval", "Overall": 0.5, "height_higher": 0.5}
     assert list(table) == ["vanilla", "flip_eval", "circ_eval", "flip_circ_eval"]
 
 
 def test_a_unit_without_its_own_row_stops_vlmevalkits_table() -> None:
     with pytest.raises(DataError, match="the first is 'IJKLMNOP'"):
-        three_dsr.kit_table(forms(1, 1, 1, 0, 1, 0)[:4] + forms(1, 1, 1, 0, 1, 0)[5:])
+        three_dsr.main_rows(forms(1, 1, 1, 0, 1, 0)[:4] + forms(1, 1, 1, 0, 1, 0)[5:], "flip")
 
 
 def test_a_short_video_is_shown_whole_by_one_harness_and_repeated_by_the_other() -> None:
@@ -96,7 +96,6 @@ def test_a_short_video_is_shown_whole_by_one_harness_and_repeated_by_the_other()
     assert frames.uniform(3, 5) == [0, 0, 1, 1, 2]
     assert frames.uniform_tail(3, 5) == [0, 0, 1, 1, 2]
     assert frames.uniform_tail(9, 1) == [0, 8]
-    assert frames.chunk_centre(100, 4) == [12, 37, 62, 87]
     assert frames.lmms_eval(1000)[:3] == [0, 32, 64]
     assert frames.by_rate(100, 25.0, 2.0) == [0, 12, 25, 37, 50, 62, 75, 87]
     assert frames.by_rate(100, 25.0, 0.5, tail=True) == [0, 50, 99]

@@ -108,12 +108,11 @@ def test_the_generic_matcher_wants_one_late_letter_or_one_text(reply: str, expec
     assert vlmevalkit.match_choice(reply, FOUR) == expected
 
 
-def test_older_kits_do_not_look_for_the_answer_is() -> None:
+def test_a_letter_behind_answer_is_counts() -> None:
     reply = "A chair stands near it, so the answer is B"
-    assert vlmevalkit.match_choice(reply, FOUR, phrase=False) is None
-    score = vlmevalkit.score_choice(reply, FOUR, "B", phrase=False)
-    assert (score.value, score.detail) == (0.0, {"failed_in_prefetch": True})
     assert vlmevalkit.score_choice(reply, FOUR, "B").value == 1.0
+    score = vlmevalkit.score_choice("A chair stands near it", FOUR, "B")
+    assert (score.value, score.detail) == (0.0, {"failed_in_prefetch": True})
 
 
 def test_a_reply_longer_than_twice_the_options_is_not_searched_for_their_texts() -> None:

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from benchmarks.vlm2 import drawn
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.vlm2 import VLM2, vlmevalkit_tsv
+from snellen.benchmarks.vlm2 import locate as vlm2_locate
 from snellen.benchmarks.vlm2 import samples as vlm2_samples
 from snellen.benchmarks.vlm2.subtasks import BY_NAME, SUBTASKS
 from snellen.errors import DataError, UsageError
@@ -56,7 +57,7 @@ def forms(tmp_path_factory):
 
 
 def asked(name, path, **more):
-    return list(vlm2_samples.samples(BY_NAME[name])(Data(path=path, **more)))
+    return list(vlm2_samples.samples(BY_NAME[name], Data(path=path, **more)))
 
 
 def blobs(sample):
@@ -145,7 +146,7 @@ def test_a_question_file_of_another_subtask_is_told_by_its_name(forms):
 def test_without_data_the_error_says_what_to_give(tmp_path):
     with pytest.raises(UsageError, match=r"(?s)vlm2/gc-mat needs its data.*hf:Sterzhang/vlm2-bench"):
         asked("gc-mat", None)
-    assert vlm2_samples.size(BY_NAME["gc-mat"])(Data()) is None
+    assert vlm2_samples.size(BY_NAME["gc-mat"], Data()) is None
     for name, content in (("other.txt", b"x"), ("notes.zip", None)):
         path = tmp_path / name
         if content is None:
@@ -184,7 +185,7 @@ def test_the_hub_s_copy_is_read_from_its_cache_and_the_zip_goes_before_the_table
 
 def test_one_digest_for_the_zip_and_its_unpacked_folder_and_another_for_another_picture(forms, tmp_path):
     def digest(path, name="oc-cpr"):
-        return vlm2_samples.digest(BY_NAME[name])(Data(path=path))
+        return vlm2_samples.digest(BY_NAME[name], Data(path=path))
 
     right = digest(forms["zip"])
     assert {digest(forms[form]) for form in ("folder", "misspelt", "stray", "stray zip", "snapshot")} == {right}
@@ -219,7 +220,7 @@ def test_counts_that_differ_from_the_published_ones_and_halves_of_pairs_are_told
     path = drawn.write(files, tmp_path / "vlm2.zip")
 
     def told(name):
-        return vlm2_samples.notices(BY_NAME[name])(Data(path=path))
+        return vlm2_samples.notices(BY_NAME[name], Data(path=path))
 
     assert told("gc-mat") == [
         "4 pairs; published figures are of 259",
@@ -249,8 +250,8 @@ def test_of_as_many_pairs_as_were_published_nothing_is_said(tmp_path):
     )
     for name in ("1.png", "2.png"):
         (tmp_path / name).write_bytes(b"x")
-    assert vlm2_samples.notices(BY_NAME["gc-trk"])(Data(path=path, images=tmp_path)) == []
-    assert vlm2_samples.size(BY_NAME["gc-trk"])(Data(path=path)) == 438
+    assert vlm2_samples.notices(BY_NAME["gc-trk"], Data(path=path, images=tmp_path)) == []
+    assert vlm2_samples.size(BY_NAME["gc-trk"], Data(path=path)) == 438
 
 
 HOSTILE_ROWS = [
@@ -284,7 +285,7 @@ def test_a_row_that_cannot_be_shown_fails_alone_and_names_its_line(what, change,
     failed = faults(samples)
     assert list(failed) == ["2_p"]
     assert re.search(rf"(?s)gc_mat\.jsonl, line 3: .*{says}", failed["2_p"])
-    lines = vlm2_samples.notices(BY_NAME["gc-mat"])(Data(path=path))
+    lines = vlm2_samples.notices(BY_NAME["gc-mat"], Data(path=path))
     assert any("1 row" in line and "line 3" in line for line in lines)
 
 
@@ -309,8 +310,8 @@ def test_a_line_that_is_no_row_is_a_failed_sample_and_the_rest_goes_on(line, say
     failed = faults(samples)
     assert list(failed) == [lost.id]
     assert "oc_cnt.jsonl, line 3" in failed[lost.id] and says in failed[lost.id]
-    assert vlm2_samples.size(BY_NAME["oc-cnt"])(Data(path=path)) == 4
-    assert any("1 row cannot be read" in line for line in vlm2_samples.notices(BY_NAME["oc-cnt"])(Data(path=path)))
+    assert vlm2_samples.size(BY_NAME["oc-cnt"], Data(path=path)) == 4
+    assert any("1 row cannot be read" in line for line in vlm2_samples.notices(BY_NAME["oc-cnt"], Data(path=path)))
 
 
 def test_a_last_line_that_is_cut_off_is_named(tmp_path):
@@ -358,7 +359,7 @@ def test_members_with_evil_names_are_left_out_and_told_and_the_rest_is_read(tmp_
     assert not faults(asked("gc-mat", path))
     failed = faults(asked("gc-mat", other))
     assert list(failed) == ["1_p"] and "symbolic link" in failed["1_p"] and "gc_mat.jsonl, line 1" in failed["1_p"]
-    told = vlm2_samples.notices(BY_NAME["gc-mat"])(Data(path=other))
+    told = vlm2_samples.notices(BY_NAME["gc-mat"], Data(path=other))
     assert any("evil.png" in line and str(other) in line for line in told)
     assert any("link.png" in line for line in told)
     # In the suite what all nine say is said once.
@@ -411,9 +412,9 @@ def test_whatever_stands_in_the_rows_every_row_is_a_sample_with_an_id_of_its_own
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     samples = asked(subtask.name, path)
     ids = [one.id.encode() for one in samples]
-    assert len(set(ids)) == len(rows) == vlm2_samples.size(subtask)(Data(path=path))
+    assert len(set(ids)) == len(rows) == vlm2_samples.size(subtask, Data(path=path))
     assert len(faults(samples)) == len(rows)
-    assert all(isinstance(line, str) for line in vlm2_samples.notices(subtask)(Data(path=path)))
+    assert all(isinstance(line, str) for line in vlm2_samples.notices(subtask, Data(path=path)))
 
 
 def test_rows_of_a_table_that_cannot_be_read_stay_with_their_subtask(tmp_path):
@@ -467,7 +468,7 @@ def test_odd_cells_of_a_table_fail_alone(tmp_path):
     assert list(failed) == ["2", "3", "5", "6"]
     for name, line, says in (("2", 4, "1 image"), ("3", 5, "is not base64"), ("5", 7, "0 images"), ("6", 8, "1 image")):
         assert f"vlm2.tsv, line {line}" in failed[name] and says in failed[name]
-    told = vlm2_samples.notices(BY_NAME["oc-cnt"])(Data(path=path))
+    told = vlm2_samples.notices(BY_NAME["oc-cnt"], Data(path=path))
     assert any("rows of the unknown category 'zz-cnt': 1" in line for line in told)
 
 
@@ -482,7 +483,7 @@ def test_cells_of_a_table_come_out_as_they_were_written(tmp_path_factory, cells)
         ("category", "index", "image", "question", "answer"),
     )
     os.utime(path, ns=(0, hash(tuple(cells)) & (1 << 60) - 1))
-    found = [row for _, row in vlm2_samples.question_rows(BY_NAME["oc-grp"], Data(path=path))]
+    found = [row for _, row in vlm2_locate.questions(BY_NAME["oc-grp"], Data(path=path)).rows()]
     assert [(row["q_id"], row["question"], row["gt_answer"]) for row in found] == cells
 
 
@@ -552,8 +553,8 @@ def test_a_large_table_is_never_whole_in_memory(tmp_path):
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         given = Data(path=Path(sys.argv[1]))
         subtask = BY_NAME["pc-cnt"]
-        assert vlm2_samples.size(subtask)(given) == 160
-        for sample in vlm2_samples.samples(subtask)(given):
+        assert vlm2_samples.size(subtask, given) == 160
+        for sample in vlm2_samples.samples(subtask, given):
             assert [part.blob.read()[:3] for part in sample.prompt.parts[:4]] == [b"ABC"] * 4
         print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     """

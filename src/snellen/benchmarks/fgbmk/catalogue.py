@@ -19,14 +19,14 @@ FILE_KINDS = {"choice": "choice", "short_answer": "short", "true_false": "truth"
 class Level(Struct, frozen=True):
     """One level of a data set: how many questions each of its files has, and how many classes they ask for.
 
-    `seen` is false where the file was in no copy that its count could be taken from.
+    `counted` is false where the file was in no copy that its count could be taken from.
     """
 
     name: str = BIAS
     questions: int | None = None
     classes: int | None = None
     kinds: tuple[Kind, ...] = ("truth",)
-    seen: bool = True
+    counted: bool = True
 
 
 class DataSet(Struct, frozen=True):
@@ -58,7 +58,7 @@ class Member(Struct, frozen=True):
         dataset, level, kind: what it is of; `level` is `bias` or `attributes` where it is none.
         depth: how many levels of its data set are coarser.
         questions, classes: as counted or published; None where that is not known.
-        seen: whether they were counted.
+        counted: whether they were counted.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Member(Struct, frozen=True):
     depth: int = 0
     questions: int | None = None
     classes: int | None = None
-    seen: bool = True
+    counted: bool = True
 
     @property
     def ask(self) -> str:
@@ -113,7 +113,7 @@ def members() -> dict[str, Member]:
 
 
 def _facts(level: Level) -> tuple[int | None, int | None, bool]:
-    return level.questions, level.classes, level.seen
+    return level.questions, level.classes, level.counted
 
 
 @cache

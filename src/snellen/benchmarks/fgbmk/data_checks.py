@@ -59,7 +59,7 @@ def notices(member: Member, files: Sequence[QuestionFile], data: Data) -> list[s
                 pictures.append((row["image"], at))
     lines = []
     if member.questions is not None and rows != member.questions:
-        known = "the released file has" if member.seen else "the paper implies"
+        known = "the released file has" if member.counted else "the paper implies"
         lines.append(f"{rows:,} questions; {known} {member.questions:,}")
     if member.classes is not None and classes and len(classes) != member.classes:
         lines.append(f"{len(classes):,} classes are true somewhere; {member.classes:,} were expected")

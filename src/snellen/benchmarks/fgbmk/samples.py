@@ -205,7 +205,7 @@ def make(context: FileContext, line: int, row: Row | DataError, ids: Ids) -> Sam
     meta = _meta(context, row, text, about)
     if options:
         meta["chance"] = 1.0 / len(options)
-        if taxonomy.known(member.dataset) and member.dataset == taxonomy.CUB and member.ask == "hierarchy":
+        if member.dataset == taxonomy.CUB and member.ask == "hierarchy":
             for name in options:
                 if name.lower() not in context.paths:
                     context.paths[name.lower()] = taxonomy.by_name(name, member.depth)

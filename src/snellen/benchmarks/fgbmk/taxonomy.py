@@ -7,16 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from snellen.benchmarks.fgbmk.catalogue import datasets
-
 SEPARATOR = " > "
 CUB, INAT = "cub", "inat2021"
 RANKS = ("kingdom", "phylum", "class", "order", "family", "genus", "species")
-
-
-def known(dataset: str) -> bool:
-    """Return True if classes of a data set have ancestors."""
-    return dataset in (CUB, INAT)
 
 
 def by_name(name: str, depth: int) -> str:
@@ -95,9 +88,3 @@ def paths(images: Iterable[str], depth: int) -> dict[str, str]:
             by_class.setdefault(full_path.rpartition(SEPARATOR)[2], full_path)
     by_class.pop("", None)
     return by_class
-
-
-def depth_of(dataset: str, level: str) -> int:
-    """Count the levels of a data set that are coarser than this one; for `bias` than its finest."""
-    names = [known_level.name for known_level in datasets()[dataset].levels]
-    return names.index(level) if level in names else len(names) - 1

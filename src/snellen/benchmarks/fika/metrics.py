@@ -31,13 +31,13 @@ def summarize(scores: Scores, profile: str) -> list[Metric]:
 
     Shares are of all samples; a sample without a verdict (`unjudged`) is not in the accuracy and lowers its coverage.
     """
-    computed = [_alone(scores, NAME), _known(scores, statistics.mean(CLUSTERED, scores))]
+    computed = [_per_question_accuracy(scores, NAME), _blank_unless_judged(scores, statistics.mean(CLUSTERED, scores))]
     for part in PARTS:
         column = scores.meta.get(part)
         for value, rows in scores.by(part) if column is not None else ():
-            computed.append(_alone(rows, f"{NAME}/{part}/{value}"))
+            computed.append(_per_question_accuracy(rows, f"{NAME}/{part}/{value}"))
     for label in fika_rubric().verdict.labels:
-        computed.append(_known(scores, _share(scores, JUDGED, label, label)))
+        computed.append(_blank_unless_judged(scores, _share(scores, JUDGED, label, label)))
     computed += [metrics.share(scores, verdict, verdict) for verdict in ("invalid", "error")]
     computed.append(metrics.share(scores, "unscored", "unjudged"))
     if SOURCE in scores.meta and "rule" in scores.meta[SOURCE].names:
@@ -45,12 +45,12 @@ def summarize(scores: Scores, profile: str) -> list[Metric]:
     return computed
 
 
-def _alone(scores: Scores, name: str) -> Metric:
+def _per_question_accuracy(scores: Scores, name: str) -> Metric:
     """Return the mean with Wilson's interval: samples taken as independent, repeats of one as a cluster."""
-    return _known(scores, statistics.mean(name, replace(scores, group=scores.question)))
+    return _blank_unless_judged(scores, statistics.mean(name, replace(scores, group=scores.question)))
 
 
-def _known(scores: Scores, metric: Metric) -> Metric:
+def _blank_unless_judged(scores: Scores, metric: Metric) -> Metric:
     """Without a figure where no answer was judged: the ones that could not be read are no accuracy by themselves."""
     unjudged = bool(scores.has("unscored").any()) and not bool((scores.has("correct") | scores.has("wrong")).any())
     return structs.replace(metric, value=None, ci95=None, n=0, coverage=0.0) if unjudged else metric

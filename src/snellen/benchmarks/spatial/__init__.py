@@ -9,6 +9,7 @@ docs/spatial-rules.md describe all of it.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from snellen.benchmarks.base import Benchmark
 from snellen.benchmarks.spatial import prompts, samples
@@ -34,19 +35,19 @@ def declare(task: Task, part: str = "") -> Benchmark:
         cluster="scene",
         name=f"{task.name}/{part}" if part else task.name,
         version=VERSION,
-        samples=samples.samples(task, part),
+        samples=partial(samples.samples, task, part),
         score=SCORERS[task.name],
         summarize=summary(task),
         profiles=PROFILES,
-        size=samples.size(task, part),
-        digest=samples.digest(task, part),
+        size=partial(samples.size, task, part),
+        digest=partial(samples.digest, task, part),
         options=prompts.OPTIONS,
         about=_about(task),
-        notices=samples.notices(task, part),
+        notices=partial(samples.notices, task, part),
         results=results.task_reader(task, part),
         exports=export.exports(task, part),
         published=() if part else published.published_column(task.name),
-        gold=samples.gold(task, part),
+        gold=partial(samples.gold, task, part),
         variables=VARIABLES,
     )
 
@@ -64,8 +65,11 @@ def _site(task: Task) -> Benchmark:
         exports=export.exports(task),
         published=published.published_column(task.name),
     )
-    both_notices = samples.size_notices(task, ("image", "video"))
-    return replace(made, variables=VARIABLES, notices=lambda data: [*made.notices(data), *both_notices(data)])
+    return replace(
+        made,
+        variables=VARIABLES,
+        notices=lambda data: [*made.notices(data), *samples.size_notices(task, ("image", "video"), data)],
+    )
 
 
 SPATIAL: dict[str, Benchmark] = {name: _site(task) if name == "site" else declare(task) for name, task in TASKS.items()}

@@ -24,7 +24,7 @@ from snellen.scoring.statistics.bootstrap import SEED, percentile_interval
 from snellen.types import Metric
 
 REPLICATES = 400
-MADE_OF: Mapping[str, Sequence[str]] = {
+AVERAGED_GROUPS: Mapping[str, Sequence[str]] = {
     "object_rel_direction": vsi.DIRECTION,
     "low": spar.NUMBER,
     "middle": spar.MIDDLE,
@@ -46,16 +46,16 @@ def summary(task: Task) -> Summary:
             metrics = [_mean("overall", scores), *_parts(task, scores), *_settings(task, scores, rows, profile)]
         elif figures := composite(task, profile):
             values = figures(rows)
-            ends = _intervals(figures, rows, scores) if values else {}
+            intervals = _intervals(figures, rows, scores) if values else {}
             # A category of SITE is adjusted for chance too, and no mean over its rows.
-            plain = {} if task.name == "site" else {metric.name: metric for metric in _parts(task, scores)}
-            made = {
-                _key(task, name): plain.get(_key(task, name))
-                or _metric(_key(task, name), value, ends.get(name), _members(scores, task, name))
+            group_means = {} if task.name == "site" else {metric.name: metric for metric in _parts(task, scores)}
+            by_key = {
+                _key(task, name): group_means.get(_key(task, name))
+                or _metric(_key(task, name), value, intervals.get(name), _members(scores, task, name))
                 for name, value in values.items()
             }
-            made = {name: made[name] for name in ("overall", *task.keys, *made) if name in made}
-            metrics = [made.pop("overall", Metric("overall", None, 0, coverage=0.0)), *made.values()]
+            by_key = {name: by_key[name] for name in ("overall", *task.keys, *by_key) if name in by_key}
+            metrics = [by_key.pop("overall", Metric("overall", None, 0, coverage=0.0)), *by_key.values()]
             if task.name == "site":
                 metrics = [structs.replace(metric, chance=0.0) for metric in metrics] + [_mean("accuracy", scores)]
         else:
@@ -137,13 +137,13 @@ def _members(scores: Scores, task: Task, name: str) -> Scores:
     column = scores.meta.get(task.by)
     if name == "overall" or column is None:
         return scores
-    codes = [code for code, value in enumerate(column.names) if value in MADE_OF.get(name, (name,))]
+    codes = [code for code, value in enumerate(column.names) if value in AVERAGED_GROUPS.get(name, (name,))]
     return scores.select(np.isin(column.codes, codes))
 
 
-def _metric(name: str, value: float, ends: tuple[float, float] | None, scores: Scores) -> Metric:
+def _metric(name: str, value: float, ci95: tuple[float, float] | None, scores: Scores) -> Metric:
     scored = int(np.count_nonzero(~np.isnan(scores.value)))
-    return Metric(name, value, scored, ends, coverage=min(1.0, scored / scores.expected) if scores.expected else 0.0)
+    return Metric(name, value, scored, ci95, coverage=min(1.0, scored / scores.expected) if scores.expected else 0.0)
 
 
 def _intervals(figures: Figures, rows: Sequence[ScoredRow], scores: Scores) -> dict[str, tuple[float, float] | None]:
@@ -175,8 +175,11 @@ def _settings(task: Task, scores: Scores, rows: Sequence[ScoredRow], profile: st
     metrics: list[Metric] = []
     for setting, prefix in list(three_dsr.SETTINGS.items())[1:]:
         if profile in ("vlmevalkit", "easi"):
-            some = [three_dsr.main_rows(three_dsr.with_main_row(part, setting), setting) for part in by_repeat]
-            flat = [row for part in some for row in part]
+            flat = [
+                row
+                for part in by_repeat
+                for row in three_dsr.main_rows(three_dsr.with_main_row(part, setting), setting)
+            ]
             named: Mapping[str, list[ScoredRow]] = {"overall": flat} | {
                 _key(task, group): [row for row in flat if row.groups.get(task.by) == group]
                 for group in dict.fromkeys(row.groups.get(task.by, "") for row in flat)
@@ -185,7 +188,7 @@ def _settings(task: Task, scores: Scores, rows: Sequence[ScoredRow], profile: st
         else:
             units = [three_dsr.units(part, setting) for part in by_repeat]
             named = {"overall": [ScoredRow(value, qid=key) for part in units for key, value in part.items()]}
-        metrics += [_unit_mean(f"{prefix}_{name}", some_rows, scores) for name, some_rows in named.items()]
+        metrics += [_unit_mean(f"{prefix}_{name}", unit_rows, scores) for name, unit_rows in named.items()]
     return metrics
 
 

@@ -7,7 +7,7 @@ each profile in words.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 
 from snellen.benchmarks.base import Benchmark, Published, Scorer
 from snellen.benchmarks.published import column, load
@@ -66,16 +66,16 @@ def declare(subtask: Subtask) -> Benchmark:
     return Benchmark(
         name=f"vlm2/{subtask.name}",
         version=VERSION,
-        samples=samples.samples(subtask),
+        samples=partial(samples.samples, subtask),
         score=_scorers(subtask),
         summarize=metrics.subtask_summary(subtask),
         profiles=PROFILES,
-        size=samples.size(subtask),
-        digest=samples.digest(subtask),
+        size=partial(samples.size, subtask),
+        digest=partial(samples.digest, subtask),
         options=prompts.OPTIONS,
         about={"description": f"VLM2-Bench, {subtask.title}.", **ABOUT},
         results=interop.subtask_reader(subtask),
-        notices=samples.notices(subtask),
+        notices=partial(samples.notices, subtask),
         rubric=scorers.video_rubric if subtask.family == "video" else None,
         published=(published_column(subtask.name),),
         exports=interop.exports(subtask),

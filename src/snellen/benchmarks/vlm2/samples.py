@@ -25,55 +25,13 @@ from snellen.types import Image, Prompt, Sample, Text, Video
 FIX_HINT = "Fix the row, or fetch the data again."
 
 
-def samples(subtask: Subtask) -> Callable[[Data], Iterator[Sample]]:
-    """Return the benchmark's `samples`: one a row, in the order of the file.
-
-    The returned function raises UsageError (no data given, a prompting that does not fit) and DataError (no question
-    file there, or one of which nothing can be read).
-    """
-    return partial(_samples, subtask)
-
-
-def question_rows(subtask: Subtask, data: Data) -> Iterator[tuple[int, Row | DataError]]:
-    """(line, row) of the subtask's questions with the fields of the authors' files; an error in place of a row that
-    cannot be read. Pictures are not looked for.
+def samples(subtask: Subtask, data: Data) -> Iterator[Sample]:
+    """Yield one sample a row, in the order of the file.
 
     Raises:
-        UsageError, DataError: as `samples`.
+        UsageError: no data was given, or a prompting that does not fit.
+        DataError: there is no question file, or nothing of it can be read.
     """
-    return locate.questions(subtask, data).rows()
-
-
-def size(subtask: Subtask) -> Callable[[Data], int | None]:
-    """Return the benchmark's `size`: how many rows there are; None where no data is given."""
-
-    def count(data: Data) -> int | None:
-        return None if data.path is None else locate.questions(subtask, data).count()
-
-    return count
-
-
-def digest(subtask: Subtask) -> Callable[[Data], str]:
-    """The benchmark's `digest`: over questions and pictures, see `locate.digest`, and over the boxes of vp-zoom."""
-    return lambda data: locate.digest(subtask, data) + prompts.digest(data)
-
-
-def notices(subtask: Subtask) -> Callable[[Data], list[str]]:
-    """Return the benchmark's `notices`.
-
-    Counts that differ from the published ones, incomplete pairs, what cannot be read.
-    """
-
-    def data_notices(data: Data) -> list[str]:
-        how = prompts.prompt_variant(data, subtask)
-        read = locate.questions(subtask, data)
-        about = survey(subtask, read)
-        return [*about.lines(subtask, read), *prompts.notices(how, about.names)]
-
-    return data_notices
-
-
-def _samples(subtask: Subtask, data: Data) -> Iterator[Sample]:
     how = prompts.prompt_variant(data, subtask)
     questions = locate.questions(subtask, data)
     counts: dict[str, int] = {}
@@ -82,6 +40,24 @@ def _samples(subtask: Subtask, data: Data) -> Iterator[Sample]:
             yield _named(partial(_lost, subtask, questions.file, line, row), counts)
         else:
             yield _named(partial(_question_sample, subtask, questions, how, line, row), counts)
+
+
+def size(subtask: Subtask, data: Data) -> int | None:
+    """Count the rows; None where no data is given."""
+    return None if data.path is None else locate.questions(subtask, data).count()
+
+
+def digest(subtask: Subtask, data: Data) -> str:
+    """Return the digest of questions and images (`locate.digest`), and of the boxes of vp-zoom."""
+    return locate.digest(subtask, data) + prompts.digest(data)
+
+
+def notices(subtask: Subtask, data: Data) -> list[str]:
+    """Return warnings: counts that differ from the published ones, incomplete pairs, what cannot be read."""
+    how = prompts.prompt_variant(data, subtask)
+    questions = locate.questions(subtask, data)
+    about = survey(subtask, questions)
+    return [*about.lines(subtask, questions), *prompts.notices(how, about.names)]
 
 
 def _named(make: Callable[[int], Sample], seen: dict[str, int]) -> Sample:

@@ -13,7 +13,7 @@ from snellen.scoring.scores import Scores
 from snellen.scoring.taxonomy.level_drop import POINTS, consistency, drops
 from snellen.scoring.taxonomy.per_class import beyond_sampling, class_metrics
 from snellen.scoring.taxonomy.relatedness import kinship_shares
-from snellen.scoring.taxonomy.slices import ScoreSlice, parts
+from snellen.scoring.taxonomy.slices import ScoreSlice, taxonomy_slices
 from snellen.types import Metric
 
 HEADS = frozenset(
@@ -63,7 +63,7 @@ def diagnosis(scores: Scores) -> list[Metric]:
     data set. 1,010,000 rows take a few seconds; beside the columns it holds one position per row, and the values of one
     part at a time.
     """
-    slices = parts(scores)
+    slices = taxonomy_slices(scores)
     return [
         *drops(slices),
         *consistency(slices),

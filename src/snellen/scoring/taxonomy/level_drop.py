@@ -14,7 +14,7 @@ from snellen.scoring.statistics import wilson
 from snellen.scoring.statistics.clusters import cluster_index
 from snellen.scoring.statistics.intervals import GROUP, coverage, t_quantile
 from snellen.scoring.statistics.paired import mcnemar_interval
-from snellen.scoring.taxonomy.slices import HIERARCHY, ScoreSlice, accuracy_of, parts
+from snellen.scoring.taxonomy.slices import HIERARCHY, ScoreSlice, accuracy_of, taxonomy_slices
 from snellen.types import Interval, IntervalMethod, Metric
 
 POINTS = "points"
@@ -26,7 +26,7 @@ _SHARED = 0.5
 
 def by_level(scores: Scores) -> list[Metric]:
     """Return `accuracy/<level>` and `accuracy/<level>/<kind>` of questions over a hierarchy, coarse to fine."""
-    hierarchy = [part for part in parts(scores) if part.ask == HIERARCHY]
+    hierarchy = [part for part in taxonomy_slices(scores) if part.ask == HIERARCHY]
     names = list(dict.fromkeys(part.level for part in hierarchy))
     levels = [accuracy_of(f"accuracy/{name}", [part for part in hierarchy if part.level == name]) for name in names]
     return levels + [accuracy_of(f"accuracy/{part.name}", [part]) for part in hierarchy]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from snellen.scoring.scores import ScoreBuilder, Scores
 from snellen.scoring.statistics import interval, spread
 from snellen.scoring.taxonomy.level_drop import POINTS
-from snellen.scoring.taxonomy.slices import BIAS, ScoreSlice, parts
+from snellen.scoring.taxonomy.slices import BIAS, ScoreSlice, taxonomy_slices
 from snellen.types import Metric, Sample, Score
 
 BINS = ("0-20", "20-40", "40-60", "60-80", "80-100")
@@ -49,7 +49,7 @@ def class_table(scores: Scores) -> Iterator[ClassRow]:
     Rows turn into JSON by msgspec and into an Arrow table by `pyarrow.Table.from_pylist(msgspec.to_builtins(rows))`.
     """
     labels, paths = scores.meta.get("label"), scores.meta.get("path")
-    for part in parts(scores):
+    for part in taxonomy_slices(scores):
         codes = part.codes("label")
         if labels is None or codes is None:
             continue

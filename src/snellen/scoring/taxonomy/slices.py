@@ -67,7 +67,7 @@ class ScoreSlice:
         return codes if bool((codes >= 0).any()) else None
 
 
-def parts(scores: Scores) -> list[ScoreSlice]:
+def taxonomy_slices(scores: Scores) -> list[ScoreSlice]:
     """Return the parts of a run, hierarchy first, levels from coarse to fine, then by kind. Rows without a level are in
     none, and neither are questions with another measure (`ask` other than hierarchy and bias). Questions without `ask`
     count as hierarchy.

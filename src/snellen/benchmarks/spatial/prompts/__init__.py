@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.spatial.prompts import frames
-from snellen.benchmarks.spatial.prompts.wordings import FORMS, PromptWords, filled, listed, words_for
+from snellen.benchmarks.spatial.prompts.wordings import FORMS, PromptWords, fill_template, format_options, words_for
 from snellen.benchmarks.spatial.question import SpatialQuestion, options_in
 from snellen.benchmarks.spatial.tasks import Task
 from snellen.errors import UsageError
@@ -108,7 +108,7 @@ def compose(how: SpatialPrompting, task: Task, question: SpatialQuestion, media:
     in place of them: its sample fails with the reason, for asked without pictures it would be another question.
     """
     words = how.words
-    text = filled(words, _template(words, task, question, media), _values(words, task, question))
+    text = fill_template(words, _template(words, task, question, media), _values(words, task, question))
     generation = None
     if words.max_tokens or words.temperature is not None:
         generation = Generation(max_tokens=words.max_tokens or None, temperature=words.temperature)
@@ -126,7 +126,7 @@ def _template(words: PromptWords, task: Task, question: SpatialQuestion, media: 
 def _values(words: PromptWords, task: Task, question: SpatialQuestion) -> dict[str, str]:
     """Return the values of a template's places; question and options replace columns that a row lacks."""
     question_text = question.text.strip() if task.name in STRIPPED else question.text
-    options = listed(words, question.options)
+    options = format_options(words, question.options)
     in_text = task.name == "mmsi-bench" and options_in(question.text) == dict(question.options)
     pieces = {name: text for name, text in question.pieces.items() if text}
     if not pieces.keys() & {"task_prompt", "user_prompt", "format_prompt"}:

@@ -33,12 +33,6 @@ def uniform_tail(total: int, count: int = VIDEO) -> list[int]:
     return chosen if chosen[-1] == total - 1 else [*chosen, total - 1]
 
 
-def chunk_centre(total: int, count: int = VIDEO) -> list[int]:
-    """VLMEvalKit's middle of each of `count` equal chunks; the chunk's start is rounded half to even."""
-    size = _frames(total) / count
-    return [min(max(int(size / 2 + round(size * chunk)), 0), total - 1) for chunk in range(count)]
-
-
 def by_rate(total: int, video_fps: float, fps: float, *, tail: bool = False) -> list[int]:
     """VLMEvalKit's form by rate: int(total / video_fps * fps) frames, the i-th being int(i * video_fps / fps).
 

@@ -1,6 +1,6 @@
 """The wording of the spatial benchmarks: the TOML files of this package, one a harness, and files of a user's own.
 
-Such a file is TOML: `prompting` says whose order its templates are in, and then there is a table a benchmark. Templates have places: `{question}` is filled from the row, `{pre}` and
+Such a file is TOML: `prompting` says whose order its templates are in, and then there is a table a benchmark. Templates have places: `{question}` is fill_template from the row, `{pre}` and
 `{post}` from the file itself. What stands in `[[...]]` goes where none of its places has anything to show.
 docs/spatial-prompts.md lists the places.
 """
@@ -22,9 +22,9 @@ from snellen.errors import DataError
 
 FORMS = ("vlmevalkit", "lmms-eval")
 LONGEST_FILE = 1 << 20
-ASKED = frozenset({"question", "input_prompt", "prompt", "user_prompt"})
-PLACES = frozenset(
-    {*ASKED, "options", "letters", "hint", "choices", "task_prompt", "format_prompt"}
+QUESTION_FIELDS = frozenset({"question", "input_prompt", "prompt", "user_prompt"})
+TEMPLATE_FIELDS = frozenset(
+    {*QUESTION_FIELDS, "options", "letters", "hint", "choices", "task_prompt", "format_prompt"}
     | {"pre", "post", "post_number", "post_video"}
 )
 # Beside `choice`, which every benchmark has; a missing template would have the question put as one of another kind.
@@ -163,13 +163,17 @@ def _check(template: str, place: str, *, needed: bool) -> None:
             raise DataError(f"{place} is missing, and questions of that kind are asked", _HINT)
         return
     places = set(_PLACE.findall(template))
-    if unknown := sorted(places - PLACES):
-        raise DataError(f"{place} has the place {{{unknown[0]}}}; known are {', '.join(sorted(PLACES))}", _HINT)
-    if not places & ASKED:
-        raise DataError(f"{place} shows no question: one of {', '.join(sorted(ASKED))} was expected in braces", _HINT)
+    if unknown := sorted(places - TEMPLATE_FIELDS):
+        raise DataError(
+            f"{place} has the place {{{unknown[0]}}}; known are {', '.join(sorted(TEMPLATE_FIELDS))}", _HINT
+        )
+    if not places & QUESTION_FIELDS:
+        raise DataError(
+            f"{place} shows no question: one of {', '.join(sorted(QUESTION_FIELDS))} was expected in braces", _HINT
+        )
 
 
-def filled(words: PromptWords, kind: str, values: Mapping[str, str]) -> str:
+def fill_template(words: PromptWords, kind: str, values: Mapping[str, str]) -> str:
     """Return the text of a question. What is put into a place is put there as it is, whatever braces it has.
 
     Args:
@@ -190,7 +194,7 @@ def filled(words: PromptWords, kind: str, values: Mapping[str, str]) -> str:
 _OWN = ("pre", "post", "post_number", "post_video")
 
 
-def listed(words: PromptWords, options: Mapping[str, str]) -> str:
+def format_options(words: PromptWords, options: Mapping[str, str]) -> str:
     """Return the options, letter to text, as the words write them."""
     return words.between.join(_option(words.options, letter, text) for letter, text in options.items())
 

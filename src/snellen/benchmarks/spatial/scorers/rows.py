@@ -50,11 +50,3 @@ def macro(rows: Sequence[ScoredRow], grouping: str) -> float | None:
     """Return the plain mean of the groups' means, each group weighing the same (BLINK in lmms-eval, SPAR-Bench)."""
     by_group = means(rows, grouping)
     return mean(list(by_group.values())) if by_group else None
-
-
-def micro_summary(rows: Sequence[ScoredRow], grouping: str) -> dict[str, float]:
-    """Return `overall`, the mean over rows, and `<group>_accuracy` for each group that is there."""
-    overall = micro(rows)
-    if overall is None:
-        return {}
-    return {"overall": overall} | {f"{name}_accuracy": value for name, value in means(rows, grouping).items()}

@@ -15,7 +15,7 @@ from msgspec import structs
 
 from snellen.benchmarks.spatial.scorers.constants import CONSTANTS
 from snellen.benchmarks.spatial.scorers.lmms_eval import score_letter
-from snellen.benchmarks.spatial.scorers.rows import ScoredRow, means, micro
+from snellen.benchmarks.spatial.scorers.rows import ScoredRow, micro
 from snellen.errors import DataError
 from snellen.types import Score
 
@@ -78,17 +78,6 @@ def with_main_row(rows: Sequence[ScoredRow], setting: str) -> list[ScoredRow]:
     """Return the rows whose key has the row of its own name, without which VLMEvalKit stops."""
     names, key = {row.qid for row in rows}, KEYS[setting]
     return [row for row in rows if setting == "vanilla" or key(row.qid) in names]
-
-
-def kit_table(rows: Sequence[ScoredRow]) -> dict[str, dict[str, float]]:
-    """Return VLMEvalKit's table: for each setting `Overall` and the mean of each category, over the main rows."""
-    table: dict[str, dict[str, float]] = {}
-    for setting, name in SETTINGS.items():
-        scored = main_rows(rows, setting)
-        overall = micro(scored)
-        if overall is not None:
-            table[name] = {"Overall": overall} | dict(sorted(means(scored, "category").items()))
-    return table
 
 
 MAIN: dict[str, str] = CONSTANTS["three_dsr"]["main"]

@@ -181,16 +181,15 @@ _PUNCTUATION = str.maketrans(dict.fromkeys(".()[],:;!*#{}", " "))
 _ANSWER_IS = re.compile(r"answer is\s*+\**+\s*+([ABCD])", re.IGNORECASE)
 
 
-def match_choice(reply: str, choices: Mapping[str, str], *, phrase: bool = True) -> str | None:
+def match_choice(reply: str, choices: Mapping[str, str]) -> str | None:
     """Return the letter that the kit reads by rules alone; `Z` for a refusal; None where it would ask a judge.
 
     A letter must be the only one of the choices that stands as a token of its own, and stand among the last four tokens;
-    else the text of exactly one choice must occur in the reply, if that is at most twice as long as all choices together.
+    else "answer is" and a letter stand in it, in any case and without a boundary behind; else the text of exactly one choice must occur in the reply, if that is at most twice as long as all choices together.
 
     Args:
         reply: the model's reply.
         choices: text by letter, without the empty ones.
-        phrase: look for "answer is" and a letter in between, any case and no boundary behind it; older versions do not.
     """
     settings = CONSTANTS["kit_choice"]
     if settings["failure"] in reply:
@@ -203,10 +202,9 @@ def match_choice(reply: str, choices: Mapping[str, str], *, phrase: bool = True)
         return letters[0]
     if not letters and REFUSAL in tokens:
         return REFUSAL
-    if phrase:
-        match = _ANSWER_IS.search(reply)
-        if match and match[1].upper() in choices:
-            return match[1].upper()
+    match = _ANSWER_IS.search(reply)
+    if match and match[1].upper() in choices:
+        return match[1].upper()
     lowered = reply.lower()
     if len(lowered) > 2 * sum(len(text) for text in choices.values()):
         return None
@@ -214,12 +212,12 @@ def match_choice(reply: str, choices: Mapping[str, str], *, phrase: bool = True)
     return named[0] if len(named) == 1 else None
 
 
-def score_choice(reply: str, choices: Mapping[str, str], gold: str, *, phrase: bool = True) -> Score:
+def score_choice(reply: str, choices: Mapping[str, str], gold: str) -> Score:
     """Score the kit's hit without a judge: an unparseable reply is worth 0, and counts as a failure of extraction.
 
-    `detail` holds `failed_in_prefetch`, from which EASI takes the share of failures. `phrase`: see `match_choice`.
+    `detail` holds `failed_in_prefetch`, from which EASI takes the share of failures.
     """
-    letter = match_choice(reply, choices, phrase=phrase)
+    letter = match_choice(reply, choices)
     failed = {"failed_in_prefetch": letter is None}
     if letter is None:
         return Score(0.0, None, "invalid", "no letter and no choice's text", failed)
