@@ -122,7 +122,7 @@ def test_the_command_trains_the_grid_and_saves_the_chosen_head(store, tokens, ca
     parts = [open_store(store, name).values for name in told["settings"]["output"].split("+")]
     rows = np.concatenate(parts, axis=1)[300:]
     assert values["accuracy"] == (head.predict(rows) == tokens[2][300:] * 3 + 1).mean() > 0.9
-    assert main(["features", "probe", str(store), "--profile", "fgbmk-legacy", "--epochs", "2", "--json"]) == 0
+    assert main(["features", "probe", str(store), "--protocol", "fgbmk-legacy", "--epochs", "2", "--json"]) == 0
     legacy = json.loads(capsys.readouterr().out)
     assert legacy["settings"]["heads"] == 24
     assert any("chosen on the test rows" in note for note in legacy["notes"])

@@ -56,9 +56,14 @@ class GridOptions:
         float | None,
         typer.Option(help="Passes over train.", show_default="the recipe's 12,500 steps", rich_help_panel=GRID),
     ] = None
-    profile: Annotated[
+    protocol: Annotated[
         Literal["standard", "fgbmk-legacy"],
-        typer.Option(help="fgbmk-legacy: 24 heads, Adam, and the best by test accuracy.", rich_help_panel=GRID),
+        typer.Option(
+            "--protocol",
+            "--profile",
+            help="fgbmk-legacy: 24 heads, Adam, and the best by test accuracy.",
+            rich_help_panel=GRID,
+        ),
     ] = "standard"
     device: Annotated[str, typer.Option(help="Device, as torch names it.", rich_help_panel=GRID)] = "cpu"
 
@@ -107,7 +112,7 @@ def probe(
     from snellen.features.store import open_store
     from snellen.types import Metric
 
-    if method == "heads" or grid.profile == "fgbmk-legacy":
+    if method == "heads" or grid.protocol == "fgbmk-legacy":
         if c is not None or standardise != "none" or few.shots is not None or per_class:
             raise UsageError("heads take no --c, --standardise, --shots or --per-class.", "Omit these options.")
         _heads(
@@ -115,7 +120,7 @@ def probe(
             output,
             splits.train or "train",
             splits.test or "test",
-            grid.profile,
+            grid.protocol,
             grid.epochs,
             splits.seed,
             grid.device,
@@ -176,7 +181,7 @@ def _heads(
     output: str | None,
     train: str,
     test: str,
-    profile: str,
+    protocol: str,
     epochs: float | None,
     seed: int,
     device: str,
@@ -189,7 +194,7 @@ def _heads(
     from snellen.features.probes import grid_probe as grids
     from snellen.features.probes.dinov2_grid import DINOV2, FGBMK_LEGACY
 
-    recipe = FGBMK_LEGACY if profile == "fgbmk-legacy" else DINOV2
+    recipe = FGBMK_LEGACY if protocol == "fgbmk-legacy" else DINOV2
     inputs = grids.find_inputs(store, recipe, output)
     fitted = grids.grid_probe(inputs, recipe, train=train, test=test, epochs=epochs, seed=seed, device=device)
     settings = {"train": train, "test": test, **to_builtins(fitted.settings)}

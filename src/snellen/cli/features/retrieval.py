@@ -47,9 +47,13 @@ class RankingOptions:
     denominator: Annotated[
         Literal["R", "min(R,k)", "retrieved", "hits"], typer.Option(help="Denominator of map@k.")
     ] = "min(R,k)"
-    profile: Annotated[
+    protocol: Annotated[
         Literal["standard", "fgbmk-legacy"],
-        typer.Option(help="fgbmk-legacy: the authors' metric over ranks of classes, comparable only to itself."),
+        typer.Option(
+            "--protocol",
+            "--profile",
+            help="fgbmk-legacy: the authors' metric over ranks of classes, comparable only to itself.",
+        ),
     ] = "standard"
     interval: Annotated[
         Literal["class", "query"],
@@ -79,7 +83,7 @@ def retrieval(
 
     features = open_store(store, output)
     queries, gallery = _protocol(features, rows.queries, rows.gallery, rows.leave_one_out)
-    if ranking.profile == "fgbmk-legacy":
+    if ranking.protocol == "fgbmk-legacy":
         from snellen.features.ranking.fgbmk_class_rank import class_rank
 
         legacy = class_rank(
@@ -92,7 +96,7 @@ def retrieval(
             threads=threads,
         )
         settings: dict[str, Any] = {
-            "profile": ranking.profile,
+            "profile": ranking.protocol,
             "output": features.name,
             "queries": queries,
             "gallery": gallery,
