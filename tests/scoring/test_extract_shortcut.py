@@ -33,7 +33,7 @@ def test_a_letter_alone_or_with_its_text(options: list[str], at: int, dress: str
     pairs = lettered(options)
     quick = shortcut("choice", reply, pairs, None)
     if quick is not None:
-        assert quick == read_whole("choice", take_apart(reply), pairs, "", None, None)
+        assert quick == read_whole("choice", take_apart(reply), pairs, "", None)
         assert read("choice", reply, options=options) == quick
 
 
@@ -47,7 +47,7 @@ def test_a_letter_alone_or_with_its_text(options: list[str], at: int, dress: str
 def test_a_word_or_a_number(reply: str, kind: str, form: str | None) -> None:
     quick = shortcut(kind, reply, (), form)
     if quick is not None:
-        whole = read_whole(kind, take_apart(reply), (), "", form, None)
+        whole = read_whole(kind, take_apart(reply), (), "", None)
         assert (quick.value, type(quick.value), quick.reason) == (whole.value, type(whole.value), whole.reason)
 
 

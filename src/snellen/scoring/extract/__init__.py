@@ -12,7 +12,7 @@ from typing import Any
 from snellen.errors import DataError
 from snellen.scoring.extract.base import Reading, lettered
 from snellen.scoring.extract.choice import read_choice
-from snellen.scoring.extract.clean import CleanReply
+from snellen.scoring.extract.clean import CleanReply, take_apart
 from snellen.scoring.extract.count import read_count
 from snellen.scoring.extract.fast_path import shortcut
 from snellen.scoring.extract.match import correct
@@ -22,13 +22,13 @@ from snellen.scoring.extract.truth import read_truth
 
 
 def read_whole(
-    kind: str, reply: CleanReply, pairs: tuple[tuple[str, str], ...], question: str, form: str | None, unit: str | None
+    kind: str, reply: CleanReply, pairs: tuple[tuple[str, str], ...], question: str, unit: str | None
 ) -> Reading:
     """Read a cleaned reply sentence by sentence; arguments and result as `read`, options as (letter, text) pairs."""
 
     def extract(part: CleanReply) -> Reading:
         if kind == "truth":
-            return read_truth(part, question, form)
+            return read_truth(part, question)
         if kind == "count":
             return read_count(part, question)
         if kind == "number":
@@ -92,22 +92,13 @@ def read(
         raise DataError(f"cannot read a reply of kind {kind!r}; kinds are {', '.join(KINDS)}.")
     if kind in ("choice", "choice_text") and not pairs:
         raise DataError(f"a reply of kind {kind!r} needs options: letter to text, or a list of texts.")
-    reading = shortcut(kind, reply, pairs, form) or _read_whole(kind, reply, pairs, question, form, unit)
+    reading = shortcut(kind, reply, pairs, form)
+    if reading is None:
+        apart = take_apart(reply)
+        reading = read_whole(kind, apart, pairs, question, unit)
+        if apart.omitted:
+            cut = f"read at head and tail: {apart.omitted:,} of {len(reply):,} characters were left out"
+            reading = reading._replace(reason=cut if reading.reason is None else f"{reading.reason}; {cut}")
     if kind == "choice_text" and reading.value is not None:
         reading = Reading(dict(pairs)[str(reading.value)], reading.reason)
-    return reading
-
-
-def _read_whole(
-    kind: str, reply: str, pairs: tuple[tuple[str, str], ...], question: str, form: str | None, unit: str | None
-) -> Reading:
-    # Imported with the first reply that needs it: two hundred patterns, which plain replies do without.
-    from snellen.scoring.extract import read_whole
-    from snellen.scoring.extract.clean import take_apart
-
-    apart = take_apart(reply)
-    reading = read_whole(kind, apart, pairs, question, form, unit)
-    if apart.omitted:
-        cut = f"read at head and tail: {apart.omitted:,} of {len(reply):,} characters were left out"
-        reading = reading._replace(reason=cut if reading.reason is None else f"{reading.reason}; {cut}")
     return reading

@@ -25,67 +25,20 @@ _NEGATORS = terms(
     "not never no none neither nor cannot without nothing nobody nowhere lacks lack absent hardly different fails"
 )
 _NOT_CONTENT = _NEGATORS - {"different", "nobody"}
-_OPPOSITES = {
-    frozenset(pair.split("/"))
-    for pair in [
-        "same/different",
-        "same/distinct",
-        "same/differ",
-        "same/separate",
-        "same/unlike",
-        "identical/different",
-        "identical/distinct",
-        "left/right",
-        "above/below",
-        "over/under",
-        "top/bottom",
-        "front/behind",
-        "near/far",
-        "nearer/farther",
-        "nearer/further",
-        "closer/farther",
-        "closer/further",
-        "close/far",
-        "larger/smaller",
-        "bigger/smaller",
-        "big/small",
-        "large/small",
-        "taller/shorter",
-        "tall/short",
-        "longer/shorter",
-        "long/short",
-        "more/fewer",
-        "more/less",
-        "higher/lower",
-        "high/low",
-        "open/closed",
-        "wide/narrow",
-        "full/empty",
-        "on/off",
-        "inside/outside",
-        "indoors/outdoors",
-        "indoor/outdoor",
-        "day/night",
-        "male/female",
-        "young/old",
-        "thick/thin",
-        "hot/cold",
-        "wet/dry",
-        "clockwise/counterclockwise",
-        "facing/away",
-        "up/down",
-        "match/mismatch",
-        "alive/dead",
-        "standing/sitting",
-        "moving/still",
-        "related/unrelated",
-        "present/absent",
-    ]
-}
+_PAIRS = terms(
+    "same/different same/distinct same/differ same/separate same/unlike identical/different identical/distinct "
+    "left/right above/below over/under top/bottom front/behind near/far nearer/farther nearer/further "
+    "closer/farther closer/further close/far larger/smaller bigger/smaller big/small large/small taller/shorter "
+    "tall/short longer/shorter long/short more/fewer more/less higher/lower high/low open/closed wide/narrow "
+    "full/empty on/off inside/outside indoors/outdoors indoor/outdoor day/night male/female young/old thick/thin "
+    "hot/cold wet/dry clockwise/counterclockwise facing/away up/down match/mismatch alive/dead standing/sitting "
+    "moving/still related/unrelated present/absent"
+)
 OPPOSITE: dict[str, set[str]] = {}
-for _pair in _OPPOSITES:
-    for _word in _pair:
-        OPPOSITE.setdefault(_word, set()).update(_pair - {_word})
+for _pair in _PAIRS:
+    _first, _second = _pair.split("/")
+    OPPOSITE.setdefault(_first, set()).add(_second)
+    OPPOSITE.setdefault(_second, set()).add(_first)
 _SAME = {
     "identical": "same",
     "equal": "same",
@@ -124,7 +77,7 @@ class Proposition(NamedTuple):
 
 def proposition(question: str) -> Proposition | None:
     """Return the claim of a yes/no question; None if it has no content words."""
-    text = _indexes_gone(_INSTRUCTION.sub(" ", question[-600:])).strip()
+    text = _INDEX.sub(" image ", _INSTRUCTION.sub(" ", question[-600:])).strip()
     if not text:
         return None
     sentence = tokenize(text)
@@ -148,10 +101,6 @@ _INDEX = re.compile(
     r"|\b(?:first|second|third|fourth|1st|2nd) (?=image|picture|photo|frame|one)",
     re.IGNORECASE,
 )
-
-
-def _indexes_gone(text: str) -> str:
-    return _INDEX.sub(" image ", text)
 
 
 def content_of(sentence: Sentence) -> tuple[str, ...]:
@@ -281,14 +230,8 @@ def _swapped(sentence_content: tuple[str, ...], claim_content: tuple[str, ...], 
     if len(relations) != 1 or relations[0] in _SYMMETRIC or relations[0] not in sentence_content:
         return False
     at = claim_content.index(relations[0])
-    before, after = (
-        set(claim_content[:at]) & set(sentence_content),
-        set(claim_content[at + 1 :]) & set(sentence_content),
-    )
+    before, after = (set(part).intersection(sentence_content) for part in (claim_content[:at], claim_content[at + 1 :]))
     if not before or not after:
         return False
-    return (
-        max(map(sentence_content.index, after))
-        < sentence_content.index(relations[0])
-        < min(map(sentence_content.index, before))
-    )
+    place = sentence_content.index
+    return max(map(place, after)) < place(relations[0]) < min(map(place, before))

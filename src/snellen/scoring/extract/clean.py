@@ -59,40 +59,29 @@ class _Plain(dict[int, "str | None"]):
         return plain
 
 
-_PLAIN = _Plain(
-    {
-        **{ord(c): "'" for c in "‘’‚‛′ʼ´`＇"},
-        **{ord(c): '"' for c in "“”„‟″«»「」『』《》〈〉＂"},
-        **{ord(c): "-" for c in "‐‑‒–−﹣－"},
-        ord("—"): " -- ",
-        ord("―"): " -- ",
-        ord("…"): "...",
-        ord("。"): "。",
-        ord("、"): ",",
-        ord("【"): "[",
-        ord("】"): "]",
-        ord("〔"): "[",
-        ord("〕"): "]",
-        ord("½"): " 1/2",
-        ord("¼"): " 1/4",
-        ord("¾"): " 3/4",
-        ord("⅓"): " 1/3",
-        ord("⅔"): " 2/3",
-        ord("²"): "^2",
-        ord("³"): "^3",
-        ord("☑"): "✓",
-        ord("✔"): "✓",
-        ord("✅"): "✓",
-        ord("✗"): "✗",
-        ord("✘"): "✗",
-        ord("❌"): "✗",
-        ord("❎"): "✗",
-        ord("✖"): "✗",
-        ord("\r"): "\n",
-        ord("`"): "`",
-        0xFE0F: None,
-    }
-)
+_SIGNS = {
+    "'": "‘’‚‛′ʼ´＇",
+    '"': "“”„‟″«»「」『』《》〈〉＂",
+    "-": "‐‑‒–−﹣－",
+    " -- ": "—―",
+    "...": "…",
+    ",": "、",
+    "[": "【〔",
+    "]": "】〕",
+    " 1/2": "½",
+    " 1/4": "¼",
+    " 3/4": "¾",
+    " 1/3": "⅓",
+    " 2/3": "⅔",
+    "^2": "²",
+    "^3": "³",
+    "✓": "☑✔✅",
+    "✗": "✘❌❎✖",
+    "\n": "\r",
+    "": "\ufe0f",
+}
+"""Plain form of signs that Unicode's categories and normal forms leave as they are, or change to something else."""
+_PLAIN = _Plain({ord(sign): plain for plain, signs in _SIGNS.items() for sign in signs})
 
 _THINK = r"think|thinking|thought|thoughts|reason|reasoning|reflection|analysis|scratchpad|seed:think|cot"
 _THINK_TAG = re.compile(
@@ -344,7 +333,7 @@ def _take_json(text: str, boxes: list[str]) -> str:
     if isinstance(value, dict):
         fields = list(value.items())
     elif '"' in body or "'" in body:
-        fields = [(m.group("key"), _scalar(m.group("value"))) for m in _JSON_FIELD.finditer(body[:20_000])]
+        fields = [(m.group("key"), m.group("value").strip().strip("\"'")) for m in _JSON_FIELD.finditer(body[:20_000])]
     if not fields:
         return text
     answers = [(key, v) for key, v in fields if isinstance(key, str) and _ANSWER_KEY.match(key.strip())]
@@ -362,7 +351,3 @@ def _take_json(text: str, boxes: list[str]) -> str:
         elif isinstance(v, dict):
             boxes.extend(str(item) for item in list(v.values())[:1])
     return text[:start] + "\n" + (text[end + 1 :] if end > start else "")
-
-
-def _scalar(text: str) -> str:
-    return text.strip().strip("\"'")

@@ -160,9 +160,7 @@ def _names(words: list[str], number: tuple[int, int, int], nouns: frozenset[str]
 def _none_of(words: list[str], nouns: frozenset[str]) -> bool:
     """Return True for `no birds`, `no visible birds`."""
     return any(
-        word == "no"
-        and words[i + 1 : i + 2]
-        and (stem(words[i + 1]) in nouns or any(stem(w) in nouns for w in words[i + 2 : i + 3]))
+        word == "no" and any(stem(following) in nouns for following in words[i + 1 : i + 3])
         for i, word in enumerate(words)
     )
 
@@ -251,7 +249,10 @@ def _numbers(spoken: Sentence) -> list[tuple[int, int, int]]:
     return numbers
 
 
-_PRONOUN_AFTER = terms("of is on in at has seems appears might could can with near to that who which standing sitting")
+# Words around a `one` that counts nothing (`the one on the left`, `one of them`), and before one that does.
+_POINTING = terms("no this that which each every another other left right red first second last any some the")
+_PARTS = terms("of side part half end corner view angle")
+_COUNTING = terms("only just exactly and see is are")
 
 
 def _other(words: list[str], i: int, end: int, spoken: Sentence) -> bool:
@@ -279,31 +280,9 @@ def _other(words: list[str], i: int, end: int, spoken: Sentence) -> bool:
     if after in _SCALES_OF_OTHER and (spoken.spans[end][0] - spoken.spans[end - 1][1] <= 1):
         return True
     if words[i] == "one" and end == i + 1:
-        if before in (
-            "no",
-            "this",
-            "that",
-            "which",
-            "each",
-            "every",
-            "another",
-            "other",
-            "left",
-            "right",
-            "red",
-            "first",
-            "second",
-            "last",
-            "any",
-            "some",
-            "the",
-        ) or (
-            before.isalpha()
-            and after in ("is", "has")
-            and before not in ("only", "just", "exactly", "and", "see", "is", "are")
-        ):
+        if before in _POINTING or after in _PARTS:
             return True
-        if after in ("of", "side", "part", "half", "end", "corner", "view", "angle"):
+        if before.isalpha() and after in ("is", "has") and before not in _COUNTING:
             return True
     return bool(
         words[i][0].isdigit()

@@ -17,22 +17,12 @@ from snellen.scoring.name_match import stem, terms
 
 _ARTICLES = terms("a an the this that these those its his her their one of")
 _ORDINALS = {
-    w: i
-    for i, pair in enumerate(
-        [
-            "first/1st",
-            "second/2nd",
-            "third/3rd",
-            "fourth/4th",
-            "fifth/5th",
-            "sixth/6th",
-            "seventh/7th",
-            "eighth/8th",
-            "ninth/9th",
-            "tenth/10th",
-        ]
+    word: place
+    for words in (
+        "first second third fourth fifth sixth seventh eighth ninth tenth",
+        "1st 2nd 3rd 4th 5th 6th 7th 8th 9th 10th",
     )
-    for w in pair.split("/")
+    for place, word in enumerate(words.split())
 }
 _CALLED = terms("option choice answer letter answers options choices alternative candidate")
 _ALSO_CALLED = terms("description statement sentence caption possibility entry item proposal")

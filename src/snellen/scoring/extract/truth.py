@@ -68,17 +68,16 @@ _CJK_YES = re.compile(
 )
 
 
-def read_truth(reply: CleanReply, question: str, form: str | None) -> Reading:
+def read_truth(reply: CleanReply, question: str) -> Reading:
     """Read True or False, or the reason why neither can be read.
 
     `question` helps to understand a full sentence as agreement or denial (`They are different birds.` as a reply to
     `Do both pictures show the same bird?`). The rules are in docs/extraction.md.
     """
     claim = _claim(question)
-    letters = form is None or "t" in form.lower().split("/")[0] or "/" not in form
 
     def sentence(text: str, announced: bool) -> SentenceFinding:
-        return _read(text, announced, claim, letters or True)
+        return _read(text, announced, claim)
 
     return conclude(reply.text, sentence, show=lambda value: "yes" if value else "no")
 
@@ -88,7 +87,7 @@ def _claim(question: str) -> Proposition | None:
     return proposition(question) if question else None
 
 
-def _read(text: str, announced: bool, claim: Proposition | None, letters: bool) -> SentenceFinding:
+def _read(text: str, announced: bool, claim: Proposition | None) -> SentenceFinding:
     if not text.isascii():
         finding = _cjk(text)
         if (
@@ -218,7 +217,7 @@ def _negated(words: list[str], i: int) -> bool:
 def _predicative(words: list[str], i: int, after: str) -> bool:
     """Return True if `true`, `correct`, `wrong` … is a predicate of the statement and no attribute of a noun."""
     before = words[i - 1] if i else ""
-    if after in _THINGS or after in ("colour", "color", "colours", "colors"):
+    if after in _THINGS:
         return False
     if after in _CLAIMS:
         return before in ("a", "an", "the") and i > 1 and words[i - 2] in ("is", "as", "be")
