@@ -9,9 +9,10 @@ import pytest
 
 from snellen.cli import main
 from snellen.features.probes.dinov2_grid import DINOV2, FGBMK_LEGACY, train_grid
-from snellen.features.probes.few_shot import draw_rows, few_shot
+from snellen.features.probes.few_shot import few_shot
 from snellen.features.probes.grid_probe import find_inputs, grid_probe
 from snellen.features.probes.head import load_head
+from snellen.features.probes.holdout import draw_rows
 from snellen.features.store import open_store
 from snellen.features.store.format import StoreMeta, StoreOutput, fingerprint, write_meta, write_table
 from snellen.features.store.labels import from_ids

@@ -21,7 +21,7 @@ from snellen.errors import DataError, UsageError
 from snellen.features.encoder_identity import require_one_encoder, require_stages
 from snellen.features.probes import ProbeSettings, probe
 from snellen.features.store import TEST, TRAIN, Features
-from snellen.scoring.statistics import Comparison, compare, interval
+from snellen.scoring.statistics import Comparison, compare, mean_of
 from snellen.types import Metric
 
 
@@ -55,17 +55,9 @@ class Alignment(Struct, frozen=True, eq=False):
     def metrics(self, prefix: str = "") -> list[Metric]:
         """accuracy/STAGE, and difference/A-B with its paired 95 % interval."""
         metrics = [_accuracy(f"{prefix}accuracy/{stage}", right, self.classes) for stage, right in self.correct.items()]
-        metrics += [
-            Metric(
-                f"{prefix}difference/{name}",
-                comparison.difference,
-                comparison.n,
-                comparison.ci95,
-                interval=comparison.interval,
-            )
-            for name, comparison in self.differences.items()
+        return metrics + [
+            comparison.metric(f"{prefix}difference/{name}") for name, comparison in self.differences.items()
         ]
-        return metrics
 
     def notes(self) -> list[str]:
         """Return notes for readers of the metrics, one sentence each."""
@@ -111,10 +103,7 @@ class CrossMeta(Struct, frozen=True, eq=False):
         for i, name in enumerate(self.names):
             metrics.append(_accuracy(f"{name}/accuracy/alone", self.alone[i], self.classes[i]))
             metrics.append(_accuracy(f"{name}/accuracy/merged", self.merged[i], sum(self.classes)))
-            pair = self.differences[i]
-            metrics.append(
-                Metric(f"{name}/difference/merged-alone", pair.difference, pair.n, pair.ci95, interval=pair.interval)
-            )
+            metrics.append(self.differences[i].metric(f"{name}/difference/merged-alone"))
             metrics.append(_accuracy(f"{name}/astray", self.astray[i], None))
         return metrics
 
@@ -293,6 +282,4 @@ def _same_rows(stages: dict[str, Features]) -> dict[str, np.ndarray]:
 
 
 def _accuracy(name: str, right: np.ndarray, classes: int | None) -> Metric:
-    scores = right.astype(np.float64)
-    between = interval(scores, np.arange(len(scores), dtype=np.int64))
-    return Metric(name, float(scores.mean()), len(scores), between, chance=None if classes is None else 1 / classes)
+    return mean_of(name, right.astype(np.float64), chance=None if classes is None else 1 / classes)

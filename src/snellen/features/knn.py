@@ -14,12 +14,12 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from snellen.errors import UsageError
-from snellen.features.probes.holdout import generator
+from snellen.features.probes.holdout import draw_rows
 from snellen.features.ranking.neighbours import find_nearest
 from snellen.features.ranking.ranks import Ties, check_ties, ranking_pool
 from snellen.features.ranking.relevance import RowsOf, as_labels, select_rows, single_labels
 from snellen.features.ranking.similarity import Measure, check_values, prepare_space
-from snellen.scoring.statistics import interval
+from snellen.scoring.statistics import mean_of
 from snellen.types import Metric
 
 Vote: TypeAlias = Literal["weighted", "majority"]
@@ -76,18 +76,10 @@ class Knn(Struct, frozen=True, eq=False):
         """Mean over queries with its 95 % interval; `cluster` as in `Retrieval.metrics`."""
         if cluster not in ("class", "query"):
             raise UsageError(f"there is no cluster {cluster!r}", "Choose class or query.")
-        count = len(self.rows)
-        group = self.cluster if cluster == "class" else np.arange(count, dtype=np.int64)
+        group = self.cluster if cluster == "class" else None
+        chances = {top: min(1.0, top / self.classes) if self.classes else None for top in (1, 5)}
         return [
-            Metric(
-                name=name,
-                value=float(values.mean()) if count else None,
-                n=count,
-                ci95=interval(values, group, cluster=cluster),
-                unit="fraction",
-                coverage=1.0 if count else 0.0,
-                chance=min(1.0, (5 if "/top5" in name else 1) / self.classes) if self.classes else None,
-            )
+            mean_of(name, values, group, cluster=cluster, chance=chances[5 if "/top5" in name else 1])
             for name, values in self.values.items()
         ]
 
@@ -179,7 +171,7 @@ def knn(
     with ranking_pool(threads) as pool:
         for seed in draws or (0,):
             if n_per_class is not None:
-                rows = _draw(train_rows, codes, n_per_class, seed)
+                rows = np.sort(train_rows[draw_rows(codes, n_per_class, seed)])
             gallery_space = prepare_space(values, rows, similarity, pool)
             query_space = prepare_space(values, query_rows, similarity, pool, like=gallery_space)
             places, scores = find_nearest(query_space, gallery_space, max(ks), pool)
@@ -198,16 +190,6 @@ def knn(
         classes=len(classes),
         unseen=int((~np.isin(classes_of[query_rows], classes)).sum()),
     )
-
-
-def _draw(train_rows: NDArray[np.int64], codes: NDArray[np.int64], n: int, seed: int) -> NDArray[np.int64]:
-    """Draw up to n training rows of each class, in the order of rows."""
-    rng = generator(seed)
-    shuffled = rng.permutation(len(train_rows))
-    order = shuffled[np.argsort(codes[shuffled], kind="stable")]
-    sizes = np.bincount(codes)
-    within = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return np.asarray(np.sort(train_rows[order[within < n]]))
 
 
 def _vote(

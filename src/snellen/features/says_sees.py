@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from snellen.errors import DataError, UsageError
 from snellen.features.name_matching import class_key, count_misplaced, join_by_image
-from snellen.scoring.statistics import interval, of_sums
+from snellen.scoring.statistics import interval, mean_of, of_sums
 from snellen.scoring.statistics.correlation import FEWEST_POINTS, correlations
 from snellen.types import Interval, IntervalMethod, Metric
 
@@ -427,7 +427,7 @@ def _described(ends: tuple[float, float], metric: Metric) -> Interval:
 
 
 def _mean(name: str, value: NDArray[np.float64], cluster: NDArray[np.int64], chance: float) -> Metric:
-    return Metric(name, float(value.mean()), len(value), interval(value, cluster, cluster="image"), chance=chance)
+    return mean_of(name, value, cluster, cluster="image", chance=chance)
 
 
 def _require_finite(side: str, value: NDArray[np.float64], chance: NDArray[np.float64]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
 
@@ -81,36 +81,28 @@ class Names:
         At each word the longest name that begins there is taken, and its words belong to no other name: `pink
         primrose` does not name `rose`, nor `herring gull` `gull`.
         """
-        return list(dict.fromkeys(self._found(tokens(text))))
+        return list(dict.fromkeys(name for _, _, name in self._matches(tokens(text))))
 
-    def _found(self, words: tuple[str, ...]) -> Iterator[str]:
+    def _matches(self, words: Sequence[str]) -> Iterator[tuple[int, int, str]]:
+        """Yield (first word, word after the last, class) of each name, the longest one at each word."""
         at = 0
         while at < len(words):
-            for length in range(min(self._longest, len(words) - at), 0, -1):
-                name = self._known.get("".join(words[at : at + length]))
+            for end in range(min(at + self._longest, len(words)), at, -1):
+                name = self._known.get("".join(words[at:end]))
                 if name is not None:
-                    yield name
-                    at += length
+                    yield at, end, name
+                    at = end
                     break
             else:
                 at += 1
 
     def replaced(self, text: str, by: Mapping[str, str]) -> str:
         """Replace every class name, matched as by `named`, with the given word."""
-        spans = [(match.start(), match.end(), tokens(match[0])) for match in _WRITTEN.finditer(text)]
-        spans = [span for span in spans if span[2]]
-        out, end, at = [], 0, 0
-        while at < len(spans):
-            for length in range(min(self._longest, len(spans) - at), 0, -1):
-                words = [word for span in spans[at : at + length] for word in span[2]]
-                name = self._known.get("".join(words))
-                if name is not None:
-                    out += [text[end : spans[at][0]], by[name]]
-                    end = spans[at + length - 1][1]
-                    at += length
-                    break
-            else:
-                at += 1
+        written = [(match, word) for match in _WRITTEN.finditer(text) if (word := "".join(tokens(match[0])))]
+        out, end = [], 0
+        for first, after, name in self._matches([word for _, word in written]):
+            out += [text[end : written[first][0].start()], by[name]]
+            end = written[after - 1][0].end()
         return "".join([*out, text[end:]])
 
 

@@ -15,13 +15,8 @@ from snellen.types import Metric, Verdict
 def guessing(scores: Scores) -> float | None:
     """Return the chance level of these rows: the mean of meta `chance` (0 to 1); None unless every row has it."""
     column = scores.meta.get("chance")
-    if column is None or not len(scores) or bool((column.codes < 0).any()):
-        return None
-    try:
-        levels = np.array([float(name) for name in column.names])
-    except ValueError:
-        return None
-    return float(levels[column.codes].mean())
+    chances = column.numbers() if column is not None and len(scores) else None
+    return None if chances is None else float(chances.mean())
 
 
 def accuracy(scores: Scores, name: str = "accuracy", *, chance: float | None = None) -> Metric:
@@ -86,14 +81,7 @@ def breakdown(
 def share(scores: Scores, verdict: Verdict, name: str) -> Metric:
     """Return the share of rows with this verdict among all rows, including failed and unscored ones."""
     value = scores.has(verdict).astype(np.float64)
-    rows = len(value)
-    return Metric(
-        name=name,
-        value=float(value.mean()) if rows else None,
-        n=rows,
-        ci95=statistics.interval(value, scores.group, cluster=cluster_word(scores)),
-        coverage=coverage(rows, scores.expected),
-    )
+    return statistics.mean_of(name, value, scores.group, expected=scores.expected, cluster=cluster_word(scores))
 
 
 def standard(scores: Scores, by: Sequence[Sequence[str]] = (("kind",),)) -> list[Metric]:

@@ -22,6 +22,15 @@ class Column:
     codes: NDArray[np.int32]
     names: tuple[str, ...]
 
+    def numbers(self) -> NDArray[np.float64] | None:
+        """Return the value of each row as a number; None unless every row has one."""
+        if bool((self.codes < 0).any()):
+            return None
+        try:
+            return np.array([float(name) for name in self.names])[self.codes]
+        except ValueError:
+            return None
+
 
 @dataclass(frozen=True)
 class Scores:

@@ -74,8 +74,7 @@ class Corrupted(Struct, frozen=True, eq=False):
         clean, metrics = self.clean.astype(np.float64), []
         for spec, row in zip(self.specs, self.correct, strict=True):
             metrics.append(share_metric(f"accuracy@{spec}", row))
-            pair = compare(clean, row.astype(np.float64), group)
-            metrics.append(Metric(f"drop@{spec}", pair.difference, pair.n, pair.ci95, interval=pair.interval))
+            metrics.append(compare(clean, row.astype(np.float64), group).metric(f"drop@{spec}"))
         return metrics
 
 

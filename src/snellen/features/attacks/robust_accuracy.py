@@ -14,7 +14,7 @@ from msgspec import Struct
 from snellen.errors import UsageError
 from snellen.features.attacks.lp_ball import Norm
 from snellen.features.attacks.pgd import BATCH, STEPS, Logits, evaluating, pgd, predictions
-from snellen.scoring.statistics import interval, wilson
+from snellen.scoring.statistics import mean_of, wilson
 from snellen.types import Interval, IntervalMethod, Metric
 
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)(e[+-]?\d{1,2})?", re.ASCII | re.IGNORECASE)
@@ -68,14 +68,11 @@ class AttackCurve(Struct, frozen=True, eq=False):
     def metrics(self) -> list[Metric]:
         """Return clean_accuracy, accuracy@EPS and target_rate@EPS, each over the same images."""
         metrics = [share_metric("clean_accuracy", self.clean, 1 / self.classes)]
-        metrics += [
-            share_metric(f"accuracy@{eps}", row) for eps, row in zip(self.settings.eps, self.correct, strict=True)
-        ]
-        if self.reached is not None:
-            metrics += [
-                share_metric(f"target_rate@{eps}", row)
-                for eps, row in zip(self.settings.eps, self.reached, strict=True)
-            ]
+        for name, rows in (("accuracy", self.correct), ("target_rate", self.reached)):
+            if rows is not None:
+                metrics += [
+                    share_metric(f"{name}@{eps}", row) for eps, row in zip(self.settings.eps, rows, strict=True)
+                ]
         return metrics
 
     def notes(self) -> list[str]:
@@ -241,9 +238,7 @@ def compare_sets(first: AttackCurve, second: AttackCurve) -> list[SetComparison]
 
 def share_metric(name: str, right: np.ndarray, chance: float | None = None) -> Metric:
     """Return the share of True among [n] bool as a metric with its interval."""
-    scores = right.astype(np.float64)
-    group = np.arange(len(scores), dtype=np.int64)
-    return Metric(name, float(scores.mean()), len(scores), interval(scores, group), chance=chance)
+    return mean_of(name, right.astype(np.float64), chance=chance)
 
 
 curve = attack_curve  # the name that version 0.1 documented, for one release

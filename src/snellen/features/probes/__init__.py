@@ -22,7 +22,7 @@ from snellen.features.ranking.blas import single_threaded
 from snellen.features.ranking.relevance import RowsOf, as_labels, select_rows
 from snellen.features.ranking.similarity import check_values
 from snellen.features.store.labels import Labels
-from snellen.scoring.statistics import interval
+from snellen.scoring.statistics import mean_of
 from snellen.types import Metric
 
 METHODS = ("logistic", "ridge", "lda")
@@ -124,16 +124,9 @@ class Probe(Struct, frozen=True, eq=False):
                 in_class = self.targets == identity
                 right = self.correct[in_class].astype(np.float64)
             if in_class.any():
-                rows.append(
-                    ClassAccuracy(
-                        int(identity),
-                        self.labels.name(column),
-                        int(self.train_counts[column]),
-                        int(in_class.sum()),
-                        float(right.mean()),
-                        interval(right, np.arange(len(right), dtype=np.int64)),
-                    )
-                )
+                rate = mean_of("", right)
+                name, trained = self.labels.name(column), int(self.train_counts[column])
+                rows.append(ClassAccuracy(int(identity), name, trained, rate.n, rate.value, rate.ci95))
         return rows
 
     def notes(self) -> list[str]:
@@ -172,19 +165,15 @@ class Probe(Struct, frozen=True, eq=False):
 
 def accuracy_metrics(rank: NDArray[np.int64], targets: NDArray[Any], classes: int) -> list[Metric]:
     """accuracy, accuracy/top5 (with more than five classes), balanced_accuracy, of [m] places of the right class."""
-    count = len(rank)
-    group = np.arange(count, dtype=np.int64)
-    metrics = []
-    for name, top in (("accuracy", 1), ("accuracy/top5", 5)):
-        if top < classes:
-            right = (rank <= top).astype(np.float64)
-            metrics.append(Metric(name, float(right.mean()), count, interval(right, group), chance=top / classes))
-    right = (rank == 1).astype(np.float64)
+    metrics = [
+        mean_of(name, (rank <= top).astype(np.float64), chance=top / classes)
+        for name, top in (("accuracy", 1), ("accuracy/top5", 5))
+        if top < classes
+    ]
     _, codes, counts = np.unique(targets, return_inverse=True, return_counts=True)
     weights = 1.0 / (len(counts) * counts[codes])
-    between = interval(right, group, weights)
-    metrics.append(Metric("balanced_accuracy", float(weights @ right), count, between, chance=1.0 / classes))
-    return metrics
+    right = (rank == 1).astype(np.float64)
+    return [*metrics, mean_of("balanced_accuracy", right, weights=weights, chance=1.0 / classes)]
 
 
 def probe(

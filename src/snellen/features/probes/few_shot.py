@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from snellen.errors import UsageError
 from snellen.features.probes import probe
-from snellen.features.probes.holdout import generator
+from snellen.features.probes.holdout import draw_rows
 from snellen.features.ranking.relevance import as_labels
 from snellen.scoring.statistics import interval
 
@@ -38,15 +38,6 @@ class FewShot(Struct, frozen=True):
     classes: int
     unseen: int
     not_chosen: int
-
-
-def draw_rows(targets: np.ndarray, n: int, seed: int) -> np.ndarray:
-    """Draw positions of n rows of each class without replacement, ascending; all rows of a class that has no more."""
-    shuffled = generator(seed).permutation(len(targets))
-    order = shuffled[np.argsort(targets[shuffled], kind="stable")]
-    ordered = targets[order]
-    first = np.searchsorted(ordered, ordered)
-    return np.sort(order[np.arange(len(order)) - first < n])
 
 
 def few_shot(

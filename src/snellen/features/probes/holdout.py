@@ -17,6 +17,15 @@ def generator(seed: int) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
+def draw_rows(targets: np.ndarray, n: int, seed: int) -> np.ndarray:
+    """Draw positions of n rows of each class without replacement, ascending; all rows of a class that has no more."""
+    shuffled = generator(seed).permutation(len(targets))
+    order = shuffled[np.argsort(targets[shuffled], kind="stable")]
+    ordered = targets[order]
+    first = np.searchsorted(ordered, ordered)
+    return np.sort(order[np.arange(len(order)) - first < n])
+
+
 def holdout(targets: np.ndarray, *, share: float = SHARE, seed: int = 0) -> np.ndarray:
     """Return [n] bool, True for rows held out of train: about `share` of each class, and never a class's last row.
 

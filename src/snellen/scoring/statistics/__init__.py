@@ -6,7 +6,15 @@ docs/statistics.md lists the formulas, when each is used, and why.
 from __future__ import annotations
 
 from snellen.scoring.statistics.bootstrap import composite, of_scores, of_sums
-from snellen.scoring.statistics.intervals import interval, macro_mean, mean, scored, wilson, with_cluster
+from snellen.scoring.statistics.intervals import (
+    interval,
+    macro_mean,
+    mean,
+    mean_of,
+    scored,
+    wilson,
+    with_cluster,
+)
 from snellen.scoring.statistics.paired import Comparison, compare, smallest_detectable, smallest_detectable_mean
 from snellen.scoring.statistics.variance import Spread, spread, spread_metrics
 
@@ -18,6 +26,7 @@ __all__ = [
     "interval",
     "macro_mean",
     "mean",
+    "mean_of",
     "of_scores",
     "of_sums",
     "scored",

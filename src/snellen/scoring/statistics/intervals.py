@@ -296,15 +296,45 @@ def mean(name: str, scores: Scores, *, chance: float | None = None, unit: str = 
         unit: `fraction`, or the name of what the values measure.
     """
     value, mask = scored(scores)
-    value = value[mask]
-    rows = len(value)
+    return mean_of(
+        name,
+        value[mask],
+        scores.group[mask],
+        expected=scores.expected,
+        cluster=cluster_word(scores),
+        chance=chance,
+        unit=unit,
+    )
+
+
+def mean_of(
+    name: str,
+    values: NDArray[np.float64],
+    group: NDArray[np.int64] | None = None,
+    weights: NDArray[np.float64] | None = None,
+    *,
+    expected: int | None = None,
+    cluster: str = GROUP,
+    chance: float | None = None,
+    unit: str = "fraction",
+) -> Metric:
+    """Return the (weighted) mean of [n] finite scores with its interval; no value for no rows.
+
+    Args:
+        name: the metric's name.
+        values, group, weights, cluster: as for `interval`; group None: every row is a cluster of its own.
+        expected: rows of a complete run, for the coverage; None: these are all.
+        chance, unit: as for `mean`.
+    """
+    rows = len(values)
+    total = float(values.sum() / max(rows, 1) if weights is None else weights @ values)
     return Metric(
         name=name,
-        value=float(value.sum()) / rows if rows else None,
+        value=total if rows else None,
         n=rows,
-        ci95=interval(value, scores.group[mask], cluster=cluster_word(scores)),
+        ci95=interval(values, np.arange(rows) if group is None else group, weights, cluster=cluster),
         unit=unit,
-        coverage=coverage(rows, scores.expected),
+        coverage=coverage(rows, rows if expected is None else expected),
         chance=chance,
     )
 
@@ -324,13 +354,13 @@ def macro_mean(name: str, scores: Scores, by: str, *, chance: float | None = Non
     codes = column.codes[mask]
     counts = np.bincount(codes, minlength=len(column.names))
     weights = 1.0 / (np.count_nonzero(counts) * counts[codes])
-    value = value[mask]
-    return Metric(
-        name=name,
-        value=float(weights @ value),
-        n=len(value),
-        ci95=interval(value, scores.group[mask], weights, cluster=cluster_word(scores)),
-        unit=unit,
-        coverage=coverage(len(value), scores.expected),
+    return mean_of(
+        name,
+        value[mask],
+        scores.group[mask],
+        weights,
+        expected=scores.expected,
+        cluster=cluster_word(scores),
         chance=chance,
+        unit=unit,
     )

@@ -1,7 +1,4 @@
-"""Paired comparison of two runs over the same questions: difference, interval, test, smallest detectable difference.
-
-Two runs over the same questions: the difference, its interval, a test, and what could have been shown.
-"""
+"""Paired comparison of two runs over the same questions: difference, interval, test, smallest detectable difference."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from numpy.typing import NDArray
 from snellen.scoring.statistics.bootstrap import REPLICATES, SEED, of_sums
 from snellen.scoring.statistics.clusters import cluster_index, cluster_sums, finite, fold
 from snellen.scoring.statistics.intervals import NORMAL, Z95, fair_coin_p, robust_variance
-from snellen.types import Interval, IntervalMethod
+from snellen.types import Interval, IntervalMethod, Metric
 
 
 def smallest_detectable(n: int, discordance: float, *, power: float = 0.8) -> float | None:
@@ -105,6 +102,10 @@ class Comparison(Struct, frozen=True):
             structs.force_setattr(self, "interval", self.ci95.about)
             structs.force_setattr(self, "ci95", (self.ci95[0], self.ci95[1]))
 
+    def metric(self, name: str) -> Metric:
+        """Return the difference with its interval as a metric."""
+        return Metric(name, self.difference, self.n, self.ci95, interval=self.interval)
+
 
 def mcnemar_interval(wins: int, losses: int, n: int) -> Interval:
     """Return the 95 % interval of the difference of two paired shares.
@@ -174,32 +175,18 @@ def compare(
     n, wins, losses = len(delta), int((delta > 0).sum()), int((delta < 0).sum())
     index, clusters = cluster_index(cluster)
     difference = float(delta.sum()) / n
-    if clusters == n and bool(np.isin(first, (0.0, 1.0)).all() and np.isin(second, (0.0, 1.0)).all()):
-        return Comparison(
-            difference=difference,
-            ci95=mcnemar_interval(wins, losses, n),
-            p_value=fair_coin_p(wins, losses),
-            test=MCNEMAR,
-            n=n,
-            clusters=clusters,
-            wins=wins,
-            losses=losses,
-            smallest_detectable=smallest_detectable(n, (wins + losses) / n),
-        )
-    columns = np.stack([delta, np.ones(n)], axis=1)
-    _, ci95 = of_sums(columns, cluster, lambda sums: sums[:, 0] / sums[:, 1], replicates=replicates, seed=seed)
-    variance, _, _ = robust_variance(delta, np.full(n, 1.0 / n), cluster)
-    return Comparison(
-        difference=difference,
-        ci95=ci95,
-        p_value=sign_flip_p(cluster_sums(columns[:, :1], index, clusters)[:, 0], flips=flips, seed=seed),
-        test=SIGN_FLIP,
-        n=n,
-        clusters=clusters,
-        wins=wins,
-        losses=losses,
-        smallest_detectable=_smallest_of_flips(clusters, sqrt(variance)),
-    )
+    ci95: Interval | None
+    if clusters == n and bool(np.isin([first, second], (0.0, 1.0)).all()):
+        test, p_value, ci95 = MCNEMAR, fair_coin_p(wins, losses), mcnemar_interval(wins, losses, n)
+        smallest = smallest_detectable(n, (wins + losses) / n)
+    else:
+        columns = np.stack([delta, np.ones(n)], axis=1)
+        _, ci95 = of_sums(columns, cluster, lambda sums: sums[:, 0] / sums[:, 1], replicates=replicates, seed=seed)
+        sums = cluster_sums(columns[:, :1], index, clusters)[:, 0]
+        test, p_value = SIGN_FLIP, sign_flip_p(sums, flips=flips, seed=seed)
+        variance, _, _ = robust_variance(delta, np.full(n, 1.0 / n), cluster)
+        smallest = _smallest_of_flips(clusters, sqrt(variance))
+    return Comparison(difference, ci95, p_value, test, n, clusters, wins, losses, smallest)
 
 
 def _smallest_of_flips(clusters: int, standard_error: float) -> float | None:

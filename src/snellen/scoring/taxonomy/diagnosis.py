@@ -1,9 +1,4 @@
-"""Metrics of a diagnosis, and the effect of a question's wording.
-
-How much a model's answers depend on the wording of the question.
-
-What a benchmark over a taxonomy adds to its summary.
-"""
+"""Metrics that a benchmark over a taxonomy adds to its summary, and the effect of a question's wording."""
 
 from __future__ import annotations
 
@@ -37,20 +32,13 @@ def stem_sensitivity(parts: list[ScoreSlice]) -> list[Metric]:
     """
     metrics: list[Metric] = []
     for part in parts:
-        codes = part.codes("stem")
-        if codes is None:
+        wordings = part.by_category("stem")
+        if wordings is None:
             continue
-        known = codes >= 0
-        value, group, codes = part.value[known], part.group[known], codes[known]
-        counts = np.bincount(codes)
-        used = counts > 0
-        if int(used.sum()) < 2:
-            continue
-        accuracy = np.bincount(codes, weights=value)[used] / counts[used]
-        beyond = beyond_sampling(value, codes, group)
-        gap, spread = 100.0 * float(np.ptp(accuracy)), None if beyond is None else 100.0 * beyond
-        metrics.append(Metric(f"stem/gap/{part.name}", gap, len(value), None, POINTS, part.coverage))
-        metrics.append(Metric(f"stem/std/{part.name}", spread, len(value), None, POINTS, part.coverage))
+        beyond, rows = beyond_sampling(*wordings.rows), len(wordings.rows[0])
+        gap, spread = 100.0 * float(np.ptp(wordings.accuracy)), None if beyond is None else 100.0 * beyond
+        metrics.append(Metric(f"stem/gap/{part.name}", gap, rows, None, POINTS, part.coverage))
+        metrics.append(Metric(f"stem/std/{part.name}", spread, rows, None, POINTS, part.coverage))
     return metrics
 
 

@@ -137,24 +137,17 @@ def class_metrics(parts: list[ScoreSlice]) -> list[Metric]:
 
 
 def _of_part(part: ScoreSlice) -> list[Metric]:
-    codes = part.codes("label")
-    if codes is None:
+    by_class = part.by_category("label")
+    if by_class is None:
         return []
-    known = codes >= 0
-    value, group, codes = part.value[known], part.group[known], codes[known]
-    counts = np.bincount(codes)
-    sums = np.bincount(codes, weights=value)
-    used = counts > 0
-    if int(used.sum()) < 2:
-        return []
-    accuracy = sums[used] / counts[used]
+    accuracy = by_class.accuracy
     low, high, classes = float(accuracy.min()), float(accuracy.max()), len(accuracy)
 
     def metric(name: str, number: float | None, n: int, unit: str = "fraction") -> Metric:
         return Metric(name, number, n, None, unit, part.coverage)
 
-    rows = len(value)
-    beyond = beyond_sampling(value, codes, group)
+    rows = len(by_class.rows[0])
+    beyond = beyond_sampling(*by_class.rows)
     metrics = [
         metric(f"class_worst/{part.name}", low, rows),
         metric(f"class_best/{part.name}", high, rows),
@@ -178,9 +171,7 @@ def beyond_sampling(value: NDArray[np.float64], codes: NDArray[np.int32], group:
     by no more than chance, None for one category, or one image in each.
 
     Args:
-        value: [n] scores.
-        codes: [n] category of each row, 0 and above.
-        group: [n] image of each row.
+        value, codes, group: [n] score, category (0 and above) and image of each row.
     """
     images, index = np.unique(group, return_inverse=True)
     pairs, unit = np.unique(codes.astype(np.int64) * len(images) + index.reshape(-1), return_inverse=True)

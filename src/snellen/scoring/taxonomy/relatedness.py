@@ -1,7 +1,4 @@
-"""Relatedness of wrong answers to the truth, by distance in the taxonomy.
-
-How far from the truth wrong answers are, on the tree and not in words.
-"""
+"""Relatedness of wrong answers to the truth, by distance in the taxonomy."""
 
 from __future__ import annotations
 

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from snellen.scoring.scores import Column, Scores
-from snellen.scoring.statistics import interval, scored
+from snellen.scoring.statistics import mean_of, scored
 from snellen.scoring.statistics.intervals import coverage
 from snellen.types import Metric
 
 HIERARCHY, BIAS = "hierarchy", "bias"
 RANKS = ("kingdom", "phylum", "class", "order", "family", "genus", "species", "subspecies", "variety")
+
+
+class Categories(NamedTuple):
+    """Rows with a value of one meta column: [n] scores, codes and images, and the mean score of each value."""
+
+    rows: tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.int64]]
+    accuracy: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -66,13 +74,26 @@ class ScoreSlice:
         codes = column.codes[self.rows]
         return codes if bool((codes >= 0).any()) else None
 
+    def by_category(self, name: str) -> Categories | None:
+        """Split the rows by a meta column; None if they have fewer than two of its values."""
+        codes = self.codes(name)
+        if codes is None:
+            return None
+        known = codes >= 0
+        value, codes = self.value[known], codes[known]
+        counts = np.bincount(codes)
+        used = counts > 0
+        if int(used.sum()) < 2:
+            return None
+        accuracy = np.bincount(codes, weights=value)[used] / counts[used]
+        return Categories((value, codes, self.group[known]), accuracy)
+
 
 def taxonomy_slices(scores: Scores) -> list[ScoreSlice]:
-    """Return the parts of a run, hierarchy first, levels from coarse to fine, then by kind. Rows without a level are in
-    none, and neither are questions with another measure (`ask` other than hierarchy and bias). Questions without `ask`
-    count as hierarchy.
+    """Return the parts of a run, hierarchy first, levels from coarse to fine, then by kind.
 
-    Holds one position per row, and no copy of a column.
+    Rows without a level are in none, and neither are questions with another measure (`ask` other than hierarchy and
+    bias). Questions without `ask` count as hierarchy. Holds one position per row, and no copy of a column.
     """
     level, kind, ask = (scores.meta.get(name) for name in ("level", "kind", "ask"))
     if level is None or kind is None or not len(scores):
@@ -141,13 +162,11 @@ def coarse_to_fine(depths: Mapping[str, Collection[int]]) -> list[str]:
 
 def accuracy_of(name: str, group: list[ScoreSlice]) -> Metric:
     """Return the mean score of these parts together, with interval, coverage and chance."""
-    value = np.concatenate([part.value for part in group])
-    return Metric(
-        name=name,
-        value=float(value.sum()) / len(value) if len(value) else None,
-        n=len(value),
-        ci95=interval(value, np.concatenate([part.group for part in group])),
-        coverage=coverage(len(value), sum(part.expected for part in group)),
+    return mean_of(
+        name,
+        np.concatenate([part.value for part in group]),
+        np.concatenate([part.group for part in group]),
+        expected=sum(part.expected for part in group),
         chance=guessed(group),
     )
 
@@ -156,13 +175,10 @@ def guessed(group: list[ScoreSlice]) -> float | None:
     """Return the chance level of these parts: the mean of meta `chance`; None unless every row has it."""
     total = rows = 0.0
     for part in group:
-        column, codes = part.scores.meta.get("chance"), part.codes("chance")
-        if column is None or codes is None or bool((codes < 0).any()):
+        codes = part.codes("chance")
+        chances = None if codes is None else Column(codes, part.scores.meta["chance"].names).numbers()
+        if chances is None:
             return None
-        try:
-            known = np.array([float(name) for name in column.names])
-        except ValueError:
-            return None
-        total += float(known[codes].sum())
-        rows += len(codes)
+        total += float(chances.sum())
+        rows += len(chances)
     return total / rows if rows else None
