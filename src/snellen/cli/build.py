@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import typer
 
@@ -26,20 +26,16 @@ group.command()(curate)
 class SourceOptions:
     """Images, labels and taxonomy of a set of questions."""
 
+    PANEL: ClassVar[str] = SOURCE
+
     images: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder, zip or tar of the images; without --rows it has a folder per class.",
-            rich_help_panel=SOURCE,
-        ),
+        Path | None, typer.Option(help="Folder, zip or tar of the images; without --rows it has a folder per class.")
     ] = None
     rows: Annotated[
-        Path | None,
-        typer.Option(help="CSV or TSV of image and label, split at the last comma or tab.", rich_help_panel=SOURCE),
+        Path | None, typer.Option(help="CSV or TSV of image and label, split at the last comma or tab.")
     ] = None
     classes: Annotated[
-        Path | None,
-        typer.Option(help="Class names, one per line, if the labels are indices from 0.", rich_help_panel=SOURCE),
+        Path | None, typer.Option(help="Class names, one per line, if the labels are indices from 0.")
     ] = None
     taxonomy: Annotated[
         str | None,
@@ -47,21 +43,15 @@ class SourceOptions:
             metavar="FILE|NAME",
             help="CSV or TSV with a column for each level (or columns name and parent), Newick, JSON tree, Darwin Core "
             "archive; or folders, inaturalist (both by the images' folders), last-word (of the names: a pseudo-genus).",
-            rich_help_panel=SOURCE,
         ),
     ] = None
-    attributes: Annotated[
-        Path | None, typer.Option(help="CSV or TSV with image, attribute, value.", rich_help_panel=SOURCE)
-    ] = None
+    attributes: Annotated[Path | None, typer.Option(help="CSV or TSV with image, attribute, value.")] = None
     features: Annotated[
-        Path | None,
-        typer.Option(
-            help=".npz for --negatives visual: vectors and classes, or features and labels.", rich_help_panel=SOURCE
-        ),
+        Path | None, typer.Option(help=".npz for --negatives visual: vectors and classes, or features and labels.")
     ] = None
     homonyms: Annotated[
         Literal["error", "qualify"],
-        typer.Option(help="One name under two parents: refuse it, or write `name (parent)`.", rich_help_panel=SOURCE),
+        typer.Option(help="One name under two parents: refuse it, or write `name (parent)`."),
     ] = "error"
 
 
@@ -69,65 +59,45 @@ class SourceOptions:
 class QuestionOptions:
     """Levels, kinds and wording of the questions."""
 
+    PANEL: ClassVar[str] = ASKED
+
     levels: Annotated[
         str | None,
         typer.Option(
-            metavar="A,B,C",
-            help="Levels of the taxonomy, coarse to fine.",
-            show_default="those of the taxonomy",
-            rich_help_panel=ASKED,
+            metavar="A,B,C", help="Levels of the taxonomy, coarse to fine.", show_default="those of the taxonomy"
         ),
     ] = None
     at: Annotated[
-        str | None,
-        typer.Option(
-            metavar="A,B", help="Generate questions at these levels only.", show_default="all", rich_help_panel=ASKED
-        ),
+        str | None, typer.Option(metavar="A,B", help="Generate questions at these levels only.", show_default="all")
     ] = None
     kinds: Annotated[
-        str,
-        typer.Option(
-            metavar="A,B", help="Kinds of questions: truth, choice, short, bias, attributes.", rich_help_panel=ASKED
-        ),
+        str, typer.Option(metavar="A,B", help="Kinds of questions: truth, choice, short, bias, attributes.")
     ] = "truth,choice,short"
-    options: Annotated[
-        int, typer.Option(min=2, help="Number of options of a choice question.", rich_help_panel=ASKED)
-    ] = 4
-    noun: Annotated[str, typer.Option(help="Word for the depicted object in the questions.", rich_help_panel=ASKED)] = (
-        "object"
+    options: Annotated[int, typer.Option(min=2, help="Number of options of a choice question.")] = 4
+    noun: Annotated[str, typer.Option(help="Word for the depicted object in the questions.")] = "object"
+    templates: Annotated[str, typer.Option(metavar="NAME|FILE", help="Wording: default, chart, or a TOML file.")] = (
+        "default"
     )
-    templates: Annotated[
-        str,
-        typer.Option(metavar="NAME|FILE", help="Wording: default, chart, or a TOML file.", rich_help_panel=ASKED),
-    ] = "default"
 
 
 @dataclass(frozen=True)
 class SamplingOptions:
     """Sampling of images and distractors, and the written files."""
 
+    PANEL: ClassVar[str] = DRAWN
+
     negatives: Annotated[
         Literal["sibling", "cousin", "random", "visual"],
-        typer.Option(help="Preferred distractor classes; the rest is filled from further away.", rich_help_panel=DRAWN),
+        typer.Option(help="Preferred distractor classes; the rest is filled from further away."),
     ] = "sibling"
-    per_class: Annotated[
-        int | None,
-        typer.Option(min=1, help="Maximum images per class at each level.", rich_help_panel=DRAWN),
-    ] = None
-    seed: Annotated[int, typer.Option(help="Seed of all random draws.", rich_help_panel=DRAWN)] = 0
-    workers: Annotated[
-        int, typer.Option(min=1, help="Number of processes; it does not change the files.", rich_help_panel=DRAWN)
-    ] = 1
+    per_class: Annotated[int | None, typer.Option(min=1, help="Maximum images per class at each level.")] = None
+    seed: Annotated[int, typer.Option(help="Seed of all random draws.")] = 0
+    workers: Annotated[int, typer.Option(min=1, help="Number of processes; it does not change the files.")] = 1
     copy_images: Annotated[
-        bool,
-        typer.Option("--copy-images", help="Copy the images under neutral names, without Exif.", rich_help_panel=DRAWN),
+        bool, typer.Option("--copy-images", help="Copy the images under neutral names, without Exif.")
     ] = False
-    name: Annotated[
-        str, typer.Option(help="Name of the benchmark.", show_default="the folder's name", rich_help_panel=DRAWN)
-    ] = ""
-    version: Annotated[
-        str, typer.Option(help="Version of the benchmark; raise it when you rebuild.", rich_help_panel=DRAWN)
-    ] = "1"
+    name: Annotated[str, typer.Option(help="Name of the benchmark.", show_default="the folder's name")] = ""
+    version: Annotated[str, typer.Option(help="Version of the benchmark; raise it when you rebuild.")] = "1"
 
 
 @group.command()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from snellen.cli import options as shared
-from snellen.cli.console import note, show, show_json
+from snellen.cli.console import new_table, note, show, show_json
 from snellen.cli.option_groups import expand_options
 from snellen.scoring.interval_text import bracketed, span
 
@@ -88,13 +88,6 @@ def compare(
 
 
 def _table(pairing: Pairing) -> Table:
-    from rich.table import Table
-
-    table = Table(
-        title=f"{pairing.other} against {pairing.baseline} · {pairing.profile} · {pairing.n:,} samples",
-        title_justify="left",
-    )
-    table.add_column("samples", no_wrap=True)
     headings = (
         "n",
         "baseline",
@@ -107,8 +100,8 @@ def _table(pairing: Pairing) -> Table:
         "smallest detectable\ndifference",
         "test",
     )
-    for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
+    title = f"{pairing.other} against {pairing.baseline} · {pairing.profile} · {pairing.n:,} samples"
+    table = new_table(title, ["samples"], headings)
     for part in pairing.parts:
         table.add_row(part.name, *_cells(part))
     return table

@@ -1,4 +1,4 @@
-"""What goes to the terminal: tables, JSON, and a net under all of it that catches keys."""
+"""Output to the terminal: tables, JSON and notes, all of it redacted."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from types import FrameType
 from typing import IO, TYPE_CHECKING, Any
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 LABEL_WIDTH = 12
-"""Least width of a column of words on a terminal that has no room for all of a table, in characters."""
+"""Least width of a column of words, in characters, on a terminal that is narrower than the table."""
 
 
 class RedactingBytes:
-    """The same for the bytes beneath a text stream."""
+    """A binary stream that strikes out keys in what is written to it."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
@@ -37,57 +37,44 @@ class RedactingBytes:
 
 
 class Redacting:
-    """A text stream that strikes out keys in whatever is written to it, and every control character.
+    """A text stream that strikes out keys and control characters in what is written to it.
 
-    On a terminal the terminal library (rich) may write whole control sequences: colours, the cursor. What it is given to
-    print has none (`show`, and `one_line` elsewhere). A plain `print` writes none.
+    On a terminal, rich may write control sequences for colours and the cursor. The texts that it prints have none (`show`,
+    `one_line`), and a plain `print` writes none.
 
-    A stream that is closed takes nothing; one that cannot be written raises OutputError, unless it is quiet.
+    A closed stream drops what is written. One that cannot be written raises OutputError, unless it is quiet.
     """
 
     def __init__(self, stream: IO[str] | None, name: str = "standard output", *, quiet: bool = False) -> None:
         self._stream = stream
         self._name = name
         self._quiet = quiet
-        self._commands = stream is not None and (_is_terminal(stream) or bool(os.environ.get("FORCE_COLOR")))
+        self._control_sequences = stream is not None and (_is_terminal(stream) or bool(os.environ.get("FORCE_COLOR")))
         self.lost = False
 
     def write(self, text: str) -> int:
         if self._stream is None:
             self.lost = self.lost or bool(text)
             return len(text)
-        text = redact(text)
-        if not (self._commands and _by_rich(sys._getframe(1))):
-            text = without_controls(text, returns=True)
-        else:
-            text = without_controls(text, commands=True)
-        return self._pass_on(text)
+        if self._control_sequences and _is_rich(sys._getframe(1)):
+            return self._write(without_controls(redact(text), commands=True))
+        return self._write(without_controls(redact(text), returns=True))
 
     def redraw(self, text: str) -> None:
-        """Write a line over the one that the cursor stands on."""
-        self._pass_on("\r" + without_controls(text, returns=True))
+        """Overwrite the current line."""
+        self._write("\r" + without_controls(text, returns=True))
         self.flush()
 
-    def _pass_on(self, text: str) -> int:
-        if self._stream is None:
-            return 0
-        try:
-            self._stream.write(text)
-        except BrokenPipeError:  # whoever read it has enough, as in `| head`
-            raise
-        except (OSError, ValueError) as error:
-            self._fail(error)
+    def _write(self, text: str) -> int:
+        if self._stream is not None:
+            with self._output_errors():
+                self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        if self._stream is None:
-            return
-        try:
-            self._stream.flush()
-        except BrokenPipeError:
-            raise
-        except (OSError, ValueError) as error:
-            self._fail(error)
+        if self._stream is not None:
+            with self._output_errors():
+                self._stream.flush()
 
     def writelines(self, lines: list[str]) -> None:
         for line in lines:
@@ -100,15 +87,23 @@ class Redacting:
     def isatty(self) -> bool:
         return self._stream is not None and _is_terminal(self._stream)
 
-    def _fail(self, error: Exception) -> None:
-        if self._quiet:  # nobody can be told that nobody is told; the exit status says how it ended
-            return
-        from snellen.errors import OutputError  # only here: it imports msgspec, and every start comes by here
+    @contextlib.contextmanager
+    def _output_errors(self) -> Iterator[None]:
+        """Raise OutputError for a failed write, unless the stream is quiet: the exit status then reports it."""
+        try:
+            yield
+        except BrokenPipeError:  # the reader ended, as in `| head`
+            raise
+        except (OSError, ValueError) as error:
+            if self._quiet:
+                return
+            from snellen.errors import OutputError  # lazy: it imports msgspec, which a short command does not need
 
-        reason = getattr(error, "strerror", None) or str(error)
-        raise OutputError(
-            f"cannot write to {self._name}: {reason}", "What was computed and recorded is intact; print it elsewhere."
-        ) from error
+            reason = getattr(error, "strerror", None) or str(error)
+            raise OutputError(
+                f"cannot write to {self._name}: {reason}",
+                "What was computed and recorded is intact; print it elsewhere.",
+            ) from error
 
     def __getattr__(self, name: str) -> Any:
         if self._stream is None:
@@ -119,8 +114,8 @@ class Redacting:
         return getattr(self._stream, name)
 
 
-def _by_rich(frame: FrameType) -> bool:
-    """Return True if the terminal library wrote what arrived; its own sequences are part of what it writes."""
+def _is_rich(frame: FrameType) -> bool:
+    """Return True for a frame of rich, whose output holds its own control sequences."""
     return str(frame.f_globals.get("__name__", "")).partition(".")[0] == "rich"
 
 
@@ -133,13 +128,13 @@ def _is_terminal(stream: IO[str]) -> bool:
 
 @contextlib.contextmanager
 def redacted_output() -> Iterator[None]:
-    """stdout and stderr pass through `redact` in this block.
+    """Redact stdout and stderr in this block.
 
     Raises:
-        OutputError: standard output took not all that was printed. A closed standard error is no error.
+        OutputError: standard output could not be written completely. A closed standard error is no error.
     """
     before = sys.stdout, sys.stderr
-    # A table on a terminal that knows no UTF-8 shows a question mark; it is no reason to end a run with a fault.
+    # A terminal without UTF-8 shows question marks instead of ending the command with an error.
     for stream in before:
         if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="replace")
@@ -157,7 +152,7 @@ def redacted_output() -> Iterator[None]:
 
 
 def give_up_streams() -> None:
-    """Let the interpreter end without a second message about streams that cannot be written."""
+    """Replace streams that cannot be written, so that the interpreter's exit prints no second message."""
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream is not None:
@@ -167,37 +162,46 @@ def give_up_streams() -> None:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def show(*what: RenderableType) -> None:
+def new_table(title: str | None, words: Iterable[str] = (), numbers: Iterable[str] = ()) -> Table:
+    """Return a table with columns of words, then right-aligned columns of numbers, which are never wrapped."""
+    from rich.table import Table
+
+    table = Table(*words, title=title, title_justify="left", caption_justify="left")
+    for heading in numbers:
+        table.add_column(heading, justify="right", no_wrap=True)
+    return table
+
+
+def show(*items: RenderableType) -> None:
     """Print rich renderables to stdout; in a pipe they are as wide as they need to be."""
     from rich.console import Console
     from rich.table import Table
 
     console = Console(highlight=False, markup=False, emoji=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, markup=False, emoji=False, width=_natural_width(what, console))
-    for one in what:
-        if isinstance(one, Table):
-            _plain_cells(one)
-        elif isinstance(one, str):
-            one = without_controls(one, returns=True)
-        if console.is_terminal and isinstance(one, Table):
-            width = max(console.width, _whole_figures(one, console))
-            Console(highlight=False, markup=False, emoji=False, width=width).print(one)
-        else:
-            console.print(one)
+    terminal = console.is_terminal
+    width = console.width if terminal else _natural_width(items, console)
+    for item in items:
+        console.width = width
+        if isinstance(item, Table):
+            _plain_cells(item)
+            if terminal:
+                console.width = max(width, _unwrap_numbers(item, console))
+        elif isinstance(item, str):
+            item = without_controls(item, returns=True)
+        console.print(item)
 
 
-def _natural_width(what: Sequence[RenderableType], console: Console) -> int:
-    """Columns that the widest table of these needs, at least 160."""
+def _natural_width(items: Iterable[RenderableType], console: Console) -> int:
+    """Return the width in characters of the widest table, at least 160."""
     from rich.measure import Measurement
     from rich.table import Table
 
     wide = console.options.update(width=10_000)
-    return max([160, *(Measurement.get(console, wide, table).maximum for table in what if isinstance(table, Table))])
+    return max([160, *(Measurement.get(console, wide, item).maximum for item in items if isinstance(item, Table))])
 
 
 def _plain_cells(table: Table) -> None:
-    """Take every text of a table as it is: no markup of rich's, and no control characters."""
+    """Remove control characters from every text of a table."""
     for name in ("title", "caption"):
         value = getattr(table, name)
         if isinstance(value, str):
@@ -218,20 +222,19 @@ def _plain_cell(cell: RenderableType) -> RenderableType:
     return cell
 
 
-def _whole_figures(table: Table, console: Console) -> int:
-    """Have a narrow table break its words and never its figures; the least width at which that can be done.
+def _unwrap_numbers(table: Table, console: Console) -> int:
+    """Let a table wrap words and never numbers; return the least width at which it can.
 
-    A terminal that is narrower still breaks the lines itself: that is hard to read, and a figure without its end is wrong.
+    A narrower terminal breaks the lines itself: hard to read, but a number without its end would be wrong.
     """
     from rich.measure import measure_renderables
 
     for column in table.columns:
         cells = [column.header, *column.cells]
         natural = measure_renderables(console, console.options.update(width=10_000), cells).maximum
-        figures = column.justify == "right"
-        column.min_width = natural if figures else min(natural, LABEL_WIDTH)
-        column.no_wrap = figures
-        if not figures:
+        column.no_wrap = column.justify == "right"
+        column.min_width = natural if column.no_wrap else min(natural, LABEL_WIDTH)
+        if not column.no_wrap:
             column.overflow = "fold"
     return sum((column.min_width or 0) + 3 for column in table.columns) + 1
 
@@ -245,13 +248,13 @@ def show_json(value: Any) -> None:
         text.encode(sys.stdout.encoding or "utf-8")
         if without_controls(text) != text:  # DEL and C1, which JSON lets stand as they are
             text = json.dumps(msgspec.json.decode(text), separators=(",", ":"))
-    except UnicodeEncodeError:  # a terminal without UTF-8, or a path that is not text: all of JSON can be said in ASCII
+    except UnicodeEncodeError:  # a terminal without UTF-8, or a path that is not text: write JSON in ASCII
         text = json.dumps(msgspec.to_builtins(value, enc_hook=str), separators=(",", ":"))
     print(text)
 
 
 def redraw(text: str) -> None:
-    """Print a line to stderr over the one before it; for progress on a terminal."""
+    """Overwrite the current line of stderr; for progress on a terminal."""
     if isinstance(sys.stderr, Redacting):
         sys.stderr.redraw(text)
     else:
@@ -259,5 +262,5 @@ def redraw(text: str) -> None:
 
 
 def note(text: str) -> None:
-    """One line for the reader, on stderr."""
+    """Print a line for the user to stderr."""
     print(without_controls(text, returns=True), file=sys.stderr, flush=True)

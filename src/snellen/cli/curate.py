@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import typer
 
@@ -46,108 +46,84 @@ class StageOptions:
 class HardOptions:
     """Models and judge that decide which candidates are hard."""
 
+    PANEL: ClassVar[str] = HARD
+
     model: Annotated[
         list[str] | None,
-        typer.Option(
-            "--model", "-m", metavar="KIND:NAME", help="A closed-book model; may be repeated.", rich_help_panel=HARD
-        ),
+        typer.Option("--model", "-m", metavar="KIND:NAME", help="A closed-book model; may be repeated."),
     ] = None
-    repeats: Annotated[
-        int, typer.Option("--repeats", "-k", min=1, help="Answers per model and candidate.", rich_help_panel=HARD)
-    ] = 1
+    repeats: Annotated[int, typer.Option("--repeats", "-k", min=1, help="Answers per model and candidate.")] = 1
     max_correct: Annotated[
         int,
         typer.Option(
-            "--max-correct-of-k",
-            min=0,
-            help="Drop a candidate that a model answers correctly more often than this.",
-            rich_help_panel=HARD,
+            "--max-correct-of-k", min=0, help="Drop a candidate that a model answers correctly more often than this."
         ),
     ] = 0
     correct: Annotated[
-        Literal["reading", "judge"],
-        typer.Option(help="Score replies by the strict rule, or by a judge.", rich_help_panel=HARD),
+        Literal["reading", "judge"], typer.Option(help="Score replies by the strict rule, or by a judge.")
     ] = "reading"
     judge: Annotated[
-        str | None,
-        typer.Option(metavar="KIND:NAME", help="The judge model.", show_default="JUDGE_MODEL", rich_help_panel=HARD),
+        str | None, typer.Option(metavar="KIND:NAME", help="The judge model.", show_default="JUDGE_MODEL")
     ] = None
     judge_base_url: Annotated[
-        str | None,
-        typer.Option(help="Endpoint of the judges.", show_default="JUDGE_BASE_URL", rich_help_panel=HARD),
+        str | None, typer.Option(help="Endpoint of the judges.", show_default="JUDGE_BASE_URL")
     ] = None
-    judge_key_env: Annotated[
-        str | None,
-        typer.Option(help="Name of the variable with the judges' key.", rich_help_panel=HARD),
-    ] = None
+    judge_key_env: Annotated[str | None, typer.Option(help="Name of the variable with the judges' key.")] = None
 
 
 @dataclass(frozen=True)
 class SourceOptions:
     """Sources of search results and web pages."""
 
-    collection: Annotated[
-        Path | None,
-        typer.Option(help="Folder of pages and images for offline search.", rich_help_panel=SOURCES),
-    ] = None
+    PANEL: ClassVar[str] = SOURCES
+
+    collection: Annotated[Path | None, typer.Option(help="Folder of pages and images for offline search.")] = None
     tools: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE",
-            help="Settings of the tools (docs/curation.md). Search engines in it receive every image.",
-            rich_help_panel=SOURCES,
+            metavar="FILE", help="Settings of the tools (docs/curation.md). Search engines in it receive every image."
         ),
     ] = None
-    pages: Annotated[
-        Path | None,
-        typer.Option(help="Folder of saved pages with a pages.jsonl, for the evidence.", rich_help_panel=SOURCES),
-    ] = None
+    pages: Annotated[Path | None, typer.Option(help="Folder of saved pages with a pages.jsonl, for the evidence.")] = (
+        None
+    )
 
 
 @dataclass(frozen=True)
 class LeakOptions:
     """Rules of the leakage audit."""
 
-    hits: Annotated[int, typer.Option(min=1, help="Number of hits to request.", rich_help_panel=LEAKS)] = 20
+    PANEL: ClassVar[str] = LEAKS
+
+    hits: Annotated[int, typer.Option(min=1, help="Number of hits to request.")] = 20
     drop: Annotated[
         str,
         typer.Option(
             metavar="A,B",
             help="Reasons to drop: named (a hit names the answer), copy (a hit shows the image), alike (the encoder "
             "finds a hit similar), twin (a candidate repeats another).",
-            rich_help_panel=LEAKS,
         ),
     ] = "named,twin"
-    near: Annotated[
-        int, typer.Option(min=0, max=128, help="Bits of 256 by which copies may differ.", rich_help_panel=LEAKS)
-    ] = 72
+    near: Annotated[int, typer.Option(min=0, max=128, help="Bits of 256 by which copies may differ.")] = 72
     encoder: Annotated[
         str,
         typer.Option(
             metavar="SPEC",
             help="Encoder for pairs that the hash cannot decide: embedded, hf:NAME, a folder, timm:NAME …, or none.",
-            rich_help_panel=LEAKS,
         ),
     ] = "embedded"
-    alike: Annotated[
-        float, typer.Option(min=0, max=1, help="Minimum cosine of similar images.", rich_help_panel=LEAKS)
-    ] = 0.99
+    alike: Annotated[float, typer.Option(min=0, max=1, help="Minimum cosine of similar images.")] = 0.99
 
 
 @dataclass(frozen=True)
 class EvidenceOptions:
     """Rules of the evidence check and the review."""
 
-    min_pages: Annotated[
-        int, typer.Option(min=1, help="Number of pages that must support an answer.", rich_help_panel=EVIDENCE)
-    ] = 1
-    evidence_judge: Annotated[
-        str | None,
-        typer.Option(metavar="KIND:NAME", help="A model that must agree.", rich_help_panel=EVIDENCE),
-    ] = None
-    rubric: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Rubric of that model (.toml).", rich_help_panel=EVIDENCE)
-    ] = None
+    PANEL: ClassVar[str] = EVIDENCE
+
+    min_pages: Annotated[int, typer.Option(min=1, help="Number of pages that must support an answer.")] = 1
+    evidence_judge: Annotated[str | None, typer.Option(metavar="KIND:NAME", help="A model that must agree.")] = None
+    rubric: Annotated[Path | None, typer.Option(metavar="FILE", help="Rubric of that model (.toml).")] = None
     reviewers: Annotated[
         int, typer.Option(min=1, help="Number of annotators per candidate.", rich_help_panel=REVIEW)
     ] = 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import typer
 
@@ -27,6 +27,8 @@ SELECTION, JUDGING, SENDING = "Benchmarks and samples", "Judge", "Submission"
 class HarnessOptions:
     """Harness that queries the model, its environment and its arguments."""
 
+    PANEL: ClassVar[str] = HARNESS
+
     extra: Annotated[
         list[str] | None,
         typer.Argument(
@@ -35,39 +37,24 @@ class HarnessOptions:
     ] = None
     backend: Annotated[
         Literal["native", "lmms-eval", "vlmevalkit"],
-        typer.Option(help="Harness: Snellen itself, or lmms-eval or VLMEvalKit.", rich_help_panel=HARNESS),
+        typer.Option(help="Harness: Snellen itself, or lmms-eval or VLMEvalKit."),
     ] = "native"
-    model_args: Annotated[
-        str | None,
-        typer.Option(metavar="KEY=VALUE,…", help="Model arguments of lmms-eval.", rich_help_panel=HARNESS),
-    ] = None
+    model_args: Annotated[str | None, typer.Option(metavar="KEY=VALUE,…", help="Model arguments of lmms-eval.")] = None
     accelerate: Annotated[
-        bool,
-        typer.Option("--accelerate/--no-accelerate", help="Start lmms-eval with accelerate.", rich_help_panel=HARNESS),
+        bool, typer.Option("--accelerate/--no-accelerate", help="Start lmms-eval with accelerate.")
     ] = True
     backend_python: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE",
-            help="Python of the harness's environment.",
-            show_default="the one that runs Snellen",
-            rich_help_panel=HARNESS,
+            metavar="FILE", help="Python of the harness's environment.", show_default="the one that runs Snellen"
         ),
     ] = None
     backend_home: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Checkout of VLMEvalKit.",
-            show_default="VLMEVALKIT_HOME, else ./VLMEvalKit",
-            rich_help_panel=HARNESS,
-        ),
+        typer.Option(metavar="DIR", help="Checkout of VLMEvalKit.", show_default="VLMEVALKIT_HOME, else ./VLMEvalKit"),
     ] = None
     backend_time_limit: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SECONDS", min=1.0, help="Maximum time per command of the harness.", rich_help_panel=HARNESS
-        ),
+        float | None, typer.Option(metavar="SECONDS", min=1.0, help="Maximum time per command of the harness.")
     ] = None
 
 
@@ -130,6 +117,8 @@ class SelectionOptions:
 class EasiJudgeOptions:
     """Judge of replies that rules cannot parse."""
 
+    PANEL: ClassVar[str] = JUDGING
+
     judge: Annotated[
         str | None,
         typer.Option(
@@ -138,37 +127,23 @@ class EasiJudgeOptions:
             metavar="KIND:NAME",
             help="Model that grades the replies of a benchmark if too many are unparseable.",
             show_default="none",
-            rich_help_panel=JUDGING,
         ),
     ] = None
     extraction_threshold: Annotated[
-        float,
-        typer.Option(
-            min=0.0,
-            max=1.0,
-            help="Share of unparseable replies above which the judge is used.",
-            rich_help_panel=JUDGING,
-        ),
+        float, typer.Option(min=0.0, max=1.0, help="Share of unparseable replies above which the judge is used.")
     ] = 0.025
-    no_judge: Annotated[
-        bool,
-        typer.Option("--no-judge", help="Use no judge and ignore existing verdicts.", rich_help_panel=JUDGING),
-    ] = False
+    no_judge: Annotated[bool, typer.Option("--no-judge", help="Use no judge and ignore existing verdicts.")] = False
 
 
 @dataclass(frozen=True)
 class SubmitOptions:
     """Submission of the results at the end."""
 
-    submit: Annotated[
-        bool,
-        typer.Option("--submit", help="Send the results to the leaderboard at the end.", rich_help_panel=SENDING),
-    ] = False
+    PANEL: ClassVar[str] = SENDING
+
+    submit: Annotated[bool, typer.Option("--submit", help="Send the results to the leaderboard at the end.")] = False
     submission_configs: Annotated[
-        str | None,
-        typer.Option(
-            metavar="JSON|FILE", help="Facts about the model for the submission; see docs.", rich_help_panel=SENDING
-        ),
+        str | None, typer.Option(metavar="JSON|FILE", help="Facts about the model for the submission; see docs.")
     ] = None
 
 
@@ -176,21 +151,14 @@ class SubmitOptions:
 class EasiOutputOptions:
     """Form of progress and result."""
 
-    no_rich: Annotated[
-        bool,
-        typer.Option("--no-rich", help="Plain lines instead of the live table.", rich_help_panel=shared.OUTPUT),
-    ] = False
+    PANEL: ClassVar[str] = shared.OUTPUT
+
+    no_rich: Annotated[bool, typer.Option("--no-rich", help="Plain lines instead of the live table.")] = False
     verbose: Annotated[
-        bool,
-        typer.Option(
-            "--verbose", help="Write the log messages of all modules to the log file.", rich_help_panel=shared.OUTPUT
-        ),
+        bool, typer.Option("--verbose", help="Write the log messages of all modules to the log file.")
     ] = False
     as_json: Annotated[
-        bool,
-        typer.Option(
-            "--json", help="One JSON object on stdout, progress as JSON lines on stderr.", rich_help_panel=shared.OUTPUT
-        ),
+        bool, typer.Option("--json", help="One JSON object on stdout, progress as JSON lines on stderr.")
     ] = False
 
 

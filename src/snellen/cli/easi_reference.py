@@ -1,4 +1,4 @@
-"""Results beside EASI's tables, as `snellen report --reference easi` prints them."""
+"""Comparison of results with EASI's tables: `snellen report --reference easi`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from snellen.cli.console import note, show, show_json
+from snellen.cli.console import new_table, note, show, show_json
 from snellen.scoring.interval_text import span
 from snellen.text import comma_list
 
@@ -17,31 +17,31 @@ if TYPE_CHECKING:
 
 REFERENCES = ("easi",)
 HARNESSES = {"easi": "vlmevalkit", "lmms-eval": "lmms-eval"}
-"""Profile of a figure of ours to the harness that EASI got its own with, by the same rules."""
+"""Scoring profile to the harness with the same rules, whose scores EASI published."""
 
 
-def beside(
+def show_comparison(
     results: Sequence[Path], model: str | None, faults: str | None, *, as_json: bool, trust: bool = False
 ) -> None:
-    """Print what `snellen.easi.reference.compare_with_easi` finds."""
+    """Print the comparisons of `snellen.easi.reference.compare_with_easi`."""
     from snellen.benchmarks.spatial.reference.verification import ACCEPTABLE, STRONG
     from snellen.easi.reference import compare_with_easi
 
     names = comma_list(faults)
-    found = compare_with_easi(results, model=model, fault_names=names, trust=trust)
+    comparisons = compare_with_easi(results, model=model, fault_names=names, trust=trust)
     if as_json:
-        show_json({"reference": "easi", "rule": {"strong": STRONG, "acceptable": ACCEPTABLE}, "models": found})
+        show_json({"reference": "easi", "rule": {"strong": STRONG, "acceptable": ACCEPTABLE}, "models": comparisons})
         return
-    for one in found:
-        show(_figures(one), _verification(one), *([_published(one)] if one.lines else []))
+    for comparison in comparisons:
+        show(_scores(comparison), _verification(comparison), *([_published(comparison)] if comparison.lines else []))
         if names:
-            show(_printed(one))
-        for result in one.results:
+            show(_with_faults(comparison))
+        for result in comparison.results:
             for line in _remarks(result):
                 note(f"note: {result.benchmark}: {line}")
     note(
-        f"note: after the figure stands its difference to the target: strong is at most {STRONG:g} points, acceptable "
-        f"at most {ACCEPTABLE:g}; in brackets: of part of the questions"
+        f"note: each score is followed by its difference from the target: strong is at most {STRONG:g} points, acceptable "
+        f"at most {ACCEPTABLE:g}; brackets mark scores over part of the questions"
     )
 
 
@@ -49,68 +49,56 @@ def _remarks(result: ReferenceResult) -> list[str]:
     if not result.rows:
         return [*result.remarks, "the verification table has no row of this data"]
     if not result.rows[0].same_model:
-        return [*result.remarks, "the verification table has no row of this model and data: shown are other models'"]
+        return [
+            *result.remarks,
+            "the verification table has no row of this model and data; rows of other models are shown",
+        ]
     return list(result.remarks)
 
 
-def _figures(one: ReferenceComparison) -> Table:
-    from rich.table import Table
-
-    table = Table(title=f"{one.model}, in points", title_justify="left")
-    table.add_column("benchmark", no_wrap=True)
-    for heading in (*(word for profile in HARNESSES for word in (profile, "95 % interval", "n")), "coverage"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for result in one.results:
+def _scores(comparison: ReferenceComparison) -> Table:
+    headings = [heading for profile in HARNESSES for heading in (profile, "95 % interval", "n")]
+    table = new_table(f"{comparison.model}, in points", ["benchmark"], [*headings, "coverage"])
+    for result in comparison.results:
         cells = []
-        for figure in result.figures.values():
-            ends = span(figure.ci95, ".2f")
-            cells += [_points(figure.value), ends, f"{figure.n:,}"]
+        for metric in result.figures.values():
+            cells += [_points(metric.value), span(metric.ci95, ".2f"), f"{metric.n:,}"]
         table.add_row(result.benchmark, *cells, f"{result.coverage:.1%}")
     return table
 
 
-def _verification(one: ReferenceComparison) -> Table:
-    from rich.table import Table
-
-    table = Table(title=f"{one.model} beside EASI's verification table", title_justify="left")
-    for heading in ("data", "model of the row"):
-        table.add_column(heading)
-    table.add_column("target", justify="right", no_wrap=True)
-    for profile, harness in HARNESSES.items():
-        table.add_column(f"EASI, {harness}", justify="right", no_wrap=True)
-        table.add_column(f"here, {profile}", justify="right", no_wrap=True)
-    for result in one.results:
+def _verification(comparison: ReferenceComparison) -> Table:
+    pairs = [(f"EASI, {harness}", f"here, {profile}") for profile, harness in HARNESSES.items()]
+    headings = ["target", *(heading for pair in pairs for heading in pair)]
+    title = f"{comparison.model} against EASI's verification table"
+    table = new_table(title, ["data", "model of the row"], headings)
+    for result in comparison.results:
         for row in result.rows:
             cells = []
             for profile, harness in HARNESSES.items():
-                cells += [_held(row.theirs.get(harness), True), _held(row.ours[profile], result.whole)]
+                cells += [_difference(row.theirs.get(harness), True), _difference(row.ours[profile], result.whole)]
             table.add_row(row.data, row.model, _points(row.target), *cells)
     return table
 
 
-def _held(held: TargetDifference | None, whole: bool) -> str:
-    if held is None or held.value is None:
+def _difference(score: TargetDifference | None, whole: bool) -> str:
+    if score is None or score.value is None:
         return "–"
-    words = [f"{held.value:.2f}"]
-    if held.delta is not None:
-        words.append(f"{held.delta:+.2f}")
-    if held.status is not None:
-        words.append(held.status if whole else f"({held.status})")
+    words = [f"{score.value:.2f}"]
+    if score.delta is not None:
+        words.append(f"{score.delta:+.2f}")
+    if score.status is not None:
+        words.append(score.status if whole else f"({score.status})")
     return " ".join(words)
 
 
-def _published(one: ReferenceComparison) -> Table:
-    from rich.table import Table
-
-    ours = one.lines[0]
-    title = f"{one.title}: {one.source}; means over {ours.coverage} benchmarks"
-    if one.missing:
-        title += f", without {', '.join(one.missing)}"
-    table = Table(title=title, title_justify="left")
-    table.add_column("model", no_wrap=True)
-    for heading in (*ours.values, "mean"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for line in one.lines:
+def _published(comparison: ReferenceComparison) -> Table:
+    ours = comparison.lines[0]
+    title = f"{comparison.title}: {comparison.source}; means over {ours.coverage} benchmarks"
+    if comparison.missing:
+        title += f", without {', '.join(comparison.missing)}"
+    table = new_table(title, ["model"], [*ours.values, "mean"])
+    for line in comparison.lines:
         mean = _points(line.average)
         if not line.comparable:
             mean += " (in part)" if line.measured else f" (over {line.coverage})"
@@ -119,19 +107,14 @@ def _published(one: ReferenceComparison) -> Table:
     return table
 
 
-def _printed(one: ReferenceComparison) -> Table:
-    from rich.table import Table
-
-    table = Table(title=f"{one.model}: what EASI would have printed with these faults", title_justify="left")
-    for heading in ("harness", "id", "figure"):
-        table.add_column(heading, no_wrap=True)
-    for heading in ("here", "EASI"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for line in one.printed:
+def _with_faults(comparison: ReferenceComparison) -> Table:
+    title = f"{comparison.model}: scores that EASI would have printed with these faults"
+    table = new_table(title, ["harness", "id", "score"], ["here", "EASI"])
+    for line in comparison.printed:
         easi = line.easi if isinstance(line.easi, str) else "null" if line.easi is None else f"{line.easi:.2f}"
         table.add_row(line.harness, line.id, line.key, "null" if line.ours is None else f"{line.ours:.2f}", easi)
-    if not one.printed:
-        table.add_row("", "", "nothing of these results changes", "", "")
+    if not comparison.printed:
+        table.add_row("", "", "these faults change no score", "", "")
     return table
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
@@ -24,36 +24,33 @@ JUDGE, PAGES = "A judge (--judge)", "Pages (--pages)"
 class FailureJudgeOptions:
     """Judge that labels failures."""
 
+    PANEL: ClassVar[str] = JUDGE
+
     judge: Annotated[
         str | None,
         typer.Option(
             metavar="KIND:NAME",
             help="Label with a model too, or resume that; labels are stored in RUN_failures and reused.",
-            rich_help_panel=JUDGE,
         ),
     ] = None
-    rubric: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Rubric of your own (docs/failures.md).", rich_help_panel=JUDGE),
-    ] = None
-    seed: Annotated[int, typer.Option(help="Seed of the delimiters around replies.", rich_help_panel=JUDGE)] = 0
+    rubric: Annotated[Path | None, typer.Option(metavar="FILE", help="Rubric of your own (docs/failures.md).")] = None
+    seed: Annotated[int, typer.Option(help="Seed of the delimiters around replies.")] = 0
 
 
 @dataclass(frozen=True)
 class PagesOptions:
     """HTML pages of failures."""
 
+    PANEL: ClassVar[str] = PAGES
+
     pages: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR",
-            help="Write one HTML page per answer, and an index with filters and a review form.",
-            rich_help_panel=PAGES,
+            metavar="DIR", help="Write one HTML page per answer, and an index with filters and a review form."
         ),
     ] = None
     show_gold: Annotated[
-        bool,
-        typer.Option("--show-gold", help="Show the gold answers of a restricted benchmark too.", rich_help_panel=PAGES),
+        bool, typer.Option("--show-gold", help="Show the gold answers of a restricted benchmark too.")
     ] = False
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 from msgspec import structs
 
-from snellen.cli.console import note, show, show_json
+from snellen.cli.console import new_table, note, show, show_json
 from snellen.errors import SnellenError
 
 if TYPE_CHECKING:
@@ -54,11 +54,11 @@ def list_all(
 def _list_named(names: Sequence[str], *, as_json: bool) -> None:
     from snellen.benchmarks import registry
 
-    listed = [registry.find(name) for name in names]
+    benchmarks = [registry.find(name) for name in names]
     if as_json:
-        show_json({"benchmarks": [_facts(benchmark) for benchmark in listed]})
+        show_json({"benchmarks": [_facts(benchmark) for benchmark in benchmarks]})
         return
-    for benchmark in listed:
+    for benchmark in benchmarks:
         _print_benchmark(benchmark, long=True)
 
 
@@ -69,10 +69,10 @@ def _list_parts(*, long: bool, as_json: bool) -> None:
     listed = []
     for name in benchmarks.names():
         if not as_json and "/" in name and name.partition("/")[0] in benchmarks.FAMILIES:
-            continue  # too many to read; the family's own lines say how its members are called
+            continue  # too many to read; the line of the family names its members
         try:
             listed.append(benchmarks.find(name))
-        except SnellenError as error:  # a plug-in that is broken must not hide the others
+        except SnellenError as error:  # a broken plug-in must not hide the others
             note(f"snellen: {error.message}")
     kinds = {kind: help_ for kind, (_, help_) in models.KINDS.items()}
     for point in entry_points(group=models.GROUP):
@@ -112,7 +112,7 @@ def _details(benchmark: Benchmark) -> dict[str, str]:
 
 
 def _size(benchmark: Benchmark) -> int | None:
-    """Return the number of samples, or None if it depends on data that is not here."""
+    """Return the number of samples, or None if it depends on missing data."""
     from snellen.benchmarks.base import Data
 
     try:
@@ -151,100 +151,90 @@ def _list_runs(results: Path, benchmarks: Sequence[str], *, as_json: bool) -> No
             continue
         if not benchmarks or meta.spec.benchmark in benchmarks:
             rows.append((path.parent, meta))
-    listed = _overviews(rows)
+    runs = _overviews(rows)
     if as_json:
-        show_json({"runs": [_run_facts(one) for one in listed]})
+        show_json({"runs": [_run_facts(run) for run in runs]})
         return
     if not rows:
         print(f"no runs{' of ' + ', '.join(benchmarks) if benchmarks else ''} under {results}/")
         for folder in filter(os.path.isdir, benchmarks):
             note(f"{folder} is a folder: snellen list --runs --results {shlex.quote(folder)} shows the runs in it.")
         return
-    from rich.table import Table
-
     from snellen.scoring.interval_text import bracketed, legend, mark
 
-    table = Table()
-    for heading in ("run", "benchmark", "model", "state"):
-        table.add_column(heading, overflow="fold")
-    for heading in ("score", "answered", "coverage", "date"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("differs in", overflow="fold")
+    table = new_table(None, ["run", "benchmark", "model", "state"], ["score", "answered", "coverage", "date"])
+    table.add_column("differs in")
     table.add_column("fingerprint", justify="right", no_wrap=True)
-    for one in listed:
-        head, standing, meta = one.headline, one.standing, one.meta
-        totals, of = standing.totals, standing.questions
-        coverage = standing.coverage
+    for run in runs:
+        score, progress = run.headline, run.progress
+        value = None if score is None else score.value
         table.add_row(
-            str(one.path),
-            meta.spec.benchmark,
-            meta.spec.model,
-            standing.state,
-            "–"
-            if head is None or head.value is None
-            else f"{head.value:.3f}{bracketed(head.ci95)}{mark(head.interval)}",
-            f"{totals.done:,}" + ("" if of is None else f" of {of:,}"),
-            "" if coverage is None else f"{coverage:.1%}",
-            standing.date,
-            one.settings,
-            meta.fingerprint,
+            str(run.path),
+            run.meta.spec.benchmark,
+            run.meta.spec.model,
+            progress.state,
+            "–" if score is None or value is None else f"{value:.3f}{bracketed(score.ci95)}{mark(score.interval)}",
+            f"{progress.totals.done:,}" + ("" if progress.questions is None else f" of {progress.questions:,}"),
+            "" if progress.coverage is None else f"{progress.coverage:.1%}",
+            progress.date,
+            run.settings,
+            run.meta.fingerprint,
         )
-    table.caption = legend(one.headline for one in listed if one.headline is not None) or None
-    table.caption_justify = "left"
+    table.caption = legend(run.headline for run in runs if run.headline is not None) or None
     show(table)
-    for one in listed:
-        if one.errors.failed:
-            note(f"{one.path}: {one.errors.text}")
+    for run in runs:
+        if run.errors.failed:
+            note(f"{run.path}: {run.errors.text}")
 
 
-class _Listed(NamedTuple):
+class ListedRun(NamedTuple):
     """A run in the list; `settings` are those in which it differs from others of its benchmark and model."""
 
     path: Path
     meta: RunMeta
-    standing: Overview
+    progress: Overview
     settings: str
     headline: Metric | None
     errors: RequestErrors
 
 
-def _overviews(rows: Sequence[tuple[Path, RunMeta]]) -> list[_Listed]:
+def _overviews(rows: Sequence[tuple[Path, RunMeta]]) -> list[ListedRun]:
     from snellen.engine.request_errors import RequestErrors
     from snellen.engine.run_folder import RunFolder
     from snellen.runs.run import headline, load_run
     from snellen.runs.status import distinguishing, overview
 
-    listed = []
+    runs = []
     for (path, meta), settings in zip(rows, distinguishing([meta for _, meta in rows]), strict=True):
-        head, errors = None, RequestErrors(0, 0)
+        score, errors = None, RequestErrors(0, 0)
         try:
             run = load_run(path)
-            head, errors = headline(run), run.request_errors()
+            score, errors = headline(run), run.request_errors()
             meta = run.sized_meta
             if run.unverified:
                 note(f"note: {run.unverified}")
         except SnellenError as error:  # one run that cannot be scored must not hide the others
             note(f"snellen: {error.message}")
-        listed.append(_Listed(path, meta, overview(RunFolder(path), meta), settings, head, errors))
-    return listed
+        runs.append(ListedRun(path, meta, overview(RunFolder(path), meta), settings, score, errors))
+    return runs
 
 
-def _run_facts(one: _Listed) -> dict[str, Any]:
-    meta, standing, head = one.meta, one.standing, one.headline
+def _run_facts(run: ListedRun) -> dict[str, Any]:
+    meta, progress = run.meta, run.progress
     return {
-        "path": str(one.path),
+        "path": str(run.path),
         "benchmark": meta.spec.benchmark,
         "model": meta.spec.model,
-        "state": standing.state,
+        "state": progress.state,
         "fingerprint": meta.fingerprint,
         "coverage": structs.asdict(meta.coverage),
         "not_there": meta.not_there,
-        "totals": structs.asdict(standing.totals),
-        "answered": standing.totals.done,
-        "questions": standing.questions,
-        "recorded_share": standing.coverage,
-        "date": standing.date or None,
-        "settings": one.settings,
-        "headline": head,
-        "failures": one.errors.as_json(),
+        "totals": structs.asdict(progress.totals),
+        "answered": progress.totals.done,
+        "questions": progress.questions,
+        "recorded_share": progress.coverage,
+        "date": progress.date or None,
+        "settings": run.settings,
+        "headline": run.headline,
+        "failures": run.errors.as_json(),
     }

@@ -4,18 +4,25 @@ A command takes one parameter per group, so each option is declared once, howeve
 
     @dataclass(frozen=True)
     class GenerationOptions:
+        PANEL: ClassVar[str] = "How the model writes"
+
         temperature: Annotated[float | None, typer.Option(min=0.0, help="Sampling temperature.")] = None
 
     @expand_options
     def judge(run: Path, generation: Annotated[GenerationOptions, only("temperature")]) -> None: ...
+
+PANEL, if a group has it, is the heading of its options in --help, unless an option has a heading of its own.
 """
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import inspect
 from collections.abc import Callable
 from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
+
+from typer.models import OptionInfo
 
 
 class Only(NamedTuple):
@@ -68,7 +75,7 @@ def expand_options(command: Callable[..., None]) -> Callable[..., None]:
         for field in dataclasses.fields(group.dataclass):
             if field.name in group.options:
                 default = inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default
-                add(field.name, default, field_hints[field.name])
+                add(field.name, default, _under_panel(field_hints[field.name], group.dataclass))
 
     def expanded(**values: Any) -> None:
         built = {
@@ -81,6 +88,17 @@ def expand_options(command: Callable[..., None]) -> Callable[..., None]:
     expanded.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
     expanded.__annotations__ = {name: parameter.annotation for name, parameter in parameters.items()}
     return expanded
+
+
+def _under_panel(annotation: Any, group: type) -> Any:
+    """Return an option's annotation with the group's heading, if it has none of its own."""
+    panel = getattr(group, "PANEL", None)
+    kind, *extras = get_args(annotation)
+    if panel is None or not isinstance(extras[0], OptionInfo) or extras[0].rich_help_panel is not None:
+        return annotation
+    option = copy.copy(extras[0])
+    option.rich_help_panel = panel
+    return Annotated[kind, option]
 
 
 def _group(hint: Any) -> Group | None:

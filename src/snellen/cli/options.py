@@ -4,7 +4,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import typer
 
@@ -100,21 +100,15 @@ class MovedOptions:
 class GenerationOptions:
     """Sampling settings of a run."""
 
+    PANEL: ClassVar[str] = WRITING
+
     max_tokens: Annotated[
-        int | None,
-        typer.Option(
-            "--max-tokens", "--max-new-tokens", min=1, help="Maximum new tokens per reply.", rich_help_panel=WRITING
-        ),
+        int | None, typer.Option("--max-tokens", "--max-new-tokens", min=1, help="Maximum new tokens per reply.")
     ] = None
-    temperature: Annotated[
-        float | None, typer.Option(min=0.0, help="Sampling temperature.", rich_help_panel=WRITING)
-    ] = None
-    top_p: Annotated[
-        float | None, typer.Option(min=0.0, max=1.0, help="Nucleus sampling.", rich_help_panel=WRITING)
-    ] = None
+    temperature: Annotated[float | None, typer.Option(min=0.0, help="Sampling temperature.")] = None
+    top_p: Annotated[float | None, typer.Option(min=0.0, max=1.0, help="Nucleus sampling.")] = None
     stop: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TEXT", help="Text at which the reply ends; may be repeated.", rich_help_panel=WRITING),
+        list[str] | None, typer.Option(metavar="TEXT", help="Text at which the reply ends; may be repeated.")
     ] = None
 
     def settings(self) -> Generation:
@@ -132,6 +126,8 @@ class GenerationOptions:
 class EndpointOptions:
     """Address and pace of requests to an endpoint."""
 
+    PANEL: ClassVar[str] = ENDPOINT
+
     base_url: BaseUrl = None
     key_env: Annotated[
         str | None,
@@ -139,7 +135,6 @@ class EndpointOptions:
             metavar="NAME",
             help="Name of the environment variable (or line of .env) that holds the key; by default OPENAI_API_KEY. "
             "The key cannot be an argument: other users could read it with ps.",
-            rich_help_panel=ENDPOINT,
         ),
     ] = None
     concurrency: Annotated[
@@ -150,34 +145,22 @@ class EndpointOptions:
             min=1,
             max=MAX_CONCURRENCY,
             help="Maximum concurrent requests; lowered while the server rate-limits (429) or is too slow.",
-            rich_help_panel=ENDPOINT,
         ),
     ] = 16
     timeout: Annotated[
-        float,
-        typer.Option(
-            metavar="SECONDS", min=0.001, max=MAX_SECONDS, help="Maximum wait for a reply.", rich_help_panel=ENDPOINT
-        ),
+        float, typer.Option(metavar="SECONDS", min=0.001, max=MAX_SECONDS, help="Maximum wait for a reply.")
     ] = 300.0
     max_attempts: Annotated[
         int,
         typer.Option(
-            min=1,
-            help="Maximum attempts per sample; waiting for a rate limit or an unreachable server is not counted.",
-            rich_help_panel=ENDPOINT,
+            min=1, help="Maximum attempts per sample; waiting for a rate limit or an unreachable server is not counted."
         ),
     ] = 6
     patience: Patience = 900.0
     rpm: Annotated[
         float | None,
         typer.Option(
-            "--rpm",
-            metavar="NUMBER",
-            min=0.001,
-            max=1e9,
-            help="Maximum requests per minute.",
-            show_default="unlimited",
-            rich_help_panel=ENDPOINT,
+            "--rpm", metavar="NUMBER", min=0.001, max=1e9, help="Maximum requests per minute.", show_default="unlimited"
         ),
     ] = None
     tpm: Annotated[
@@ -189,14 +172,10 @@ class EndpointOptions:
             max=1e12,
             help="Maximum tokens per minute, input and output.",
             show_default="unlimited",
-            rich_help_panel=ENDPOINT,
         ),
     ] = None
     extra_body: Annotated[
-        str | None,
-        typer.Option(
-            metavar="JSON", help="JSON object merged into every request body, or @FILE.", rich_help_panel=ENDPOINT
-        ),
+        str | None, typer.Option(metavar="JSON", help="JSON object merged into every request body, or @FILE.")
     ] = None
 
     def body(self) -> dict[str, Any]:
@@ -208,19 +187,19 @@ class EndpointOptions:
 class MediaOptions:
     """Preparation of images and videos on their way to a model."""
 
+    PANEL: ClassVar[str] = IMAGES
+
     max_long_side: Annotated[
-        int | None,
-        typer.Option(min=1, help="Maximum long side in pixels; larger images are shrunk.", rich_help_panel=IMAGES),
+        int | None, typer.Option(min=1, help="Maximum long side in pixels; larger images are shrunk.")
     ] = None
-    max_pixels: Annotated[
-        int | None,
-        typer.Option(min=1, help="Maximum width x height; larger images are shrunk.", rich_help_panel=IMAGES),
-    ] = None
+    max_pixels: Annotated[int | None, typer.Option(min=1, help="Maximum width x height; larger images are shrunk.")] = (
+        None
+    )
     image_format: Annotated[
         Literal["original", "jpeg", "png", "webp"],
-        typer.Option(help="Format in which images are sent; original: untouched bytes.", rich_help_panel=IMAGES),
+        typer.Option(help="Format in which images are sent; original: untouched bytes."),
     ] = "original"
-    quality: Annotated[int, typer.Option(min=1, max=100, help="Quality of JPEG and WebP.", rich_help_panel=IMAGES)] = 90
+    quality: Annotated[int, typer.Option(min=1, max=100, help="Quality of JPEG and WebP.")] = 90
     frames: Annotated[
         int | None,
         typer.Option(
@@ -228,30 +207,21 @@ class MediaOptions:
             max=1_000_000,
             help="Maximum frames per video, evenly spaced.",
             show_default=str(MediaSettings().frames),
-            rich_help_panel=IMAGES,
         ),
     ] = None
     fps: Annotated[
         float | None,
-        typer.Option(
-            metavar="NUMBER",
-            help="Frames per second of video, at most 768 per video; instead of --frames.",
-            rich_help_panel=IMAGES,
-        ),
+        typer.Option(metavar="NUMBER", help="Frames per second of video, at most 768 per video; instead of --frames."),
     ] = None
     video: Annotated[
         Literal["frames", "native"],
         typer.Option(
             "--video",
             help="How videos are sent: frames, or native: the file itself, to an endpoint that accepts video.",
-            rich_help_panel=IMAGES,
         ),
     ] = "frames"
     blank_images: Annotated[
-        bool,
-        typer.Option(
-            "--blank-images", help="Blind control: send grey images of the same size.", rich_help_panel=IMAGES
-        ),
+        bool, typer.Option("--blank-images", help="Blind control: send grey images of the same size.")
     ] = False
     corrupt: Annotated[
         list[str] | None,
@@ -259,7 +229,6 @@ class MediaOptions:
             metavar="OPERATION",
             help="Degrade images: blur:K, salt-pepper:P, grey, jitter:S; separated by commas or repeated, applied in "
             "that order.",
-            rich_help_panel=IMAGES,
         ),
     ] = None
 
@@ -294,27 +263,22 @@ class MediaOptions:
 class LocalOptions:
     """Loading and batching of a local model."""
 
-    dtype: Annotated[
-        str, typer.Option(help="torch dtype: auto, float32, bfloat16 or float16.", rich_help_panel=LOCAL)
-    ] = "auto"
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.", rich_help_panel=LOCAL)] = "auto"
-    batch_size: Annotated[
-        int, typer.Option(min=1, max=MAX_CONCURRENCY, help="Maximum prompts per batch.", rich_help_panel=LOCAL)
-    ] = 32
+    PANEL: ClassVar[str] = LOCAL
+
+    dtype: Annotated[str, typer.Option(help="torch dtype: auto, float32, bfloat16 or float16.")] = "auto"
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto"
+    batch_size: Annotated[int, typer.Option(min=1, max=MAX_CONCURRENCY, help="Maximum prompts per batch.")] = 32
     stop_after_first_json: Annotated[
-        bool,
-        typer.Option(
-            "--stop-after-first-json", help="End a reply after its first complete JSON object.", rich_help_panel=LOCAL
-        ),
+        bool, typer.Option("--stop-after-first-json", help="End a reply after its first complete JSON object.")
     ] = False
-    revision: Annotated[str | None, typer.Option(help="Branch, tag or commit on the hub.", rich_help_panel=LOCAL)] = (
-        None
-    )
+    revision: Annotated[str | None, typer.Option(help="Branch, tag or commit on the hub.")] = None
 
 
 @dataclass(frozen=True)
 class WorkerOptions:
     """Workers on several GPUs or hosts."""
+
+    PANEL: ClassVar[str] = SCALE
 
     nproc: Annotated[
         int | None,
@@ -324,15 +288,12 @@ class WorkerOptions:
             metavar="N",
             help="Number of workers; each loads the local model or the encoder, on a GPU of its own if there are GPUs.",
             show_default="1; with --ray one per GPU, or one per host",
-            rich_help_panel=SCALE,
         ),
     ] = None
     ray: Annotated[
         str | None,
         typer.Option(
-            metavar="ADDRESS",
-            help="Run the workers on this Ray cluster: auto, HOST:PORT or ray://HOST:PORT.",
-            rich_help_panel=SCALE,
+            metavar="ADDRESS", help="Run the workers on this Ray cluster: auto, HOST:PORT or ray://HOST:PORT."
         ),
     ] = None
 
@@ -341,70 +302,54 @@ class WorkerOptions:
 class AgentOptions:
     """Model, sandbox and limits of an agent."""
 
+    PANEL: ClassVar[str] = AGENTS
+
     agent_model: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PROVIDER/MODEL", help="Model that the agent uses, at --base-url.", rich_help_panel=AGENTS
-        ),
+        str | None, typer.Option(metavar="PROVIDER/MODEL", help="Model that the agent uses, at --base-url.")
     ] = None
     sandbox: Annotated[
         Literal["auto", "bubblewrap", "apptainer", "none"],
-        typer.Option(help="Sandbox of the agent; auto is bubblewrap, none must be named.", rich_help_panel=AGENTS),
+        typer.Option(help="Sandbox of the agent; auto is bubblewrap, none must be named."),
     ] = "auto"
-    sif: Annotated[
-        Path | None, typer.Option("--sif", metavar="FILE", help="Image for apptainer.", rich_help_panel=AGENTS)
-    ] = None
+    sif: Annotated[Path | None, typer.Option("--sif", metavar="FILE", help="Image for apptainer.")] = None
     tools: Annotated[
         Path | None,
         typer.Option(
             "--tools",
             metavar="FILE",
             help="Tool settings of tools:NAME and of agents; by default the file named by SNELLEN_TOOLS.",
-            rich_help_panel=AGENTS,
         ),
     ] = None
     agent_network: Annotated[
         Literal["endpoint", "host"],
         typer.Option(
             help="Network of the agent. endpoint: --base-url, and the web only through --tools. host: everything that "
-            "this machine can reach, including its own servers on loopback and abstract sockets.",
-            rich_help_panel=AGENTS,
+            "this machine can reach, including its own servers on loopback and abstract sockets."
         ),
     ] = "endpoint"
     agent_memory: Annotated[
         str | None,
         typer.Option(
-            metavar="SIZE",
-            help="Memory per sample, including its files, which are kept in memory.",
-            show_default="2G",
-            rich_help_panel=AGENTS,
+            metavar="SIZE", help="Memory per sample, including its files, which are kept in memory.", show_default="2G"
         ),
     ] = None
     agent_disk: Annotated[
-        str | None,
-        typer.Option(metavar="SIZE", help="Size of all files per sample.", show_default="1G", rich_help_panel=AGENTS),
+        str | None, typer.Option(metavar="SIZE", help="Size of all files per sample.", show_default="1G")
     ] = None
     agent_processes: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Concurrent processes per sample.", show_default="128", rich_help_panel=AGENTS),
+        int | None, typer.Option(metavar="N", help="Concurrent processes per sample.", show_default="128")
     ] = None
     agent_open_files: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", help="Simultaneously open files per sample.", show_default="2048", rich_help_panel=AGENTS
-        ),
+        int | None, typer.Option(metavar="N", help="Simultaneously open files per sample.", show_default="2048")
     ] = None
     agent_files: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Files and folders per sample.", show_default="65536", rich_help_panel=AGENTS),
+        int | None, typer.Option(metavar="N", help="Files and folders per sample.", show_default="65536")
     ] = None
     agent_depth: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Folder depth per sample.", show_default="128", rich_help_panel=AGENTS),
+        int | None, typer.Option(metavar="N", help="Folder depth per sample.", show_default="128")
     ] = None
     agent_requests: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Requests to the model per sample.", show_default="300", rich_help_panel=AGENTS),
+        int | None, typer.Option(metavar="N", help="Requests to the model per sample.", show_default="300")
     ] = None
 
     def settings(self, sif: Path | None) -> "ModelSettings":
@@ -433,21 +378,16 @@ class AgentOptions:
 class BudgetOptions:
     """Budget at which a run stops."""
 
+    PANEL: ClassVar[str] = BUDGET
+
     max_cost: Annotated[
-        float | None,
-        typer.Option(
-            metavar="USD", min=0.0, help="Stop once this much is spent; requires --prices.", rich_help_panel=BUDGET
-        ),
+        float | None, typer.Option(metavar="USD", min=0.0, help="Stop once this much is spent; requires --prices.")
     ] = None
     max_tokens_total: Annotated[
-        int | None,
-        typer.Option(min=1, help="Stop once this many tokens are used, input and output.", rich_help_panel=BUDGET),
+        int | None, typer.Option(min=1, help="Stop once this many tokens are used, input and output.")
     ] = None
     prices: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="TOML or JSON: US dollars per million tokens by model.", rich_help_panel=BUDGET
-        ),
+        Path | None, typer.Option(metavar="FILE", help="TOML or JSON: US dollars per million tokens by model.")
     ] = None
 
 

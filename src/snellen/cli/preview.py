@@ -1,4 +1,4 @@
-"""What can be known before the first request: options that are used after the answers, and what a run will cost."""
+"""Checks before the first request: options, data, models and folders; and the estimated cost of a run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
 
-from snellen.cli.console import note, show, show_json
+from snellen.cli.console import new_table, note, show, show_json
 from snellen.errors import DataError, StorageError, UsageError
 
 if TYPE_CHECKING:
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def require_profile(spec: RunSpec, profile: str | None) -> Benchmark:
-    """Find the benchmark, and refuse a profile, a setting or a model that there is not, before anything is asked.
+    """Return the benchmark of a run.
 
     Raises:
-        UsageError: no such benchmark, profile, setting of the benchmark or kind of model.
+        UsageError: the benchmark, the profile, a setting of the benchmark or the kind of model is unknown.
     """
     from snellen.models.registry import require_kind
     from snellen.runs.run import find_benchmark
@@ -38,44 +38,45 @@ def require_profile(spec: RunSpec, profile: str | None) -> Benchmark:
 
 
 def require_used_data(data: Data, benchmarks: Sequence[Benchmark]) -> None:
-    """Refuse --data and --images that no benchmark of the call reads, or that a user's own benchmark cannot find.
+    """Refuse --data and --images that no benchmark of the call reads, or missing ones of a user's own benchmark.
 
-    The package's benchmarks name missing data themselves, with what they expect.
+    The package's benchmarks report missing data themselves, with what they expect.
 
     Raises:
-        UsageError: all of the benchmarks draw their samples. DataError: there is no such file or folder.
+        UsageError: all of the benchmarks draw their samples.
+        DataError: there is no such file or folder.
     """
     from snellen.benchmarks import registry
     from snellen.benchmarks.base import needs_no_data
     from snellen.sources.hub import HUB
 
-    given = {"--data": data.path, "--images": data.images}
-    for option, path in given.items():
+    built_in = (*registry.BUILT_IN, *registry.FAMILIES)
+    own_only = not any(benchmark.name.partition("/")[0] in built_in for benchmark in benchmarks)
+    for option, path in {"--data": data.path, "--images": data.images}.items():
         if path is None:
             continue
         if all(needs_no_data(benchmark) for benchmark in benchmarks):
             names = ", ".join(benchmark.name for benchmark in benchmarks)
             raise UsageError(
                 f"{option} {path} has no effect: {names} draws its own samples and reads no data",
-                f"Omit {option}, or name the benchmark that the data is of: snellen run BENCHMARK {option} {path} ...",
+                f"Omit {option}, or name the benchmark of the data: snellen run BENCHMARK {option} {path} ...",
             )
-        own = [one for one in benchmarks if one.name.partition("/")[0] not in (*registry.BUILT_IN, *registry.FAMILIES)]
-        if len(own) == len(benchmarks) and not str(path).startswith(HUB) and not path.exists():
+        if own_only and not str(path).startswith(HUB) and not path.exists():
             raise DataError(
                 f"{option} {path}: there is no such file or folder",
-                f"Check the path; relative ones begin at {Path.cwd()}. No request was sent.",
+                f"Check the path; relative paths start at {Path.cwd()}. No request was sent.",
             )
 
 
 def require_rerun(run: Path, profile: str | None, prices: Path | None, *, trust: bool) -> None:
-    """Refuse a profile or a price file of a run that is repeated, before anything is asked. Raises UsageError."""
+    """Refuse an unknown profile or a bad price file for a rerun, before the first request. Raises UsageError."""
     from snellen.engine.run_folder import RunFolder
     from snellen.models.api.prices import load_price
     from snellen.runs.run import load_run
     from snellen.runs.scoring import profiles_of
 
     if not RunFolder(run).exists():
-        return  # the run itself says so
+        return  # `rerun` reports it
     if profile is not None:
         profiles_of(load_run(run, trust=trust).benchmark, profile)
     if prices is not None:
@@ -84,12 +85,13 @@ def require_rerun(run: Path, profile: str | None, prices: Path | None, *, trust:
 
 
 def require_models(specs: Sequence[RunSpec]) -> None:
-    """Refuse a model of several runs that cannot be opened with its options, before the first of them is asked.
+    """Refuse models of several runs that cannot be opened with their options, before the first request.
 
-    Opening loads and contacts nothing. A plug-in's model is opened only in its turn: what its code does is not known.
+    Opening loads no weights and contacts no server. Models of plug-ins are opened in their turn only, since their code is
+    unknown.
 
     Raises:
-        SnellenError: a missing price or extra, an option that is not for this kind of model, an address that is none.
+        SnellenError: a missing price or extra, an option of another kind of model, or a malformed address.
     """
     from snellen.engine.ray import open_scattered
     from snellen.models.registry import KINDS
@@ -100,80 +102,81 @@ def require_models(specs: Sequence[RunSpec]) -> None:
 
 
 def require_run_folder(folder: Path) -> None:
-    """Refuse a folder that no run can be written to; it is not made, and nothing is left in it.
+    """Refuse a folder that no run can be written to; create nothing.
 
     Raises:
-        StorageError: it or a folder above it is a file, or nothing can be written there.
+        StorageError: it or a parent is a file, or is not writable.
     """
-    there = next((place for place in (folder, *folder.parents) if os.path.lexists(place)), Path())
-    hint = "Name a folder that can be written, for example: --out runs/NAME. No request was sent."
-    if not there.is_dir():
-        kind = "a file" if there.is_file() else "no folder"
-        raise StorageError(f"the run cannot be written to {folder}: {there} is {kind}; a folder was expected", hint)
+    existing = _existing_parent(folder)
+    hint = "Name a writable folder, for example: --out runs/NAME. No request was sent."
+    if not existing.is_dir():
+        kind = "a file" if existing.is_file() else "no folder"
+        raise StorageError(f"the run cannot be written to {folder}: {existing} is {kind}; a folder was expected", hint)
     try:
-        with NamedTemporaryFile(dir=there, prefix=".snellen-"):
-            pass
+        _try_write(existing)
     except OSError as error:
         reason = error.strerror or error
         raise StorageError(
-            f"the run cannot be written to {folder}: nothing can be written in {there}: {reason}", hint
+            f"the run cannot be written to {folder}: nothing can be written in {existing}: {reason}", hint
         ) from error
 
 
 def require_writable(folder: Path, option: str) -> None:
-    """Refuse a folder that results cannot be written to; it is not made, and nothing is left in it.
+    """Refuse a folder that results cannot be written to; create nothing.
 
     Raises:
-        StorageError: it cannot be made, is a file, or nothing can be written into it.
+        StorageError: it is a file, cannot be created or is not writable.
     """
-    there = next((place for place in (folder, *folder.parents) if os.path.lexists(place)), Path())
     try:
-        with NamedTemporaryFile(dir=there, prefix=".snellen-"):
-            pass
+        _try_write(_existing_parent(folder))
     except OSError as error:
         raise StorageError(
-            f"{option} {folder} cannot be written: {error.strerror}", f"Give another folder as {option}."
+            f"{option} {folder} cannot be written: {error.strerror}", f"Pass another folder as {option}."
         ) from error
 
 
-def show_estimates(specs: Sequence[RunSpec], folders: Sequence[Path], *, as_json: bool) -> None:
-    """Print questions, images, estimated tokens and cost of runs; no request is sent, and no key is read."""
-    from rich.table import Table
+def _existing_parent(folder: Path) -> Path:
+    """Return the folder, or its nearest parent that exists."""
+    return next((path for path in (folder, *folder.parents) if os.path.lexists(path)), Path())
 
+
+def _try_write(folder: Path) -> None:
+    """Create and remove a file in a folder; raise OSError if that fails."""
+    with NamedTemporaryFile(dir=folder, prefix=".snellen-"):
+        pass
+
+
+def show_estimates(specs: Sequence[RunSpec], folders: Sequence[Path], *, as_json: bool) -> None:
+    """Print questions, images, estimated tokens and cost of runs; send no request and read no key."""
     from snellen.engine.run_folder import RunFolder
     from snellen.runs.costs import CHARACTERS, PIXELS, estimated
     from snellen.runs.run import find_benchmark
 
-    found = [
+    estimates = [
         estimated(spec, find_benchmark(spec, trust=True), RunFolder(folder))
         for spec, folder in zip(specs, folders, strict=True)
     ]
-    costs = [one.cost for one in found if one.cost is not None]
+    costs = [run.cost for run in estimates if run.cost is not None]
     if as_json:
-        show_json({"dry_run": True, "runs": found, "cost": sum(costs) if costs else None})
+        show_json({"dry_run": True, "runs": estimates, "cost": sum(costs) if costs else None})
         return
-    table = Table(title="Dry run: no request is sent", title_justify="left")
-    table.add_column("benchmark")
-    table.add_column("model")
-    for heading in ("questions", "answered", "images", "videos", "input tokens", "output tokens", "cost"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for one in found:
+    headings = ("questions", "answered", "images", "videos", "input tokens", "output tokens", "cost")
+    table = new_table("Dry run: no request is sent", ["benchmark", "model"], headings)
+    for run in estimates:
+        counts = (run.questions, run.answered, run.images, run.videos)
         table.add_row(
-            one.benchmark,
-            one.model,
-            f"{one.questions:,}",
-            f"{one.answered:,}",
-            f"{one.images:,}",
-            f"{one.videos:,}",
-            f"~{one.input_tokens:,}",
-            "no limit" if one.output_tokens is None else f"<= {one.output_tokens:,}",
-            "no price" if one.cost is None else f"~${one.cost:,.4f}" + ("+" if one.output_tokens is None else ""),
+            run.benchmark,
+            run.model,
+            *(f"{count:,}" for count in counts),
+            f"~{run.input_tokens:,}",
+            "no limit" if run.output_tokens is None else f"<= {run.output_tokens:,}",
+            "no price" if run.cost is None else f"~${run.cost:,.4f}" + ("+" if run.output_tokens is None else ""),
         )
     show(table)
     note(
-        f"note: estimated with {CHARACTERS} characters and {PIXELS} pixels a token; servers count otherwise. Cost is with every "
-        "reply at its limit; + marks a cost without output, because nothing limits it (--max-tokens does)."
+        f"note: estimated with {CHARACTERS} characters and {PIXELS} pixels per token; servers count differently. The cost "
+        "assumes that every reply has its maximum length. + marks a cost without output, which has no limit: set --max-tokens."
     )
-    for one in found:
-        if one.unreadable:
-            note(f"note: {one.benchmark}: {one.unreadable:,} questions have pictures that cannot be read")
+    for run in estimates:
+        if run.unreadable:
+            note(f"note: {run.benchmark}: {run.unreadable:,} questions have images that cannot be read")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
 from snellen.cli import options as shared
-from snellen.cli.easi_reference import REFERENCES, beside
+from snellen.cli.easi_reference import REFERENCES, show_comparison
 from snellen.cli.option_groups import expand_options
 from snellen.errors import UsageError
 
@@ -20,12 +20,13 @@ REFERENCE = "Comparison with a reference"
 class ReferenceOptions:
     """Comparison of the runs with a reference."""
 
+    PANEL: ClassVar[str] = REFERENCE
+
     reference: Annotated[
         str | None,
         typer.Option(
             metavar="easi",
             help="Instead of the page: compare the runs with EASI's verification table and published rows.",
-            rich_help_panel=REFERENCE,
         ),
     ] = None
     reference_model: Annotated[
@@ -34,16 +35,11 @@ class ReferenceOptions:
             metavar="NAME",
             help="Model of the reference to compare with.",
             show_default="the one with the run's model name",
-            rich_help_panel=REFERENCE,
         ),
     ] = None
     faults: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME,...",
-            help="Reproduce these faults of EASI's scoring (docs/easi-defects.md).",
-            rich_help_panel=REFERENCE,
-        ),
+        typer.Option(metavar="NAME,...", help="Reproduce these faults of EASI's scoring (docs/easi-defects.md)."),
     ] = None
 
 
@@ -93,7 +89,7 @@ def report(
             raise UsageError(
                 "--reference prints tables and excludes --out, --redact and --show-gold", "Omit the other options."
             )
-        beside(runs, comparison.reference_model, comparison.faults, as_json=as_json, trust=moved.trust)
+        show_comparison(runs, comparison.reference_model, comparison.faults, as_json=as_json, trust=moved.trust)
         return
     if comparison.reference_model is not None or comparison.faults is not None or as_json:
         raise UsageError(

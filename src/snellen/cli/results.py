@@ -1,4 +1,4 @@
-"""What one or more runs came to: the table at the end, its JSON, and the exit status."""
+"""Results of one or more runs: tables, JSON and the exit status."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import typer
 from msgspec import structs
 
-from snellen.cli.console import note, show, show_json
+from snellen.cli.console import new_table, note, show, show_json
 from snellen.cli.errors import tell
 from snellen.engine.endpoints import rerun_command
 from snellen.engine.run_folder import RunFolder
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from snellen.runs.run import Run
 
 UNANSWERED = 9
-"""Exit status of a run that came to its end and has questions without an answer."""
+"""Exit status of a finished run in which questions have no answer."""
 
 
 class Failure(NamedTuple):
-    """A run that did not come to its end; what is not known of it is None."""
+    """A run that failed; benchmark and model are None if unknown."""
 
     path: Path
     benchmark: str | None
@@ -40,14 +40,14 @@ class Failure(NamedTuple):
 
 @dataclass
 class Outcome:
-    """The runs that came to an end, and those that did not."""
+    """Finished and failed runs of a command."""
 
     runs: list[Run] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
 
     @property
     def status(self) -> int:
-        """The first failure's exit code, else 9 where an answer is missing, else 0."""
+        """Exit code of the first failure, else 9 if an answer is missing, else 0."""
         if self.failures:
             return self.failures[0].error.exit_code
         return UNANSWERED if any(run.meta.totals.error or run.meta.totals.timeout for run in self.runs) else 0
@@ -55,7 +55,7 @@ class Outcome:
 
 @contextlib.contextmanager
 def failures_as_json(folder: Path, benchmark: str | None, model: str | None, *, wanted: bool) -> Iterator[None]:
-    """With `--json` an error of the one run in this block is an object on stdout too; the exit status is the error's."""
+    """With `--json`, print an error of this block's run as JSON on stdout too, and exit with the error's status."""
     try:
         yield
     except SnellenError as error:
@@ -66,7 +66,7 @@ def failures_as_json(folder: Path, benchmark: str | None, model: str | None, *, 
 
 
 def names(run: Path) -> tuple[str | None, str | None]:
-    """Benchmark and model of a run, as its folder has them; None and None where it does not say."""
+    """Return benchmark and model of a run, or (None, None) if its folder does not record them."""
     try:
         spec = RunFolder(run).meta().spec
     except RunError:
@@ -75,7 +75,7 @@ def names(run: Path) -> tuple[str | None, str | None]:
 
 
 def tell_failure(outcome: Outcome, failure: Failure) -> int:
-    """Print an error, and the JSON of all runs up to it; return its exit status."""
+    """Print an error and the JSON of all runs up to it; return the exit status."""
     status = tell(failure.error)
     outcome.failures.append(failure)
     finish(outcome, profile=None, report=False, as_json=True)
@@ -83,8 +83,8 @@ def tell_failure(outcome: Outcome, failure: Failure) -> int:
 
 
 def finish(outcome: Outcome, *, profile: str | None, report: bool, as_json: bool) -> int:
-    """Print the runs (one table a benchmark, or one JSON object), write reports if asked, return the exit status."""
-    summaries = _figures(outcome, profile)
+    """Print the runs (a table per benchmark, or one JSON object), write reports, and return the exit status."""
+    summaries = _summaries(outcome, profile)
     if report:
         from snellen.reports.runs import report as write_report
 
@@ -113,9 +113,9 @@ def finish(outcome: Outcome, *, profile: str | None, report: bool, as_json: bool
     return outcome.status
 
 
-def _figures(outcome: Outcome, profile: str | None) -> list[dict[str, list[Metric]]]:
-    """Metrics by profile of each run; one of several that cannot be summed up by its plug-in becomes a failure."""
-    summaries, whole = [], []
+def _summaries(outcome: Outcome, profile: str | None) -> list[dict[str, list[Metric]]]:
+    """Return each run's metrics by profile; of several runs, one whose plug-in fails becomes a failure."""
+    summaries, summarized = [], []
     for run in outcome.runs:
         try:
             summaries.append(run.figures(profile))
@@ -126,8 +126,8 @@ def _figures(outcome: Outcome, profile: str | None) -> list[dict[str, list[Metri
             tell(fault)
             outcome.failures.append(Failure(run.path, run.meta.spec.benchmark, run.meta.spec.model, fault))
         else:
-            whole.append(run)
-    outcome.runs = whole
+            summarized.append(run)
+    outcome.runs = summarized
     return summaries
 
 
@@ -161,7 +161,7 @@ def _failure_json(failure: Failure) -> dict[str, Any]:
 
 
 def _so_far(path: Path, error: SnellenError) -> dict[str, Any]:
-    """What a run that broke off has on disk; nothing where the folder was refused, since it holds another run then."""
+    """Return what a failed run has on disk; nothing if the folder was refused, since it then holds another run."""
     folder = RunFolder(path)
     if isinstance(error, (FingerprintError, RunLockedError, UsageError)) or not folder.exists():
         return {}
@@ -177,20 +177,15 @@ def _so_far(path: Path, error: SnellenError) -> dict[str, Any]:
 
 
 def _table(rows: list[tuple[Run, dict[str, list[Metric]]]]) -> Table:
-    """One run under one profile in full, or several of them side by side."""
-    from rich.table import Table
-
+    """Build the table of one run under one profile in full, or of several side by side."""
     columns = [(run, profile, metrics) for run, by in rows for profile, metrics in by.items()]
     first = rows[0][0]
     if len(columns) == 1:
         run, profile, metrics = columns[0]
-        table = Table(
-            title=f"{first.benchmark.name} · {run.meta.spec.model} · {profile}{_part(run)}", title_justify="left"
-        )
-        table.add_column("metric", no_wrap=True)
-        for name in ("value", "95 % interval", "interval by", "n", "coverage", "chance"):
-            table.add_column(name, justify="right", no_wrap=True)
-        for metric in _shown(metrics):
+        title = f"{first.benchmark.name} · {run.meta.spec.model} · {profile}{_part(run)}"
+        headings = ("value", "95 % interval", "interval by", "n", "coverage", "chance")
+        table = new_table(title, ["metric"], headings)
+        for metric in _main(metrics):
             table.add_row(
                 metric.name,
                 _number(metric.value, metric.unit),
@@ -200,42 +195,39 @@ def _table(rows: list[tuple[Run, dict[str, list[Metric]]]]) -> Table:
                 f"{metric.coverage:.1%}",
                 "" if metric.chance is None else f"{metric.chance:.3f}",
             )
-        return _with_rest(table, len(metrics) - table.row_count, [run.path])
-    table = Table(title=first.benchmark.name, title_justify="left")
-    table.add_column("metric", no_wrap=True)
-    for run, profile, _ in columns:
-        table.add_column(f"{run.meta.spec.model}\n{profile}{_part(run)}", justify="right")
-    by_name = [{metric.name: metric for metric in _shown(metrics)} for _, _, metrics in columns]
+        table.caption = _omitted(len(metrics) - table.row_count, [run.path])
+        return table
+    headings = [f"{run.meta.spec.model}\n{profile}{_part(run)}" for run, profile, _ in columns]
+    table = new_table(first.benchmark.name, ["metric"], headings)
+    by_name = [{metric.name: metric for metric in _main(metrics)} for _, _, metrics in columns]
     for name in dict.fromkeys(name for metrics in by_name for name in metrics):
         table.add_row(name, *(_cell(metrics.get(name)) for metrics in by_name))
     every = {metric.name for _, _, metrics in columns for metric in metrics}
-    _with_rest(table, len(every) - table.row_count, list(dict.fromkeys(run.path for run, _ in rows)))
-    shown = [metric for metrics in by_name for metric in metrics.values()]
-    table.caption = "\n".join(filter(None, (legend(shown), str(table.caption or "")))) or None
-    table.caption_justify = "left"
+    omitted = _omitted(len(every) - table.row_count, list(dict.fromkeys(run.path for run, _ in rows)))
+    marks = legend(metric for metrics in by_name for metric in metrics.values())
+    table.caption = "\n".join(filter(None, (marks, omitted))) or None
     return table
 
 
-def _shown(metrics: list[Metric]) -> list[Metric]:
-    """All but a diagnosis, of which the drops from level to level stay: it would push the accuracies off the screen."""
+def _main(metrics: list[Metric]) -> list[Metric]:
+    """Return the metrics without the diagnosis by class, except its drops from level to level."""
     from snellen.scoring.taxonomy.diagnosis import is_diagnosis
 
-    return [one for one in metrics if not is_diagnosis(one.name) or "drop" in one.name.split("/")[:-1]]
+    return [metric for metric in metrics if not is_diagnosis(metric.name) or "drop" in metric.name.split("/")[:-1]]
 
 
-def _with_rest(table: Table, left_out: int, runs: list[Path]) -> Table:
-    """The table, and below it where the metrics are that it leaves out."""
-    if left_out:
-        table.caption = f"{left_out:,} more by class, kinship and wording: snellen score {' or '.join(map(str, runs))}"
-        table.caption_justify = "left"
-    return table
+def _omitted(count: int, runs: list[Path]) -> str | None:
+    """Return the line below a table that omits `count` metrics, or None if it omits none."""
+    return (
+        f"{count:,} more by class, kinship and wording: snellen score {' or '.join(map(str, runs))}" if count else None
+    )
 
 
 def _part(run: Run) -> str:
     coverage = run.meta.coverage
     if run.meta.not_there:
         of = coverage.of or 0
-        return f" · only {of - run.meta.not_there:,} of {of:,} replies were there"
+        return f" · only {of - run.meta.not_there:,} of {of:,} replies were available"
     if coverage.full:
         return ""
     return f" · only the first {coverage.limit:,}" + ("" if coverage.of is None else f" of {coverage.of:,}")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
 from snellen.cli import options as shared
-from snellen.cli.console import note, show, show_json
+from snellen.cli.console import new_table, note, show, show_json
 from snellen.cli.option_groups import expand_options
 from snellen.cli.option_text import parse_pairs
 from snellen.errors import UsageError
@@ -29,18 +29,15 @@ FILES = "Answers of other programs"
 class AnswerFileOptions:
     """Columns of a file of answers that another program wrote."""
 
-    id_field: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Field of the file with the id.", rich_help_panel=FILES)
-    ] = None
-    reply_field: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Field of the file with the reply.", rich_help_panel=FILES)
-    ] = None
+    PANEL: ClassVar[str] = FILES
+
+    id_field: Annotated[str | None, typer.Option(metavar="NAME", help="Field of the file with the id.")] = None
+    reply_field: Annotated[str | None, typer.Option(metavar="NAME", help="Field of the file with the reply.")] = None
     id_is: Annotated[
         str,
         typer.Option(
             metavar="id|position|META",
             help="What the ids are: sample ids, positions from 0, or a meta field of the samples.",
-            rich_help_panel=FILES,
         ),
     ] = "id"
 
@@ -166,20 +163,14 @@ def _has_score(summary: Summary) -> bool:
 
 def _table(summary: Summary) -> Table:
     """Build the table of all profiles side by side; up to two have interval and n (`--json` has all)."""
-    from rich.table import Table
-
     width = 3 if len(summary.metrics) <= 2 else 1
-
-    table = Table(title=f"{summary.benchmark} · {summary.rows:,} of {summary.expected:,} answers", title_justify="left")
-    table.add_column("metric", no_wrap=True)
+    headings = [heading for profile in summary.metrics for heading in (profile, "95 % interval", "n")[:width]]
+    title = f"{summary.benchmark} · {summary.rows:,} of {summary.expected:,} answers"
+    table = new_table(title, ["metric"], [*headings, "coverage", "chance"])
     by_name: dict[str, dict[str, Metric]] = {}
     for profile, metrics in summary.metrics.items():
         for metric in metrics:
             by_name.setdefault(metric.name, {})[profile] = metric
-        for heading in (profile, "95 % interval", "n")[:width]:
-            table.add_column(heading, justify="right", no_wrap=True)
-    for heading in ("coverage", "chance"):
-        table.add_column(heading, justify="right", no_wrap=True)
     for name, by_profile in by_name.items():
         cells = [cell for profile in summary.metrics for cell in _cells(by_profile.get(profile))[:width]]
         coverages = sorted(
@@ -189,7 +180,6 @@ def _table(summary: Summary) -> Table:
         table.add_row(name, *cells, " – ".join(coverages), "" if chance is None else f"{chance:.3f}")
     if width > 1:
         table.caption = legend(metric for metrics in summary.metrics.values() for metric in metrics) or None
-        table.caption_justify = "left"
     return table
 
 

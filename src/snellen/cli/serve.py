@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NoReturn
 
 import typer
 
@@ -70,32 +70,17 @@ class ServerOptions:
 class VllmOptions:
     """GPUs, container and start of a vLLM server."""
 
-    gpu: Annotated[
-        str | None,
-        typer.Option(metavar="IDS", help="GPUs, separated by commas; by default all.", rich_help_panel=VLLM_PANEL),
-    ] = None
-    data_parallel: Annotated[
-        int | None, typer.Option(min=1, help="Number of copies of the model.", rich_help_panel=VLLM_PANEL)
-    ] = None
-    tensor_parallel: Annotated[
-        int | None, typer.Option(min=1, help="Number of GPUs per copy.", rich_help_panel=VLLM_PANEL)
-    ] = None
+    PANEL: ClassVar[str] = VLLM_PANEL
+
+    gpu: Annotated[str | None, typer.Option(metavar="IDS", help="GPUs, separated by commas; by default all.")] = None
+    data_parallel: Annotated[int | None, typer.Option(min=1, help="Number of copies of the model.")] = None
+    tensor_parallel: Annotated[int | None, typer.Option(min=1, help="Number of GPUs per copy.")] = None
     docker: Annotated[
-        str | None,
-        typer.Option(
-            metavar="IMAGE", help="Run this Docker image instead of `vllm` on the PATH.", rich_help_panel=VLLM_PANEL
-        ),
+        str | None, typer.Option(metavar="IMAGE", help="Run this Docker image instead of `vllm` on the PATH.")
     ] = None
-    apptainer: Annotated[
-        Path | None, typer.Option(metavar="SIF", help="Run this Apptainer image.", rich_help_panel=VLLM_PANEL)
-    ] = None
-    log: Annotated[
-        Path | None,
-        typer.Option(help="File for vLLM's output.", show_default="vllm-PORT.log", rich_help_panel=VLLM_PANEL),
-    ] = None
-    startup_timeout: Annotated[
-        float, typer.Option(min=1, help="Maximum seconds until the server answers.", rich_help_panel=VLLM_PANEL)
-    ] = 1800.0
+    apptainer: Annotated[Path | None, typer.Option(metavar="SIF", help="Run this Apptainer image.")] = None
+    log: Annotated[Path | None, typer.Option(help="File for vLLM's output.", show_default="vllm-PORT.log")] = None
+    startup_timeout: Annotated[float, typer.Option(min=1, help="Maximum seconds until the server answers.")] = 1800.0
 
 
 @expand_options

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
 from snellen.cli import options as shared
-from snellen.cli.console import note, show, show_json
+from snellen.cli.console import new_table, note, show, show_json
 from snellen.cli.option_groups import expand_options
 from snellen.cli.option_values import Commands
 from snellen.errors import PreflightError
@@ -29,51 +29,32 @@ ABOUT = "About the model"
 class SubmissionOptions:
     """Facts about the model in a submission."""
 
+    PANEL: ClassVar[str] = ABOUT
+
     model_name: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ORG/MODEL", help="Model name on the hub.", show_default="the runs' own", rich_help_panel=ABOUT
-        ),
+        str | None, typer.Option(metavar="ORG/MODEL", help="Model name on the hub.", show_default="the runs' own")
     ] = None
     model_type: Annotated[
-        str | None,
-        typer.Option(metavar="TYPE", help="pretrained, finetuned, instruction or rl.", rich_help_panel=ABOUT),
+        str | None, typer.Option(metavar="TYPE", help="pretrained, finetuned, instruction or rl.")
     ] = None
-    precision: Annotated[
-        str | None,
-        typer.Option(metavar="TYPE", help="bfloat16, float16, float32 or int8.", rich_help_panel=ABOUT),
-    ] = None
-    revision: Annotated[
-        str | None, typer.Option(help="Revision of its repository.", show_default="main", rich_help_panel=ABOUT)
-    ] = None
-    weight_type: Annotated[
-        str | None, typer.Option(metavar="TYPE", help="Original, Delta or Adapter.", rich_help_panel=ABOUT)
-    ] = None
+    precision: Annotated[str | None, typer.Option(metavar="TYPE", help="bfloat16, float16, float32 or int8.")] = None
+    revision: Annotated[str | None, typer.Option(help="Revision of its repository.", show_default="main")] = None
+    weight_type: Annotated[str | None, typer.Option(metavar="TYPE", help="Original, Delta or Adapter.")] = None
     base_model: Annotated[
-        str | None,
-        typer.Option(metavar="ORG/MODEL", help="Base model of a delta or an adapter.", rich_help_panel=ABOUT),
+        str | None, typer.Option(metavar="ORG/MODEL", help="Base model of a delta or an adapter.")
     ] = None
     backend: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="vlmevalkit, lmmseval or others.",
-            show_default="as the results say",
-            rich_help_panel=ABOUT,
-        ),
+        typer.Option(metavar="NAME", help="vlmevalkit, lmmseval or others.", show_default="as the results say"),
     ] = None
-    remarks: Annotated[str | None, typer.Option(help="Free text.", rich_help_panel=ABOUT)] = None
+    remarks: Annotated[str | None, typer.Option(help="Free text.")] = None
     submission_configs: Annotated[
         str | None,
         typer.Option(
-            metavar="JSON|FILE",
-            help='All of these as JSON: {"modelName": …, "modelType": …}; options override it.',
-            rich_help_panel=ABOUT,
+            metavar="JSON|FILE", help='All of these as JSON: {"modelName": …, "modelType": …}; options override it.'
         ),
     ] = None
-    mention: Annotated[
-        bool, typer.Option("--mention", help="Add to the remarks how the scores were computed.", rich_help_panel=ABOUT)
-    ] = False
+    mention: Annotated[bool, typer.Option("--mention", help="Add to the remarks how the scores were computed.")] = False
 
     def named(self) -> dict[str, str | None]:
         """Return the facts under the leaderboard's names."""
@@ -165,14 +146,11 @@ def easi(
 
 def _table(prepared: Prepared) -> Table:
     """Build the table of all twelve benchmarks."""
-    from rich.table import Table
-
     from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
 
-    table = Table(title=f"{prepared.details.model_name} · EASI", title_justify="left")
-    table.add_column("benchmark", no_wrap=True)
-    for name in ("answers", "of", "coverage", "score", "95 % interval", ""):
-        table.add_column(name, justify="right" if name else "left", no_wrap=bool(name))
+    headings = ("answers", "of", "coverage", "score", "95 % interval")
+    table = new_table(f"{prepared.details.model_name} · EASI", ["benchmark"], headings)
+    table.add_column("")
     for name, task in TASKS.items():
         standing = prepared.results.get(name)
         if standing is None:
@@ -194,7 +172,6 @@ def _table(prepared: Prepared) -> Table:
     mean, count = prepared.average
     average = "–" if mean is None else f"{mean:.2f}"
     table.caption = f"mean over {count} of the 8 benchmarks of EASI-8: {average} (not sent)"
-    table.caption_justify = "left"
     return table
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import typer
 
@@ -52,17 +52,14 @@ class ComparisonOptions:
 class TableOptions:
     """Tables by paradigm and scale."""
 
+    PANEL: ClassVar[str] = TABLES
+
     tables: Annotated[
         bool,
-        typer.Option(
-            "--tables",
-            help="Train a probe per STORE; average by paradigm, data scale and encoder scale.",
-            rich_help_panel=TABLES,
-        ),
+        typer.Option("--tables", help="Train a probe per STORE; average by paradigm, data scale and encoder scale."),
     ] = False
     towers: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Your own towers, in the format of families.toml.", rich_help_panel=TABLES),
+        Path | None, typer.Option(metavar="FILE", help="Your own towers, in the format of families.toml.")
     ] = None
 
 
@@ -70,26 +67,20 @@ class TableOptions:
 class ExtractionOptions:
     """A model to extract before the comparison."""
 
-    model: Annotated[
-        str | None,
-        typer.Option(metavar="hf:NAME|FOLDER", help="A vision-language model to extract.", rich_help_panel=MODEL),
-    ] = None
+    PANEL: ClassVar[str] = MODEL
+
+    model: Annotated[str | None, typer.Option(metavar="hf:NAME|FOLDER", help="A vision-language model to extract.")] = (
+        None
+    )
     matched_model: Annotated[
-        str | None,
-        typer.Option(
-            metavar="hf:NAME|FOLDER", help="The same model with a granularity-matched projector.", rich_help_panel=MODEL
-        ),
+        str | None, typer.Option(metavar="hf:NAME|FOLDER", help="The same model with a granularity-matched projector.")
     ] = None
     split: Annotated[
-        list[str] | None,
-        typer.Option(metavar="[NAME=]FILE", help="CSV of path,label: train and test.", rich_help_panel=MODEL),
+        list[str] | None, typer.Option(metavar="[NAME=]FILE", help="CSV of path,label: train and test.")
     ] = None
-    images: Annotated[Path | None, typer.Option(help="Folder, zip or tar of the images.", rich_help_panel=MODEL)] = None
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Store to write; the matched model's is OUT-matched.", rich_help_panel=MODEL),
-    ] = None
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.", rich_help_panel=MODEL)] = "auto"
+    images: Annotated[Path | None, typer.Option(help="Folder, zip or tar of the images.")] = None
+    out: Annotated[Path | None, typer.Option(help="Store to write; the matched model's is OUT-matched.")] = None
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto"
 
 
 @dataclass(frozen=True)

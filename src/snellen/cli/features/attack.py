@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import typer
 
@@ -91,19 +91,15 @@ class AttackOptions:
 class GeneralSetOptions:
     """A general set, attacked in the same way."""
 
+    PANEL: ClassVar[str] = SETS
+
     general: Annotated[
-        str | None,
-        typer.Option(
-            metavar="[NAME=]FILE", help="CSV of a general set, attacked in the same way.", rich_help_panel=SETS
-        ),
+        str | None, typer.Option(metavar="[NAME=]FILE", help="CSV of a general set, attacked in the same way.")
     ] = None
     general_images: Annotated[
-        Path | None,
-        typer.Option(help="Folder, zip or tar of its images.", show_default="--images", rich_help_panel=SETS),
+        Path | None, typer.Option(help="Folder, zip or tar of its images.", show_default="--images")
     ] = None
-    general_head: Annotated[
-        Path | None, typer.Option(metavar="STORE|FILE", help="Head for its classes.", rich_help_panel=SETS)
-    ] = None
+    general_head: Annotated[Path | None, typer.Option(metavar="STORE|FILE", help="Head for its classes.")] = None
 
 
 @dataclass(frozen=True)

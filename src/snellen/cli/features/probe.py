@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import typer
 
@@ -52,20 +52,16 @@ class FewShotOptions:
 class GridOptions:
     """The grid of heads."""
 
+    PANEL: ClassVar[str] = GRID
+
     epochs: Annotated[
-        float | None,
-        typer.Option(help="Passes over train.", show_default="the recipe's 12,500 steps", rich_help_panel=GRID),
+        float | None, typer.Option(help="Passes over train.", show_default="the recipe's 12,500 steps")
     ] = None
     protocol: Annotated[
         Literal["standard", "fgbmk-legacy"],
-        typer.Option(
-            "--protocol",
-            "--profile",
-            help="fgbmk-legacy: 24 heads, Adam, and the best by test accuracy.",
-            rich_help_panel=GRID,
-        ),
+        typer.Option("--protocol", "--profile", help="fgbmk-legacy: 24 heads, Adam, and the best by test accuracy."),
     ] = "standard"
-    device: Annotated[str, typer.Option(help="Device, as torch names it.", rich_help_panel=GRID)] = "cpu"
+    device: Annotated[str, typer.Option(help="Device, as torch names it.")] = "cpu"
 
 
 @group.command()

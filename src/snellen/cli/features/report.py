@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import typer
 
@@ -21,24 +21,20 @@ JOINED = "Says against sees"
 class JoinOptions:
     """Comparison of answers and features."""
 
+    PANEL: ClassVar[str] = JOINED
+
     join: Annotated[
-        Literal["image", "class"],
-        typer.Option(help="Match answers and features by image or by class.", rich_help_panel=JOINED),
+        Literal["image", "class"], typer.Option(help="Match answers and features by image or by class.")
     ] = "image"
     sees_from: Annotated[
-        float,
-        typer.Option(metavar="SHARE", help="Threshold of seen: 0 is chance, 1 is no error.", rich_help_panel=JOINED),
+        float, typer.Option(metavar="SHARE", help="Threshold of seen: 0 is chance, 1 is no error.")
     ] = 0.5
-    says_from: Annotated[float, typer.Option(metavar="SHARE", help="Threshold of said.", rich_help_panel=JOINED)] = 0.5
+    says_from: Annotated[float, typer.Option(metavar="SHARE", help="Threshold of said.")] = 0.5
     profile: Annotated[
-        str | None,
-        typer.Option(
-            help="Scoring profile of the replies.", show_default="the benchmark's first", rich_help_panel=JOINED
-        ),
+        str | None, typer.Option(help="Scoring profile of the replies.", show_default="the benchmark's first")
     ] = None
     level: Annotated[
-        str | None,
-        typer.Option(help="Level of the questions over a taxonomy.", show_default="the finest", rich_help_panel=JOINED),
+        str | None, typer.Option(help="Level of the questions over a taxonomy.", show_default="the finest")
     ] = None
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from snellen.cli.console import note, show, show_json
+from snellen.cli.console import new_table, note, show, show_json
 from snellen.cli.option_values import Commands
 from snellen.errors import UsageError
 from snellen.scoring.interval_text import span
@@ -49,11 +49,8 @@ def show_result(
     if as_json:
         show_json(json_result(store, measure, settings, metrics, notes))
         return
-    from rich.table import Table
-
-    table = Table(title=f"{measure} · {store}", title_justify="left")
-    for heading in ("metric", "value", "95 % interval", "interval by", "n", "coverage", "chance"):
-        table.add_column(heading, justify="left" if heading == "metric" else "right", no_wrap=True)
+    headings = ("value", "95 % interval", "interval by", "n", "coverage", "chance")
+    table = new_table(f"{measure} · {store}", ["metric"], headings)
     for metric in metrics:
         unit = "" if metric.unit == "fraction" else f" {metric.unit}"
         table.add_row(

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import typer
 
@@ -29,6 +29,8 @@ STORED, SPEED = "Stored values", "Speed"
 class StoredOptions:
     """Outputs and values of a store."""
 
+    PANEL: ClassVar[str] = STORED
+
     outputs: Annotated[
         str | None,
         typer.Option(
@@ -36,19 +38,11 @@ class StoredOptions:
             help="Outputs, separated by commas: cls, patch_mean, each also with _lastN; embedding; for a VLM projector_input "
             "and aligned.",
             show_default="cls (if there is one), patch_mean, aligned (of a VLM)",
-            rich_help_panel=STORED,
         ),
     ] = None
-    dtype: Annotated[
-        Literal["float32", "float16"], typer.Option(help="Type of the stored values.", rich_help_panel=STORED)
-    ] = "float32"
+    dtype: Annotated[Literal["float32", "float16"], typer.Option(help="Type of the stored values.")] = "float32"
     allow_missing: Annotated[
-        bool,
-        typer.Option(
-            "--allow-missing",
-            help="Skip images that are missing or unreadable; store.json lists them.",
-            rich_help_panel=STORED,
-        ),
+        bool, typer.Option("--allow-missing", help="Skip images that are missing or unreadable; store.json lists them.")
     ] = False
 
 
@@ -56,17 +50,15 @@ class StoredOptions:
 class SpeedOptions:
     """Batch size, precision, device and threads."""
 
-    batch_size: Annotated[int, typer.Option(min=1, help="Images per batch.", rich_help_panel=SPEED)] = 64
+    PANEL: ClassVar[str] = SPEED
+
+    batch_size: Annotated[int, typer.Option(min=1, help="Images per batch.")] = 64
     compute: Annotated[
-        Literal["auto", "float32", "bfloat16", "float16"],
-        typer.Option(help="Precision of the encoder.", rich_help_panel=SPEED),
+        Literal["auto", "float32", "bfloat16", "float16"], typer.Option(help="Precision of the encoder.")
     ] = "auto"
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.", rich_help_panel=SPEED)] = "auto"
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto"
     workers: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Number of decoding threads.", show_default="one per processor", rich_help_panel=SPEED
-        ),
+        int | None, typer.Option(min=1, help="Number of decoding threads.", show_default="one per processor")
     ] = None
     threads: TorchThreads = None
 
