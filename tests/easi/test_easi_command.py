@@ -120,7 +120,7 @@ def test_beside_a_failure_the_limit_is_kept(data: Path, tmp_path: Path, capsys):
     assert easi(*where, "--limit", 2) == 3
     said = capsys.readouterr().out
     assert "--limit 2" in said.splitlines()[-1]
-    assert "1 of the 1 in the average in part only: embspatial" in said
+    assert "1 of the 1 in the average are incomplete: embspatial" in said
 
 
 def test_a_dry_run_looks_at_everything_and_asks_nobody(data: Path, tmp_path: Path, capsys):
@@ -162,7 +162,7 @@ def test_only_what_is_complete_is_sent_and_its_failure_is_the_commands(data: Pat
     where = ("--dataset-dir", data, "--output-dir", tmp_path, "--no-rich", "--benchmarks", "embspatial", "--submit")
     configs = ("--submission-configs", '{"modelName": "a/b", "modelType": "rl", "precision": "float32"}')
     assert easi(*where, *configs, "--limit", 1) == 9 and not calls
-    assert "not sent: not everything is complete" in capsys.readouterr().out
+    assert "not sent: the results are incomplete" in capsys.readouterr().out
     assert easi(*where, *configs) == 0
     assert calls[0][0] == [tmp_path / "embedded" / "embspatial"] and calls[0][1].model_name == "a/b"
     assert '{"success": true}' in capsys.readouterr().out
@@ -266,7 +266,7 @@ def test_ctrl_c_ends_it_with_130_and_what_was_answered_is_kept(data: Path, tmp_p
         process.wait()
     kept = sum(ids.total() for ids in answers(out / "embedded").values())
     assert process.returncode == 130 and 0 < kept < sum(map(drawn.count, EIGHT))
-    assert "To go on:" in said and "snellen easi --model embedded" in said
+    assert "To resume:" in said and "snellen easi --model embedded" in said
 
 
 @pytest.mark.parametrize("moment", ["_look", "_answers"])
@@ -287,7 +287,7 @@ sys.exit(main(sys.argv[1:]))
     words = [*SNELLEN[3:], "--dataset-dir", str(data), "--output-dir", str(tmp_path / "out"), *QUICK, "--no-rich"]
     done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=LONGEST_S)
     assert done.returncode == 143 and "Traceback" not in done.stderr
-    assert "To go on:" in done.stdout and "snellen easi --model embedded" in done.stdout
+    assert "To resume:" in done.stdout and "snellen easi --model embedded" in done.stdout
 
 
 def test_runs_with_other_settings_say_what_to_do_and_no_command_that_would_be_refused_again(
@@ -298,7 +298,9 @@ def test_runs_with_other_settings_say_what_to_do_and_no_command_that_would_be_re
     capsys.readouterr()
     assert easi(*where, "--seed", 7) == 5
     said = capsys.readouterr().out
-    assert "--rerun, or another --output-dir" in " ".join(said.split()) and "To go on:" not in said
+    assert "--rerun, or another --output-dir" in " ".join(said.split()) and "not complete. To resume:" not in " ".join(
+        said.split()
+    )
 
 
 def test_what_a_submission_cannot_have_is_told_before_anybody_is_asked(data: Path, tmp_path: Path, capsys, monkeypatch):
@@ -316,8 +318,8 @@ def test_what_a_submission_cannot_have_is_told_before_anybody_is_asked(data: Pat
     configs = ("--submission-configs", '{"modelName": "a/b", "modelType": "rl", "precision": "float32"}')
     assert easi(*where, *configs, "--dry-run") == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "not asked: vsi-bench, mmsi-bench, mindcube-tiny, viewspatial, site, 3dsrbench" in said
-    assert "fewer questions than the whole set has: blink, embspatial" in said
+    assert "not evaluated: vsi-bench, mmsi-bench, mindcube-tiny, viewspatial, site, 3dsrbench" in said
+    assert "fewer questions than the full set: blink, embspatial" in said
     assert easi(*where, *configs, "--limit", 1) == 9
     told = capsys.readouterr().err
-    assert told.index("--limit asks a part") < told.index("running"), "before the first question"
+    assert told.index("--limit runs only a part") < told.index("running"), "before the first question"

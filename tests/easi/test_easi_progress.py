@@ -27,7 +27,7 @@ def test_the_screen_counts_the_samples_of_the_benchmark_under_way(board: Board):
     console.print(easi_display.Screen(board, "EASI")._draw())
     (line,) = [line for line in out.getvalue().splitlines() if "mmsi-bench" in line]
     assert "130/1,000" in line and "2.5/s" in line and "running" in line
-    assert "0 of 2 benchmarks at their end" in out.getvalue()
+    assert "0 of 2 benchmarks finished" in out.getvalue()
 
 
 @pytest.mark.parametrize("as_json", [False, True])
@@ -36,7 +36,7 @@ def test_without_a_screen_a_line_comes_every_while_with_the_count(board: Board, 
     told = easi_display.Plain(as_json=as_json)
     told.moved(row)
     assert capsys.readouterr().err == ""  # not a line a sample
-    monkeypatch.setattr(easi_display, "EVERY_S", 0.0)
+    monkeypatch.setattr(easi_display, "LINE_INTERVAL_S", 0.0)
     told.moved(row)
     (line,) = capsys.readouterr().err.splitlines()
     if as_json:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import typer
 
 from snellen.cli import options as shared
-from snellen.cli.easi_finish import again, end, foreseen, shown, typed
+from snellen.cli.easi_finish import command_line, display, end, incomplete_reasons, typed
 from snellen.cli.option_groups import expand_options, only
 from snellen.cli.option_text import parse_pairs
 from snellen.errors import UsageError
@@ -248,10 +248,10 @@ def easi(
     _refuse_unused(context, HARNESS_ONLY, "another harness", "Add --backend, or omit them.")
     board = plan(settings)
     with LogFile(board.folder, verbose=output.verbose) as log:
-        log.said(again(context, drop=()))
-        with shown(board, log, plain=output.no_rich, as_json=output.as_json) as watch:
+        log.said(command_line(context))
+        with display(board, log, plain=output.no_rich, as_json=output.as_json) as watch:
             prepare(settings, board, watch)
-            if details is not None and (why := foreseen(board, selection.limit)):
+            if details is not None and (why := incomplete_reasons(board, selection.limit)):
                 watch.said(f"nothing will be submitted at the end, because the results cannot be complete: {why}")
             if not selection.dry_run:
                 work(settings, board, watch)
@@ -296,8 +296,8 @@ def _run_external(
     )
     board = run_all.plan(backend, settings, names)
     with LogFile(board.folder, verbose=settings.verbose) as log:
-        log.said(again(context, drop=()))
-        with shown(board, log, plain=output.no_rich, as_json=output.as_json) as watch:
+        log.said(command_line(context))
+        with display(board, log, plain=output.no_rich, as_json=output.as_json) as watch:
             if not dry_run:
                 run_all.work(backend, settings, board, watch, board.folder / f"{backend}.log")
         end(context, board, details, log, as_json=output.as_json, dry_run=dry_run)

@@ -1,4 +1,4 @@
-"""What `snellen easi` shows: a live table on a terminal, plain lines elsewhere, and the table that stays."""
+"""Display of `snellen easi`: a live table on a terminal, plain lines elsewhere, and the final table."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-EVERY_S = 10.0
-LOOKS: dict[State, tuple[str, str]] = {
+    from snellen.types import Metric
+
+LINE_INTERVAL_S = 10.0
+SIGNS: dict[State, tuple[str, str]] = {
     "waiting": ("·", "dim"),
     "checking": ("", "cyan"),
     "ready": ("○", "dim"),
@@ -31,30 +33,30 @@ LOOKS: dict[State, tuple[str, str]] = {
     "partial": ("◐", "yellow"),
     "failed": ("✗", "red"),
 }
-"""State to its sign and colour; those without a sign turn a spinner."""
+"""State to its sign and colour; states without a sign show a spinner."""
 
 
 class Watchers:
-    """Several watches as one."""
+    """Several watches behind one."""
 
     def __init__(self, watches: Sequence[EasiWatch]) -> None:
         self._watches = watches
 
     def said(self, text: str) -> None:
-        for one in self._watches:
-            one.said(text)
+        for watch in self._watches:
+            watch.said(text)
 
     def changed(self, row: BenchmarkRow) -> None:
-        for one in self._watches:
-            one.changed(row)
+        for watch in self._watches:
+            watch.changed(row)
 
     def moved(self, row: BenchmarkRow) -> None:
-        for one in self._watches:
-            one.moved(row)
+        for watch in self._watches:
+            watch.moved(row)
 
 
 class Plain:
-    """Lines on stderr: one a change, and one every 10 seconds of a benchmark under way; JSON where asked."""
+    """Lines on stderr, as text or JSON: one per change of state, and one every 10 seconds of a running benchmark."""
 
     def __init__(self, *, as_json: bool = False) -> None:
         self._as_json = as_json
@@ -68,7 +70,7 @@ class Plain:
 
     def moved(self, row: BenchmarkRow) -> None:
         now = time.monotonic()
-        if now - self._last >= EVERY_S:
+        if now - self._last >= LINE_INTERVAL_S:
             self._last = now
             self._row(row)
 
@@ -77,13 +79,13 @@ class Plain:
         self._print({**event, "rate": round(row.rate, 3), "failed": row.lost} if self._as_json else line(row))
 
     @staticmethod
-    def _print(what: Any) -> None:
-        text = what if isinstance(what, str) else msgspec.json.encode(what).decode()
+    def _print(line: str | dict[str, Any]) -> None:
+        text = line if isinstance(line, str) else msgspec.json.encode(line).decode()
         print(text, file=sys.stderr, flush=True)
 
 
 class Screen:
-    """The live table, gone when the table that stays is printed. What is said goes above it."""
+    """The live table, removed before the final table is printed. Messages go above it."""
 
     def __init__(self, board: Board, title: str) -> None:
         from rich.console import Console
@@ -116,25 +118,21 @@ class Screen:
         from rich.table import Table
         from rich.text import Text
 
-        wide = self._console.width >= 100
+        has_bars = self._console.width >= 100
         table = _bare(Table)
         table.add_column("benchmark", no_wrap=True)
         table.add_column("", no_wrap=True)
-        if wide:
+        if has_bars:
             table.add_column("", width=16)
-        for name in ("samples", "rate", "left", "unread"):
+        for name in ("samples", "rate", "left", "unparsed"):
             table.add_column(name, justify="right", no_wrap=True)
         for row in self._board.rows:
-            style = LOOKS[row.state][1]
-            cells: list[RenderableType] = [
-                Text(row.name, style="bold" if not LOOKS[row.state][0] else ""),
-                self._sign(row),
-            ]
-            if wide:
-                begun = row.done > 0 or row.state in ("running", "judging")
-                bar = ProgressBar(total=row.total or 1, completed=row.done, width=16, complete_style=style)
-                cells.append(bar if begun else "")
+            sign, style = SIGNS[row.state]
             busy = row.state in ("running", "judging")
+            cells: list[RenderableType] = [Text(row.name, style="" if sign else "bold"), self._sign(row)]
+            if has_bars:
+                bar = ProgressBar(total=row.total or 1, completed=row.done, width=16, complete_style=style)
+                cells.append(bar if row.done > 0 or busy else "")
             cells += [
                 samples(row),
                 f"{row.rate:.1f}/s" if busy and row.rate > 0 else "",
@@ -142,31 +140,33 @@ class Screen:
                 f"{row.unseen / row.seen:.1%}" if row.seen and row.state != "judging" else "",
             ]
             table.add_row(*cells)
-        over = sum(row.state in ("complete", "partial", "failed") for row in self._board.rows)
+        finished = sum(row.state in ("complete", "partial", "failed") for row in self._board.rows)
         spent = clock(time.monotonic() - self._began)
-        head = Text.assemble((self._title, "bold"))
-        foot = Text(f"{over} of {len(self._board.rows)} benchmarks at their end · {spent}", style="dim")
-        return Group(head, table, foot)
+        footer = Text(f"{finished} of {len(self._board.rows)} benchmarks finished · {spent}", style="dim")
+        return Group(Text(self._title, "bold"), table, footer)
 
     def _sign(self, row: BenchmarkRow) -> RenderableType:
         from rich.text import Text
 
-        sign, style = LOOKS[row.state]
-        shown = Text(sign) if sign else self._spinner.render(time.monotonic())
-        return Text.assemble(shown if isinstance(shown, Text) else Text("…"), " ", row.state, style=style)
+        sign, style = SIGNS[row.state]
+        drawn = Text(sign) if sign else self._spinner.render(time.monotonic())
+        return Text.assemble(drawn if isinstance(drawn, Text) else Text("…"), " ", row.state, style=style)
 
 
 def samples(row: BenchmarkRow) -> str:
-    """`3/10`; empty before anything is known."""
+    """Return `3/10`, or an empty text before the counts are known."""
     if row.total is None:
         return f"{row.done:,}" if row.done else ""
     return f"{row.done:,}/{row.total:,}"
 
 
 def final(board: Board, title: str, width: int) -> Table:
-    """The table that stays: scores in points, their intervals, and what they rest on; fewer columns where it is narrow."""
+    """Build the final table: scores in points, with interval, n and coverage; narrow terminals get fewer columns."""
     from rich.table import Table
     from rich.text import Text
+
+    def scored(row: BenchmarkRow, text: Callable[[Metric], str]) -> str:
+        return text(row.overall) if row.overall is not None and _scored(row) else ""
 
     average, known = board.average()
     last: dict[str, RenderableType] = {
@@ -176,7 +176,7 @@ def final(board: Board, title: str, width: int) -> Table:
     }
     columns: list[tuple[str, Callable[[BenchmarkRow], RenderableType], int]] = [
         ("benchmark", lambda row: row.name, 0),
-        ("", lambda row: Text(f"{LOOKS[row.state][0] or '…'} {row.state}", style=LOOKS[row.state][1]), 0),
+        ("", lambda row: Text(f"{SIGNS[row.state][0] or '…'} {row.state}", style=SIGNS[row.state][1]), 0),
         ("samples", samples, 0),
         ("score", lambda row: Text("" if row.overall is None else points(row.overall.value), style="bold"), 0),
         (
@@ -184,23 +184,23 @@ def final(board: Board, title: str, width: int) -> Table:
             lambda row: "" if row.overall is None else interval(row.overall.ci95) + mark(row.overall.interval),
             0,
         ),
-        ("n", lambda row: f"{row.overall.n:,}" if _scored(row) and row.overall else "", 110),
-        ("coverage", lambda row: f"{row.overall.coverage:.1%}" if _scored(row) and row.overall else "", 0),
-        ("unread", lambda row: _unread(board, row), 90),
-        ("read by", _reader, 110),
+        ("n", lambda row: scored(row, lambda metric: f"{metric.n:,}"), 110),
+        ("coverage", lambda row: scored(row, lambda metric: f"{metric.coverage:.1%}"), 0),
+        ("unparsed", lambda row: _unparsed(board, row), 90),
+        ("parsed by", _parser, 110),
     ]
-    shown = {name: cell for name, cell, least in columns if width >= least}
+    cell_of = {name: cell for name, cell, least in columns if width >= least}
     table = _bare(Table)
     table.title, table.title_justify, table.title_style = title, "left", "bold"
-    for name in shown:
-        left = name in ("benchmark", "", "read by")
+    for name in cell_of:
+        left = name in ("benchmark", "", "parsed by")
         table.add_column(name, justify="left" if left else "right", no_wrap=True)
     for row in board.rows:
-        table.add_row(*[cell(row) for cell in shown.values()])
+        table.add_row(*[cell(row) for cell in cell_of.values()])
     table.caption = legend(row.overall for row in board.rows if row.overall is not None) or None
     table.caption_justify = "left"
     table.add_section()
-    table.add_row(*[last.get(name, "") for name in shown])
+    table.add_row(*[last.get(name, "") for name in cell_of])
     return table
 
 
@@ -208,59 +208,61 @@ def _scored(row: BenchmarkRow) -> bool:
     return row.overall is not None and row.overall.value is not None
 
 
-def remarks(board: Board) -> list[tuple[str, str, str]]:
-    """What the table cannot hold: whose it is, what, and its colour; failures with what to do about them."""
-    found = [(row.name, note, "") for row in board.rows for note in row.notes]
+def board_remarks(board: Board) -> list[tuple[str, str, str]]:
+    """Return the remarks below the table as (subject, text, colour): notes, failures with their remedy, the judge."""
+    remarks = [(row.name, note, "") for row in board.rows for note in row.notes]
     for row in board.failed:
         if row.error is not None:
-            found.append((row.name, f"{row.error.message}\n{row.error.hint}".rstrip(), "red"))
+            remarks.append((row.name, f"{row.error.message}\n{row.error.hint}".rstrip(), "red"))
     average, known = board.average()
     parts = [row.name for row in board.rows if row.name in EIGHT and _scored(row) and row.state != "complete"]
     if average is not None and parts:
-        found.append(
-            ("EASI-8", f"{len(parts)} of the {known} in the average in part only: {', '.join(parts)}", "yellow")
+        remarks.append(
+            ("EASI-8", f"{len(parts)} of the {known} in the average are incomplete: {', '.join(parts)}", "yellow")
         )
-    wanting = [row.name for row in board.rows if row.wants_judge and row.judgement is None and row.error is None]
-    if wanting and board.judge is None:
-        over = f"more than {board.threshold:.1%} of the replies cannot be read by rule, and count as wrong:"
-        found.append(("judge", f"{over} {', '.join(wanting)}. --judge api:NAME lets a model read them.", "yellow"))
-    return found
+    unjudged = [row.name for row in board.rows if row.wants_judge and row.judgement is None and row.error is None]
+    if unjudged and board.judge is None:
+        reason = f"more than {board.threshold:.1%} of the replies cannot be parsed by rule, and count as incorrect:"
+        remarks.append(
+            ("judge", f"{reason} {', '.join(unjudged)}. Add --judge api:NAME to let a model grade them.", "yellow")
+        )
+    return remarks
 
 
-def listed(found: Sequence[tuple[str, str, str]]) -> Table:
-    """Remarks in two columns."""
+def remark_table(remarks: Sequence[tuple[str, str, str]]) -> Table:
+    """Build the table of remarks, in two columns."""
     from rich.table import Table
     from rich.text import Text
 
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
-    for name, text, style in found:
+    for name, text, style in remarks:
         grid.add_row(f" {name}", Text(text, style=style))
     return grid
 
 
 def points(value: float | None) -> str:
-    """A fraction in points, as EASI prints them."""
+    """Format a fraction in points, as EASI does."""
     return "–" if value is None else f"{100 * value:.2f}"
 
 
 def interval(ends: tuple[float, float] | None) -> str:
-    """Both ends in points."""
+    """Format both ends of an interval in points."""
     return span(ends, ".1f", scale=100.0)
 
 
-def _unread(board: Board, row: BenchmarkRow) -> RenderableType:
+def _unparsed(board: Board, row: BenchmarkRow) -> RenderableType:
     from rich.text import Text
 
     if row.unread is None:
         return ""
     share = f"{row.unread.all.share:.1%}"
-    over = row.unread.over(board.threshold)
-    return Text(f"{share} !" if over and row.judgement is None else share, style="yellow" if over else "")
+    too_many = row.unread.over(board.threshold)
+    return Text(f"{share} !" if too_many and row.judgement is None else share, style="yellow" if too_many else "")
 
 
-def _reader(row: BenchmarkRow) -> str:
+def _parser(row: BenchmarkRow) -> str:
     judge = row.judgement
     if judge is not None and not judge.verdicts:
         return NOT_JUDGED

@@ -1,4 +1,4 @@
-"""How `snellen easi` ends: what is sent, what is shown, the command that goes on, and the exit status."""
+"""End of `snellen easi`: submission, final table, the command to resume, and exit status."""
 
 from __future__ import annotations
 
@@ -22,40 +22,40 @@ if TYPE_CHECKING:
 def end(
     context: typer.Context, board: Board, details: Metadata | None, log: LogFile, *, as_json: bool, dry_run: bool
 ) -> None:
-    """Send what is to be sent, show how it stands, and leave with the exit status of it all."""
+    """Submit the results if requested, show them, and exit with the command's status."""
     for row in board.failed:
         log.said(f"{row.name} failed: {row.error}")
     status = 0 if dry_run and not (board.failed or board.interrupted) else board.status
-    sent = None if details is None else _sent(context, board, details, log, status, dry_run=dry_run)
-    _tell(context, board, log, sent, as_json=as_json, dry_run=dry_run)
-    raise typer.Exit(status or (0 if sent is None else sent.status))
+    submission = None if details is None else _submit(context, board, details, log, status, dry_run=dry_run)
+    _show(context, board, log, submission, as_json=as_json, dry_run=dry_run)
+    raise typer.Exit(status or (0 if submission is None else submission.status))
 
 
-class _Sent(NamedTuple):
-    """What became of the submission: one line for people, where its files are, and an exit status."""
+class Submission(NamedTuple):
+    """Outcome of the submission: a line for the user, the folder of its files, and an exit status."""
 
     text: str
     folder: Path | None = None
     status: int = 0
 
 
-def _sent(
+def _submit(
     context: typer.Context, board: Board, details: Metadata, log: LogFile, status: int, *, dry_run: bool
-) -> _Sent:
-    """Send what is there, if all that was asked for is complete."""
+) -> Submission:
+    """Submit the results if all requested benchmarks are complete."""
     from snellen.easi import submit
     from snellen.easi.status import whole_runs
 
     if dry_run:
-        why = foreseen(board, context.params["limit"])
-        less = f", but the results would not be whole ({why})" if why else ""
-        sent = _Sent(f"not sent (--dry-run): what it says of {details.model_name} is in order{less}")
+        why = incomplete_reasons(board, context.params["limit"])
+        but = f", but the results would be incomplete ({why})" if why else ""
+        submission = Submission(f"not sent (--dry-run): the facts about {details.model_name} are valid{but}")
     elif status:
-        sent = _Sent("not sent: not everything is complete")
+        submission = Submission("not sent: the results are incomplete")
     elif context.params["no_judge"] and (judged := _judged(board)):
-        sent = _Sent(
-            f"not sent: verdicts lie beside {', '.join(judged)}, and a submission has the judge's figures where there are "
-            "such; move them away, or leave --no-judge out",
+        submission = Submission(
+            f"not sent: {', '.join(judged)} have verdicts, and a submission uses the judge's scores if there are any. Move "
+            "the verdicts away, or omit --no-judge",
             None,
             UsageError.exit_code,
         )
@@ -70,21 +70,24 @@ def _sent(
                 out=board.folder / "submissions",
                 say=log.said,
             )
-            sent = _Sent(f"sent as {details.model_name}: {reply.text.strip() or reply.status}", prepared.folder)
+            submission = Submission(
+                f"sent as {details.model_name}: {reply.text.strip() or reply.status}", prepared.folder
+            )
         except SnellenError as error:
             log.said(f"submission: {error}")
-            sent = _Sent(f"not sent: {error}\nBy hand: snellen submit easi {board.folder}", None, error.exit_code)
-    log.said(f"submission {sent.text}")
-    return sent
+            text = f"not sent: {error}\nTo send them: snellen submit easi {board.folder}"
+            submission = Submission(text, None, error.exit_code)
+    log.said(f"submission {submission.text}")
+    return submission
 
 
-def foreseen(board: Board, limit: int | None) -> str:
-    """Why the leaderboard would be sent nothing at the end, as far as options and data tell; empty where nothing says so."""
+def incomplete_reasons(board: Board, limit: int | None) -> str:
+    """Return why the results cannot become complete, as far as options and data show; empty if they can."""
     from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
     from snellen.easi.status import whole_runs
 
-    there = {row.name for row in board.rows} | {path.name for path in whole_runs(board.folder)}
-    left_out = [name for name in EIGHT if name not in there]
+    evaluated = {row.name for row in board.rows} | {path.name for path in whole_runs(board.folder)}
+    omitted = [name for name in EIGHT if name not in evaluated]
     short = [
         row.name
         for row in board.rows
@@ -95,10 +98,10 @@ def foreseen(board: Board, limit: int | None) -> str:
     ]
     failed = [row.name for row in board.failed]
     reasons = {
-        "--limit asks a part": ["of each benchmark"] if limit is not None else [],
-        "not asked": left_out,
+        "--limit runs only a part": ["of each benchmark"] if limit is not None else [],
+        "not evaluated": omitted,
         "without data": failed,
-        "fewer questions than the whole set has": [] if limit is not None else short,
+        "fewer questions than the full set": [] if limit is not None else short,
     }
     return "; ".join(f"{why}: {', '.join(names)}" for why, names in reasons.items() if names)
 
@@ -111,7 +114,8 @@ def _judged(board: Board) -> list[str]:
 
 
 @contextlib.contextmanager
-def shown(board: Board, log: LogFile, *, plain: bool, as_json: bool) -> Iterator[EasiWatch]:
+def display(board: Board, log: LogFile, *, plain: bool, as_json: bool) -> Iterator[EasiWatch]:
+    """Show progress in this block and write it to the log: a live table on a terminal, else plain lines."""
     from snellen.cli.easi_display import Plain, Screen, Watchers
 
     if as_json or plain or not sys.stderr.isatty():
@@ -121,20 +125,20 @@ def shown(board: Board, log: LogFile, *, plain: bool, as_json: bool) -> Iterator
         yield Watchers([log, screen])
 
 
-def _tell(
-    context: typer.Context, board: Board, log: LogFile, sent: _Sent | None, *, as_json: bool, dry_run: bool
+def _show(
+    context: typer.Context, board: Board, log: LogFile, submission: Submission | None, *, as_json: bool, dry_run: bool
 ) -> None:
-    """The table that stays and what it cannot hold, or one JSON object."""
+    """Print the final table and its remarks, or one JSON object."""
     from snellen.cli.console import show, show_json
-    from snellen.cli.easi_display import final, listed, remarks
+    from snellen.cli.easi_display import board_remarks, final, remark_table
     from snellen.easi.status import entry
 
-    left = [] if dry_run else board.unfinished
-    # Runs with other settings refuse the same command again; each says what to do.
-    settled = all(isinstance(row.error, FingerprintError) for row in left)
-    # With its limit the same command would end where it ended.
-    limited = ("limit",) if all(row.capped for row in left) else ()
-    command = again(context, drop=("rerun", "dry_run", *limited))
+    unfinished = [] if dry_run else board.unfinished
+    # Runs with other settings refuse the same command; their errors name the remedy.
+    refused = all(isinstance(row.error, FingerprintError) for row in unfinished)
+    # With its limit, the same command would end at the same sample.
+    limited = ("limit",) if all(row.capped for row in unfinished) else ()
+    command = command_line(context, drop=("rerun", "dry_run", *limited))
     if as_json:
         average, known = board.average()
         show_json(
@@ -145,20 +149,24 @@ def _tell(
                 "average": {"value": average, "benchmarks": known, "of": 8},
                 "log": str(log.path),
                 "exit_code": board.status,
-                **({} if settled else {"go_on": command}),
-                **({} if sent is None else {"submission": {"text": sent.text, "folder": sent.folder}}),
+                **({} if refused else {"go_on": command}),
+                **(
+                    {} if submission is None else {"submission": {"text": submission.text, "folder": submission.folder}}
+                ),
             }
         )
         return
     show(final(board, _title(board), _width()))
-    if found := remarks(board):
-        show(listed(found), "")
+    if remarks := board_remarks(board):
+        show(remark_table(remarks), "")
     print(f" results      {board.folder}\n log          {log.path}")
-    if sent is not None:
-        print(f" leaderboard  {sent.text}" + (f"\n              {sent.folder}" if sent.folder else ""))
-    if left:
-        said = f"\n{len(left)} of {len(board.rows)} benchmarks are not complete."
-        print(said if settled else f"{said} To go on:\n  {command}")
+    if submission is not None:
+        print(
+            f" leaderboard  {submission.text}" + (f"\n              {submission.folder}" if submission.folder else "")
+        )
+    if unfinished:
+        text = f"\n{len(unfinished)} of {len(board.rows)} benchmarks are not complete."
+        print(text if refused else f"{text} To resume:\n  {command}")
 
 
 def _width() -> int:
@@ -172,8 +180,8 @@ def _title(board: Board) -> str:
     return f"EASI · {board.model}"
 
 
-def again(context: typer.Context, drop: tuple[str, ...]) -> str:
-    """The command as it was given, quoted for a shell, without the options named in `drop`."""
+def command_line(context: typer.Context, drop: tuple[str, ...] = ()) -> str:
+    """Return the command line as it was typed, quoted for a shell, without the options named in `drop`."""
     words = ["snellen", "easi"]
     for parameter in context.command.params:
         name = parameter.name or ""
@@ -184,12 +192,13 @@ def again(context: typer.Context, drop: tuple[str, ...]) -> str:
         if isinstance(value, bool):
             words.append(flag if value else (parameter.secondary_opts or [flag])[0])
             continue
-        for one in value if isinstance(value, list | tuple) else [value]:
-            words += [flag, str(one)]
-    behind = context.params.get("extra") or []
-    return shlex.join([*words, "--", *behind] if behind else words)
+        for item in value if isinstance(value, list | tuple) else [value]:
+            words += [flag, str(item)]
+    extra = context.params.get("extra") or []
+    return shlex.join([*words, "--", *extra] if extra else words)
 
 
 def typed(context: typer.Context, name: str) -> bool:
+    """Return True if a parameter stands on the command line."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"

@@ -24,10 +24,6 @@ LOCAL, BUDGET, OUTPUT = "Local models (local:, embedded)", "Limits", "Output"
 MAX_CONCURRENCY, MAX_REPEATS, MAX_WORKERS = 65_536, 1_000_000, 65_536
 MAX_SECONDS = 31_536_000.0  # a year
 
-BaseUrl = Annotated[
-    str | None,
-    typer.Option(help="OpenAI-compatible endpoint, up to and including /v1.", rich_help_panel=ENDPOINT),
-]
 IdIs = Annotated[
     str,
     typer.Option(
@@ -35,15 +31,13 @@ IdIs = Annotated[
         help="What the ids in a replayed file are: sample ids, positions from 0, or a meta field of the samples.",
     ),
 ]
-_PATIENCE = typer.Option(
+PATIENCE = typer.Option(
     metavar="SECONDS",
     min=0.0,
     max=604_800.0,
     help="Maximum time that a sample waits for a server that refuses it (429, 503) or cannot be reached.",
     rich_help_panel=ENDPOINT,
 )
-Patience = Annotated[float, _PATIENCE]
-OptionalPatience = Annotated[float | None, _PATIENCE]
 Seed = Annotated[int, typer.Option(help="Seed of the benchmark's random draws and of a local model's sampling.")]
 PricesOfRun = Annotated[
     Path | None,
@@ -128,7 +122,7 @@ class EndpointOptions:
 
     PANEL: ClassVar[str] = ENDPOINT
 
-    base_url: BaseUrl = None
+    base_url: Annotated[str | None, typer.Option(help="OpenAI-compatible endpoint, up to and including /v1.")] = None
     key_env: Annotated[
         str | None,
         typer.Option(
@@ -156,7 +150,7 @@ class EndpointOptions:
             min=1, help="Maximum attempts per sample; waiting for a rate limit or an unreachable server is not counted."
         ),
     ] = 6
-    patience: Patience = 900.0
+    patience: Annotated[float, PATIENCE] = 900.0
     rpm: Annotated[
         float | None,
         typer.Option(

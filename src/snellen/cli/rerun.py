@@ -39,7 +39,7 @@ def rerun(
             help="Variable with the key; required if the run is somebody else's and names an unusual variable.",
         ),
     ] = None,
-    patience: shared.OptionalPatience = None,
+    patience: Annotated[float | None, shared.PATIENCE] = None,
     pace: Annotated[shared.EndpointOptions, only("rpm", "tpm")],
     prices: shared.PricesOfRun = None,
     profile: shared.Profiles = None,

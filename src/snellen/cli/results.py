@@ -197,8 +197,8 @@ def _table(rows: list[tuple[Run, dict[str, list[Metric]]]]) -> Table:
             )
         table.caption = _omitted(len(metrics) - table.row_count, [run.path])
         return table
-    headings = [f"{run.meta.spec.model}\n{profile}{_part(run)}" for run, profile, _ in columns]
-    table = new_table(first.benchmark.name, ["metric"], headings)
+    models = [f"{run.meta.spec.model}\n{profile}{_part(run)}" for run, profile, _ in columns]
+    table = new_table(first.benchmark.name, ["metric"], models)
     by_name = [{metric.name: metric for metric in _main(metrics)} for _, _, metrics in columns]
     for name in dict.fromkeys(name for metrics in by_name for name in metrics):
         table.add_row(name, *(_cell(metrics.get(name)) for metrics in by_name))
