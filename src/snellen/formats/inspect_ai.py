@@ -13,8 +13,8 @@ import msgspec
 from snellen.errors import DataError, UnsafeArchiveError
 from snellen.formats.base import Answer, AnswerFile, Problems, missing
 from snellen.formats.columns import id_of
+from snellen.sources.archive import Limits, check_unpacked
 from snellen.sources.safe_paths import regular_file
-from snellen.sources.zip_archive import Limits, check_unpacked
 
 ZSTANDARD = 93
 LIMITS = Limits(read_bytes=256 << 20, ratio_from=64 << 20)

@@ -7,11 +7,11 @@ from io import BytesIO
 from typing import Any
 
 from snellen.errors import DataError, MissingExtraError
+from snellen.sources.archive import Limits, check_unpacked
 from snellen.sources.blobs import FileBlob
 from snellen.sources.parquet_limits import batch_rows, check_parquet
 from snellen.sources.rows import RowsAndErrors, pick
 from snellen.sources.xlsx_limits import check_sheets
-from snellen.sources.zip_archive import Limits, check_unpacked
 from snellen.types import Blob
 
 # Rows with pictures are large; a small batch bounds memory, and costs little beside decoding a picture.

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from snellen.errors import DataError
-from snellen.sources.zip_archive import Limits, check_unpacked
+from snellen.sources.archive import Limits, check_unpacked
 
 LIMITS = Limits()
 

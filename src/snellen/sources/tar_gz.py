@@ -16,7 +16,7 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from snellen.errors import DataError
-from snellen.sources.zip_archive import Limits, check_unpacked, too_much
+from snellen.sources.archive import Limits, check_unpacked, too_much
 
 CHUNK = 1 << 16
 STEP = 1 << 20

@@ -1,57 +1,21 @@
-"""One interface to folders, zip files and tar files: names under a root, and their bytes."""
+"""Open folders, zip files and tar files by one interface (`Tree`)."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO
 
 from snellen.errors import DataError, UsageError
+from snellen.sources.archive import Limits, Tree
 from snellen.sources.blobs import FileBlob
 from snellen.sources.safe_paths import regular_file, within
 from snellen.sources.tar_archive import TarTree
-from snellen.sources.zip_archive import Limits, ZipTree
-from snellen.types import Blob
+from snellen.sources.zip_archive import ZipTree
 
 TARS = (".tar", ".tar.gz", ".tgz")
 NOT_IN_PLACE = (".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst", ".7z", ".rar")
-
-
-class Tree(Protocol):
-    """Files under a root. Names are relative, with `/`; a name that leads out of the root is an UnsafeArchiveError."""
-
-    path: Path
-
-    @property
-    def left_out(self) -> Mapping[str, DataError]:
-        """Omitted members by name, with the reason. They are not among the names; reading one raises the reason."""
-        ...
-
-    def names(self) -> list[str]:
-        """Return the names of all files, sorted."""
-        ...
-
-    def exists(self, name: str) -> bool: ...
-
-    def blob(self, name: str) -> Blob:
-        """Return a file, read on demand. Raises DataError if there is none."""
-        ...
-
-    def open(self, name: str) -> IO[bytes]:
-        """Open a file as a stream."""
-        ...
-
-    def read(self, name: str) -> bytes:
-        """Read a file whole."""
-        ...
-
-    def digest(self) -> str:
-        """Return the digest of the contents, for a run's fingerprint."""
-        ...
-
-    def close(self) -> None: ...
 
 
 def open_tree(path: Path | str | None, limits: Limits | None = None, *, leave_out: bool = False) -> Tree:
@@ -106,12 +70,12 @@ def _kept(path: Path, changed: int, size: int, process: int) -> Tree:
     return open_tree(path, leave_out=True)
 
 
-class FolderTree:
+class FolderTree(Tree):
     """Files under a folder. Symbolic links are followed as long as they stay inside."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
-        self.left_out: Mapping[str, DataError] = {}  # a link that leads out is an error when it is asked for
+        self.left_out: dict[str, DataError] = {}  # a link that leads out is an error when it is asked for
         # In the hub's cache the files of snapshots/<revision>/ are links into the folder `blobs` beside `snapshots`.
         self._allow = tuple(
             folder.parent / "blobs"
@@ -130,28 +94,15 @@ class FolderTree:
         return sorted(names)
 
     def exists(self, name: str) -> bool:
-        """Return True if the folder has a file of this name. Raises UnsafeArchiveError for a name that leads out."""
         return within(self.path, name, self._allow).is_file()
 
     def blob(self, name: str) -> FileBlob:
-        """Return a file, read on demand. Raises DataError if there is none."""
         path = within(self.path, name, self._allow)
         regular_file(path)
         return FileBlob(path)
 
     def open(self, name: str) -> IO[bytes]:
-        """Open a file as a stream."""
         return self.blob(name).open()
 
     def read(self, name: str) -> bytes:
-        """Read a file whole."""
         return self.blob(name).read()
-
-    def digest(self) -> str:
-        """Return SHA-256 over names, sizes and contents; see `snellen.sources.digests`."""
-        from snellen.sources.digests import digest
-
-        return digest(self.path)
-
-    def close(self) -> None:
-        """Do nothing: no file is held open."""

@@ -17,10 +17,9 @@ from msgspec import Struct, structs
 
 from snellen.errors import DataError
 from snellen.media.video import Frame
-from snellen.sources import FileBlob, FolderTree, Tree, ZipBlob, ZipTree, open_tree
+from snellen.sources import FileBlob, Tree, open_tree
+from snellen.sources.archive import Limits, MemberBlob
 from snellen.sources.blobs import Base64Blob, BytesBlob, Drawn, Unreadable, UrlBlob
-from snellen.sources.tar_archive import TarBlob, TarTree
-from snellen.sources.zip_archive import Limits
 from snellen.types import Blob, Image, Prompt, Text, Video
 
 # These hold all that they need.
@@ -118,7 +117,7 @@ def _place(blob: Blob) -> FilePlace | None:
             return None
     if isinstance(blob, FileBlob):
         path, member, limits = blob.path, None, None
-    elif isinstance(blob, ZipBlob | TarBlob):
+    elif isinstance(blob, MemberBlob):
         path, member, limits = blob.tree.path, blob.name, blob.tree.limits
     else:
         return None
@@ -145,7 +144,7 @@ class _WithoutFiles(pickle.Pickler):
     """Pickler that refuses objects that read files: a worker's files may be others."""
 
     def persistent_id(self, value: Any) -> None:
-        if isinstance(value, PurePath | FolderTree | ZipTree | TarTree):
+        if isinstance(value, PurePath | Tree):
             raise pickle.PicklingError("it reads a file")
 
 

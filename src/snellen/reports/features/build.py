@@ -27,8 +27,7 @@ from snellen.reports.features.page import JoinedView, StoreView, render_features
 from snellen.reports.render import write_page
 from snellen.runs.run import Run
 from snellen.runs.scoring import Scored
-from snellen.sources import open_tree
-from snellen.sources.tree import Tree
+from snellen.sources import Tree, open_tree
 from snellen.types import Blob, Image, Metric, Video
 
 KS = (1, 10, 20)
