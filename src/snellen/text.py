@@ -1,4 +1,4 @@
-"""Pretty JSON, slugs for file names, cut texts, and comma-separated lists."""
+"""Pretty and untrusted JSON, slugs for file names, cut texts, and comma-separated lists."""
 
 from __future__ import annotations
 
@@ -17,6 +17,14 @@ def pretty_json(value: Any, enc_hook: Callable[[Any], Any] | None = None) -> byt
     `enc_hook` turns objects that msgspec cannot encode into ones that it can.
     """
     return msgspec.json.format(msgspec.json.encode(value, enc_hook=enc_hook), indent=2) + b"\n"
+
+
+def json_or_none(data: bytes) -> Any:
+    """Decode untrusted JSON; None where it is none."""
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError):
+        return None
 
 
 def slug(text: str, limit: int | None = None) -> str:

@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from snellen.errors import DataError
 from snellen.formats.base import Answer, AnswerFile, Problems
 from snellen.formats.columns import plain
 from snellen.formats.readers import JSON_LINES, json_rows
 from snellen.sources.safe_paths import regular_file
+from snellen.text import json_or_none
 
 JSON_BYTES = 1 << 31
 READ = ".jsonl, .json, .csv, .tsv, .parquet, .xlsx, .eval, or a run's folder"
@@ -83,7 +82,4 @@ def _inside(folder: Path) -> Path:
 def _json(path: Path) -> Any:
     if path.stat().st_size > JSON_BYTES:
         raise DataError(f"{path}: larger than {JSON_BYTES:,} bytes", "Convert it to JSON lines, which are streamed.")
-    try:
-        return msgspec.json.decode(path.read_bytes())
-    except (msgspec.DecodeError, RecursionError):
-        return None  # the reader of rows says what is wrong, with the line
+    return json_or_none(path.read_bytes())  # the reader of rows says what is wrong, with the line

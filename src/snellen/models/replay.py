@@ -10,7 +10,7 @@ import os
 import tempfile
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from pathlib import Path
 from typing import IO, Any
@@ -145,19 +145,12 @@ class ReplayModel(Model):
                 self._file_ids[sample_id] = file_id
             if self._find(file_id, 0) is not None:
                 answered += 1
-        first = next((entry.sample_id for entry in self._entries()), "")
-        return Meeting(samples, answered, len(self._codes), first)
+        return Meeting(samples, answered, len(self._codes), self._entry(0).sample_id if self._codes else "")
 
     def holds(self, file_id: str) -> bool:
         """Return True if the file answers this id, as the file writes it."""
         self.read()
         return self._find(file_id, 0) is not None
-
-    def _entries(self) -> Iterator[_Entry]:
-        for row in range(len(self._starts) - 1):
-            start = self._starts[row]
-            line = os.pread(self._file.fileno(), self._starts[row + 1] - start, start)  # type: ignore[union-attr]
-            yield msgspec.json.decode(line, type=_Entry)
 
     async def answer_for(self, sample_id: str, repeat: int, prompt: Prompt) -> Response:
         """Return the answer to one sample. Raises NoAnswerError where the file has none, RefusalError where it was refused."""
@@ -187,14 +180,16 @@ class ReplayModel(Model):
         code = _code(sample_id, repeat)
         at = bisect_left(self._codes, code)
         while at < len(self._codes) and self._codes[at] == code:
-            row = self._rows[at]
-            start = self._starts[row]
-            line = os.pread(self._file.fileno(), self._starts[row + 1] - start, start)
-            entry = msgspec.json.decode(line, type=_Entry)
+            entry = self._entry(self._rows[at])
             if (entry.sample_id, entry.repeat) == (sample_id, repeat):
                 return entry
             at += 1
         return None
+
+    def _entry(self, row: int) -> _Entry:
+        start = self._starts[row]
+        line = os.pread(self._file.fileno(), self._starts[row + 1] - start, start)  # type: ignore[union-attr]
+        return msgspec.json.decode(line, type=_Entry)
 
 
 def _code(sample_id: str, repeat: int) -> int:

@@ -48,9 +48,8 @@ class Shutdown(Struct, frozen=True):
     def alternatives(self, day: dt.date | None = None) -> str:
         """Return models of the provider that are served today, those that last longest first."""
         now = day or today()
-        later = sorted(
-            (group for group in _read().shutdown if group.provider == self.provider and group.date > now), key=_end
-        )
+        later = [group for group in _read().shutdown if group.provider == self.provider and group.date > now]
+        later.sort(key=lambda group: group.date)
         dated = [f"{name} (until {group.date})" for group in reversed(later) for name in group.models]
         return ", ".join([*_read().living.get(self.provider, ()), *dated][:_SHOWN])
 
@@ -95,7 +94,3 @@ def announced(model: str) -> Shutdown | None:
 def _read() -> _File:
     text = resources.files(__package__).joinpath("shutdowns.toml").read_text(encoding="utf-8")
     return msgspec.convert(tomllib.loads(text), _File)
-
-
-def _end(group: _Group) -> dt.date:
-    return group.date

@@ -15,13 +15,12 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
-import msgspec
-
 from snellen.engine.event_loop import in_loop
 from snellen.errors import SubmissionError, UsageError
 from snellen.models.api.endpoint import LOOPBACK, Endpoint, find_proxy
 from snellen.models.api.errors import excerpt
 from snellen.models.api.rate_limits import retry_after
+from snellen.text import json_or_none
 
 ENDPOINT = "https://easi.lmms-lab.com/api/submit-with-file/"
 BY_HAND = "https://easi.lmms-lab.com/submit/, or by mail to easi-lmms-lab@outlook.com"
@@ -167,10 +166,7 @@ def _judged(status: int, body: bytes, text: str, location: str) -> LeaderboardRe
 
 
 def _object(body: bytes) -> dict[str, Any]:
-    try:
-        content = msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError):
-        return {}
+    content = json_or_none(body)
     return content if isinstance(content, dict) else {}
 
 

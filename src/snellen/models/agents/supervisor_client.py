@@ -12,7 +12,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import msgspec
 
@@ -21,6 +21,7 @@ from snellen.models import processes as group
 from snellen.models.agents import supervisor
 from snellen.models.agents.limits import Limits
 from snellen.models.agents.system_calls import bpf
+from snellen.text import json_or_none
 
 MODEL_PORT, WEB_PORT = 8321, 8322
 _READY_S = 60.0
@@ -164,8 +165,5 @@ class Supervisor:
 
 def _fault(data: bytes) -> str | None:
     """Return the fault of the supervisor's first message; None where it is ready."""
-    try:
-        message: dict[str, Any] = msgspec.json.decode(data, type=dict[str, Any])
-    except (msgspec.DecodeError, RecursionError):
-        return "its supervisor died"
-    return str(message["fault"]) if "fault" in message else None
+    message = json_or_none(data)
+    return message.get("fault") if isinstance(message, dict) else "its supervisor died"

@@ -6,7 +6,6 @@ sees the folders that the settings name.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ from msgspec import Struct, structs
 from snellen.errors import UsageError
 from snellen.models.agents.reader import python_folders
 from snellen.models.agents.workdir import Workdir
-from snellen.models.tools.settings import VARIABLE, ToolSettings, identity, load, needed, prepare, require_apart, write
+from snellen.models.tools.settings import ToolSettings, identity, load_named, needed, prepare, require_apart, write
 from snellen.models.tools.skill import NAME, write_skill
 
 _CONFIG = "tools.json"
@@ -36,10 +35,9 @@ def find(file: str | None) -> ToolSetup | None:
     Raises:
         UsageError: the file cannot be read, or the tools cannot be given.
     """
-    path = file or os.environ.get(VARIABLE)
-    if not path:
+    settings = load_named(file)
+    if settings is None:
         return None
-    settings = load(path)
     settings.given()
     return ToolSetup(settings)
 

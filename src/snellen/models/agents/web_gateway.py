@@ -21,7 +21,7 @@ from snellen.models.tools.base import ToolError
 from snellen.models.tools.definitions import open_web
 from snellen.models.tools.settings import ToolSettings
 from snellen.models.tools.web import WebBackend
-from snellen.models.tools.web_relay import Fault, GetPage, ReversePicture, Search, encode
+from snellen.models.tools.web_relay import GetPage, ReversePicture, Search, encode, encode_fault
 
 _OVERHEAD = 1 << 16  # bytes of a request besides its image
 
@@ -62,9 +62,9 @@ class WebGateway:
                 async with asyncio.timeout(self._limits.seconds):
                     answer = encode(await self._result(call))
             except ToolError as error:
-                answer = encode(Fault(error.message, error.transient))
+                answer = encode_fault(error)
             except TimeoutError:
-                answer = encode(Fault(f"the call took more than {self._limits.seconds:g} s", transient=True))
+                answer = encode_fault(ToolError(f"the call took more than {self._limits.seconds:g} s", transient=True))
         return web.Response(body=answer, content_type="application/msgpack")
 
     async def _result(self, call: Search | GetPage | ReversePicture) -> object:

@@ -10,8 +10,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from snellen import redaction
 from snellen.errors import (
     AuthError,
@@ -24,7 +22,7 @@ from snellen.errors import (
     ServerError,
 )
 from snellen.models.api.rate_limits import reset_after, retry_after, retry_in_body
-from snellen.text import shorten
+from snellen.text import json_or_none, shorten
 
 _TAG = re.compile(r"<[^>]*>")
 _FILTERED = ("content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation")
@@ -46,10 +44,7 @@ def excerpt(body: bytes, limit: int = 300) -> str:
 
 def server_message(body: bytes) -> tuple[str, str]:
     """Return (message, code) of an error reply; the message is an excerpt of the body where it is not an error object."""
-    try:
-        reply = msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError):
-        return excerpt(body), ""
+    reply = json_or_none(body)
     error = reply.get("error", reply) if isinstance(reply, dict) else reply
     return error_object(error) if error else (excerpt(body), "")
 
@@ -81,17 +76,10 @@ def from_status(status: int, headers: Mapping[str, str], body: bytes) -> ModelEr
     if status in (429, 503, 529) and wait_s is None:
         wait_s = reset_after(headers)
         if wait_s is None:
-            wait_s = retry_in_body(_error_member(body), message)
+            reply = json_or_none(body)
+            reply = reply[0] if isinstance(reply, list) and reply else reply
+            wait_s = retry_in_body(reply.get("error") if isinstance(reply, dict) else None, message)
     return from_code(status, message, code, wait_s)
-
-
-def _error_member(body: bytes) -> Any:
-    try:
-        reply = msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError):
-        return None
-    reply = reply[0] if isinstance(reply, list) and reply else reply
-    return reply.get("error") if isinstance(reply, dict) else None
 
 
 def from_code(status: int, message: str, code: str, wait_s: float | None = None) -> ModelError:

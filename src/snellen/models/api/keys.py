@@ -26,7 +26,7 @@ def find_key(variable: str | None) -> str | None:
     """
     require_variable(variable)
     name = variable or DEFAULT_VARIABLE
-    key = (os.environ.get(name) or _from_dotenv(name)).strip()
+    key = (os.environ.get(name) or dotenv_value(name) or "").strip()
     if key:
         redaction.register(key)
     if key and not (key.isascii() and key.isprintable() and " " not in key):
@@ -51,7 +51,7 @@ def require_variable(variable: str | None) -> None:
     """Raise UsageError where --key-env is no name of a variable, without a word of it: it may be the key itself."""
     if variable is None or may_be_shown(variable):
         return
-    if VARIABLE.fullmatch(variable) and (os.environ.get(variable) or _from_dotenv(variable)):
+    if VARIABLE.fullmatch(variable) and (os.environ.get(variable) or dotenv_value(variable)):
         return
     redaction.register(variable)
     raise UsageError(
@@ -60,7 +60,3 @@ def require_variable(variable: str | None) -> None:
         "Set a variable to the key (export MY_KEY=…) and name it: --key-env MY_KEY. A key that was typed into a command "
         "stands in the shell's history: replace it.",
     )
-
-
-def _from_dotenv(name: str) -> str:
-    return dotenv_value(name) or ""

@@ -108,21 +108,16 @@ async def _ask(transport: Transport, endpoint: Endpoint, path: str, body: bytes 
     url = endpoint.url(path)
     try:
         return await (transport.get(url) if body is None else transport.post(url, (body,)))
-    except BadReplyError as error:
-        tls = f" If it speaks TLS: {_by_tls(endpoint)}" if endpoint.base.startswith("http://") else ""
-        raise PreflightError(
-            error.message, f"Check --base-url: this is not an OpenAI-compatible server.{tls}"
-        ) from None
-    except NetworkError as error:
-        tls = ""
-        if endpoint.base.startswith("http://") and "Cannot connect" not in error.message:
-            tls = f" If it speaks TLS: {_by_tls(endpoint)}"
-        hint = error.hint or f"Check --base-url, and that the server is running and can be reached.{tls}"
-        raise PreflightError(error.message, hint) from None
     except ModelError as error:
-        raise PreflightError(
-            error.message, error.hint or "Check --base-url, and that the server is running and can be reached."
-        ) from None
+        hint = error.hint or "Check --base-url, and that the server is running and can be reached."
+        if isinstance(error, BadReplyError):
+            hint = "Check --base-url: this is not an OpenAI-compatible server."
+        answered = isinstance(error, BadReplyError) or (
+            isinstance(error, NetworkError) and not error.hint and "Cannot connect" not in error.message
+        )
+        if answered and endpoint.base.startswith("http://"):
+            hint += f" If it speaks TLS: {_by_tls(endpoint)}"
+        raise PreflightError(error.message, hint) from None
 
 
 def _refuse_key(reply: HttpReply, endpoint: Endpoint, key_name: str, has_key: bool) -> None:

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import structs
 
 from snellen.errors import DataError, InputError, MediaError, ModelError, UsageError
-from snellen.media import Encoded, MediaCache, pictures_stay
+from snellen.media import MediaCache, pictures_stay
 from snellen.models.base import ModelOptions, effective
 from snellen.sources import cache_folder
 from snellen.types import Generation, Image, Part, Prompt, Text, Video
@@ -91,35 +91,27 @@ class BodyWriter:
         return Body(tuple(sent), b"".join(traced))
 
     async def _put(self, part: Part, sent: list[bytes], traced: list[bytes]) -> None:
+        if isinstance(part, Video) and not self._native:
+            for frame in await self._media.fetch_frames(part):
+                await self._put(frame, sent, traced)
+            return
         if isinstance(part, Text):
             piece = _TEXT + msgspec.json.encode(part.text) + b"},"
-            sent.append(piece)
-            traced.append(piece)
-        elif isinstance(part, Image):
-            await self._put_image(part, sent, traced)
-        elif self._native:
-            if not self._put_url(_VIDEO, part, sent, traced):
-                _put_data(_VIDEO, await self._media.fetch_video(part), sent, traced)
         else:
-            for frame in await self._media.fetch_frames(part):
-                await self._put_image(frame, sent, traced)
-
-    async def _put_image(self, image: Image, sent: list[bytes], traced: list[bytes]) -> None:
-        if not self._put_url(_IMAGE, image, sent, traced):
-            _put_data(_IMAGE, await self._media.fetch(image), sent, traced)
-
-    def _put_url(self, kind: bytes, part: Image | Video, sent: list[bytes], traced: list[bytes]) -> bool:
-        """Put in the part by its URL, if it has one that the server may follow; return True if so."""
-        url = getattr(part.blob, "url", None) if self._urls else None
-        if not isinstance(url, str) or not url.startswith(("http://", "https://")):
-            return False
-        piece = kind + msgspec.json.encode(url) + _END
+            kind = _IMAGE if isinstance(part, Image) else _VIDEO
+            url = getattr(part.blob, "url", None) if self._urls else None
+            if not isinstance(url, str) or not url.startswith(("http://", "https://")):
+                fetching = self._media.fetch(part) if isinstance(part, Image) else self._media.fetch_video(part)
+                encoded = await fetching
+                sent += (kind, b'"', encoded.data_uri, b'"', _END)
+                traced += (kind, b'"sha256:', encoded.digest.encode(), b'"', _END)
+                return
+            piece = kind + msgspec.json.encode(url) + _END  # the server may follow it
         sent.append(piece)
         traced.append(piece)
-        return True
 
     def close(self) -> None:
-        """Let the threads go that encode pictures."""
+        """Let the threads go that encode images."""
         self._media.close()
 
     def tail(self, prompted: Generation | None) -> bytes:
@@ -152,11 +144,6 @@ class BodyWriter:
         if "max_tokens" in extra or "max_completion_tokens" in extra:
             del fields[self.tokens_field]
         return {**{name: value for name, value in fields.items() if value is not None}, **extra}
-
-
-def _put_data(kind: bytes, encoded: Encoded, sent: list[bytes], traced: list[bytes]) -> None:
-    sent += (kind, b'"', encoded.data_uri, b'"', _END)
-    traced += (kind, b'"sha256:', encoded.digest.encode(), b'"', _END)
 
 
 def _refuse_fixed_fields(options: ModelOptions) -> None:

@@ -91,13 +91,9 @@ def build_app(
             Route("/health", _health),
         ],
         middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)],
-        exception_handlers={
-            ModelError: _no_answer,
-            RequestRejectedError: _rejected,
-            ClientGoneError: _client_gone,
-            HTTPException: _no_route,
-            Exception: _fault,
-        },
+        exception_handlers=dict.fromkeys(
+            (ModelError, RequestRejectedError, ClientGoneError, HTTPException, Exception), _error_reply
+        ),
     )
 
 
@@ -149,29 +145,20 @@ async def _health(request: Request) -> Reply:
     return _json({"status": "ok"})
 
 
-async def _no_answer(request: Request, error: Exception) -> Reply:
-    assert isinstance(error, ModelError)  # noqa: S101 - registered for this class
-    status, body = protocol.error_of(error)
+async def _error_reply(request: Request, error: Exception) -> Reply:
+    match error:
+        case ModelError():
+            status, body = protocol.error_of(error)
+        case RequestRejectedError():
+            status, body = error.status, error.body
+        case ClientGoneError():
+            return Reply(status_code=499)  # nobody reads it
+        case HTTPException():
+            message = f"{request.method} {request.url.path}: {error.detail}"
+            status, body = error.status_code, protocol.error_body(message, "invalid_request_error")
+        case _:
+            status, body = 500, protocol.error_body(f"fault of the server: {type(error).__name__}", "server_error")
     return _json(body, status)
-
-
-async def _rejected(request: Request, error: Exception) -> Reply:
-    assert isinstance(error, RequestRejectedError)  # noqa: S101 - registered for this class
-    return _json(error.body, error.status)
-
-
-async def _no_route(request: Request, error: Exception) -> Reply:
-    assert isinstance(error, HTTPException)  # noqa: S101 - registered for this class
-    message = f"{request.method} {request.url.path}: {error.detail}"
-    return _json(protocol.error_body(message, "invalid_request_error"), error.status_code)
-
-
-async def _client_gone(request: Request, error: Exception) -> Reply:
-    return Reply(status_code=499)  # nobody reads it
-
-
-async def _fault(request: Request, error: Exception) -> Reply:
-    return _json(protocol.error_body(f"fault of the server: {type(error).__name__}", "server_error"), 500)
 
 
 def _unknown(requested: str, name: str) -> RequestRejectedError:

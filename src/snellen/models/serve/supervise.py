@@ -85,7 +85,8 @@ def _process(chosen: Launch, output: IO[bytes]) -> Iterator[subprocess.Popen[byt
     try:
         yield server.process
     finally:
-        processes.end(server, GRACE_S, None if stopper is None else lambda: _stop(stopper))
+        # Closing the pipe to it stops the container.
+        processes.end(server, GRACE_S, None if stopper is None else lambda: stopper.communicate(timeout=2 * GRACE_S))
 
 
 def _stopper(chosen: Launch) -> subprocess.Popen[bytes]:
@@ -94,12 +95,6 @@ def _stopper(chosen: Launch) -> subprocess.Popen[bytes]:
         stdin=subprocess.PIPE,
         start_new_session=True,
     )
-
-
-def _stop(stopper: subprocess.Popen[bytes]) -> None:
-    if stopper.stdin is not None:
-        stopper.stdin.close()
-    stopper.wait(2 * GRACE_S)
 
 
 def _healthy(

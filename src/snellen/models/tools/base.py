@@ -30,12 +30,11 @@ class ToolResult(Struct, frozen=True):
     error: bool = False
 
 
-class Context:
+class Context(Struct):
     """One conversation: its images, and how many calls it has made."""
 
-    def __init__(self, pictures: Pictures, calls: int = 0) -> None:
-        self.pictures = pictures
-        self.calls = calls
+    pictures: Pictures
+    calls: int = 0
 
 
 Call: TypeAlias = Callable[[object, Context], Awaitable[ToolResult]]

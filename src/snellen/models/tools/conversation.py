@@ -77,14 +77,14 @@ def read_calls(data: bytes, turn: int) -> list[ToolCall]:
 
 
 def _tool_call(call: _Call, name: str) -> ToolCall:
-    arguments = call.function.arguments
+    name, tool, arguments = call.id or name, call.function.name, call.function.arguments
     if not isinstance(arguments, str):
-        text = msgspec.json.encode({} if arguments is None else arguments).decode()
-        return ToolCall(call.id or name, call.function.name, {} if arguments is None else arguments, text)
+        arguments = {} if arguments is None else arguments
+        return ToolCall(name, tool, arguments, msgspec.json.encode(arguments).decode())
     try:
-        return ToolCall(call.id or name, call.function.name, msgspec.json.decode(arguments or "{}"), arguments or "{}")
+        return ToolCall(name, tool, msgspec.json.decode(arguments or "{}"), arguments or "{}")
     except (msgspec.DecodeError, RecursionError) as error:
-        return ToolCall(call.id or name, call.function.name, None, arguments, f"the arguments are not JSON: {error}")
+        return ToolCall(name, tool, None, arguments, f"the arguments are not JSON: {error}")
 
 
 class ToolConversation:
@@ -96,11 +96,7 @@ class ToolConversation:
             [
                 {
                     "type": "function",
-                    "function": {
-                        "name": tool.name,
-                        "description": tool.description,
-                        "parameters": tool.parameters,
-                    },
+                    "function": {key: getattr(tool, key) for key in ("name", "description", "parameters")},
                 }
                 for tool in tools
             ]
@@ -135,7 +131,7 @@ class ToolConversation:
 
     def add_said(self, text: str, calls: Sequence[ToolCall]) -> None:
         """Add the model's message, with the tools that it called."""
-        message: dict[str, Any] = {"role": "assistant", "content": text or None}
+        message: dict[str, Any] = {"role": "assistant", "content": (text or None) if calls else text}
         if calls:
             message["tool_calls"] = [
                 # A server may read the arguments back as JSON; what is none goes back as an empty object.
@@ -146,8 +142,6 @@ class ToolConversation:
                 }
                 for call in calls
             ]
-        else:
-            message["content"] = text
         self.add(message)
 
     def add_pictures(self, pictures: Sequence[tuple[str, bytes, bytes]]) -> None:

@@ -54,8 +54,7 @@ LAST = "The tools are used up. Give your final answer now, from what you know."
 
 def open_model(name: str, options: ModelOptions) -> ToolsModel:
     """Return the model behind `--model tools:NAME`. Nothing is sent, and no index is built, until preflight."""
-    chosen = tool_settings.load(options.tools) if options.tools else tool_settings.from_environment()
-    return ToolsModel(name, options, chosen)
+    return ToolsModel(name, options, tool_settings.load_named(options.tools) or ToolSettings())
 
 
 class ToolsModel(Model):

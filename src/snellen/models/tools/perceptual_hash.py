@@ -11,7 +11,7 @@ every mirrored crop, and needs scipy and PyWavelets; the search among hashes wou
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,13 +44,15 @@ def variants(picture: Picture, mirrored: bool = False) -> Words | None:
     Returns:
         Shape (9, 4), or with `mirrored` (2, 9, 4), the second half mirrored; None where the image is flat.
     """
+    from PIL.Image import Resampling
+
     grey = picture.convert("L")
     grey.thumbnail((512, 512), reducing_gap=2.0)
     if float(np.asarray(grey, dtype=np.float32).std()) < FLAT:
         return None
     width, height = grey.size
     boxes = ((width * x, height * y, width * (1 - right), height * (1 - bottom)) for x, y, right, bottom in CROPS)
-    cuts = [np.asarray(grey.resize((SIDE, SIDE), _bilinear(), box), dtype=np.float32) for box in boxes]
+    cuts = [np.asarray(grey.resize((SIDE, SIDE), Resampling.BILINEAR, box), dtype=np.float32) for box in boxes]
     waves = _cosines()
     low = waves @ np.stack(cuts) @ waves.T
     if not mirrored:
@@ -80,12 +82,6 @@ def _order() -> NDArray[np.intp]:
     """Return the order of coefficients, low frequencies first: the first 64 bits are a small hash of their own."""
     row, column = np.divmod(np.arange(BITS), KEPT)
     return np.argsort(row**2 + column**2, kind="stable")
-
-
-def _bilinear() -> Any:
-    from PIL import Image as pillow
-
-    return pillow.Resampling.BILINEAR
 
 
 class HashIndex:
@@ -119,9 +115,8 @@ class HashIndex:
         """
         uncropped = hashes[:, 0]
         queried = np.concatenate([np.tile(uncropped, (len(CROPS), 1)), hashes[:, 1:QUERIED].reshape(-1, WORDS)])
-        own = 2 * len(
-            CROPS
-        )  # so many are the whole searched for with each crop held; the rest its crops with the whole
+        # The first `own` are the whole searched for with each crop held; the rest its crops with the whole.
+        own = 2 * len(CROPS)
         crops = np.concatenate([np.repeat(np.arange(len(CROPS)), 2), np.zeros(len(queried) - own, dtype=np.int64)])
         flat, firsts = self._words.reshape(-1), crops * (WORDS * self._size)  # where the first word of each pair begins
         numbers, distances = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int16)]

@@ -16,6 +16,7 @@ from snellen.sources.safe_paths import missing_hint
 from snellen.text import pretty_json
 
 VARIABLE = "SNELLEN_TOOLS"
+_FOLDERS = ("pages", "index", "record")
 NAMES = ("web_search", "fetch_url", "reverse_image_search", "crop_zoom", "view_image")
 # Engines of PicImageSearch that look for photographs of anything; the others know drawings and films only.
 ENGINES = ("Bing", "Copyseeker", "Google", "GoogleLens", "Tineye", "Yandex")
@@ -136,30 +137,25 @@ def load(path: Path | str) -> ToolSettings:
         raise UsageError(
             f"the tool settings {path} are not as expected: {error}", "docs/tools.md lists them."
         ) from None
-    home = path.absolute().parent
-    places = {
-        field: str(home / place)
-        for field in ("pages", "index", "record", "images")
-        if (place := getattr(settings, field)) is not None
-    }
-    return structs.replace(settings, **places)
+    return _with_folders(settings, (*_FOLDERS, "images"), path.absolute().parent)
 
 
-def from_environment() -> ToolSettings:
-    """Read settings from the file that SNELLEN_TOOLS names; the defaults, which touch no network, where it is not set."""
-    path = os.environ.get(VARIABLE)
-    return load(path) if path else ToolSettings()
+def load_named(file: str | None) -> ToolSettings | None:
+    """Read the settings of `--tools FILE`, else of the file that SNELLEN_TOOLS names; None where neither is set."""
+    path = file or os.environ.get(VARIABLE)
+    return load(path) if path else None
 
 
 def write(settings: ToolSettings, path: Path) -> None:
     """Write settings so that `load` reads them from anywhere: folders become absolute, but for a relative `images`."""
-    places = {
-        field: str(Path(place).absolute())
-        for field in ("pages", "index", "record")
-        if (place := getattr(settings, field)) is not None
-    }
     with replacing(path) as part:
-        part.write_bytes(pretty_json(structs.replace(settings, **places)))
+        part.write_bytes(pretty_json(_with_folders(settings, _FOLDERS, Path.cwd())))
+
+
+def _with_folders(settings: ToolSettings, fields: Iterable[str], home: Path) -> ToolSettings:
+    """Return settings whose folders are absolute, those in `fields` below `home`."""
+    folders = {field: str(home / folder) for field in fields if (folder := getattr(settings, field)) is not None}
+    return structs.replace(settings, **folders)
 
 
 def prepare(settings: ToolSettings) -> ToolSettings:
@@ -203,7 +199,7 @@ def identity(settings: ToolSettings) -> dict[str, Any]:
     from snellen.sources.digests import digest
 
     fields: dict[str, Any] = msgspec.to_builtins(settings)
-    for place in ("pages", "index", "record", "images"):
+    for place in (*_FOLDERS, "images"):
         fields.pop(place, None)
     if settings.backend == "local" and settings.pages is not None:
         fields["pages"] = digest(settings.pages)

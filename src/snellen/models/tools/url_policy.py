@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Network, ip_address
 from typing import TypeAlias
 
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -55,10 +55,6 @@ def public(host: str, address: str) -> bool:
         return False
     if isinstance(parsed, IPv4Address):
         return not any(parsed in block for block in _CLOSED_4)
-    return _open_6(parsed)
-
-
-def _open_6(parsed: IPv6Address) -> bool:
     return parsed.scope_id is None and parsed in _OPEN_6 and not any(parsed in block for block in _CLOSED_6)
 
 

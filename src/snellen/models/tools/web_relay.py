@@ -41,23 +41,22 @@ class ReversePicture(Struct, frozen=True, tag=True):
     k: Number
 
 
-class Fault(Struct, frozen=True, tag=True):
-    """The reason for a missing result; see ToolError."""
+class _Answer(Struct, frozen=True):
+    """An answer of the gateway: a result, or the fault that there is none for (see ToolError)."""
 
-    message: str
+    result: msgspec.Raw = msgspec.Raw(b"\xc0")
+    fault: str | None = None
     transient: bool = False
 
 
-class _Answer(Struct, frozen=True):
-    fault: Fault | None = None
-    result: msgspec.Raw = msgspec.Raw(b"\xc0")
-
-
 def encode(result: object) -> bytes:
-    """Return an answer of the gateway: a result, or a Fault."""
-    if isinstance(result, Fault):
-        return msgspec.msgpack.encode(_Answer(fault=result))
-    return msgspec.msgpack.encode(_Answer(result=msgspec.Raw(msgspec.msgpack.encode(result))))
+    """Return the gateway's answer with a result."""
+    return msgspec.msgpack.encode(_Answer(msgspec.Raw(msgspec.msgpack.encode(result))))
+
+
+def encode_fault(error: ToolError) -> bytes:
+    """Return the gateway's answer without one."""
+    return msgspec.msgpack.encode(_Answer(fault=error.message, transient=error.transient))
 
 
 class RelayedBackend(WebBackend):
@@ -98,7 +97,7 @@ class RelayedBackend(WebBackend):
                     raise ToolError(f"the way to the web refuses the call: {data[:300].decode('utf-8', 'replace')}")
             answer = msgspec.msgpack.decode(data, type=_Answer)
             if answer.fault is not None:
-                raise ToolError(answer.fault.message, transient=answer.fault.transient)
+                raise ToolError(answer.fault, transient=answer.transient)
             return msgspec.msgpack.decode(answer.result, type=kind)
         except TimeoutError:
             raise ToolError(f"no answer within {self._seconds:g} s", transient=True) from None
