@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import csv
+import itertools
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -116,6 +117,16 @@ def table_rows(
         return ((f"line {number}", row) for number, row in separated_rows(path, separator(path), problems))
     wanted = columns if suffix == ".parquet" else None
     return ((f"row {number}", row) for number, row in numbered(path, columns=wanted))
+
+
+PEEKED = 20
+
+
+def first_columns(path: Path, suffixes: tuple[str, ...]) -> set[str]:
+    """Return the columns of a table's first rows; none where it is no file with one of these suffixes."""
+    if not path.is_file() or path.suffix.lower() not in suffixes:
+        return set()
+    return {column for _, row in itertools.islice(table_rows(path, Problems()), PEEKED) for column in row}
 
 
 CELL = 32_767

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from snellen.benchmarks.spatial.prompts import frames
-from snellen.benchmarks.spatial.scorers import lmms_eval, site, spar, three_dsr, vlmevalkit, vsi
+from snellen.benchmarks.spatial.scorers import by_letter, lmms_eval, site, spar, three_dsr, vlmevalkit, vsi
 from snellen.benchmarks.spatial.scorers.strict import strict
 from snellen.types import Prompt, Sample, Score, Text
 
@@ -23,15 +23,15 @@ RULES: dict[str, Callable[[str, str], Score]] = {
     "vsi numbers": lambda reply, gold: vsi.lmms_eval(reply, gold, "object_counting"),
     "vsi numbers of the kit": lambda reply, gold: vsi.vlmevalkit(reply, gold, "object_counting"),
     "option matcher": vlmevalkit.score_option,
-    "mmsi": lmms_eval.score_mmsi,
-    "mindcube": lmms_eval.score_mindcube,
+    "mmsi": by_letter(lmms_eval.mmsi_letter),
+    "mindcube": by_letter(lmms_eval.mindcube_letter),
     "viewspatial": lmms_eval.score_viewspatial,
     "site": lambda reply, gold: site.lmms_eval(reply, gold, 6),
     "blink": lmms_eval.score_blink,
     "choices of the kit": lambda reply, gold: vlmevalkit.score_choice(reply, {"A": "left", "B": ""}, gold),
-    "embspatial": lmms_eval.score_embspatial,
+    "embspatial": by_letter(lmms_eval.leading_letter),
     "omnispatial": lmms_eval.score_omnispatial,
-    "3dsrbench": three_dsr.lmms_eval,
+    "3dsrbench": by_letter(three_dsr.three_dsr_letter),
     "mmsi video": lmms_eval.score_mmsi_video,
     "spar letters": lambda reply, gold: spar.lmms_eval(reply, gold, "position_matching"),
     "spar numbers": lambda reply, gold: spar.lmms_eval(reply, gold, "depth_prediction_oc_mv"),

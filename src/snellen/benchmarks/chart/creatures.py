@@ -127,11 +127,18 @@ def related(who: Creature, level: str, same: bool, stream: Stream) -> Creature:
 
 
 def sample(
-    name: str, group: str, media: tuple[Part, ...], q: ask.ChartQuestion, cell: str, level: str, guide: str = ""
+    name: str,
+    group: str,
+    media: tuple[Part, ...],
+    q: ask.ChartQuestion,
+    cell: str,
+    level: str,
+    guide: str = "",
+    task: str = "creatures",
 ) -> Sample:
     """Return one question of the chart; `cell` is the figure that it counts for."""
     meta: Mapping[str, Any] = {
-        "task": NAME.split("/")[1],
+        "task": task,
         "cell": cell,
         "level": level,
         "form": q.form,

@@ -18,14 +18,14 @@ from PIL import Image as Picture
 
 from snellen.benchmarks.base import Benchmark, Data, empty_digest
 from snellen.benchmarks.chart import questions as ask
-from snellen.benchmarks.chart.creatures import arranged, balanced
+from snellen.benchmarks.chart.creatures import arranged, balanced, sample
 from snellen.benchmarks.chart.drawing import png
 from snellen.benchmarks.chart.options import SHARED as OPTIONS
 from snellen.benchmarks.chart.options import check, number
 from snellen.benchmarks.chart.rng import Stream
 from snellen.benchmarks.chart.scorers import PROFILES, SCORERS, summarize
 from snellen.sources.blobs import Drawn
-from snellen.types import Image, Prompt, Sample, Text
+from snellen.types import Image, Sample
 
 VERSION = "1"
 NAME = "chart/digits"
@@ -90,14 +90,7 @@ def samples(data: Data) -> Iterator[Sample]:
         }
         for kind, q in questions.items():
             pictures = (scan_image(index), scan_image(partner)) if kind == "pair" else (scan_image(index),)
-            meta = {
-                "task": "digits",
-                "cell": f"digits/{kind}",
-                "level": "digit",
-                "form": q.form,
-                "chance": round(q.chance, 6),
-            }
-            yield Sample(f"{group}-{kind}", Prompt((*pictures, Text(q.text))), q.target, q.kind, q.options, group, meta)
+            yield sample(f"{group}-{kind}", group, pictures, q, f"digits/{kind}", "digit", task="digits")
 
 
 DIGITS = Benchmark(

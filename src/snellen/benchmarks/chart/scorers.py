@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-
 from snellen.benchmarks.base import Scorer
 from snellen.scoring.extract import correct, read
+from snellen.scoring.metrics import guessing
 from snellen.scoring.scores import Scores
 from snellen.scoring.statistics import mean
 from snellen.types import Metric, Sample, Score
@@ -72,22 +71,15 @@ PROFILES: Mapping[str, str] = {
 }
 
 
-def _chance(scores: Scores) -> float | None:
-    column = scores.meta.get("chance")
-    if column is None or not len(scores):
-        return None
-    return float(np.array([float(name) for name in column.names])[column.codes].mean())
-
-
 def summarize(scores: Scores, profile: str) -> list[Metric]:
     """`accuracy` over everything, then `accuracy/<cell>` for each kind and level that was asked; all with chance.
 
     A cell is a kind and a level (`short/species`), or a task of its own (`count`, `group`, `digits/truth`).
     """
-    metrics = [mean("accuracy", scores, chance=_chance(scores))]
+    metrics = [mean("accuracy", scores, chance=guessing(scores))]
     tasks = list(scores.by("task"))
     if len(tasks) > 1:
-        metrics += [mean(f"accuracy/{task}", part, chance=_chance(part)) for task, part in tasks]
+        metrics += [mean(f"accuracy/{task}", part, chance=guessing(part)) for task, part in tasks]
     parts = dict(scores.by("cell"))
-    metrics += [mean(f"accuracy/{cell}", parts[cell], chance=_chance(parts[cell])) for cell in CELLS if cell in parts]
+    metrics += [mean(f"accuracy/{cell}", parts[cell], chance=guessing(parts[cell])) for cell in CELLS if cell in parts]
     return metrics

@@ -7,7 +7,7 @@ profiles in words.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 
 from msgspec import structs
 
@@ -87,7 +87,7 @@ def _declared(name: str) -> Benchmark:
         cluster="image",
         name=f"{FAMILY}/{name}",
         version=VERSION,
-        samples=lambda data: samples.samples(member, data),
+        samples=partial(samples.samples, member),
         score=SCORERS,
         summarize=metrics.summarize_member,
         profiles=PROFILES,
@@ -95,7 +95,7 @@ def _declared(name: str) -> Benchmark:
         digest=lambda data: data_checks.digest_of(locate.member_files(member, data), data),
         options=hints.OPTIONS,
         about={"description": f"FG-BMK, {_description(member)}.", **ABOUT},
-        results=interop.member_reader(member),
+        results=partial(interop.read_member_results, member),
         notices=lambda data: data_checks.notices(member, locate.member_files(member, data), data),
         published=published_columns(name),
         exports={"authors": interop.write},

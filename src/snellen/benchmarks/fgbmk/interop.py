@@ -6,7 +6,6 @@ BLIP-2 demo leaves out. So it is scored without the question file.
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
@@ -15,7 +14,7 @@ from typing import IO, Any
 
 import msgspec
 
-from snellen.benchmarks.base import Answered, Data, ResultReader
+from snellen.benchmarks.base import Answered, Data
 from snellen.benchmarks.fgbmk import question_text, samples
 from snellen.benchmarks.fgbmk.catalogue import Member
 from snellen.benchmarks.fgbmk.locate import QuestionFile
@@ -24,22 +23,17 @@ from snellen.errors import DataError, UsageError
 from snellen.formats.base import Problems, missing
 from snellen.formats.columns import text_of
 from snellen.formats.export import Exported
-from snellen.formats.readers import table_rows
+from snellen.formats.readers import first_columns, table_rows
 from snellen.sources import FileBlob
 from snellen.types import Record, Response, Sample
 
 ENDINGS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
 FIELDS = frozenset({"question_id", "image", "prompt", "text", "class"})
-PEEKED = 20
 
 
-def member_reader(member: Member) -> ResultReader:
-    """Return the reader of prediction rows that answer one file of questions."""
-
-    def read(path: Path, data: Data, problems: Problems) -> Answered | None:
-        return _answered(member, path, data, problems) if is_authors(path) else None
-
-    return read
+def read_member_results(member: Member, path: Path, data: Data, problems: Problems) -> Answered | None:
+    """Read prediction rows that answer one file of questions; None where the file is of another kind."""
+    return _answered(member, path, data, problems) if is_authors(path) else None
 
 
 def read_all_results(path: Path, data: Data, problems: Problems) -> Answered | None:
@@ -58,12 +52,7 @@ def read_all_results(path: Path, data: Data, problems: Problems) -> Answered | N
 
 def is_authors(path: Path) -> bool:
     """Return True if a file holds the demos' prediction rows."""
-    if not path.is_file() or path.suffix.lower() not in ENDINGS:
-        return False
-    names: set[str] = set()
-    for _, row in itertools.islice(table_rows(path, Problems()), PEEKED):
-        names |= row.keys()
-    return names >= FIELDS
+    return first_columns(path, ENDINGS) >= FIELDS
 
 
 def _answered(member: Member, path: Path, data: Data, problems: Problems) -> Answered:

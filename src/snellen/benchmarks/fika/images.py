@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from pathlib import PurePosixPath
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from msgspec import Struct
 
 from snellen.benchmarks.fika import columns
 from snellen.errors import DataError
-from snellen.sources import Base64Blob, Tree, Unreadable, member_name
+from snellen.sources import Base64Blob, Tree, Unreadable, kept_tree, member_name
 from snellen.sources.blobs import stream
 from snellen.types import Blob
 
@@ -117,22 +118,17 @@ def _member(name: str, tree: Tree, manifest: str) -> str | None:
         place = str(folder / plain) if str(folder) != "." else plain
         if tree.exists(place):
             return place
-    ending = [path for path in _by_name(tree).get(PurePosixPath(plain).name, ()) if f"/{path}".endswith(f"/{plain}")]
+    ending = [
+        path
+        for path in _by_name(tree.path, tree.path.stat().st_mtime_ns).get(PurePosixPath(plain).name, ())
+        if f"/{path}".endswith(f"/{plain}")
+    ]
     return ending[0] if len(ending) == 1 else None
 
 
-def _by_name(tree: Tree) -> Mapping[str, list[str]]:
-    return _names(str(tree.path), tree.path.stat().st_mtime_ns, tree)
-
-
-_BY_NAME: dict[tuple[str, int], Mapping[str, list[str]]] = {}
-
-
-def _names(path: str, changed: int, tree: Tree) -> Mapping[str, list[str]]:
-    if (path, changed) not in _BY_NAME:
-        by_name: defaultdict[str, list[str]] = defaultdict(list)
-        for name in tree.names():
-            by_name[PurePosixPath(name).name].append(name)
-        _BY_NAME.clear()
-        _BY_NAME[path, changed] = by_name
-    return _BY_NAME[path, changed]
+@lru_cache(maxsize=1)
+def _by_name(path: Path, changed: int) -> Mapping[str, list[str]]:
+    by_name: defaultdict[str, list[str]] = defaultdict(list)
+    for name in kept_tree(path).names():
+        by_name[PurePosixPath(name).name].append(name)
+    return by_name

@@ -14,7 +14,7 @@ from functools import partial
 from snellen.benchmarks.base import Benchmark
 from snellen.benchmarks.spatial import prompts, samples
 from snellen.benchmarks.spatial.interop import export, results
-from snellen.benchmarks.spatial.metrics import summary
+from snellen.benchmarks.spatial.metrics import summarize
 from snellen.benchmarks.spatial.reference import published
 from snellen.benchmarks.spatial.scorers import PROFILES, SCORERS
 from snellen.benchmarks.spatial.tasks import TASKS, Task
@@ -37,14 +37,14 @@ def declare(task: Task, part: str = "") -> Benchmark:
         version=VERSION,
         samples=partial(samples.samples, task, part),
         score=SCORERS[task.name],
-        summarize=summary(task),
+        summarize=partial(summarize, task),
         profiles=PROFILES,
         size=partial(samples.size, task, part),
         digest=partial(samples.digest, task, part),
         options=prompts.OPTIONS,
         about=_about(task),
         notices=partial(samples.notices, task, part),
-        results=results.task_reader(task, part),
+        results=partial(results.read_task_results, task, part),
         exports=export.exports(task, part),
         published=() if part else published.published_column(task.name),
         gold=partial(samples.gold, task, part),
@@ -60,7 +60,7 @@ def _site(task: Task) -> Benchmark:
         members,
         version=VERSION,
         about=_about(task),
-        summarize=summary(task),
+        summarize=partial(summarize, task),
         results=results.read_site_results,
         exports=export.exports(task),
         published=published.published_column(task.name),
@@ -68,7 +68,7 @@ def _site(task: Task) -> Benchmark:
     return replace(
         made,
         variables=VARIABLES,
-        notices=lambda data: [*made.notices(data), *samples.size_notices(task, ("image", "video"), data)],
+        notices=lambda data: [*made.notices(data), *samples.size_notices(task, data)],
     )
 
 

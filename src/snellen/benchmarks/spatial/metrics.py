@@ -12,7 +12,6 @@ from typing import TypeAlias
 import numpy as np
 from msgspec import structs
 
-from snellen.benchmarks.base import Summary
 from snellen.benchmarks.spatial.scorers import site, spar, three_dsr, vsi
 from snellen.benchmarks.spatial.scorers.constants import CONSTANTS
 from snellen.benchmarks.spatial.scorers.rows import ScoredRow, macro, means, micro
@@ -34,35 +33,28 @@ AVERAGED_GROUPS: Mapping[str, Sequence[str]] = {
 Figures: TypeAlias = Callable[[Sequence[ScoredRow]], dict[str, float]]
 
 
-def summary(task: Task) -> Summary:
-    """Return the summary of one benchmark.
-
-    `overall`, its sub-scores, then how many replies could not be read or failed.
-    """
-
-    def summarize(scores: Scores, profile: str) -> list[Metric]:
-        rows = rows_of(scores, task)
-        if task.name == "3dsrbench":
-            metrics = [_mean("overall", scores), *_parts(task, scores), *_settings(task, scores, rows, profile)]
-        elif figures := composite(task, profile):
-            values = figures(rows)
-            intervals = _intervals(figures, rows, scores) if values else {}
-            # A category of SITE is adjusted for chance too, and no mean over its rows.
-            group_means = {} if task.name == "site" else {metric.name: metric for metric in _parts(task, scores)}
-            by_key = {
-                _key(task, name): group_means.get(_key(task, name))
-                or _metric(_key(task, name), value, intervals.get(name), _members(scores, task, name))
-                for name, value in values.items()
-            }
-            by_key = {name: by_key[name] for name in ("overall", *task.keys, *by_key) if name in by_key}
-            metrics = [by_key.pop("overall", Metric("overall", None, 0, coverage=0.0)), *by_key.values()]
-            if task.name == "site":
-                metrics = [structs.replace(metric, chance=0.0) for metric in metrics] + [_mean("accuracy", scores)]
-        else:
-            metrics = [_mean("overall", scores), *_parts(task, scores)]
-        return [*metrics, share(scores, "invalid", "invalid"), share(scores, "error", "error")]
-
-    return summarize
+def summarize(task: Task, scores: Scores, profile: str) -> list[Metric]:
+    """Return `overall`, its sub-scores, then how many replies could not be read or failed."""
+    rows = rows_of(scores, task)
+    if task.name == "3dsrbench":
+        metrics = [_mean("overall", scores), *_parts(task, scores), *_settings(task, scores, rows, profile)]
+    elif figures := composite(task, profile):
+        values = figures(rows)
+        intervals = _intervals(figures, rows, scores) if values else {}
+        # A category of SITE is adjusted for chance too, and no mean over its rows.
+        group_means = {} if task.name == "site" else {metric.name: metric for metric in _parts(task, scores)}
+        by_key = {
+            _key(task, name): group_means.get(_key(task, name))
+            or _metric(_key(task, name), value, intervals.get(name), _members(scores, task, name))
+            for name, value in values.items()
+        }
+        by_key = {name: by_key[name] for name in ("overall", *task.keys, *by_key) if name in by_key}
+        metrics = [by_key.pop("overall", Metric("overall", None, 0, coverage=0.0)), *by_key.values()]
+        if task.name == "site":
+            metrics = [structs.replace(metric, chance=0.0) for metric in metrics] + [_mean("accuracy", scores)]
+    else:
+        metrics = [_mean("overall", scores), *_parts(task, scores)]
+    return [*metrics, share(scores, "invalid", "invalid"), share(scores, "error", "error")]
 
 
 def composite(task: Task, profile: str) -> Figures | None:

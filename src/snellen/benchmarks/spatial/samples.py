@@ -18,7 +18,7 @@ from snellen.benchmarks.spatial.metrics import AVERAGED_GROUPS
 from snellen.benchmarks.spatial.question import SpatialQuestion, sample
 from snellen.benchmarks.spatial.reference import gold_revisions as revisions
 from snellen.benchmarks.spatial.sources import carried, locate
-from snellen.benchmarks.spatial.tasks import Task
+from snellen.benchmarks.spatial.tasks import SITE_HALVES, Task
 from snellen.errors import DataError
 from snellen.sources import Unreadable
 from snellen.types import Blob, Image, Prompt, Sample
@@ -136,9 +136,9 @@ def short(task: Task, file: str, readable: int) -> list[str]:
     return [f"{file}: {readable:,} questions can be read; the whole set has {whole}"]
 
 
-def size_notices(task: Task, parts: tuple[str, ...], data: Data) -> list[str]:
+def size_notices(task: Task, data: Data) -> list[str]:
     """Return the notice about the questions of a set in halves: both together against the whole set's."""
-    sources = [locate.source(task, part, data) for part in parts]
+    sources = [locate.source(task, part, data) for part in SITE_HALVES]
     if any(isinstance(source, carried.CarriedQuestions) for source in sources):
         return []
     readable = sum(

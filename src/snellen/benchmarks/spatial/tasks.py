@@ -66,6 +66,8 @@ def _read() -> dict[str, Task]:
 TASKS: Mapping[str, Task] = _read()
 """By name, in EASI's order: the eight of its average first (SITE being one), then the four others."""
 
+SITE_HALVES = ("image", "video")
+
 EIGHT: tuple[str, ...] = tuple(TASKS)[:8]
 
 

@@ -12,7 +12,6 @@ Source: the released inference scripts of VLM2-Bench.
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import Any
 
 from msgspec import structs
 
-from snellen.benchmarks.base import Answered, Data, ResultReader
+from snellen.benchmarks.base import Answered, Data
 from snellen.benchmarks.vlm2 import parse_row, prompts, vlmevalkit_tsv
 from snellen.benchmarks.vlm2.locate import questions as where_questions
 from snellen.benchmarks.vlm2.scorers import scored_text
@@ -29,7 +28,7 @@ from snellen.errors import DataError, UsageError
 from snellen.formats.base import Problems, missing
 from snellen.formats.columns import text_of
 from snellen.formats.export import Exported, Writer, write_lines
-from snellen.formats.readers import table_rows
+from snellen.formats.readers import first_columns, table_rows
 from snellen.sources.vlmevalkit_tsv import listed
 from snellen.types import Prompt, Record, Response, Sample
 
@@ -107,26 +106,21 @@ def _notes(counted: Counter[str]) -> Iterator[str]:
 JSON = (".jsonl", ".ndjson", ".json")
 TABLES = (*JSON, ".csv", ".tsv", ".xlsx", ".parquet")
 NOTHING_SHOWN = Prompt(())
-PEEKED = 20
 UNKNOWN = (parse_row.DEFAULT_LENGTH, parse_row.DEFAULT_LENGTH)
 
 
-def subtask_reader(subtask: Subtask) -> ResultReader:
-    """Return the reader of one subtask's rows; of VLMEvalKit's tables it takes the rows of its category."""
-
-    def read(path: Path, data: Data, problems: Problems) -> Answered | None:
-        form = kind_of(path)
-        if form == "authors":
-            return _scored(subtask, _authors(subtask, path, data, problems), problems, data)
-        if form == "kit":
-            return _scored(subtask, _kit(subtask, path, problems), problems, data)
-        return None
-
-    return read
+def read_subtask_results(subtask: Subtask, path: Path, data: Data, problems: Problems) -> Answered | None:
+    """Read one subtask's rows; of VLMEvalKit's tables those of its category."""
+    form = kind_of(path)
+    if form == "authors":
+        return _scored(subtask, _authors(subtask, path, data, problems), problems, data)
+    if form == "kit":
+        return _scored(subtask, _kit(subtask, path, problems), problems, data)
+    return None
 
 
 def read_suite_results(path: Path, data: Data, problems: Problems) -> Answered | None:
-    """Return the reader of a table of VLMEvalKit's that holds several subtasks.
+    """Read a table of VLMEvalKit's that holds several subtasks.
 
     Raises:
         UsageError: the rows are the authors', which do not say which subtask they are of.
@@ -144,11 +138,7 @@ def read_suite_results(path: Path, data: Data, problems: Problems) -> Answered |
 
 def kind_of(path: Path) -> str | None:
     """`authors` (rows with model_answer), `kit` (rows with index and prediction), or None."""
-    if not path.is_file() or path.suffix.lower() not in TABLES:
-        return None
-    names: set[str] = set()
-    for _, row in itertools.islice(table_rows(path, Problems()), PEEKED):
-        names |= row.keys()
+    names = first_columns(path, TABLES)
     if {"index", "prediction"} <= names:
         return "kit"
     return "authors" if names & {"q_id", "vid"} and names & {"model_answer", "gt_answer"} else None

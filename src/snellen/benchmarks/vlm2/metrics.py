@@ -6,7 +6,7 @@ authors' scripts, the paper and VLMEvalKit differ (docs/vlm2.md says how, in wor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -15,7 +15,7 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from snellen.benchmarks.vlm2.scorers import normalised_count_score
-from snellen.benchmarks.vlm2.subtasks import Subtask
+from snellen.benchmarks.vlm2.subtasks import BY_NAME, Subtask
 from snellen.scoring.metrics import share
 from snellen.scoring.scores import Column, Scores
 from snellen.scoring.statistics import interval
@@ -200,58 +200,48 @@ def _redrawn(units: Units, seed: int) -> NDArray[np.float64]:
     return np.asarray(sums[:, 0] / sums[:, 1])
 
 
-def subtask_summary(subtask: Subtask) -> Callable[[Scores, str], list[Metric]]:
-    """Return the summary of one subtask: its figures, then how many replies could not be read, and how many failed."""
-
-    def summarize(scores: Scores, profile: str) -> list[Metric]:
-        by_name = figures(subtask, scores, profile)
-        guess = chances(subtask, scores)
-        metrics = [metric(name, units, scores, guess.get(name)) for name, units in by_name.items()]
-        if subtask.family == "video" and by_name:
-            metrics.insert(0, weighted("video_score", headline(subtask, by_name), scores))
-        return [*metrics, share(scores, "invalid", "invalid"), share(scores, "error", "error")]
-
-    return summarize
+def summarize_subtask(subtask: Subtask, scores: Scores, profile: str) -> list[Metric]:
+    """Return the figures of one subtask, then how many replies could not be read, and how many failed."""
+    by_name = figures(subtask, scores, profile)
+    guess = chances(subtask, scores)
+    metrics = [metric(name, units, scores, guess.get(name)) for name, units in by_name.items()]
+    if subtask.family == "video" and by_name:
+        metrics.insert(0, weighted("video_score", headline(subtask, by_name), scores))
+    return [*metrics, share(scores, "invalid", "invalid"), share(scores, "error", "error")]
 
 
-def suite_summary(members: Mapping[str, Subtask]) -> Callable[[Scores, str], list[Metric]]:
-    """Return the summary of all nine: `overall_8` (image subtasks) and `overall_9`, then each member's figures.
+def summarize_suite(scores: Scores, profile: str) -> list[Metric]:
+    """Return `overall_8` (image subtasks) and `overall_9`, then each subtask's figures.
 
     No official script computes an overall figure. The paper's fourth version averages the eight image subtasks, its
     earlier versions and the README all nine. Where a subtask is missing or unjudged the mean has no value.
     """
-
-    def summarize(scores: Scores, profile: str) -> list[Metric]:
-        heads: dict[str, list[tuple[float, Units]]] = {}
-        rest: list[Metric] = []
-        guesses: dict[str, float] = {}
-        for name, subtask in members.items():
-            part = scores.where(task=name)
-            if not len(part):
-                continue
-            heads[name] = headline(subtask, figures(subtask, part, profile))
-            own = subtask_summary(subtask)(part, profile)
-            if own and own[0].chance is not None:
-                guesses[name] = own[0].chance
-            rest += [structs.replace(metric, name=f"{name}/{metric.name}") for metric in own]
-        overall = []
-        for title, wanted in (
-            ("overall_8", [n for n, s in members.items() if s.family != "video"]),
-            ("overall_9", list(members)),
-        ):
-            if profile in KIT and title == "overall_9":
-                continue
-            complete = all(heads.get(name) for name in wanted)
-            parts = (
-                [(w / len(wanted), units) for name in wanted for w, units in heads.get(name, ())] if complete else []
-            )
-            known = [guesses[name] for name in wanted if name in guesses]
-            chance = sum(known) / len(wanted) if len(known) == len(wanted) else None
-            selected = scores.select(np.isin(_strings(scores, "task"), wanted))
-            overall.append(weighted(title, parts, selected, chance))
-        return overall + rest
-
-    return summarize
+    heads: dict[str, list[tuple[float, Units]]] = {}
+    rest: list[Metric] = []
+    guesses: dict[str, float] = {}
+    for name, subtask in BY_NAME.items():
+        part = scores.where(task=name)
+        if not len(part):
+            continue
+        heads[name] = headline(subtask, figures(subtask, part, profile))
+        own = summarize_subtask(subtask, part, profile)
+        if own and own[0].chance is not None:
+            guesses[name] = own[0].chance
+        rest += [structs.replace(metric, name=f"{name}/{metric.name}") for metric in own]
+    overall = []
+    for title, wanted in (
+        ("overall_8", [n for n, s in BY_NAME.items() if s.family != "video"]),
+        ("overall_9", list(BY_NAME)),
+    ):
+        if profile in KIT and title == "overall_9":
+            continue
+        complete = all(heads.get(name) for name in wanted)
+        parts = [(w / len(wanted), units) for name in wanted for w, units in heads.get(name, ())] if complete else []
+        known = [guesses[name] for name in wanted if name in guesses]
+        chance = sum(known) / len(wanted) if len(known) == len(wanted) else None
+        selected = scores.select(np.isin(_strings(scores, "task"), wanted))
+        overall.append(weighted(title, parts, selected, chance))
+    return overall + rest
 
 
 def chances(subtask: Subtask, scores: Scores) -> dict[str, float]:

@@ -17,6 +17,7 @@ from typing import Any
 from snellen.benchmarks.vlm2.parse_row import HALVES, kit_count
 from snellen.benchmarks.vlm2.prompts import final_answer
 from snellen.scoring.extract import read
+from snellen.scoring.extract.numerals import ENGLISH_BELOW_HUNDRED
 from snellen.scoring.rubric import Rubric, built_in
 from snellen.types import Sample, Score, Text
 
@@ -99,14 +100,9 @@ def score_truth_strict(sample: Sample, reply: str) -> Score:
     return Score(float(right), reading.value, "correct" if right else "wrong", reading.reason)
 
 
-MOST_IMAGES = 4
+MAX_IMAGES = 4
 EXPONENT = 0.1
-_SMALL = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
-eighteen nineteen"""
-_TENS = """twenty thirty forty fifty sixty seventy eighty ninety"""
-NUMBER_WORDS = {word: number for number, word in enumerate(_SMALL.split())}
-NUMBER_WORDS |= {word: 10 * tens for tens, word in enumerate(_TENS.split(), 2)}
-_NUMBER_WORD = re.compile(rf"\b(?:{'|'.join([*NUMBER_WORDS, 'hundred', 'thousand'])})\b")
+_NUMBER_WORD = re.compile(rf"\b(?:{'|'.join([*ENGLISH_BELOW_HUNDRED, 'hundred', 'thousand'])})\b")
 _DIGITS = re.compile(r"\d+")
 SHORT_REPLY = 64
 _HUGE = 18
@@ -132,7 +128,7 @@ def normalised_count_score(predicted: float, target: float, images: int, *, leas
     if largest <= 0:
         largest = least_error
     share = miss / largest if largest > 0 else 0.0
-    return max(0.0, 1.0 - MOST_IMAGES / images * float(share**EXPONENT))
+    return max(0.0, 1.0 - MAX_IMAGES / images * float(share**EXPONENT))
 
 
 def reply_numbers(reply: str) -> list[int]:
@@ -153,7 +149,7 @@ def reply_numbers(reply: str) -> list[int]:
             if word == "hundred":
                 total, running = total + 100 * max(running, 1), 0
             else:
-                running += NUMBER_WORDS[word]
+                running += ENGLISH_BELOW_HUNDRED[word]
         if total + running:
             numbers.append(total + running)
     return numbers

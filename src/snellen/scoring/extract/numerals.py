@@ -12,6 +12,8 @@ _UNDER_TWENTY = (
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
 UNITS = {word: value for value, word in enumerate(_UNDER_TWENTY.split())}
 TENS = {word: 10 * value for value, word in enumerate(_TENS.split(), 2)}
+ENGLISH_BELOW_HUNDRED = {**UNITS, **TENS}
+"""English words of one number each, without misspellings: twenty-one is two words."""
 TENS["fourty"] = 40
 SCALES = {"hundred": 100, "thousand": 1_000, "million": 1_000_000, "billion": 1_000_000_000}
 OTHER_WORDS = {

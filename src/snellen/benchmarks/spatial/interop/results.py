@@ -21,20 +21,20 @@ from typing import Any, TypeAlias
 
 from msgspec import structs
 
-from snellen.benchmarks.base import Answered, Data, ResultReader
+from snellen.benchmarks.base import Answered, Data
 from snellen.benchmarks.spatial.question import SpatialQuestion, sample
 from snellen.benchmarks.spatial.reference.gold_revisions import corrections
 from snellen.benchmarks.spatial.scorers.constants import CONSTANTS
 from snellen.benchmarks.spatial.sources import lmms_eval_rows, official_rows, vlmevalkit_rows
-from snellen.benchmarks.spatial.tasks import TASKS, Task
+from snellen.benchmarks.spatial.sources.official import VIDEOS
+from snellen.benchmarks.spatial.tasks import SITE_HALVES, TASKS, Task
 from snellen.errors import DataError
 from snellen.formats.base import Problems, missing
 from snellen.formats.columns import text_of
 from snellen.formats.jsonl import leaves
-from snellen.formats.readers import JSON_LINES, table_rows
+from snellen.formats.readers import JSON_LINES, PEEKED, first_columns, table_rows
 from snellen.types import Record, Response, Sample
 
-HALVES = ("image", "video")
 SCORED = ("_exact_matching_result", "_extract_matching", "_llm_")
 OTHER_SETS = ("debiased", "pruned", "tiny")
 _SAMPLES = re.compile(r"(?:.*_)?samples_(?P<task>.+)\.jsonl", re.IGNORECASE)
@@ -56,7 +56,7 @@ def folder_files(task: Task, part: str, folder: Path, problems: Problems) -> lis
 
 def benchmark_files(task: Task, part: str, files: list[Path], problems: Problems) -> list[Path]:
     """Return the same of files in order of their names."""
-    at = HALVES.index(part) if part else 0
+    at = SITE_HALVES.index(part) if part else 0
     lmms = _samples(task.lmms.split(", ")[at], files, problems)
     kit = _tables(task.kit.split(", ")[at], files)
     if lmms and kit:
@@ -87,7 +87,7 @@ def require_own(task: Task, path: Path) -> None:
 
 
 def _names() -> list[tuple[str, str]]:
-    return [(name, half) for name in TASKS for half in (HALVES if name == "site" else ("",))]
+    return [(name, half) for name in TASKS for half in (SITE_HALVES if name == "site" else ("",))]
 
 
 def is_variant(name: str, task: str) -> bool:
@@ -140,11 +140,9 @@ def _tables(data: str, files: list[Path]) -> list[Path]:
 
 
 TABLES = (*JSON_LINES, ".csv", ".tsv", ".xlsx", ".parquet")
-PEEKED = 20
 Row: TypeAlias = tuple[str, SpatialQuestion, list[Any]]
 """(where, question, replies, one a repeat)."""
 FAILED: str = CONSTANTS["kit_choice"]["failure"]
-VIDEOS = (".mp4", ".mov", ".mkv", ".webm", ".avi")
 
 
 class InFile(Problems):
@@ -158,31 +156,25 @@ class InFile(Problems):
         self._whole.add(f"{self._name}, {where}", what)
 
 
-def task_reader(task: Task, part: str = "") -> ResultReader:
-    """Return the benchmark's `results`.
-
-    (sample, record) of each row of a file, or of a folder's files (`result_files`).
+def read_task_results(task: Task, part: str, path: Path, data: Data, problems: Problems) -> Answered | None:
+    """Read (sample, record) of each row of a file, or of a folder's files (`folder_files`).
 
     None where the file is of neither harness, the folder has no file of the benchmark's, or lmms-eval's rows have no
     question and the data are given: those are met by doc_id.
     """
-
-    def read(path: Path, data: Data, problems: Problems) -> Answered | None:
-        if path.is_dir():
-            files = folder_files(task, part, path, problems)
-            return _of_files(task, files, problems) if files else None
-        form = kind_of(path)
-        if form is None or (form == "lmms" and data.path is not None and "doc" not in columns_of(path)):
-            return None
-        require_own(task, path)
-        if part and (other := _stated_half(path, form)) not in (part, ""):
-            raise DataError(
-                f"{path}: these are answers to SITE's {other}s, not to its {part}s",
-                f"Score it with --benchmark site/{other}.",
-            )
-        return _answered(_checked(task, path, question_rows(task, path, form, problems), problems), problems)
-
-    return read
+    if path.is_dir():
+        files = folder_files(task, part, path, problems)
+        return _of_files(task, files, problems) if files else None
+    form = kind_of(path)
+    if form is None or (form == "lmms" and data.path is not None and "doc" not in first_columns(path, TABLES)):
+        return None
+    require_own(task, path)
+    if part and (other := _stated_half(path, form)) not in (part, ""):
+        raise DataError(
+            f"{path}: these are answers to SITE's {other}s, not to its {part}s",
+            f"Score it with --benchmark site/{other}.",
+        )
+    return _answered(_checked(task, path, question_rows(task, path, form, problems), problems), problems)
 
 
 def read_site_results(path: Path, data: Data, problems: Problems) -> Answered | None:
@@ -196,7 +188,7 @@ def read_site_results(path: Path, data: Data, problems: Problems) -> Answered | 
         part = part_of(path, form)
         problems.add(str(path), _alone(part))
         return _half(part, _answered(question_rows(task, path, form, problems), problems))
-    halves = {part: folder_files(task, part, path, problems) for part in HALVES}
+    halves = {part: folder_files(task, part, path, problems) for part in SITE_HALVES}
     present = [part for part, files in halves.items() if files]
     if len(present) == 1:
         problems.add(str(path), _alone(present[0]))
@@ -206,19 +198,10 @@ def read_site_results(path: Path, data: Data, problems: Problems) -> Answered | 
 
 def kind_of(path: Path) -> str | None:
     """`lmms` (rows with doc or doc_id, and resps), `kit` (rows with index, answer and prediction), or None."""
-    names = columns_of(path)
+    names = first_columns(path, TABLES)
     if names & {"doc", "doc_id"} and names & {"resps", "filtered_resps"}:
         return "lmms"
     return "kit" if {"index", "answer", "prediction"} <= names else None
-
-
-def columns_of(path: Path) -> set[str]:
-    """Return the columns of a table's first rows; none where it is no file that holds a table."""
-    names: set[str] = set()
-    if path.is_file() and path.suffix.lower() in TABLES:
-        for _, row in itertools.islice(table_rows(path, Problems()), PEEKED):
-            names |= row.keys()
-    return names
 
 
 def _of_files(task: Task, files: list[Path], problems: Problems) -> Answered:
@@ -289,7 +272,7 @@ def _alone(part: str) -> str:
 def _stated_half(path: Path, form: str) -> str:
     """Return the half that a file says it is of, or empty."""
     lower = path.name.lower()
-    named = [part for part in HALVES if part in lower.replace("multiimage", "")]
+    named = [part for part in SITE_HALVES if part in lower.replace("multiimage", "")]
     if len(named) == 1:
         return named[0]
     for _, row in itertools.islice(table_rows(path, Problems()), PEEKED):

@@ -31,6 +31,11 @@ def _letters(lmms: Rule) -> Mapping[str, Scorer]:
     return _all(_plain(score_option), _plain(lmms))
 
 
+def by_letter(reader: Callable[[str], str | None]) -> Rule:
+    """Return the rule of lmms-eval that compares the letter of a reply with the gold one."""
+    return lambda reply, gold: lmms_eval.score_letter(reader(reply), gold)
+
+
 def _plain(rule: Rule) -> Scorer:
     return lambda sample, reply: rule(reply, gold(sample))
 
@@ -81,13 +86,13 @@ def options(sample: Sample) -> Mapping[str, str]:
 
 SCORERS: Mapping[str, Mapping[str, Scorer]] = {
     "vsi-bench": _typed(vsi),
-    "mmsi-bench": _letters(lmms_eval.score_mmsi),
-    "mindcube-tiny": _letters(lmms_eval.score_mindcube),
+    "mmsi-bench": _letters(by_letter(lmms_eval.mmsi_letter)),
+    "mindcube-tiny": _letters(by_letter(lmms_eval.mindcube_letter)),
     "viewspatial": _letters(lmms_eval.score_viewspatial),
     "site": _all(_plain(score_option), _site),
     "blink": _matched(lmms_eval.score_blink),
-    "3dsrbench": _matched(three_dsr.lmms_eval),
-    "embspatial": _letters(lmms_eval.score_embspatial),
+    "3dsrbench": _matched(by_letter(three_dsr.three_dsr_letter)),
+    "embspatial": _letters(by_letter(lmms_eval.leading_letter)),
     "mmsi-video-bench": _letters(lmms_eval.score_mmsi_video),
     "omnispatial": _letters(lmms_eval.score_omnispatial),
     "spar-bench": _typed(spar),

@@ -40,11 +40,6 @@ def score_blink(reply: str, gold: str) -> Score:
     return score_letter(leading_letter(reply), gold.replace("(", "").replace(")", ""))
 
 
-def score_embspatial(reply: str, gold: str) -> Score:
-    """Compare the leading letter with the gold one; see `embspatial_gold_letter`."""
-    return score_letter(leading_letter(reply), gold)
-
-
 def embspatial_gold_letter(place: int) -> str:
     """Return the letter of a gold answer that is given as the option's place, counted from 0."""
     return chr(ord("A") + place)
@@ -89,11 +84,6 @@ def _last_match(rule: re.Pattern[str], text: str) -> str | None:
     return matches[-1] if matches else None
 
 
-def score_mindcube(reply: str, gold: str) -> Score:
-    """Compare `mindcube_letter` with the gold answer."""
-    return score_letter(mindcube_letter(reply), gold)
-
-
 def mindcube_type(sample_id: str) -> str:
     """Return `among`, `around` or `rotation` from the head of an id, up to its first underscore; else `other`.
 
@@ -123,11 +113,6 @@ def mmsi_letter(reply: str) -> str | None:
     braced, closed, _ = rest.partition("}")
     match = _MMSI_LETTER.search(braced if closed else text)
     return match[0].upper() if match else None
-
-
-def score_mmsi(reply: str, gold: str) -> Score:
-    """Compare `mmsi_letter` with the gold answer."""
-    return score_letter(mmsi_letter(reply), gold)
 
 
 VIDEO_LETTERS = "ABCDEF"

@@ -14,10 +14,8 @@ from collections.abc import Callable, Sequence
 from msgspec import structs
 
 from snellen.benchmarks.spatial.scorers.constants import CONSTANTS
-from snellen.benchmarks.spatial.scorers.lmms_eval import score_letter
 from snellen.benchmarks.spatial.scorers.rows import ScoredRow, micro
 from snellen.errors import DataError
-from snellen.types import Score
 
 BASE = 8
 FLIP = "-flip"
@@ -109,8 +107,3 @@ def three_dsr_letter(reply: str) -> str | None:
         if match:
             return match[1]
     return None
-
-
-def lmms_eval(reply: str, gold: str) -> Score:
-    """Score as lmms-eval: the letter against the gold one."""
-    return score_letter(three_dsr_letter(reply), gold)

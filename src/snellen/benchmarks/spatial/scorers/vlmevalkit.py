@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from snellen.benchmarks.spatial.scorers.constants import CONSTANTS, listed
+from snellen.scoring.extract.numerals import ENGLISH_BELOW_HUNDRED
 from snellen.types import Score
 
 INVISIBLE = re.compile("[\u200b\u200c\u200d\ufeff]")
@@ -143,9 +144,7 @@ def score_option(reply: str, gold: str) -> Score:
 _NUMBER = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
 _ANY_NUMBER = re.compile(_NUMBER)
 _NUMBER_AT_ONCE = re.compile(rf"\s*+({_NUMBER})")
-_NAMES = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
-eighteen nineteen twenty"""
-_WORDS = {word: str(number) for number, word in enumerate(_NAMES.split())}
+_WORDS = {word: str(number) for word, number in ENGLISH_BELOW_HUNDRED.items() if number <= 20}
 _WORD = re.compile(rf"\b(?=[efnostz])(?:{'|'.join(_WORDS)})\b", re.IGNORECASE)
 
 

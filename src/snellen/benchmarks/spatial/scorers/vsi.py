@@ -20,6 +20,7 @@ from snellen.benchmarks.spatial.scorers.lmms_eval import score_letter
 from snellen.benchmarks.spatial.scorers.rows import ScoredRow, mean, means
 from snellen.benchmarks.spatial.scorers.vlmevalkit import match_number, score_option
 from snellen.errors import DataError
+from snellen.scoring.extract.numerals import ENGLISH_BELOW_HUNDRED
 from snellen.types import Score
 
 _LEAST = np.linspace(CONSTANTS["mra"]["first"], CONSTANTS["mra"]["last"], CONSTANTS["mra"]["points"])
@@ -65,12 +66,7 @@ CHOICE: tuple[str, ...] = tuple(CONSTANTS["vsi"]["choice"])
 NUMBER: tuple[str, ...] = tuple(CONSTANTS["vsi"]["number"])
 DIRECTION: tuple[str, ...] = tuple(CONSTANTS["vsi"]["direction"])
 
-_SMALL = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
-eighteen nineteen"""
-_VALUES = {word: value for value, word in enumerate(_SMALL.split())}
-_TENS = """twenty thirty forty fifty sixty seventy eighty ninety"""
-_VALUES |= {word: 10 * tens for tens, word in enumerate(_TENS.split(), 2)}
-_NUMBER_WORDS = {*_VALUES, "hundred", "thousand"}
+_NUMBER_WORDS = {*ENGLISH_BELOW_HUNDRED, "hundred", "thousand"}
 _BEYOND = 10**400  # more than any float; what grows further stays as long
 _DIGITS = re.compile(r"-?\d+(?:\.\d+)?")
 _WORD = re.compile(r"[a-z]+")
@@ -99,8 +95,8 @@ def first_number(reply: str) -> float | None:
             current = min(max(1, current) * 100, _BEYOND)
         elif word[0] == "thousand":
             total, current = min(total + max(1, current) * 1000, _BEYOND), 0
-        elif word[0] in _VALUES:
-            current += _VALUES[word[0]]
+        elif word[0] in ENGLISH_BELOW_HUNDRED:
+            current += ENGLISH_BELOW_HUNDRED[word[0]]
         elif word[0] != "and":
             break
     try:

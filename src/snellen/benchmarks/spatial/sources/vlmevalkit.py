@@ -28,7 +28,7 @@ from snellen.benchmarks.spatial.sources.find_files import TABLES, kit_tables
 from snellen.benchmarks.spatial.sources.media import MediaFiles
 from snellen.benchmarks.spatial.sources.official import VIDEOS
 from snellen.benchmarks.spatial.sources.official_rows import Row
-from snellen.benchmarks.spatial.tasks import TASKS, Task
+from snellen.benchmarks.spatial.tasks import SITE_HALVES, TASKS, Task
 from snellen.errors import DataError
 from snellen.sources import Unreadable, vlmevalkit_tsv
 from snellen.sources.digests import with_md5
@@ -39,7 +39,6 @@ from snellen.types import Blob
 PATHS = ("image_path", "video_path", "video")
 SHOWN = ("image", *PATHS)
 NAMELESS = frozenset({"nan", "-nan", "none", "null", "na", "n/a", "#n/a", "<na>"})  # what tables write for nothing
-SITE_PARTS = ("image", "video")
 
 
 class _KitTables(Struct, frozen=True, forbid_unknown_fields=True):
@@ -236,7 +235,7 @@ def _check_name(path: Path, name: str, part: str) -> None:
     if path.name in names(TASKS[name], part):
         return
     for other in TASKS.values():
-        for half in SITE_PARTS if other.name == "site" else ("",):
+        for half in SITE_HALVES if other.name == "site" else ("",):
             if path.name in names(other, half):
                 named, wanted = "/".join(filter(None, (other.name, half))), "/".join(filter(None, (name, part)))
                 raise DataError(
