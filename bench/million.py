@@ -98,14 +98,16 @@ def run(n: int, folder: Path) -> dict[str, Any]:
     """Ask, journal and score as they come (the run itself, without the summary at its end)."""
     import asyncio
 
+    from snellen.engine.live_scores import LiveScores
     from snellen.engine.run import run as go
     from snellen.engine.run_folder import RunFolder, RunSpec
     from snellen.models.base import ModelOptions
+    from snellen.runs.scoring import live_builder
 
     spec = RunSpec(
         benchmark="birds", model="instant", data=Data(options={"n": str(n)}), options=ModelOptions(concurrency=64)
     )
-    meta = asyncio.run(go(spec, BIRDS, Instant(), RunFolder(folder / "run")))
+    meta = asyncio.run(go(spec, BIRDS, Instant(), RunFolder(folder / "run"), scores=LiveScores(live_builder(BIRDS))))
     return {"answered": meta.totals.ok}
 
 

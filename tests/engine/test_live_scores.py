@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,13 +16,15 @@ from stubs import score as right_or_wrong
 import snellen
 from servers import fast
 from snellen import offload
-from snellen.benchmarks.base import Benchmark
+from snellen.benchmarks.base import Benchmark, Data, drawn
 from snellen.engine import live_scores, traces
 from snellen.engine.live_scores import LiveScores
+from snellen.errors import ModelTimeoutError
 from snellen.models.api import ApiModel, transport
 from snellen.models.base import ModelOptions
 from snellen.offload import off_loop
 from snellen.redaction import redact_bytes
+from snellen.runs.scoring import SummaryBuilder, live_builder
 from snellen.types import Prompt, Record, Response, Sample, Score, Text
 
 
@@ -65,14 +68,55 @@ def test_scores_of_a_run_are_those_that_scoring_it_again_gives(tmp_path: Path) -
     assert run.folder.summary.read_bytes() == saved
 
 
-def test_answers_beyond_those_held_are_read_at_the_end_and_one_in_ten_on_the_way(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(live_scores, "HELD", 20)
-    scorer = Counting()
-    run = snellen.evaluate(counted(strict=scorer), Calculator(), out=tmp_path / "run")
-    assert len(scorer.threads) == 20 + 8 + 80
+def starts(benchmark: Benchmark) -> tuple[Benchmark, list[int]]:
+    """The benchmark, and a list that grows by one each time its generator of samples is started."""
+    started: list[int] = []
+
+    def samples(data: Data) -> Iterator[Sample]:
+        started.append(1)
+        yield from benchmark.samples(data)
+
+    return replace(benchmark, samples=samples, digest=drawn), started
+
+
+def test_samples_are_generated_once_for_the_fingerprint_and_once_for_the_run(tmp_path: Path) -> None:
+    benchmark, started = starts(ARITHMETIC)
+    run = snellen.evaluate(benchmark, Calculator(), out=tmp_path / "run")
+    assert len(started) == 2
     assert run.metric("accuracy").n == 100
+
+
+@pytest.mark.parametrize("repeats", [1, 3])
+def test_a_run_that_was_resumed_has_the_summary_of_one_that_was_not(tmp_path: Path, repeats: int) -> None:
+    for limit in (40, None):
+        run = snellen.evaluate(ARITHMETIC, Calculator(), out=tmp_path / "run", limit=limit, repeats=repeats)
+    whole = snellen.evaluate(ARITHMETIC, Calculator(), out=tmp_path / "whole", repeats=repeats)
+    assert run.folder.summary.read_bytes() == whole.folder.summary.read_bytes()
+
+
+def test_a_question_answered_in_the_last_pass_is_scored_by_its_answer(tmp_path: Path) -> None:
+    model = Calculator(fail={i: [ModelTimeoutError("not now") for _ in range(2)] for i in (3, 20, 41)})
+    run = snellen.evaluate(ARITHMETIC, model, out=tmp_path / "run", max_attempts=2)
+    assert run.meta.totals.ok == 100
+    saved = run.folder.summary.read_bytes()
+    run.summarize("all")
+    assert run.folder.summary.read_bytes() == saved
+
+
+def test_a_recovered_row_has_the_score_and_the_detail_of_its_answer() -> None:
+    builder = SummaryBuilder(ARITHMETIC, ARITHMETIC.score)
+    sample = next(iter(ARITHMETIC.samples(Data())))
+    answer = Record(sample.id, "ok", response=Response(str(sample.target)))
+
+    async def both() -> tuple[Score | None, Score | None]:
+        with LiveScores(builder) as scores:
+            failed = await scores.score(sample, Record(sample.id, "error"))
+            return failed, await scores.score(sample, answer)
+
+    before, after = asyncio.run(both())
+    assert (before and before.value, after and after.value) == (0.0, 1.0)
+    assert builder.rows == 1
+    assert builder.build(1).metrics["strict"][0].value == 1.0
 
 
 @pytest.mark.parametrize(
@@ -85,7 +129,7 @@ def test_a_long_reply_is_read_in_a_thread_and_a_very_long_one_at_the_end(charact
     record = Record("q1", "ok", response=Response("a" * characters))
 
     async def scored() -> Score | None:
-        with LiveScores(scorer) as scores:
+        with LiveScores(live_builder(counted(strict=scorer))) as scores:
             return await scores.score(sample, record)
 
     score = asyncio.run(scored())
@@ -99,13 +143,13 @@ def test_the_loop_goes_on_while_a_long_reply_is_read() -> None:
     ticked = threading.Event()
 
     def waits(sample: Sample, reply: str) -> Score:
-        return Score(float(ticked.wait(30)))
+        return Score(float(ticked.wait(30)), None, "correct")
 
     sample = Sample("q1", Prompt((Text("What is 1 mod 7?"),)), 1, "count")
     record = Record("q1", "ok", response=Response("a" * 30_000))
 
     async def both() -> Score | None:
-        with LiveScores(waits) as scores:
+        with LiveScores(live_builder(replace(ARITHMETIC, score={"strict": waits}))) as scores:
             reading = asyncio.create_task(scores.score(sample, record))
             await asyncio.sleep(0)
             ticked.set()
@@ -114,14 +158,6 @@ def test_the_loop_goes_on_while_a_long_reply_is_read() -> None:
     score = asyncio.run(both())
     assert score is not None
     assert score.value == 1.0
-
-
-def test_a_changed_answer_is_read_again() -> None:
-    sample = Sample("q1", Prompt((Text("What is 1 mod 7?"),)), 1, "count")
-    scores = LiveScores(right_or_wrong)
-    asyncio.run(scores.score(sample, Record("q1", "ok", response=Response("1"))))
-    assert scores.known(sample, Record("q1", "ok", response=Response("1")), right_or_wrong) is not None
-    assert scores.known(sample, Record("q1", "ok", response=Response("2")), right_or_wrong) is None
 
 
 def test_a_run_of_long_replies_ends_with_all_of_them_scored(tmp_path: Path) -> None:

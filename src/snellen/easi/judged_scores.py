@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from snellen.benchmarks.base import Benchmark
-from snellen.engine.final_records import final_records
 from snellen.engine.journal import record_name
 from snellen.engine.run_folder import JUDGED, RunFolder, RunMeta, derived_folder
 from snellen.errors import RunError
@@ -97,8 +96,7 @@ def judgement(source: RunFolder, meta: RunMeta, benchmark: Benchmark, judged: Ru
     builder = ScoreBuilder()
     replies = without = 0
     grades = dict.fromkeys(schema.labels, 0)
-    records = final_records(source.results)
-    for sample, record in scoring.match(benchmark, meta.spec.data, records, repeats=meta.spec.repeats):
+    for sample, record in scoring.recorded_answers(source, meta, benchmark):
         score = regraded(benchmark, sample, record, verdicts, schema)
         builder.add(sample, score, record.repeat)
         if record.status == "ok":

@@ -17,6 +17,7 @@ from snellen.easi.shared_model import SharedModel
 from snellen.easi.status import NOT_JUDGED, BenchmarkRow, Board, EasiWatch, State
 from snellen.easi.unparsed import count_unparsed
 from snellen.engine.event_loop import in_loop
+from snellen.engine.live_scores import LiveScores
 from snellen.engine.preflight import require_readable, require_video_reader
 from snellen.engine.progress import Progress
 from snellen.engine.ray import open_scattered
@@ -26,6 +27,7 @@ from snellen.engine.run_folder import JUDGED, RunFolder, RunSpec, Totals, derive
 from snellen.errors import DataError, FingerprintError, InterruptedRunError, SnellenError, WorkersGoneError
 from snellen.models.base import Model, ModelOptions
 from snellen.runs.run import Run, given_data
+from snellen.runs.scoring import live_builder
 from snellen.text import slug
 
 log = logging.getLogger(__name__)
@@ -222,7 +224,8 @@ async def _answer(settings: EasiSettings, row: BenchmarkRow, model: Model, watch
         if isinstance(model, ReplayModel):
             row.notes += meet_replay(model, benchmark, spec.data, spec.limit)
     try:
-        meta = await run(spec, benchmark, model, folder, display=_Shown(row, watch))
+        scores = LiveScores(live_builder(benchmark))
+        meta = await run(spec, benchmark, model, folder, display=_Shown(row, watch), scores=scores)
     except FingerprintError as error:  # the ways out that it names are those of `snellen run`
         ways = f"To resume: snellen rerun {row.folder}     To start again: --rerun, or another --output-dir"
         raise FingerprintError(error.message, ways) from error

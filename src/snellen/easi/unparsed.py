@@ -8,8 +8,6 @@ from typing import Any
 from msgspec import Struct
 
 from snellen.easi.judged_scores import PROFILE
-from snellen.engine.final_records import final_records
-from snellen.runs import scoring
 from snellen.runs.run import Run
 from snellen.types import Score
 
@@ -52,11 +50,9 @@ class UnparsedReplies(Struct, frozen=True):
 
 def count_unparsed(run: Run) -> UnparsedReplies:
     """Count unparseable replies of a run; failed and refused requests have no reply and are excluded."""
-    meta = run.meta
     rule = run.benchmark.score[PROFILE]
     counts: dict[str, list[int]] = {}
-    records = final_records(run.folder.results)
-    for sample, record in scoring.match(run.benchmark, meta.spec.data, records, repeats=meta.spec.repeats):
+    for sample, record in run.answers():
         if record.status == "ok" and record.response is not None:
             half = str(sample.meta["task"]) if run.benchmark.members else WHOLE
             count = counts.setdefault(half, [0, 0])

@@ -4,31 +4,41 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
 
-from snellen.benchmarks.base import Scorer
-from snellen.scoring.record import score_record
 from snellen.types import Record, Sample, Score
 
 AT_ONCE = 2_000
 """Characters of a reply that is read on the event loop; a longer one is read in a thread."""
 LONGEST = 50_000
-"""Characters of a reply that is read while the run goes on; a longer one is read at its end, by the summary alone."""
-HELD = 20_000
-"""Scores that are held for the summary; they take about 400 bytes each."""
-EVERY = 10
-"""Once this many scores are held, one answer in ten is read for the progress line."""
+"""Characters of a reply that is read while the run goes on; a longer one is read at its end."""
 SWITCH_S = 0.0005
 """Seconds after which a thread that reads hands over to the event loop; Python's own choice is 5 ms."""
 
 
-class LiveScores:
-    """Scores of one call of `run`, by its benchmark's first profile. Use it with `with`: it may own a thread."""
+class Collector(Protocol):
+    """Scores answers, and collects the scores of a run row by row."""
 
-    def __init__(self, scorer: Scorer) -> None:
-        self.scorer = scorer
-        self._scores: dict[tuple[str, int], tuple[int, Score]] = {}
-        self._passed = 0
+    def score(self, sample: Sample, record: Record) -> Mapping[str, Score]:
+        """Score a record under each profile, the default one first."""
+
+    def add(self, sample: Sample, record: Record, scores: Mapping[str, Score], row: int | None = None) -> int:
+        """Add a record, or replace the one in `row`, which failed or has no scores yet. Return its row."""
+
+
+class LiveScores:
+    """Scores of one call of `run`. Use it with `with`: it may own a thread.
+
+    Attributes:
+        unread: rows without a score, by sample and repeat: replies too long to read meanwhile, or a scorer that failed.
+    """
+
+    def __init__(self, collector: Collector) -> None:
+        self.collector = collector
+        self.unread: dict[tuple[str, int], int] = {}
+        self._failed: dict[tuple[str, int], int] = {}
         self._thread: ThreadPoolExecutor | None = None
         self._switch_s = sys.getswitchinterval()
 
@@ -42,38 +52,27 @@ class LiveScores:
             sys.setswitchinterval(self._switch_s)
 
     async def score(self, sample: Sample, record: Record) -> Score | None:
-        """Score an answer; None if it is not scored on the way. Raise what the scorer raises."""
-        if record.status != "ok":
-            return score_record(sample, record, self.scorer)
-        if len(self._scores) >= HELD:
-            self._passed += 1
-            if self._passed % EVERY:
-                return None
-        text = _text(record)
-        if len(text) > LONGEST:
-            return None
-        if len(text) <= AT_ONCE:
-            score = score_record(sample, record, self.scorer)
-        else:
-            loop = asyncio.get_running_loop()
-            score = await loop.run_in_executor(self._reading(), score_record, sample, record, self.scorer)
-        if len(self._scores) < HELD:
-            self._scores[sample.id, record.repeat] = (hash(text), score)
-        return score
-
-    def known(self, sample: Sample, record: Record, scorer: Scorer) -> Score | None:
-        """Return this answer's score under this scorer; None if it was not scored."""
-        if scorer is not self.scorer or record.status != "ok":
-            return None
-        digest, score = self._scores.get((sample.id, record.repeat), (0, None))
-        return score if score is not None and digest == hash(_text(record)) else None
+        """Score a record, or the one that replaces a failure; None if it is left to the end. Raise what the scorer raises."""
+        key = (sample.id, record.repeat)
+        row = self._failed.get(key)
+        scores: Mapping[str, Score] = {}
+        try:
+            size = 0 if record.response is None else len(record.response.text)
+            if size <= AT_ONCE:
+                scores = self.collector.score(sample, record)
+            elif size <= LONGEST:
+                loop = asyncio.get_running_loop()
+                scores = await loop.run_in_executor(self._reading(), self.collector.score, sample, record)
+        finally:
+            row = self.collector.add(sample, record, scores, row)
+            if not scores:
+                self.unread[key] = row
+            elif record.status != "ok":
+                self._failed[key] = row
+        return next(iter(scores.values()), None)
 
     def _reading(self) -> ThreadPoolExecutor:
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="snellen-scores")
             sys.setswitchinterval(min(SWITCH_S, self._switch_s))
         return self._thread
-
-
-def _text(record: Record) -> str:
-    return "" if record.response is None else record.response.text

@@ -52,8 +52,8 @@ async def run(
 ) -> RunMeta:
     """Request every answer that the folder lacks, and write each as it comes.
 
-    Returns the meta of the run as it then stands on disk. The folder is locked meanwhile. `scores` gets the scores of
-    the progress line, for a summary in the same process.
+    Returns the meta of the run as it then stands on disk. The folder is locked meanwhile. `scores` scores each answer
+    for the progress line, and collects the scores for a summary.
 
     Raises:
         UsageError: a bound on dollars without prices, a pace that cannot be kept; nothing was asked, and the folder is as it was.
@@ -156,7 +156,7 @@ async def _execute(
     backoff: Backoff | None,
     writer: Journal,
     traces: Traces,
-    scores: LiveScores | None = None,
+    scores: LiveScores | None,
 ) -> None:
     # A local model names how many prompts keep it busy while the next batch is made ready.
     workers = max(spec.options.concurrency, model.in_flight)
@@ -190,14 +190,14 @@ async def _execute(
         timeout_s=options.timeout_s,
         count_tokens=options.tpm is not None,
     )
-    profile, scorer = next(iter(benchmark.score.items()))
-    scores = scores or LiveScores(scorer)
 
     async def live(sample: Sample, record: Record) -> Score | None:
+        if scores is None:
+            return None
         try:
             return await scores.score(sample, record)
         except Exception as error:  # noqa: BLE001 - the answer is safe; scoring is done again, and fails aloud, at the end
-            progress.note = f"profile {profile} cannot score {sample.id}: {type(error).__name__}: {error}"
+            progress.note = f"{sample.id} cannot be scored: {type(error).__name__}: {error}"
             return None
 
     def cluster_of(sample: Sample) -> str:
@@ -255,7 +255,7 @@ async def _execute(
 
     screen = asyncio.create_task(show())
     try:
-        with stop.on_signals(), scores:
+        with stop.on_signals(), scores or contextlib.nullcontext():
             await _all([worker() for _ in range(workers)], stop)
             if lost and backoff.attempts > 1 and not stop.requested():  # `--max-attempts 1` means one
                 again = (each for each in pending(benchmark, spec, set()) if key(each[0].id, each[1]) in lost)

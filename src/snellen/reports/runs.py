@@ -7,7 +7,6 @@ from pathlib import Path
 
 from msgspec import structs
 
-from snellen.engine.final_records import final_records
 from snellen.errors import DataError, UsageError
 from snellen.reports.failures.counts import load_counts
 from snellen.reports.views import PageLimits, PairedView, RunView
@@ -17,7 +16,7 @@ from snellen.runs.compare import compare
 from snellen.runs.costs import recorded
 from snellen.runs.costs import sentence as sentence_of
 from snellen.runs.run import Run, load_run
-from snellen.runs.scoring import match, profiles_of, scores_of
+from snellen.runs.scoring import profiles_of, scores_of
 from snellen.runs.status import present_state
 
 
@@ -84,8 +83,7 @@ def run_view(run: Run, *, name: str | None = None, show_gold: bool = False) -> R
     judged = run.verdicts()
 
     def answers() -> Iterator[AnswerView]:
-        records = final_records(run.folder.results)
-        for sample, record in match(benchmark, spec.data, records, repeats=spec.repeats):
+        for sample, record in run.answers():
             scores = scores_of(benchmark, sample, record, scorers, judged)
             yield answer_view(sample, record, scores, show_target=show_target)
 

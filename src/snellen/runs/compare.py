@@ -13,7 +13,6 @@ from msgspec import Struct, structs
 from numpy.typing import NDArray
 
 from snellen.benchmarks.base import Benchmark
-from snellen.engine.final_records import final_records
 from snellen.engine.fingerprint import differences
 from snellen.engine.run_folder import JUDGED, RunFolder, RunMeta
 from snellen.errors import DataError, RunError, UsageError
@@ -25,7 +24,6 @@ from snellen.runs.status import present_state
 from snellen.scoring import statistics
 from snellen.scoring.scores import Column, ScoreBuilder, Scores, question_code
 from snellen.scoring.statistics import Comparison
-from snellen.types import Record, Sample
 
 SLICED_BY = ("kind", "level", "task", "asked", "category")
 MOST_SLICES = 40
@@ -40,19 +38,13 @@ class ComparedRun:
     meta: RunMeta
     benchmark: Benchmark
 
-    def pairs(self) -> Iterator[tuple[Sample, Record]]:
-        """Yield (sample, record) in the order of the journal."""
-        spec = self.meta.spec
-        records = final_records(self.folder.results)
-        return scoring.match(self.benchmark, spec.data, records, repeats=spec.repeats)
-
     def scores(self, profile: str) -> Scores:
         """Score the run under one profile, one row for each record."""
         scorer = scoring.profiles_of(self.benchmark, profile)[profile]
         builder = ScoreBuilder()
         judged = None if self.benchmark.rubric is None else verdicts.find_verdicts(self.folder)
         replies = None if judged is None else verdicts.read(judged, self.folder)
-        for sample, record in self.pairs():
+        for sample, record in scoring.recorded_answers(self.folder, self.meta, self.benchmark):
             builder.add(sample, scoring.scores_of(self.benchmark, sample, record, {profile: scorer}, replies)[profile])
         return builder.build(scoring.count(self.benchmark, self.meta.spec.data) * self.meta.spec.repeats)
 
@@ -428,7 +420,7 @@ def _replies(side: ComparedRun, wanted: Mapping[int, Any]) -> dict[int, tuple[st
     """Map the code of each wanted question to its sample id and the reply of the lowest repeat."""
     replies: dict[int, tuple[str, str | None]] = {}
     repeats: dict[int, int] = {}
-    for sample, record in side.pairs():
+    for sample, record in scoring.recorded_answers(side.folder, side.meta, side.benchmark):
         code = question_code(sample.id)
         if code in wanted and record.repeat < repeats.get(code, record.repeat + 1):
             repeats[code] = record.repeat

@@ -25,6 +25,7 @@ from snellen.errors import UsageError
 from snellen.models.base import Model, as_model
 from snellen.redaction.arguments import key_among
 from snellen.runs.run import Run, find_benchmark
+from snellen.runs.scoring import live_builder
 from snellen.runs.settings import RerunSettings, RunSettings, run_spec, takes
 from snellen.runs.trust import guarded
 from snellen.text import slug
@@ -129,7 +130,8 @@ def perform(
         if isinstance(replayed, ReplayModel):
             remarks = meet_replay(replayed, subject, spec.data, spec.limit)
 
-    scores = LiveScores(next(iter(subject.score.values())))
+    builder = live_builder(subject)
+    scores = LiveScores(builder)
 
     async def whole() -> RunMeta:
         try:
@@ -142,7 +144,7 @@ def perform(
     if spec.benchmark == JUDGED:
         done.write_verdicts()
     elif not done.summary_is_current():
-        done.summarize("all", live=scores)
+        done.save_collected(builder, scores.unread)
     require_written(folder, meta)
     return done
 

@@ -22,7 +22,7 @@ from snellen.errors import UsageError
 from snellen.runs.answer_view import answer_view, run_names
 from snellen.runs.arrow import METRICS, RECORDS, SCORES, metric_rows, record_row, score_rows
 from snellen.runs.run import Run, headline, load_run
-from snellen.runs.scoring import match, profiles_of, scores_of
+from snellen.runs.scoring import profiles_of, scores_of
 from snellen.runs.status import Overview, distinguishing, overview
 
 BATCH = 10_000
@@ -236,11 +236,10 @@ def _of_results(run: Run, about: _About) -> Iterator[dict[str, Any]]:
 
 
 def _of_scores(run: Run, about: _About) -> Iterator[dict[str, Any]]:
-    benchmark, spec = run.benchmark, run.meta.spec
+    benchmark = run.benchmark
     scorers, judged = profiles_of(benchmark, "all"), run.verdicts()
     show_target = not (benchmark.restricted or run.meta.restricted)
-    records = final_records(run.folder.results)
-    for sample, record in match(benchmark, spec.data, records, repeats=spec.repeats):
+    for sample, record in run.answers():
         view = answer_view(
             sample, record, scores_of(benchmark, sample, record, scorers, judged), show_target=show_target
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,6 @@ from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Benchmark, Data, Headline
 from snellen.engine.data_paths import holds_built_set, located
-from snellen.engine.live_scores import LiveScores
 from snellen.engine.ownership import is_own
 from snellen.engine.resume import verified_meta, with_size, without_record
 from snellen.engine.run_folder import JUDGED, LABELLED, RunFolder, RunMeta, RunSpec
@@ -23,14 +22,14 @@ from snellen.runs.caveats import caveats
 from snellen.runs.status import present_state
 from snellen.runs.trust import find_named, guarded
 from snellen.text import pretty_json
-from snellen.types import Metric
+from snellen.types import Metric, Record, Sample
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from snellen.engine.request_errors import RequestErrors
     from snellen.runs.judge.verdicts import Verdicts
-    from snellen.runs.scoring import Scored, Summary
+    from snellen.runs.scoring import Scored, Summary, SummaryBuilder
 
 
 def load_run(path: str | Path, *, benchmark: Benchmark | None = None, trust: bool = False) -> Run:
@@ -296,30 +295,24 @@ class Run:
         each: Callable[[Scored], None] | None = None,
         save: bool = True,
         verdicts: Verdicts | None = None,
-        live: LiveScores | None = None,
     ) -> Summary:
         """Score all records again under one or more profiles (`all`), and write summary.json if `save`.
 
-        Replies that a judge decides are scored by `verdicts`, or else by those of the judged run beside this one; those
-        that `live` holds the score of are not read again.
+        Replies that a judge decides are scored by `verdicts`, or else by those of the judged run beside this one.
         """
-        from snellen.engine.final_records import final_records
         from snellen.runs import scoring
 
         benchmark = self.benchmark
         newest = self._last_verdict()
         judge = verdicts if verdicts is not None else self.verdicts()
         spec = self.meta.spec
-        records = final_records(self.folder.results)
-        pairs = scoring.match(benchmark, spec.data, records, repeats=spec.repeats)
         summary = scoring.summarize(
             benchmark,
-            pairs,
+            self.answers(),
             scoring.profiles_of(benchmark, profile),
             expected=scoring.count(benchmark, spec.data) * spec.repeats,
             each=each,
             verdicts=judge,
-            live=live,
         )
         who = ""
         if summary.for_judge:
@@ -330,6 +323,37 @@ class Run:
         if save:
             self._save(summary, judge)
         return summary
+
+    def answers(self) -> Iterator[tuple[Sample, Record]]:
+        """Yield each sample with the record of it that counts, in the order of the journal."""
+        from snellen.runs.scoring import recorded_answers
+
+        return recorded_answers(self.folder, self.meta, self.benchmark)
+
+    def save_collected(self, builder: SummaryBuilder, unread: Mapping[tuple[str, int], int]) -> None:
+        """Write summary.json from the scores that were collected while the run went on.
+
+        All records are scored again if they are not those of all records, as of a run that was resumed, or if a judge
+        may decide them.
+
+        Args:
+            builder: from `live_builder`.
+            unread: its rows that have no score yet, by sample and repeat.
+        """
+        from snellen.runs.scoring import count
+
+        benchmark, meta = self.benchmark, self.meta
+        recorded = meta.totals.done + meta.totals.error + meta.totals.timeout
+        if benchmark.rubric is not None or builder.rows != recorded:
+            self.summarize("all")
+            return
+        if unread:
+            for sample, record in self.answers():
+                if (row := unread.get((sample.id, record.repeat))) is not None:
+                    builder.add(sample, record, builder.score(sample, record), row)
+        whole = meta.state == "complete" and meta.spec.limit is None  # then the run itself has counted the samples
+        expected = recorded if whole else count(benchmark, meta.spec.data) * meta.spec.repeats
+        self._save(builder.build(expected), None)
 
     def write_verdicts(self) -> None:
         """Sum up a judged run, and write verdicts.jsonl: one line a reply, with its `judge_verdict`."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
 
 from msgspec import structs
 
 from snellen.benchmarks.base import Benchmark, Data, Scorer
+from snellen.engine.final_records import final_records
 from snellen.engine.journal import record_name
 from snellen.engine.resume import ANSWERED
+from snellen.engine.run_folder import RunFolder, RunMeta
 from snellen.errors import DataError, UsageError
 from snellen.redaction.gold import strike
 from snellen.scoring.record import score_record
@@ -19,9 +20,6 @@ from snellen.scoring.rubric import Rubric, gold_forms, score_verdict
 from snellen.scoring.scores import ScoreBuilder
 from snellen.scoring.statistics import spread_metrics, with_cluster
 from snellen.types import Metric, Record, Sample, Score
-
-if TYPE_CHECKING:
-    from snellen.engine.live_scores import LiveScores
 
 REASONS_KEPT, REASONS_SHOWN, REASON_CHARACTERS = 1000, 4, 60
 
@@ -85,7 +83,6 @@ def scores_of(
     record: Record,
     scorers: Mapping[str, Scorer],
     verdicts: Mapping[str, str] | None = None,
-    live: LiveScores | None = None,
 ) -> dict[str, Score]:
     """Score one record under each profile: by its verdict if a judge decides it, else by the scorers.
 
@@ -94,15 +91,15 @@ def scores_of(
         sample, record: question and answer.
         scorers: profile to scorer.
         verdicts: a judge's replies by `record_name`; a reply that has none is unscored.
-        live: scores that this process gave the same answers while the run went on.
     """
     rubric = None if benchmark.rubric is None else rubric_for(benchmark, sample, record)
     if rubric is None:
         scores: dict[str, Score] = {}
         read: dict[int, Score] = {}  # several profiles may share a scorer
         for profile, scorer in scorers.items():
-            score = read.get(id(scorer)) or (None if live is None else live.known(sample, record, scorer))
-            scores[profile] = read[id(scorer)] = score or score_record(sample, record, scorer)
+            if id(scorer) not in read:
+                read[id(scorer)] = score_record(sample, record, scorer)
+            scores[profile] = read[id(scorer)]
         return {profile: _sealed(benchmark, sample, score) for profile, score in scores.items()}
     reply = None if verdicts is None else verdicts.get(record_name(sample.id, record.repeat))
     score = Score(None, None, "unscored", NOT_JUDGED) if reply is None else score_verdict(reply, rubric.verdict)
@@ -165,6 +162,11 @@ def match(
             del waiting[record.sample_id]
 
 
+def recorded_answers(folder: RunFolder, meta: RunMeta, benchmark: Benchmark) -> Iterator[tuple[Sample, Record]]:
+    """Yield each sample of a run with the record of it that counts, in the order of the journal."""
+    return match(benchmark, meta.spec.data, final_records(folder.results), repeats=meta.spec.repeats)
+
+
 def unmatched(benchmark: Benchmark, data: Data, sample_id: str) -> DataError:
     """Build the error for a record that no sample waits for: a second record, or no such sample."""
     if any(sample.id == sample_id for sample in benchmark.samples(data)):
@@ -186,6 +188,81 @@ class _WaitingSample:
     remaining: int
 
 
+class SummaryBuilder:
+    """A summary of records, built row by row. Memory does not grow with replies (see ScoreBuilder)."""
+
+    def __init__(
+        self, benchmark: Benchmark, scorers: Mapping[str, Scorer], verdicts: Mapping[str, str] | None = None
+    ) -> None:
+        """Take what `summarize` takes."""
+        self.rows = 0
+        self._benchmark, self._scorers, self._verdicts = benchmark, scorers, verdicts
+        self._builders = {profile: ScoreBuilder() for profile in scorers}
+        self._unread: dict[str, Counter[str]] = {profile: Counter() for profile in scorers}
+        self._answered = False
+        self._for_judge = self._without_verdict = self._out_of_range = 0
+
+    def score(self, sample: Sample, record: Record) -> dict[str, Score]:
+        """Score one record under each profile."""
+        return scores_of(self._benchmark, sample, record, self._scorers, self._verdicts)
+
+    def add(self, sample: Sample, record: Record, scores: Mapping[str, Score], row: int | None = None) -> int:
+        """Add a record, or replace the one in `row`, which failed or has no scores yet. Return its row."""
+        self._answered |= record.status in ANSWERED
+        if self._benchmark.rubric is not None and rubric_for(self._benchmark, sample, record) is not None:
+            value = next(iter(scores.values())).value
+            self._for_judge += 1
+            self._without_verdict += value is None
+            self._out_of_range += value is not None and not 0.0 <= value <= 1.0
+        for profile, builder in self._builders.items():
+            score = scores.get(profile, NO_SCORE)
+            if row is None:
+                builder.add(sample, score, record.repeat)
+            else:
+                builder.replace(row, score)
+            if score.verdict == "invalid":
+                reason = (score.reason or "no reason")[:REASON_CHARACTERS]
+                reasons = self._unread[profile]
+                reasons[reason if reason in reasons or len(reasons) < REASONS_KEPT else "another reason"] += 1
+        self.rows += row is None
+        return self.rows - 1 if row is None else row
+
+    def build(self, expected: int | None) -> Summary:
+        """Build the summary; `expected` is how many records a complete run has, None: these are all."""
+        benchmark, metrics = self._benchmark, {}
+        for profile, builder in self._builders.items():
+            table = builder.build(expected)
+            metrics[profile] = with_cluster(
+                [*benchmark.summarize(table, profile), *spread_metrics(table)], benchmark.cluster
+            )
+        if self.rows and not self._answered:
+            metrics = {profile: unanswered(rows_of) for profile, rows_of in metrics.items()}
+        return Summary(
+            benchmark.name,
+            metrics,
+            self.rows,
+            self.rows if expected is None else expected,
+            self._for_judge,
+            self._without_verdict,
+            self._out_of_range,
+            self._unread,
+        )
+
+
+def live_builder(benchmark: Benchmark) -> SummaryBuilder:
+    """Return a builder for a run that is going on.
+
+    Of a benchmark with rubrics, whose judge comes later, it scores by the default rule alone, for the progress line.
+    """
+    if benchmark.rubric is None:
+        return SummaryBuilder(benchmark, benchmark.score)
+    return SummaryBuilder(replace(benchmark, rubric=None), profiles_of(benchmark, None))
+
+
+NO_SCORE = Score(None, None, "error")
+"""Stands in the row of a reply that is scored later."""
+
+
 def summarize(
     benchmark: Benchmark,
     pairs: Iterable[tuple[Sample, Record]],
@@ -194,7 +271,6 @@ def summarize(
     expected: int | None,
     each: Callable[[Scored], None] | None = None,
     verdicts: Mapping[str, str] | None = None,
-    live: LiveScores | None = None,
 ) -> Summary:
     """Score every pair under every profile and summarize.
 
@@ -205,38 +281,14 @@ def summarize(
         expected: how many records a complete run has; None: these are all.
         each: sees one row at a time, for files and galleries.
         verdicts: a judge's replies by `record_name`, for samples that the benchmark has rubrics for.
-        live: scores that this process gave while the run went on, so that no answer is read twice under a profile.
     """
-    builders = {profile: ScoreBuilder() for profile in scorers}
-    unread: dict[str, Counter[str]] = {profile: Counter() for profile in scorers}
-    rows = answered = for_judge = without = beyond = 0
+    builder = SummaryBuilder(benchmark, scorers, verdicts)
     for sample, record in pairs:
-        rows += 1
-        answered += record.status in ANSWERED
-        scores = scores_of(benchmark, sample, record, scorers, verdicts, live)
-        if benchmark.rubric is not None and rubric_for(benchmark, sample, record) is not None:
-            value = next(iter(scores.values())).value
-            for_judge += 1
-            without += value is None
-            beyond += value is not None and not 0.0 <= value <= 1.0
-        for profile, score in scores.items():
-            builders[profile].add(sample, score, record.repeat)
-            if score.verdict == "invalid":
-                reason = (score.reason or "no reason")[:REASON_CHARACTERS]
-                reasons = unread[profile]
-                reasons[reason if reason in reasons or len(reasons) < REASONS_KEPT else "another reason"] += 1
+        scores = builder.score(sample, record)
+        builder.add(sample, record, scores)
         if each is not None:
             each(Scored(sample, record, scores))
-    metrics = {}
-    for profile, builder in builders.items():
-        table = builder.build(expected)
-        metrics[profile] = with_cluster(
-            [*benchmark.summarize(table, profile), *spread_metrics(table)], benchmark.cluster
-        )
-    if rows and not answered:
-        metrics = {profile: unanswered(rows_of) for profile, rows_of in metrics.items()}
-    complete = rows if expected is None else expected
-    return Summary(benchmark.name, metrics, rows, complete, for_judge, without, beyond, unread)
+    return builder.build(expected)
 
 
 def unanswered(metrics: Iterable[Metric]) -> list[Metric]:

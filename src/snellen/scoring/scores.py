@@ -146,6 +146,14 @@ class ScoreBuilder:
             if type(value) is str:
                 self._put(row, name, value)
 
+    def replace(self, row: int, score: Score) -> None:
+        """Replace the score of a row whose own had no detail: that of a failed request, or none."""
+        self._value[row] = float("nan") if score.value is None else score.value
+        self._verdict[row] = _CODE[score.verdict]
+        for name, value in score.detail.items():
+            if type(value) is str:
+                self._put(row, name, value)
+
     def _put(self, row: int, name: str, value: str) -> None:
         column = self._meta.get(name)
         if column is None:
@@ -156,7 +164,10 @@ class ScoreBuilder:
         code = names.get(value)
         if code is None:
             code = names[value] = len(names)
-        codes.append(code)
+        if row < len(codes):
+            codes[row] = code
+        else:
+            codes.append(code)
 
     def build(self, expected: int | None = None) -> Scores:
         """Build the columns. `expected` is the number of rows of a complete run; None means these are all."""
