@@ -33,7 +33,7 @@ def driven(root: Path, names: list[str]) -> list[dict[str, object]]:
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
         text=True,
-        timeout=900,
+        timeout=3_600,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:] + "".join(log.read_text()[-1500:] for log in root.glob("*.log"))
