@@ -199,7 +199,7 @@ def test_a_run_stands_above_the_published_rows_with_its_interval_and_dashes(publ
     assert [c and c.text for c in human.cells] == ["95.06", "98.11", "100.00", "97.73"]
     assert [line.name for line in (chance, human, small, large)] == ["chance", "human", "Small-7B", "Large-70B"]
     assert all(line.colour == 0 and line.remarks == () for line in (chance, human, small, large))
-    assert all(not isinstance(cell, tables.MeasuredScore) for line in table.lines[1:] for cell in line.cells)
+    assert all(not isinstance(cell, tables.MetricCell) for line in table.lines[1:] for cell in line.cells)
 
 
 def test_the_best_published_model_of_a_column_is_marked_and_neither_people_nor_chance_nor_runs_are(published_table):

@@ -93,7 +93,7 @@ def failures(
     from snellen.cli.console import note
     from snellen.cli.preview import require_run_folder, require_writable
     from snellen.engine.progress import display
-    from snellen.reports.failures.counts import count_labels
+    from snellen.reports.failures.labels import count_labels
     from snellen.reports.failures.pages import LabelledRun
     from snellen.runs import failures as labelling
     from snellen.runs.answer_view import run_names
@@ -192,7 +192,7 @@ def _print(labelled: list[LabelledRun], names: list[str], index: Path | None) ->
     from rich.text import Text
 
     from snellen.cli.console import show
-    from snellen.reports.failures.table import RunLabels, label_rows, label_text
+    from snellen.reports.failures.labels import RunLabels, label_rows, label_text
 
     results = list(zip(names, labelled, strict=True))
     for name, result in results:

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 from snellen.easi import judged_scores
+from snellen.easi.log_file import unused
 from snellen.engine.progress import Display
 from snellen.engine.run_folder import JUDGED, RunFolder, derived_folder
 from snellen.errors import PreflightError, RunError, UsageError
@@ -91,9 +92,4 @@ def set_aside(folder: RunFolder, aside: Path) -> None:
 
 def aside_of(folder: Path) -> Path:
     """Return a new folder for replaced runs, named after the time: earlier/20260131_120000."""
-    first = folder / "earlier" / time.strftime("%Y%m%d_%H%M%S")
-    number, folder_ = 1, first
-    while folder_.exists():
-        number += 1
-        folder_ = first.with_name(f"{first.name}_{number}")
-    return folder_
+    return unused(folder / "earlier" / time.strftime("%Y%m%d_%H%M%S"))

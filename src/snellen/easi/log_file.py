@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from itertools import chain, count
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -15,6 +16,12 @@ from snellen.redaction import redact
 EVERY_S = 30.0
 
 
+def unused(path: Path) -> Path:
+    """Return a path at which nothing is: this one, or with _2, _3 ... before its ending."""
+    others = (path.with_name(f"{path.stem}_{number}{path.suffix}") for number in count(2))
+    return next(other for other in chain((path,), others) if not other.exists())
+
+
 class LogFile:
     """A watch that logs to `easi_<time>.log`; a running benchmark gets a line every 30 seconds.
 
@@ -23,14 +30,10 @@ class LogFile:
 
     def __init__(self, folder: Path, *, verbose: bool = False) -> None:
         """Make the folder and the file. Raises StorageError where that cannot be."""
-        stamp = time.strftime("%Y%m%d_%H%M%S")
-        number = 1
-        self.path = folder / f"easi_{stamp}.log"
+        self.path = folder / f"easi_{time.strftime('%Y%m%d_%H%M%S')}.log"
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            while self.path.exists():
-                number += 1
-                self.path = folder / f"easi_{stamp}_{number}.log"
+            self.path = unused(self.path)
             self._file: IO[str] = self.path.open("x", encoding="utf-8", errors="backslashreplace")
         except OSError as error:
             raise storage_error(self.path, error, "--output-dir") from error

@@ -8,9 +8,16 @@ from snellen.benchmarks.spatial.tasks import EIGHT, TASKS, Task
 from snellen.errors import UsageError
 from snellen.text import comma_list
 
-HALVES = ("site/image", "site/video")
+PARTS = ("image", "video")
+HALVES = tuple(f"site/{part}" for part in PARTS)
+"""The halves of SITE, which are benchmarks of their own."""
 ORDER: tuple[str, ...] = tuple(name for task in TASKS for name in ((task, *HALVES) if task == "site" else (task,)))
 """Every name that a run can have: EASI's order, the halves of SITE behind the whole."""
+
+
+def find(word: str) -> str | None:
+    """Return the benchmark that a word names, None if it names none."""
+    return spellings().get(_plain(word))
 
 
 def spellings() -> dict[str, str]:
@@ -19,8 +26,7 @@ def spellings() -> dict[str, str]:
     Case, and whether `-`, `_` or `/` parts words, make no difference.
     """
     names = {spelled: task.name for task in TASKS.values() for spelled in (task.name, task.id)}
-    names |= {"sitebench": "site", "omnispatial": "omnispatial"}
-    names |= {half: half for half in HALVES}
+    names |= {"sitebench": "site", **{half: half for half in HALVES}}
     return {_plain(spelled): name for spelled, name in names.items()}
 
 
@@ -36,14 +42,13 @@ def chosen(text: str | None, *, extra: bool = False) -> tuple[str, ...]:
     """
     if text is None:
         return tuple(TASKS) if extra else EIGHT
-    known = spellings()
     words = comma_list(text)
-    unknown = [word for word in words if _plain(word) not in known]
+    unknown = [word for word in words if find(word) is None]
     if unknown or not words:
         message = f"--benchmarks {text!r}: " + ("it names none" if not words else "".join(map(_nearest, unknown)))
         keys = ", ".join([*(task.id for task in TASKS.values()), "sitebench (= site)", "site_image", "site_video"])
         raise UsageError(message.rstrip("; "), f"Keys, parted by commas: {keys}; the names of `snellen list` too.")
-    names = {known[_plain(word)] for word in words}
+    names = set(map(find, words))
     if "site" in names or names.issuperset(HALVES):
         names = {*names, "site"}.difference(HALVES)
     return tuple(name for name in ORDER if name in names)

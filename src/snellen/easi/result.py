@@ -15,6 +15,7 @@ from typing import Any
 from snellen.benchmarks.spatial.interop.results import benchmark_files
 from snellen.benchmarks.spatial.reference.published import Figures
 from snellen.benchmarks.spatial.tasks import TASKS, Task
+from snellen.easi.names import PARTS
 from snellen.engine.run_folder import RunFolder
 from snellen.errors import UsageError
 from snellen.formats.base import Problems
@@ -22,7 +23,6 @@ from snellen.formats.readers import JSON_LINES
 from snellen.runs.run import Run, load_run
 from snellen.types import Metric
 
-HALVES = ("image", "video")
 _NAMES = f"These are: {', '.join(TASKS)}."
 _TIMED = re.compile(r"T\d{8}_G.+")
 
@@ -140,7 +140,7 @@ def locate_results(paths: Sequence[str | Path], *, trust: bool = False) -> dict[
             located[source.task.name].append(source)
     for name, sources in located.items():
         halves = [source.half for source in sources]
-        if len(sources) > 1 and sorted(halves) != list(HALVES):
+        if len(sources) > 1 and sorted(halves) != list(PARTS):
             raise UsageError(
                 f"there are {len(sources)} results of {name}: {', '.join(source.name for source in sources)}",
                 "Name the folders one by one, with one result for each benchmark.",
@@ -187,7 +187,7 @@ def _sources_in(path: Path, *, trust: bool) -> Iterator[AnswerSource]:
 
 def _of_run(run: Run) -> AnswerSource | None:
     name, _, half = run.meta.spec.benchmark.partition("/")
-    known = name in TASKS and (not half or (name == "site" and half in HALVES))
+    known = name in TASKS and (not half or (name == "site" and half in PARTS))
     return AnswerSource(TASKS[name], half, run=run) if known else None
 
 
@@ -205,7 +205,7 @@ def _of_harness_files(path: Path) -> Iterator[AnswerSource]:
         timed = sorted(folder for folder in path.iterdir() if folder.is_dir() and _TIMED.fullmatch(folder.name))
         folders = [sorted(file for file in folder.iterdir() if file.is_file()) for folder in (path, *timed[-1:])]
     for task in TASKS.values():
-        for half in HALVES if task.name == "site" else ("",):
+        for half in PARTS if task.name == "site" else ("",):
             for files in folders:
                 if matches := benchmark_files(task, half, files, Problems()):
                     form = "lmms" if matches[0].suffix.lower() in JSON_LINES else "kit"

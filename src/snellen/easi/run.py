@@ -33,7 +33,6 @@ from snellen.text import slug
 log = logging.getLogger(__name__)
 FAULT = 70
 """Exit status of a fault in Snellen itself, as of any command."""
-Opener = Callable[[], Model]
 
 
 @dataclass(frozen=True)
@@ -187,7 +186,7 @@ async def _answers(settings: EasiSettings, board: Board, watch: EasiWatch, aside
                     await _answer(settings, row, model, watch, aside)
             finally:
                 await model.close()
-            if shared is not None and _workers_gone(row):
+            if shared is not None and isinstance(row.error, WorkersGoneError):
                 await shared.end()
                 shared = _keep(opened, watch)
             board.write()
@@ -196,14 +195,10 @@ async def _answers(settings: EasiSettings, board: Board, watch: EasiWatch, aside
             await shared.end()
 
 
-def _keep(opened: Opener, watch: EasiWatch) -> SharedModel | None:
+def _keep(opened: Callable[[], Model], watch: EasiWatch) -> SharedModel | None:
     """Open the model shared by all benchmarks; None if each benchmark needs its own instance."""
     model = opened()
     return SharedModel(model, watch.said) if model.shareable else None
-
-
-def _workers_gone(row: BenchmarkRow) -> bool:
-    return isinstance(row.error, WorkersGoneError)
 
 
 async def _answer(settings: EasiSettings, row: BenchmarkRow, model: Model, watch: EasiWatch, aside: Path) -> None:
@@ -250,8 +245,7 @@ def _figures(settings: EasiSettings, board: Board, row: BenchmarkRow, watch: Eas
     row.wants_judge = row.unread.over(settings.threshold)
     if settings.judging and row.wants_judge and board.judge is not None and not board.interrupted:
         _move(row, "judging", watch)
-        show = _Shown(row, watch)
-        row.notes += judged.ask(done, board.judge, show, aside)
+        row.notes += judged.ask(done, board.judge, _Shown(row, watch), aside)
     judge_run = judged_scores.beside(done.folder) if settings.judging else None
     if judge_run is not None:
         row.judgement = judged_scores.judgement(done.folder, done.meta, done.benchmark, judge_run)

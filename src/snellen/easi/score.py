@@ -22,12 +22,12 @@ from snellen.benchmarks.spatial.scorers.constants import CONSTANTS
 from snellen.benchmarks.spatial.tasks import Task
 from snellen.easi import judged_scores
 from snellen.easi.result import AnswerSource, BenchmarkResult
-from snellen.engine.run_folder import RunFolder
+from snellen.engine.run_folder import RunFolder, RunMeta
 from snellen.errors import DataError
 from snellen.formats.base import Problems
 from snellen.runs import scoring
 from snellen.runs.export import in_order
-from snellen.runs.judge.verdicts import Verdicts, read
+from snellen.runs.judge.verdicts import read
 from snellen.runs.run import Run
 from snellen.runs.status import present_state
 from snellen.scoring.record import score_record
@@ -60,10 +60,11 @@ def score_result(result: BenchmarkResult, profile: str, each: RowSink = lambda *
     rows = done = unscored = count = 0
     faults = [f"only the {half} half of SITE is there; its figure pools both"] if half else []
     provenance: list[dict[str, Any]] = []
-    for source in result.sources:
+    judged_runs = [_judged(source, profile) for source in result.sources]
+    for source, judged in zip(result.sources, judged_runs, strict=True):
         problems = Problems()
         before, replies, verdicts = rows, 0, 0
-        for sample, record, score in _scored(source, benchmark, profile, problems):
+        for sample, record, score in _scored(source, benchmark, profile, judged, problems):
             builder.add(sample, score, record.repeat)
             each(task, sample, record, score)
             rows += 1
@@ -79,8 +80,11 @@ def score_result(result: BenchmarkResult, profile: str, each: RowSink = lambda *
         elif problems.count:
             faults.append(f"{problems.count:,} rows are odd or cannot be used: {problems.first[0]}")
         count += of
-        provenance.append({**_provenance(source, profile, of), "judging": _judging(source, profile, replies, verdicts)})
-    if len({bool(_judged(source, profile)) for source in result.sources}) > 1:
+        judging = "not judged"
+        if judged is not None and verdicts:
+            judging = f"judged by {judged.meta().spec.model}: {verdicts:,} of {replies:,} replies"
+        provenance.append({**_provenance(source, judged, of), "judging": judging})
+    if len({judged is None for judged in judged_runs}) > 1:
         faults.append("one half was judged and the other was not")
     repeats = max((run.meta.spec.repeats for run in result.runs), default=1)
     full_size = (min(task.rows) if task.rows else LEAST.get(task.name, 0)) * repeats
@@ -103,44 +107,35 @@ def score_result(result: BenchmarkResult, profile: str, each: RowSink = lambda *
 
 
 def _scored(
-    source: AnswerSource, benchmark: Benchmark, profile: str, problems: Problems
+    source: AnswerSource, benchmark: Benchmark, profile: str, judged: RunFolder | None, problems: Problems
 ) -> Iterator[tuple[Sample, Record, Score]]:
     """Yield every answer with its sample and score, under the ids of the full benchmark."""
-    if source.run is not None:
-        yield from (
-            _of_judged(source, source.run) if _judged(source, profile) else _of_rules(source, source.run, profile)
-        )
-    else:
-        own = registry.find(f"{source.task.name}/{source.half}") if source.half else benchmark
-        score = own.score[profile]
-        for path in source.paths:
-            pairs = own.results(path, Data(), problems) if own.results is not None else None
-            if pairs is None:
-                raise DataError(f"{path} has no answers of lmms-eval or VLMEvalKit")
-            for sample, record in pairs:
-                yield (*_in_half(source.half, sample, record), score_record(sample, record, score))
-
-
-def _of_rules(source: AnswerSource, run: Run, profile: str) -> Iterator[tuple[Sample, Record, Score]]:
-    for sample, record in in_order(run):
-        score = score_record(sample, record, run.benchmark.score[profile])
-        yield (*_in_half(source.half, sample, record), score)
-
-
-def _of_judged(source: AnswerSource, run: Run) -> Iterator[tuple[Sample, Record, Score]]:
-    judged = judged_scores.beside(run.folder)
-    verdicts = read(judged, run.folder) if judged is not None else Verdicts({}, "")
-    schema = built_in(judged_scores.RUBRIC).verdict
-    for sample, record in in_order(run):
-        score = judged_scores.regraded(run.benchmark, sample, record, verdicts, schema)
-        yield (*_in_half(source.half, sample, record), score)
+    run = source.run
+    if run is not None:
+        verdicts = None if judged is None else read(judged, run.folder)
+        schema = built_in(judged_scores.RUBRIC).verdict
+        for sample, record in in_order(run):
+            score = (
+                score_record(sample, record, run.benchmark.score[profile])
+                if verdicts is None
+                else judged_scores.regraded(run.benchmark, sample, record, verdicts, schema)
+            )
+            yield (*_in_half(source.half, sample, record), score)
+        return
+    own = registry.find(f"{source.task.name}/{source.half}") if source.half else benchmark
+    for path in source.paths:
+        pairs = own.results(path, Data(), problems) if own.results is not None else None
+        if pairs is None:
+            raise DataError(f"{path} has no answers of lmms-eval or VLMEvalKit")
+        for sample, record in pairs:
+            yield (*_in_half(source.half, sample, record), score_record(sample, record, own.score[profile]))
 
 
 def _judged(source: AnswerSource, profile: str) -> RunFolder | None:
     """Return the complete judged run beside a run, if the profile uses a judge."""
-    return (
-        judged_scores.beside(source.run.folder) if source.run is not None and profile == judged_scores.PROFILE else None
-    )
+    if source.run is None or profile != judged_scores.PROFILE:
+        return None
+    return judged_scores.beside(source.run.folder)
 
 
 def _in_half(half: str, sample: Sample, record: Record) -> tuple[Sample, Record]:
@@ -166,7 +161,7 @@ def _run_faults(run: Run) -> Iterable[str]:
         yield f"{run.path.name}: made with version {recorded} of {run.benchmark.name}; this is {run.benchmark.version}"
 
 
-def _provenance(source: AnswerSource, profile: str, count: int) -> dict[str, Any]:
+def _provenance(source: AnswerSource, judged: RunFolder | None, count: int) -> dict[str, Any]:
     """Return the origin of the answers, without paths and endpoints."""
     if source.paths:
         harness = {"lmms": "lmms-eval", "kit": "VLMEvalKit"}[source.form]
@@ -194,30 +189,14 @@ def _provenance(source: AnswerSource, profile: str, count: int) -> dict[str, Any
         "repeats": spec.repeats,
         "questions": count,
         "versions": meta.environment.get("versions", {}),
-        "judge": _judge(source, profile),
+        "judge": None if judged is None else _judge(judged.meta()),
     }
 
 
-def _judge(source: AnswerSource, profile: str) -> dict[str, str] | None:
+def _judge(meta: RunMeta) -> dict[str, str]:
     """Return the judge that decided, with its rubric."""
-    folder = _judged(source, profile)
-    if folder is None:
-        return None
-    meta = folder.meta()
-    rubric = built_in(judged_scores.RUBRIC)
-    return {
-        "model": meta.spec.model,
-        "fingerprint": meta.fingerprint,
-        "rubric": f"{judged_scores.RUBRIC} {rubric.digest}",
-    }
-
-
-def _judging(source: AnswerSource, profile: str, replies: int, verdicts: int) -> str:
-    """Return the judge and its number of verdicts, or `not judged` if rules alone decided."""
-    folder = _judged(source, profile)
-    if folder is None or not verdicts:
-        return "not judged"
-    return f"judged by {folder.meta().spec.model}: {verdicts:,} of {replies:,} replies"
+    rubric = f"{judged_scores.RUBRIC} {built_in(judged_scores.RUBRIC).digest}"
+    return {"model": meta.spec.model, "fingerprint": meta.fingerprint, "rubric": rubric}
 
 
 def _frames(task: Task, half: str, options: Mapping[str, str]) -> int | str | None:

@@ -16,7 +16,7 @@ from snellen.redaction import redact
 from snellen.reports import plots, tables
 from snellen.reports.collect import CollectedRuns, collect_runs
 from snellen.reports.escape import escape_invisible, json_for_page
-from snellen.reports.failures.table import RunLabels, label_rows
+from snellen.reports.failures.labels import RunLabels, draw_labels, label_rows
 from snellen.reports.plots.base import SERIES, Series
 from snellen.reports.plots.eye_chart import eye_chart
 from snellen.reports.thumbnails import ThumbnailAlbum
@@ -203,7 +203,7 @@ def render(runs: Sequence[RunView], comparisons: Sequence[PairedView] = (), limi
         plots=[(plot, Markup(plot.svg)) for plot in plots.draw_plots(every, first)],
         labelled=labelled,
         label_rows=label_rows(labelled),
-        label_plots=[(plot, Markup(plot.svg)) for plot in plots.draw_labels(labelled)],
+        label_plots=[(plot, Markup(plot.svg)) for plot in draw_labels(labelled)],
         beside=tables.published_tables(every, runs),
         paired=tables.paired_rows(comparisons),
         profiles={name: text for run in runs for name, text in run.profiles.items() if name in run.metrics},

@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import structs
 
 from snellen.errors import DataError, UsageError
-from snellen.reports.failures.counts import load_counts
+from snellen.reports.failures.labels import load_counts
 from snellen.reports.views import PageLimits, PairedView, RunView
 from snellen.runs.answer_view import AnswerView, answer_view, run_names
 from snellen.runs.caveats import GOLD_HELD_BACK, conditions, sentence

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Sequence
 from itertools import takewhile
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Published
 from snellen.reports.collect import RunTally
@@ -53,17 +53,6 @@ class PublishedFigure(Struct, frozen=True):
     best: bool
 
 
-class MeasuredScore(Struct, frozen=True):
-    """One score of a run beside published figures: as they are written, with its interval and the link to its answers."""
-
-    text: str
-    interval: str
-    link: str
-    coverage: str
-    full: bool
-    method: str = ""
-
-
 class PublishedLine(Struct, frozen=True):
     """One row beside published figures: cells of a run that was measured here, or figures that somebody published.
 
@@ -71,7 +60,7 @@ class PublishedLine(Struct, frozen=True):
     """
 
     name: str
-    cells: tuple[MeasuredScore | PublishedFigure | None, ...]
+    cells: tuple[MetricCell | PublishedFigure | None, ...]
     colour: int = 0
     remarks: tuple[str, ...] = ()
 
@@ -108,21 +97,28 @@ def format_interval(ci95: tuple[float, float] | None, unit: str) -> str:
 
 def metric_cell(metric: Metric, column: Series, run: RunView) -> MetricCell:
     """Build the table's cell of one metric under one run and profile."""
-    on_track = metric.unit == "fraction" and metric.value is not None
-    low, high = metric.ci95 if metric.ci95 is not None and on_track else (None, None)
     return MetricCell(
-        text=format_value(metric.value, metric.unit),
-        interval=format_interval(metric.ci95, metric.unit),
+        **metric_fields(metric),
         link=metric_link(metric.name, column.tally, column.run, column.profile, run.filters.get(metric.name)),
         n=f"{metric.n:,}",
         coverage=format_percent(metric.coverage),
         full=metric.coverage >= 1.0,
-        low=track_position(low),
-        high=track_position(high),
-        at=track_position(metric.value if on_track else None),
-        chance=track_position(metric.chance if on_track else None),
-        method="" if metric.interval is None else metric.interval.text,
     )
+
+
+def metric_fields(metric: Metric) -> dict[str, Any]:
+    """Return what any page shows of a metric: value, interval with its method, places on a track from 0 to 100."""
+    on_track = metric.unit == "fraction" and metric.value is not None
+    low, high = metric.ci95 if metric.ci95 is not None and on_track else (None, None)
+    return {
+        "text": format_value(metric.value, metric.unit),
+        "interval": format_interval(metric.ci95, metric.unit),
+        "low": track_position(low),
+        "high": track_position(high),
+        "at": track_position(metric.value if on_track else None),
+        "chance": track_position(metric.chance if on_track else None),
+        "method": "" if metric.interval is None else metric.interval.text,
+    }
 
 
 def track_position(share: float | None) -> float | None:
@@ -311,12 +307,12 @@ def _measured(table: Published, column: Series, run: RunView, *, several: bool) 
     return PublishedLine(run.model, cells, column.colour, (*([run.name] if several else []), *part, *run.conditions))
 
 
-def _score(metric: Metric, column: Series, run: RunView) -> MeasuredScore | None:
+def _score(metric: Metric, column: Series, run: RunView) -> MetricCell | None:
+    """Return a run's cell beside published figures, written with as many digits as they are."""
     if metric.value is None:
         return None
-    entry = metric_cell(metric, column, run)
-    text = f"{100 * metric.value:.2f}" if metric.unit == "fraction" else entry.text
-    return MeasuredScore(text, entry.interval, entry.link, entry.coverage, entry.full, entry.method)
+    cell = metric_cell(metric, column, run)
+    return structs.replace(cell, text=f"{100 * metric.value:.2f}") if metric.unit == "fraction" else cell
 
 
 def _published(table: Published) -> list[PublishedLine]:

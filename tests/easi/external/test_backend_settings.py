@@ -22,7 +22,7 @@ def test_all_twelve_have_the_harnesses_names_of_the_submission():
 
 def test_easi_s_keys_and_ours_are_one_and_the_order_is_easi_s():
     given = ["blink", " vsi_bench", "omnispatial_(manual_cot)", "vsi-bench", "site_video"]
-    assert [job.name for job in jobs(given, "lmms-eval")] == ["vsi-bench", "blink", "omnispatial", "site/video"]
+    assert [job.name for job in jobs(given, "lmms-eval")] == ["vsi-bench", "site/video", "blink", "omnispatial"]
     assert [job.parts for job in jobs(["site_video"], "vlmevalkit")] == [(("video", "SiteBenchVideo_32frame"),)]
     assert [job.name for job in jobs(["site_image", "site"], "lmms-eval")] == ["site"]
 

@@ -26,7 +26,7 @@ from snellen.benchmarks.spatial.sources import lmms_eval_rows, official_rows
 from snellen.benchmarks.spatial.sources.locate import source
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.easi.external import HarnessSettings, run_backend
-from snellen.easi.external.settings import HALVES
+from snellen.easi.names import PARTS
 from snellen.formats.base import Problems
 from snellen.formats.readers import table_rows
 from snellen.runs.run import load_run
@@ -137,7 +137,7 @@ def test_the_scorers_themselves_and_our_profile_give_each_row_the_same(tmp_path,
 
         monkeypatch.setitem(official_rows.QUESTIONS, name, seen)
         data = Data(path=draw(name, tmp_path / "drawn", each=3))
-        for part in HALVES if name == "site" else ("",):
+        for part in PARTS if name == "site" else ("",):
             list(source(task, part, data).questions())
         monkeypatch.undo()
         cases[name] = [(row, SAID[at % len(SAID)]) for at, row in enumerate(rows * 4)]

@@ -20,8 +20,8 @@ from snellen.cli import main
 from snellen.engine.run_folder import RunFolder
 from snellen.errors import UsageError
 from snellen.models.trace import Step
+from snellen.reports.failures import labels as tabled
 from snellen.reports.failures import pages
-from snellen.reports.failures import table as tabled
 from snellen.reports.failures.page import FailureView, render_answer
 from snellen.reports.views import LabelCounts
 from snellen.runs import failures

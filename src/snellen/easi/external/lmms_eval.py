@@ -9,7 +9,6 @@ import json
 import re
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -62,7 +61,7 @@ def version(settings: HarnessSettings) -> str:
     Raises:
         MissingExtraError: it is not installed there. PreflightError: the interpreter cannot be started.
     """
-    python = interpreter(settings)
+    python = settings.interpreter
     try:
         done = subprocess.run(  # noqa: S603 - the interpreter that the user named
             [python, "-c", PROBE], capture_output=True, text=True, timeout=PROBE_S, stdin=subprocess.DEVNULL
@@ -77,17 +76,12 @@ def version(settings: HarnessSettings) -> str:
     return done.stdout.strip() or "unknown"
 
 
-def interpreter(settings: HarnessSettings) -> str:
-    """Return the interpreter of its environment; links are not followed, as in virtual environments."""
-    return sys.executable if settings.python is None else str(settings.python.expanduser().absolute())
-
-
 def command(settings: HarnessSettings, task: str, out: Path) -> list[str]:
     """Build the command that runs one task.
 
     Started by accelerate it listens at a port, which is one that was free a moment ago.
     """
-    python = interpreter(settings)
+    python = settings.interpreter
     if settings.accelerate:
         beside = Path(python).with_name("accelerate")
         accelerate = [str(beside)] if beside.is_file() else [python, "-m", "accelerate.commands.accelerate_cli"]

@@ -7,7 +7,7 @@ settings, or of an earlier attempt that ended badly, are never taken for its res
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -60,12 +60,9 @@ def run_backend(
         MissingExtraError: the harness is not installed; the hint says how to.
         InterruptedRunError: Ctrl-C; the harness and all that stems from it are ended.
     """
-    if name not in BACKENDS:
-        raise UsageError(f"unknown backend {name!r}", f"Backends: native, {', '.join(BACKENDS)}.")
+    backend = checked_backend(name, settings)
     if settings.nproc < 1 or (settings.time_limit_s is not None and settings.time_limit_s <= 0):
         raise UsageError("--nproc and the time limit must be above 0")
-    backend = BACKENDS[name]
-    backend.check(settings)
     wanted = jobs(benchmarks, name)
     root = folder_of(name, settings)
     harness = DrivenHarness(
@@ -92,6 +89,14 @@ def run_backend(
             f"stopped; {name} and all its processes are ended", "Run the same command again to resume."
         ) from None
     return {job.name: (done | made)[job.name] for job in wanted}
+
+
+def checked_backend(name: str, settings: HarnessSettings) -> ModuleType:
+    """Return the module of a harness. Raises UsageError or JudgeError for settings that it cannot run with."""
+    if name not in BACKENDS:
+        raise UsageError(f"unknown backend {name!r}", f"Backends: native, {', '.join(BACKENDS)}.")
+    BACKENDS[name].check(settings)
+    return BACKENDS[name]
 
 
 def folder_of(name: str, settings: HarnessSettings) -> Path:
@@ -161,18 +166,24 @@ class _Driver:
         answers = [AnswerFile(part, path, "lmms") for part, files in written.items() for path in files.samples]
         expected = {part: files.original for part, files in written.items()}
         errors = _faults(self.log, start, ()).get("", [])
-        base = HarnessOutcome(
+        base = self._failed(job, CommandEnd(status, timed_out), seconds, errors)
+        result_files = HarnessFiles(answers, answers, expected, lambda: compare.of_lmms(job, written, problems))
+        return outcome.made(self.harness, job, base, result_files, problems)
+
+    def _failed(
+        self, job: BenchmarkJob, ended: CommandEnd, seconds: float, errors: Iterable[log_errors.LoggedError]
+    ) -> HarnessOutcome:
+        """Return the outcome of a benchmark whose command wrote nothing."""
+        return HarnessOutcome(
             benchmark=job.name,
             state="failed",
-            exit_status=status,
-            timed_out=timed_out,
+            exit_status=ended.status,
+            timed_out=ended.timed_out,
             seconds=seconds,
             log=self.log,
             profile=self.harness.profile,
-            errors=(*_ends(status, timed_out, self.settings), *map(str, errors)),
+            errors=(*_ends(ended, self.settings), *map(str, errors)),
         )
-        result_files = HarnessFiles(answers, answers, expected, lambda: compare.of_lmms(job, written, problems))
-        return outcome.made(self.harness, job, base, result_files, problems)
 
     def run_vlmevalkit(self, pending: Sequence[BenchmarkJob]) -> dict[str, HarnessOutcome]:
         """Run one command for all data sets, then one for each benchmark to be judged."""
@@ -219,16 +230,7 @@ class _Driver:
         ]
         expected = {part: vlmevalkit.questions(self.settings, data) for part, data in job.parts}
         own = [fault for _, data in job.parts for fault in errors.get(data, [])]
-        base = HarnessOutcome(
-            benchmark=job.name,
-            state="failed",
-            exit_status=ended.status,
-            timed_out=ended.timed_out,
-            seconds=seconds,
-            log=self.log,
-            profile=self.harness.profile,
-            errors=(*_ends(ended.status, ended.timed_out, self.settings), *map(str, own or errors.get("", []))),
-        )
+        base = self._failed(job, ended, seconds, own or errors.get("", []))
         scored = [AnswerFile(part, files.scored, "kit") for part, files in written.items() if files.scored is not None]
         made = outcome.made(
             self.harness,
@@ -307,9 +309,9 @@ def _faults(log: Path, start: int, names: Sequence[str]) -> dict[str, list[log_e
     return log_errors.faults(log_errors.lines_of(log, start), names)
 
 
-def _ends(status: int, timed_out: bool, settings: HarnessSettings) -> list[str]:
-    if timed_out:
+def _ends(ended: CommandEnd, settings: HarnessSettings) -> list[str]:
+    if ended.timed_out:
         return [f"time limit: ended after {settings.time_limit_s:g} s"]
-    if status == 137:
+    if ended.status == 137:
         return ["killed: by SIGKILL, which is often the kernel's when memory is used up"]
-    return [f"exit status {status}"] if status else []
+    return [f"exit status {ended.status}"] if ended.status else []

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from snellen.easi.external import BACKENDS, HarnessOutcome, HarnessSettings, run_backend
-from snellen.easi.external.run import folder_of
+from snellen.easi.external import HarnessOutcome, HarnessSettings, run_backend
+from snellen.easi.external.run import checked_backend, folder_of
 from snellen.easi.status import BenchmarkRow, Board, EasiWatch
-from snellen.errors import InterruptedRunError, SnellenError, UsageError
+from snellen.errors import InterruptedRunError, SnellenError
 from snellen.runs.run import load_run
 
 TOGETHER = "vlmevalkit"
@@ -23,15 +23,11 @@ def plan(name: str, settings: HarnessSettings, benchmarks: tuple[str, ...]) -> B
     Raises:
         UsageError, JudgeError: settings that make no sense.
     """
-    if name not in BACKENDS:
-        raise UsageError(f"unknown backend {name!r}", f"Backends: native, {', '.join(BACKENDS)}.")
-    BACKENDS[name].check(settings)
+    backend = checked_backend(name, settings)
     folder = folder_of(name, settings)
     rows = [BenchmarkRow(benchmark, folder / benchmark.replace("/", "-"), state="ready") for benchmark in benchmarks]
     judge = settings.judge_model or None
-    return Board(
-        f"{name}: {settings.model}", folder, rows, judge, settings.threshold, profile=str(BACKENDS[name].PROFILE)
-    )
+    return Board(f"{name}: {settings.model}", folder, rows, judge, settings.threshold, profile=backend.PROFILE)
 
 
 def work(name: str, settings: HarnessSettings, board: Board, watch: EasiWatch, log: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -9,11 +10,11 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from snellen.benchmarks.spatial.tasks import TASKS, Task
+from snellen.easi.names import HALVES, ORDER, PARTS, find, task_of
 from snellen.errors import UsageError
 from snellen.redaction.arguments import held_key
 
 State: TypeAlias = Literal["complete", "partial", "failed"]
-HALVES = ("image", "video")
 
 
 class HarnessSettings(Struct, frozen=True, kw_only=True):
@@ -50,6 +51,11 @@ class HarnessSettings(Struct, frozen=True, kw_only=True):
     verbose: bool = False
     extra: tuple[str, ...] = ()
     time_limit_s: float | None = None
+
+    @property
+    def interpreter(self) -> str:
+        """The interpreter of the harness's environment; links are not followed, as in virtual environments."""
+        return sys.executable if self.python is None else str(self.python.expanduser().absolute())
 
 
 class HarnessOutcome(Struct, frozen=True, kw_only=True):
@@ -142,23 +148,18 @@ def jobs(names: Iterable[str], harness: str) -> list[BenchmarkJob]:
     Raises:
         UsageError: one of them is no benchmark of EASI's.
     """
-    keys = {task.id: name for name, task in TASKS.items()} | {f"site_{half}": f"site/{half}" for half in HALVES}
-    known = {**{name: name for name in TASKS}, **{f"site/{half}": f"site/{half}" for half in HALVES}, **keys}
-    wanted: list[str] = []
+    wanted: set[str] = set()
     for text in names:
-        name = known.get(text.strip())
-        if name is None:
+        if (name := find(text)) is None:
             raise UsageError(f"{text!r} is not an EASI benchmark", f"Benchmarks: {', '.join(TASKS)}.")
-        wanted.append(name)
+        wanted.add(name)
     if "site" in wanted:
-        wanted = [name for name in wanted if not name.startswith("site/")]
-    order = [*TASKS, *(f"site/{half}" for half in HALVES)]
+        wanted.difference_update(HALVES)
     selected = []
-    for name in sorted(set(wanted), key=order.index):
-        task = TASKS[name.partition("/")[0]]
+    for name in sorted(wanted, key=ORDER.index):
+        task, half = task_of(name)
         task_names = (task.lmms if harness == "lmms-eval" else task.kit).split(", ")
-        parts = tuple(zip(HALVES if len(task_names) == 2 else ("",), task_names, strict=True))
-        half = name.partition("/")[2]
+        parts = tuple(zip(PARTS if len(task_names) == 2 else ("",), task_names, strict=True))
         selected.append(BenchmarkJob(name, task, tuple(part for part in parts if not half or part[0] == half)))
     return selected
 

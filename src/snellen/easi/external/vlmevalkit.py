@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -92,8 +91,8 @@ def version(settings: HarnessSettings) -> str:
         MissingExtraError: there is no checkout. PreflightError: no interpreter.
     """
     checkout = home(settings)
-    if settings.python is not None and not Path(interpreter(settings)).is_file():
-        raise PreflightError(f"{interpreter(settings)} is no interpreter", "Check --backend-python.")
+    if settings.python is not None and not Path(settings.interpreter).is_file():
+        raise PreflightError(f"{settings.interpreter} is no interpreter", "Check --backend-python.")
     match = re.search(r"__version__\s*=\s*['\"]([^'\"]{1,40})['\"]", _text(checkout / "vlmeval" / "__init__.py"))
     head = _text(checkout / ".git" / "HEAD").strip()
     if head.startswith("ref: "):
@@ -102,14 +101,9 @@ def version(settings: HarnessSettings) -> str:
     return "+".join(part for part in (match[1] if match else "unknown", commit) if part)
 
 
-def interpreter(settings: HarnessSettings) -> str:
-    """Return the interpreter of its environment; links are not followed, as in virtual environments."""
-    return sys.executable if settings.python is None else str(settings.python.expanduser().absolute())
-
-
 def command(settings: HarnessSettings, data: Sequence[str], out: Path, judge: str = RULES) -> list[str]:
     """Build the command that runs data sets, or that lets a judge score one."""
-    python, checkout = interpreter(settings), home(settings)
+    python, checkout = settings.interpreter, home(settings)
     if settings.nproc > 1:
         beside = Path(python).with_name("torchrun")
         torchrun = [str(beside)] if beside.is_file() else [python, "-m", "torch.distributed.run"]

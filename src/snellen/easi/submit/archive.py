@@ -11,39 +11,19 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 import msgspec
 
 ENDINGS = frozenset(
-    [
-        "json",
-        "jsonl",
-        "csv",
-        "tsv",
-        "xlsx",
-        "txt",
-        "log",
-        "parquet",
-        "arrow",
-        "npy",
-        "pkl",
-        "yaml",
-        "yml",
-        "xml",
-        "md",
-        "html",
-        "pdf",
-        "py",
-        "sh",
-        "png",
-        "jpg",
-        "jpeg",
-        "gif",
-        "svg",
-    ]
+    (
+        *("json", "jsonl", "csv", "tsv", "xlsx", "txt", "log", "parquet", "arrow", "npy", "pkl", "yaml", "yml", "xml"),
+        *("md", "html", "pdf", "py", "sh", "png", "jpg", "jpeg", "gif", "svg"),
+    )
 )
 KEPT_CHARACTERS = (8000, 6000, 4000, 3000, 2000, 1500, 1000, 750, 500, 400, 300, 200, 150, 100, 50, 0)
 """How much of the end of each reply may be kept where not all of it fits: the longest that does."""
@@ -77,19 +57,13 @@ def slim(rows: Mapping[str, Path], members: Mapping[str, bytes], folder: str, li
         full = f"{folder}/{name}"
         if ".." in full or PurePosixPath(full).suffix.removeprefix(".") not in ENDINGS or full.count("/") != 1:
             raise ValueError(f"{full!r} is no name of a member that the leaderboard takes")
-    whole = _packed(rows, members, folder, limit, None)
-    if whole is not None:
+    packed = cache(lambda reply_limit: _packed(rows, members, folder, limit, reply_limit))
+    if (whole := packed(None)) is not None:
         return Archive(whole, None)
-    best: Archive | None = None
-    first, last = 0, len(KEPT_CHARACTERS) - 1
-    while first <= last:  # the shorter the replies, the smaller the zip
-        middle = (first + last) // 2
-        content = _packed(rows, members, folder, limit, KEPT_CHARACTERS[middle])
-        if content is None:
-            first = middle + 1
-        else:
-            best, last = Archive(content, KEPT_CHARACTERS[middle]), middle - 1
-    return best
+    # The shorter the replies, the smaller the zip.
+    at = bisect_left(KEPT_CHARACTERS, True, key=lambda characters: packed(characters) is not None)
+    content = packed(KEPT_CHARACTERS[at]) if at < len(KEPT_CHARACTERS) else None
+    return None if content is None else Archive(content, KEPT_CHARACTERS[at])
 
 
 def _packed(

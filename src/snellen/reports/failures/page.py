@@ -14,8 +14,7 @@ from msgspec import Struct
 from snellen.models import trace
 from snellen.models.trace import Step
 from snellen.reports.escape import clip, escape_invisible, json_for_page, text_of_value
-from snellen.reports.failures.table import RunLabels, label_rows, label_text
-from snellen.reports.plots import draw_labels
+from snellen.reports.failures.labels import RunLabels, draw_labels, label_rows, label_text
 from snellen.reports.render import fill_template, read_asset
 from snellen.reports.thumbnails import ThumbnailAlbum
 from snellen.reports.views import PageLimits

@@ -23,7 +23,7 @@ from snellen.errors import StorageError, UsageError
 from snellen.models.trace import Step
 from snellen.redaction import redact
 from snellen.redaction.gold import WITHHELD, strike
-from snellen.reports.failures import table as counted
+from snellen.reports.failures.labels import RunLabels
 from snellen.reports.failures.page import Evidence, FailureView, IndexRow, index_row, render_answer, render_index
 from snellen.reports.plots.base import SERIES
 from snellen.reports.render import write_page
@@ -91,7 +91,7 @@ def write_pages(runs: Sequence[LabelledRun], out: str | Path, *, show_gold: bool
             write_page(render_answer(view), folder / PAGES / view.file)
             rows.append(index_row(view, right=right))
     columns = [
-        counted.RunLabels(name, number % SERIES + 1, run.view, run.run.meta.spec.model)
+        RunLabels(name, number % SERIES + 1, run.view, run.run.meta.spec.model)
         for number, (run, name) in enumerate(zip(runs, names, strict=True))
     ]
     title = " and ".join(dict.fromkeys(run.run.meta.spec.benchmark for run in runs))

@@ -17,7 +17,7 @@ from snellen.reports.features.plots import AttackPoint
 from snellen.reports.plots.base import SERIES, Plot
 from snellen.reports.plots.svg import page_style
 from snellen.reports.render import fill_template, read_asset
-from snellen.reports.tables import format_interval, format_percent, format_value, track_position
+from snellen.reports.tables import format_interval, format_percent, metric_fields
 from snellen.reports.thumbnails import ThumbnailAlbum
 from snellen.reports.views import PageLimits
 from snellen.sources.blobs import FileBlob
@@ -151,27 +151,11 @@ def _groups(stores: Sequence[StoreView]) -> list[dict[str, Any]]:
                     "n": " / ".join(dict.fromkeys(f"{metric.n:,}" for metric in known)),
                     "coverage": " / ".join(dict.fromkeys(format_percent(metric.coverage) for metric in known)),
                     "partial": any(metric.coverage < 1.0 for metric in known),
-                    "cells": [_cell(metrics.get(name)) for metrics in by],
+                    "cells": [metric_fields(metrics[name]) if name in metrics else None for metrics in by],
                 }
             )
         groups.append({"title": title, "rows": rows})
     return groups
-
-
-def _cell(metric: Metric | None) -> dict[str, Any] | None:
-    if metric is None:
-        return None
-    shares = metric.unit == "fraction"
-    low, high = metric.ci95 if shares and metric.ci95 is not None else (None, None)
-    return {
-        "text": format_value(metric.value, metric.unit),
-        "interval": format_interval(metric.ci95, metric.unit),
-        "method": "" if metric.interval is None else metric.interval.text,
-        "at": track_position(metric.value if shares else None),
-        "low": track_position(low),
-        "high": track_position(high),
-        "chance": track_position(metric.chance if shares else None),
-    }
 
 
 _TILES = {

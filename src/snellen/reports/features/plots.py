@@ -12,7 +12,7 @@ from msgspec import Struct
 from snellen.features.plot_data import FeatureMap, PrecisionRecallCurve
 from snellen.features.probes import ClassAccuracy
 from snellen.features.says_sees import QUADRANTS, ClassPoint, SaysSees, accuracy_threshold
-from snellen.reports.plots.base import Plot, new_figure, percent_axis, series_colour, short_label
+from snellen.reports.plots.base import Plot, draw_interval, new_figure, percent_axis, series_colour, short_label
 from snellen.reports.plots.svg import COLOURS, inline_svg
 from snellen.types import Metric
 
@@ -95,10 +95,7 @@ def _robustness(drawn: Sequence[tuple[str, int, str, Sequence[AttackPoint]]], ki
             ls=style,
         )
         for x, point in known:
-            if point.metric.ci95 is not None:
-                axes.plot(
-                    [x, x], point.metric.ci95, color=series_colour(number), lw=2.4, alpha=0.35, solid_capstyle="butt"
-                )
+            draw_interval(axes, point.metric.ci95, x, series_colour(number), vertical=True)
             axes.scatter([x], [point.metric.value or 0.0], s=26, color=series_colour(number), lw=0, zorder=3)
         labels.update((point.strength, point.label) for point in points)
     percent_axis(axes, "y")
@@ -142,15 +139,7 @@ def corruption_plot(stores: Sequence[tuple[str, int, Sequence[Metric]]]) -> Plot
             metric = metrics.get(spec)
             if metric is None or metric.value is None:
                 continue
-            if metric.ci95 is not None:
-                axes.plot(
-                    metric.ci95,
-                    [-row - shift] * 2,
-                    color=series_colour(number),
-                    lw=2.4,
-                    alpha=0.4,
-                    solid_capstyle="butt",
-                )
+            draw_interval(axes, metric.ci95, -row - shift, series_colour(number))
             axes.scatter([metric.value], [-row - shift], s=26, color=series_colour(number), lw=0, zorder=3)
     for number, value in clean:
         if value is not None:
@@ -305,8 +294,7 @@ def class_bars(rows: Sequence[ClassAccuracy], label: str, number: int, chance: f
     tint = COLOURS["series-1"]
     axes.barh(place, [row.accuracy or 0.0 for row in drawn], height=0.62, color=tint, alpha=0.32, lw=0)
     for y, row in zip(place, drawn, strict=True):
-        if row.ci95 is not None:
-            axes.plot(row.ci95, [y, y], color=tint, lw=2.2, alpha=0.75, solid_capstyle="butt")
+        draw_interval(axes, row.ci95, y, tint, alpha=0.75)
     axes.scatter([row.accuracy or 0.0 for row in drawn], place, s=16, color=tint, lw=0, zorder=3)
     if chance is not None:
         axes.axvline(chance, color=COLOURS["muted"], lw=1.2, ls="dotted")
@@ -348,8 +336,8 @@ def says_sees_plot(comparison: SaysSees, label: str, number: int) -> Plot:
     for point in comparison.classes:
         tint = COLOURS[_TINTS[point.quadrant]]
         if bars and point.probe_ci95 is not None and point.answer_ci95 is not None:
-            axes.plot(point.probe_ci95, [point.answer] * 2, color=tint, lw=1.6, alpha=0.28, solid_capstyle="butt")
-            axes.plot([point.probe] * 2, point.answer_ci95, color=tint, lw=1.6, alpha=0.28, solid_capstyle="butt")
+            draw_interval(axes, point.probe_ci95, point.answer, tint, alpha=0.28)
+            draw_interval(axes, point.answer_ci95, point.probe, tint, alpha=0.28, vertical=True)
     for quadrant in QUADRANTS:
         members = [point for point in comparison.classes if point.quadrant == quadrant]
         if members:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from snellen.reports.collect import Confusion
-from snellen.reports.failures.table import RunLabels, label_bars
 from snellen.reports.links import FAILURES, gallery_link, meta_filters, metric_link
 from snellen.reports.plots.base import Plot, Series, new_figure, percent_axis, series_colour, short_label
 from snellen.reports.plots.class_ranking import rankings
@@ -219,13 +218,6 @@ def _cell(axes: Axes, x: int, y: int, count: int, total: int, right: bool) -> An
     axes.add_patch(box)
     axes.text(x, y, f"{count:,}", ha="center", va="center", fontsize=8.5)
     return box
-
-
-def draw_labels(labelled: Sequence[RunLabels], *, linked: bool = False) -> list[Plot]:
-    """Draw the plot of labels; empty if there are none."""
-    with page_style():
-        plot = label_bars(labelled, linked=linked)
-    return [] if plot is None else [plot]
 
 
 def draw_plots(series: Sequence[Series], first: Sequence[Series]) -> list[Plot]:

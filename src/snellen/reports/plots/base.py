@@ -63,6 +63,15 @@ def short_label(text: str, characters: int = 24) -> str:
     return shorten(escape_invisible(text).replace("\n", " "), characters)
 
 
+def draw_interval(
+    axes: Axes, ends: tuple[float, float] | None, at: float, tint: str, *, alpha: float = 0.35, vertical: bool = False
+) -> None:
+    """Draw an interval as a wide, pale bar; nothing for None."""
+    if ends is not None:
+        x, y = ([at, at], ends) if vertical else (ends, [at, at])
+        axes.plot(x, y, color=tint, lw=2.4, alpha=alpha, solid_capstyle="butt")
+
+
 def percent_axis(axes: Axes, axis: str) -> None:
     """Set the `x` or `y` axis to 0 to 100 %."""
     ticks = [0.0, 0.25, 0.5, 0.75, 1.0]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from snellen.reports.links import metric_link
-from snellen.reports.plots.base import Plot, Series, new_figure, percent_axis, series_colour, short_label
+from snellen.reports.plots.base import Plot, Series, draw_interval, new_figure, percent_axis, series_colour, short_label
 from snellen.reports.plots.svg import inline_svg
 from snellen.scoring.taxonomy import coarse_to_fine, is_diagnosis
 from snellen.types import Metric
@@ -150,8 +150,7 @@ def _draw(axes: Axes, line: LevelCurve, levels: Sequence[str], shift: float) -> 
     y = [metric.value or 0.0 for _, metric, _ in line.points]
     axes.plot(x, y, color=tint, lw=1.6)
     for at, (_, metric, url) in zip(x, line.points, strict=True):
-        if metric.ci95 is not None:
-            axes.plot([at, at], metric.ci95, color=tint, lw=2.4, alpha=0.35, solid_capstyle="butt")
+        draw_interval(axes, metric.ci95, at, tint, vertical=True)
         axes.scatter([at], [metric.value or 0.0], s=26, color=tint, zorder=3, linewidths=0, urls=[url])
     known = [metric.chance for _, metric, _ in line.points if metric.chance is not None]
     if len(known) == len(x):

@@ -1,4 +1,4 @@
-"""Failure labels as a table and as a plot, several runs side by side."""
+"""Failure labels: their counts, and these as a table and as a plot, several runs side by side."""
 
 from __future__ import annotations
 
@@ -9,10 +9,47 @@ from msgspec import Struct
 
 from snellen.reports.links import gallery_link
 from snellen.reports.plots.base import Plot, new_figure, series_colour, short_label
-from snellen.reports.plots.svg import COLOURS, inline_svg
+from snellen.reports.plots.svg import COLOURS, inline_svg, page_style
 from snellen.reports.tables import format_interval, format_percent
 from snellen.reports.views import LabelCounts
+from snellen.runs.failures.labels import NAME, LabelledAnswer, agreements, counts, is_current, saved, whose_decisions
+from snellen.runs.failures.rules import UNKNOWN
+from snellen.runs.run import Run
+from snellen.scoring.statistics.agreement import Agreement
 from snellen.scoring.statistics.intervals import wilson
+
+
+def count_labels(labelled: Sequence[LabelledAnswer], notes: Sequence[str] = ()) -> LabelCounts:
+    """Count the labels of one run."""
+    lines = [agreement_line(agreement) for agreement in agreements(labelled)]
+    added = sum(label.rule == UNKNOWN and label.judge not in (None, UNKNOWN) for label in labelled)
+    if added:
+        lines.append(f"No rule covers {added:,} of the answers labelled by the judge.")
+    review = sum(bool(label.review) for label in labelled)
+    return LabelCounts(len(labelled), counts(labelled), review, [*notes, *lines])
+
+
+def load_counts(run: Run) -> LabelCounts | None:
+    """Load the label counts that `snellen failures` saved in the run's folder; None if there are none.
+
+    Raises:
+        RunError: the file is damaged.
+    """
+    labels = saved(run)
+    if labels is None:
+        return None
+    old = f"{NAME} is older than the last answer or verdict. Update it: snellen failures {run.path.name}"
+    notes = ["" if is_current(run) else old, whose_decisions(run, labels)]
+    return count_labels(labels, [note for note in notes if note])
+
+
+def agreement_line(agreement: Agreement) -> str:
+    """`rule and judge agree on 9 of 12 (75.0 %), kappa 0.62`."""
+    first, second = agreement.reviewers
+    same = round((agreement.observed or 0.0) * agreement.n)
+    share = "" if agreement.observed is None else f" ({100 * agreement.observed:.1f} %)"
+    kappa = "not defined" if agreement.kappa is None else f"{agreement.kappa:.2f}"
+    return f"{first} and {second} agree on {same:,} of {agreement.n:,}{share}, kappa {kappa}"
 
 
 class RunLabels(Struct, frozen=True):
@@ -116,3 +153,10 @@ def label_bars(labelled: Sequence[RunLabels], *, linked: bool = False) -> Plot |
         f"Shares of each run’s incorrect answers, with counts.{leads}",
         inline_svg(figure, "labels", "Labels of incorrect answers, by run"),
     )
+
+
+def draw_labels(labelled: Sequence[RunLabels], *, linked: bool = False) -> list[Plot]:
+    """Draw the plot of labels; empty if there are none."""
+    with page_style():
+        plot = label_bars(labelled, linked=linked)
+    return [] if plot is None else [plot]
