@@ -149,7 +149,7 @@ def test_a_failed_search_leaves_its_candidate_undecided_and_is_made_again(work):
         return [{"url": "https://x.example/a", "title": "a picture", "similarity": None}]
 
     told: list[str] = []
-    found = stages.audit_leaks(work, broken, "e", skip=("hard",), tell=told.append)
+    found = stages.audit_leaks(work, broken, "e", skip=("hard",), notify=told.append)
     assert found.counts()["undecided"] == 50 and len(told) == 49  # two candidates share a picture
     found = stages.audit_leaks(work, works, "e", skip=("hard",))
     assert found.counts() == {"entered": 50, "keep": 49, "drop": 1, "undecided": 0}

@@ -240,7 +240,7 @@ def curate(
             for line in tools.notices():
                 note(line)
             search, engine = search_by(tools, looks), engine_name(tools, looks)
-            done.append(curation.audit_leaks(work, search, engine, rule=rule, encoder=looks, skip=skipped, tell=note))
+            done.append(curation.audit_leaks(work, search, engine, rule=rule, encoder=looks, skip=skipped, notify=note))
         if "evidence" in selected:
             fetch = saved if saved is not None else fetch_by(tools) if tools is not None else None
             done.append(
@@ -255,7 +255,7 @@ def curate(
                     skip=skipped,
                     options=judge_options,
                     display=progress,
-                    tell=note,
+                    notify=note,
                 )
             )
         if "review" in selected:
@@ -263,7 +263,7 @@ def curate(
                 _show(work, done)
                 done = []
             done.append(
-                curation.serve_review(work, reviewers=evidence.reviewers, port=evidence.port, skip=skipped, tell=note)
+                curation.serve_review(work, reviewers=evidence.reviewers, port=evidence.port, skip=skipped, notify=note)
             )
         packed = None
         if "pack" in selected:

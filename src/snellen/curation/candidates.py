@@ -12,13 +12,12 @@ from msgspec import Struct
 
 from snellen.errors import DataError, MediaError
 from snellen.media import read_header
-from snellen.questions.images import strip_metadata
+from snellen.questions.images import ENDINGS, strip_metadata
 from snellen.sources import Tree, numbered
 
 NEEDED = ("id", "image", "question", "answer")
 PLAIN = ("domain", "subcategory", "source", "language", "target")
 LISTS = ("aliases", "evidence")
-ENDINGS = {"jpeg": ".jpg", "png": ".png"}
 _SHOWN = 10
 
 
@@ -145,7 +144,7 @@ def copy_images(rows: Sequence[CandidateRow], images: Tree, to: Path) -> list[Ca
     for number, row in enumerate(rows, 1):
         name = row.values["image"]
         if not images.exists(name):
-            raise DataError(f"{row.where}: there is no image {name!r} in {images.path}", "EvidenceCheck --images.")
+            raise DataError(f"{row.where}: there is no image {name!r} in {images.path}", "Check --images.")
         try:
             data = strip_metadata(images.read(name), name)
         except MediaError as error:

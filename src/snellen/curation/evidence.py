@@ -116,7 +116,7 @@ async def fetch_all(
     candidates: Sequence[Candidate],
     fetch: Fetch,
     *,
-    tell: Callable[[str], None] = lambda line: None,
+    notify: Callable[[str], None] = lambda line: None,
 ) -> dict[str, FetchedPage]:
     """Fetch every link without a snapshot; temporary failures (a 5xx, no response) are retried on each call."""
     known = fetched(work)
@@ -129,7 +129,7 @@ async def fetch_all(
         for url in pending:
             line = await _fetch_one(work, url, fetch)
             if line.problem:
-                tell(f"{url}: {line.problem}")
+                notify(f"{url}: {line.problem}")
             book.append(line)
             known[url] = line
     finally:
@@ -246,9 +246,7 @@ def rubric_of(path: Path | None) -> Rubric:
     try:
         return parse_rubric(path.read_text("utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(
-            f"rubric {path}: cannot be read: {error}", "EvidenceCheck the path; it is a TOML file."
-        ) from error
+        raise DataError(f"rubric {path}: cannot be read: {error}", "Check the path; it is a TOML file.") from error
 
 
 def pair_name(candidate: Candidate, line: FetchedPage) -> str:

@@ -117,14 +117,14 @@ async def search_all(
     engine: str,
     k: int,
     *,
-    tell: Callable[[str], None] = lambda line: None,
+    notify: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Searched]:
     """Search for every picture without a recorded search; each result is on disk before the next search.
 
     Args:
         search: the reverse image search.
         engine: what it is called; goes into the record.
-        tell: gets one line for a search that failed; its candidate stays undecided and is searched for again.
+        notify: gets one line for a search that failed; its candidate stays undecided and is searched for again.
 
     Returns:
         What is known, by the digest of the picture.
@@ -140,7 +140,7 @@ async def search_all(
                 answer = await search(work.image(candidate).read_bytes(), k)
                 hits = tuple(msgspec.convert([_plain(hit) for hit in answer[:k]], tuple[SearchHit, ...], strict=False))
             except (OSError, ValueError, TypeError, msgspec.ValidationError) as error:
-                tell(f"{candidate.id}: the search failed: {type(error).__name__}: {error}")
+                notify(f"{candidate.id}: the search failed: {type(error).__name__}: {error}")
                 continue
             line = Searched(sha256, engine, k, hits, round(time.time(), 3))
             book.append(line)

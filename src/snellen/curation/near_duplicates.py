@@ -1,7 +1,5 @@
 """Near-duplicate pictures: copies by perceptual hash, mirrored and cropped ones included, and lookalikes by encoder.
 
-Pictures that look alike to an encoder: near-duplicates that the perceptual hash does not tell.
-
 Vectors of any encoder of the machine-oriented track, the embedded one by default, compared by cosine, every one with every
 one. As the hash does, each picture held is taken whole and without its edges, and the one searched for mirrored too: an
 encoder need not know by itself that these are the same.

@@ -101,11 +101,8 @@ def require_release_names(name: str, version: str) -> None:
 
 def _require_decided(work: Work, skip: Collection[str]) -> None:
     for stage in DECIDING:
-        file = None if stage in skip else work.stage(stage)
-        undecided = (
-            [decision for decision in file.decisions if decision.verdict == "undecided"] if file is not None else []
-        )
-        if undecided:
+        decisions = {} if stage in skip else work.decisions(stage)
+        if undecided := [decision for decision in decisions.values() if decision.verdict == "undecided"]:
             lines = "\n".join(f"  {decision.id}: {decision.reason}" for decision in undecided[:_SHOWN])
             raise RunError(
                 f"{work.path}: stage {stage} left {len(undecided):,} candidates undecided\n{lines}",
@@ -119,7 +116,7 @@ def _as_reviewed(
     """Return candidates with their edits applied, and reasons for edited ones that an earlier stage would drop."""
     candidates: list[Candidate] = []
     left_out: dict[str, str] = {}
-    review = {} if "review" in skip else _decisions(work, "review")
+    review = {} if "review" in skip else work.decisions("review")
     for candidate in entering:
         changes = review[candidate.id].detail.get("edited") if candidate.id in review else None
         if not changes:
@@ -166,11 +163,6 @@ def _settings(work: Work, stage: str) -> dict[str, Any]:
     return {} if file is None else dict(file.settings)
 
 
-def _decisions(work: Work, stage: str) -> dict[str, StageDecision]:
-    file = work.stage(stage)
-    return {} if file is None else {decision.id: decision for decision in file.decisions}
-
-
 def _provenance(
     work: Work,
     name: str,
@@ -188,7 +180,7 @@ def _provenance(
             stages[stage] = {"skipped": True}
             continue
         stages[stage] = {"settings": file.settings, "counts": file.counts()}
-        decisions[stage] = {decision.id: decision for decision in file.decisions}
+        decisions[stage] = work.decisions(stage)
     opinions = [] if "review" in skip else reviews.read_all(work)
     reviewer_names = {
         who: f"reviewer {number}"
@@ -234,10 +226,12 @@ def _history(
         history["evidence"] = details["evidence"]["links"]
     if "review" in details:
         history["review"] = [
-            {**opinion, "reviewer": reviewer_names[opinion["reviewer"]]} for opinion in details["review"]["opinions"]
+            {
+                **{name: value for name, value in opinion.items() if name != "id"},
+                "reviewer": reviewer_names[opinion["reviewer"]],
+            }
+            for opinion in details["review"]["opinions"]
         ]
-        for said in history["review"]:
-            said.pop("id", None)
     return history
 
 

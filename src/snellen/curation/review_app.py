@@ -3,8 +3,6 @@
 Plain pages and forms, no script. Served on loopback to whoever has the key of the printed address; every form carries a
 token (CSRF), the pages may load nothing but their own pictures and style (CSP), and pictures and snapshots are looked up by
 number and digest, so that no path of a request reaches the disk.
-
-Serving the review page until Ctrl-C, on this machine only.
 """
 
 from __future__ import annotations
@@ -12,12 +10,13 @@ from __future__ import annotations
 import asyncio
 import hmac
 import secrets
+import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from importlib.resources import files
 from importlib.util import find_spec
-from typing import Any, cast
+from typing import Any, cast, get_args
 from urllib.parse import parse_qs, quote, unquote
 
 import msgspec
@@ -38,7 +37,7 @@ from snellen.curation.leaks import LeakAudit
 from snellen.curation.model_filter import Tries
 from snellen.curation.reviews import (
     Opinion,
-    Say,
+    OpinionKind,
     agreement,
     checked,
     disputed,
@@ -56,8 +55,7 @@ from snellen.models.serve.run import bind
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 COOKIE = "snellen_review"
-MOST_BODY = 64 << 10
-SAYS = ("accept", "reject", "edit")
+MAX_BODY_BYTES = 64 << 10
 REASONS = (
     "the answer is wrong",
     "the picture does not show enough to tell",
@@ -83,7 +81,7 @@ class Queue(Struct, frozen=True):
     candidates: Mapping[int, Candidate]
     leaks: Mapping[str, LeakAudit]
     links: Mapping[str, Sequence[EvidenceCheck]]
-    known: Mapping[str, Sequence[Tries]]
+    tries: Mapping[str, Sequence[Tries]]
 
 
 class ReviewSession:
@@ -135,7 +133,7 @@ def build_app(session: ReviewSession, clock: Callable[[], float] = time.time) ->
         )
         return HTMLResponse(html, status, headers=_HEADERS)
 
-    def known(request: Request) -> str:
+    def reviewer_of(request: Request) -> str:
         """Return the reviewer's name. Raises HTTPException if the key or the name is missing."""
         reviewer = session.reviewer(request)
         if reviewer is None:
@@ -144,19 +142,19 @@ def build_app(session: ReviewSession, clock: Callable[[], float] = time.time) ->
 
     async def form(request: Request) -> tuple[str, dict[str, str]]:
         """Read reviewer and fields of a submitted form."""
-        reviewer = known(request)
+        reviewer = reviewer_of(request)
         body = b""
         async for piece in request.stream():
             body += piece
-            if len(body) > MOST_BODY:
-                raise HTTPException(413, f"A form has at most {MOST_BODY:,} bytes.")
+            if len(body) > MAX_BODY_BYTES:
+                raise HTTPException(413, f"A form has at most {MAX_BODY_BYTES:,} bytes.")
         sent = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=20)
         fields = {name: values[0].replace("\r\n", "\n").strip() for name, values in sent.items()}
         if not hmac.compare_digest(fields.get("token", "").encode(), session.token(reviewer).encode()):
             raise HTTPException(403, "This form was not sent by the page. Reload the page and submit it again.")
         return reviewer, fields
 
-    def candidate(request: Request) -> Candidate:
+    def candidate_of(request: Request) -> Candidate:
         match = session.queue.candidates.get(request.path_params["number"])
         if match is None:
             raise HTTPException(404, "There is no such candidate in this review.")
@@ -169,17 +167,18 @@ def build_app(session: ReviewSession, clock: Callable[[], float] = time.time) ->
             named = session.reviewer(request) or ""
             answer.set_cookie(COOKIE, session.cookie(named), httponly=True, samesite="strict", path="/")
             return answer
-        reviewer = known(request)
+        reviewer = reviewer_of(request)
         if not reviewer:
             return page("name.html.jinja", reviewer, fault="")
         opinions = latest(session.opinions)
         rows = [
-            _row(session, about, opinions.get(about.id, {}), reviewer) for about in session.queue.candidates.values()
+            _row(session, candidate, opinions.get(candidate.id, {}), reviewer)
+            for candidate in session.queue.candidates.values()
         ]
         open_rows = [row for row in rows if not row["mine"]]
         disputes = [row for row in rows if row["disputed"]]
         agreements = agreement(
-            session.opinions, [about.id for about in session.queue.candidates.values()], session.reviewers
+            session.opinions, [candidate.id for candidate in session.queue.candidates.values()], session.reviewers
         )
         return page("queue.html.jinja", reviewer, rows=rows, left=open_rows, disputes=disputes, agreement=agreements)
 
@@ -193,42 +192,42 @@ def build_app(session: ReviewSession, clock: Callable[[], float] = time.time) ->
         return answer
 
     async def show(request: Request) -> Response:
-        reviewer = known(request)
+        reviewer = reviewer_of(request)
         if not reviewer:
             return RedirectResponse("/", 303, headers=_HEADERS)
-        return candidate_page(candidate(request), reviewer, "", {})
+        return candidate_page(candidate_of(request), reviewer, "", {})
 
-    def candidate_page(about: Candidate, reviewer: str, fault: str, fields: Mapping[str, str]) -> Response:
-        opinions = latest(session.opinions).get(about.id, {})
+    def candidate_page(candidate: Candidate, reviewer: str, fault: str, fields: Mapping[str, str]) -> Response:
+        opinions = latest(session.opinions).get(candidate.id, {})
         own = opinions.get(reviewer)
-        wanted = about if own is None else edited(about, own)
+        wanted = candidate if own is None else edited(candidate, own)
         values = {"question": wanted.question, "answer": wanted.answer, "aliases": "\n".join(wanted.aliases)}
-        in_dispute = disputed(about, opinions, session.reviewers) and own is not None
+        in_dispute = disputed(candidate, opinions, session.reviewers) and own is not None
         return page(
             "candidate.html.jinja",
             reviewer,
             400 if fault else 200,
-            candidate=about,
-            audit=session.queue.leaks.get(about.id),
-            links=session.queue.links.get(about.id, [EvidenceCheck(url) for url in about.evidence]),
-            tries=session.queue.known.get(about.id, ()),
+            candidate=candidate,
+            audit=session.queue.leaks.get(candidate.id),
+            links=session.queue.links.get(candidate.id, [EvidenceCheck(url) for url in candidate.evidence]),
+            tries=session.queue.tries.get(candidate.id, ()),
             mine=own,
             others=[opinion for who, opinion in opinions.items() if who != reviewer] if in_dispute else [],
             fields={**values, "reason": "" if own is None else own.reason, **fields},
             fault=fault,
             reasons=REASONS,
             total=len(session.queue.candidates),
-            place=list(session.queue.candidates).index(about.number) + 1,
+            place=list(session.queue.candidates).index(candidate.number) + 1,
             edit_open=bool(fields.get("say") == "edit") or (own is not None and own.say == "edit"),
         )
 
     async def judge(request: Request) -> Response:
         reviewer, fields = await form(request)
-        about = candidate(request)
+        candidate = candidate_of(request)
         if not reviewer:
             return RedirectResponse("/", 303, headers=_HEADERS)
         say = fields.get("say", "")
-        if say not in SAYS:
+        if say not in get_args(OpinionKind):
             raise HTTPException(400, "The form must contain accept, reject or edit.")
         aliases = tuple(" ".join(line.split()) for line in fields.get("aliases", "").split("\n") if line.strip())
         wanted: dict[str, Any] = {}
@@ -236,27 +235,27 @@ def build_app(session: ReviewSession, clock: Callable[[], float] = time.time) ->
             answer = " ".join(fields.get("answer", "").split())
             wanted = {"question": fields.get("question", ""), "answer": answer, "aliases": aliases}
         opinion = Opinion(
-            id=about.id,
+            id=candidate.id,
             reviewer=reviewer,
-            say=cast(Say, say),
+            say=cast(OpinionKind, say),
             reason=fields.get("reason", ""),
             at=round(clock(), 3),
             **wanted,
         )
         try:
-            session.add(checked(opinion, about))
+            session.add(checked(opinion, candidate))
         except UsageError as error:
-            return candidate_page(about, reviewer, error.message[0].upper() + error.message[1:] + ".", fields)
-        return RedirectResponse(_next(session, reviewer, about), 303, headers=_HEADERS)
+            return candidate_page(candidate, reviewer, error.message[0].upper() + error.message[1:] + ".", fields)
+        return RedirectResponse(_next(session, reviewer, candidate), 303, headers=_HEADERS)
 
     async def image(request: Request) -> Response:
-        known(request)
-        path = session.work.image(candidate(request))
+        reviewer_of(request)
+        path = session.work.image(candidate_of(request))
         return Response(path.read_bytes(), media_type=_TYPES[path.suffix], headers=_HEADERS)
 
     async def snapshot(request: Request) -> Response:
         """Return the text of a snapshot, never the page itself: it is untrusted."""
-        known(request)
+        reviewer_of(request)
         digest = request.path_params["digest"]
         line = next((page_ for page_ in evidence.fetched(session.work).values() if page_.sha256 == digest), None)
         if line is None:
@@ -289,11 +288,13 @@ def build_app(session: ReviewSession, clock: Callable[[], float] = time.time) ->
     )
 
 
-def _row(session: ReviewSession, about: Candidate, opinions: Mapping[str, Opinion], reviewer: str) -> dict[str, Any]:
+def _row(
+    session: ReviewSession, candidate: Candidate, opinions: Mapping[str, Opinion], reviewer: str
+) -> dict[str, Any]:
     """Build a row of the queue; others' opinions stay hidden until the reviewer has given one."""
     own = opinions.get(reviewer)
     enough = len(opinions) >= session.reviewers
-    in_dispute = own is not None and disputed(about, opinions, session.reviewers)
+    in_dispute = own is not None and disputed(candidate, opinions, session.reviewers)
     if own is None:
         state = "open"
     elif in_dispute:
@@ -301,14 +302,18 @@ def _row(session: ReviewSession, about: Candidate, opinions: Mapping[str, Opinio
     elif not enough:
         state = "waits for others"
     else:
-        state = "kept" if settled(about, opinions, session.reviewers) is not None else "dropped"
-    return {"candidate": about, "mine": own, "disputed": in_dispute, "state": state}
+        state = "kept" if settled(candidate, opinions, session.reviewers) is not None else "dropped"
+    return {"candidate": candidate, "mine": own, "disputed": in_dispute, "state": state}
 
 
 def _next(session: ReviewSession, reviewer: str, after: Candidate) -> str:
     """Return the reviewer's next open candidate after this one, else the first open one, else the queue."""
     opinions = latest(session.opinions)
-    open_ = [number for number, about in session.queue.candidates.items() if reviewer not in opinions.get(about.id, {})]
+    open_ = [
+        number
+        for number, candidate in session.queue.candidates.items()
+        if reviewer not in opinions.get(candidate.id, {})
+    ]
     if not open_:
         return "/"
     return f"/candidate/{next((number for number in open_ if number > after.number), open_[0])}"
@@ -317,13 +322,13 @@ def _next(session: ReviewSession, reviewer: str, after: Candidate) -> str:
 HOST = "127.0.0.1"
 
 
-def serve(work: Work, candidates: list[Candidate], reviewers: int, port: int, tell: Callable[[str], None]) -> None:
+def serve(work: Work, candidates: list[Candidate], reviewers: int, port: int, notify: Callable[[str], None]) -> None:
     """Serve the review page until Ctrl-C; every opinion is on disk before its form is answered.
 
     Args:
         reviewers: how many people have to judge each.
         port: 0 takes a free one.
-        tell: gets one line with the address, the key in it.
+        notify: gets one line with the address, the key in it.
 
     Raises:
         PreflightError: the port cannot be had. MissingExtraError: starlette or uvicorn is not installed.
@@ -340,7 +345,7 @@ def serve(work: Work, candidates: list[Candidate], reviewers: int, port: int, te
         journal = Journal(path_of(work))
         listener = bind(HOST, port)
         try:
-            asyncio.run(_serve(work, candidates, reviewers, listener, journal, tell))
+            asyncio.run(_serve(work, candidates, reviewers, listener, journal, notify))
         except KeyboardInterrupt:
             pass  # uvicorn has answered what was under way, and raises the signal again
         finally:
@@ -352,38 +357,31 @@ async def _serve(
     work: Work,
     candidates: list[Candidate],
     reviewers: int,
-    listener: object,
+    listener: socket.socket,
     journal: Journal,
-    tell: Callable[[str], None],
+    notify: Callable[[str], None],
 ) -> None:
-    import socket
-
     import uvicorn
 
-    from snellen.curation.review_app import Queue, ReviewSession, build_app
-
-    assert isinstance(listener, socket.socket)  # noqa: S101 - as `bind` gives it
+    links = {id_: decision.detail["links"] for id_, decision in work.decisions("evidence").items()}
+    models = {id_: decision.detail["models"] for id_, decision in work.decisions("hard").items()}
     queue = Queue(
         {candidate.number: candidate for candidate in candidates},
-        {id_: msgspec.convert(detail, LeakAudit) for id_, detail in _details(work, "leaks").items() if detail},
         {
-            id_: msgspec.convert(detail["links"], list[EvidenceCheck])
-            for id_, detail in _details(work, "evidence").items()
+            id_: msgspec.convert(decision.detail, LeakAudit)
+            for id_, decision in work.decisions("leaks").items()
+            if decision.detail
         },
-        {id_: msgspec.convert(detail["models"], list[Tries]) for id_, detail in _details(work, "hard").items()},
+        msgspec.convert(links, dict[str, list[EvidenceCheck]]),
+        msgspec.convert(models, dict[str, list[Tries]]),
     )
     session = ReviewSession(work, queue, read_all(work), journal, reviewers)
     config = uvicorn.Config(
         build_app(session), log_level="warning", limit_concurrency=50, timeout_graceful_shutdown=5, lifespan="off"
     )
     listener.listen(32)
-    tell(
+    notify(
         f"Reviewing {len(candidates):,} candidates at http://{HOST}:{listener.getsockname()[1]}/?key={session.key} "
         "(stop with Ctrl-C)."
     )
     await uvicorn.Server(config).serve(sockets=[listener])
-
-
-def _details(work: Work, stage: str) -> dict[str, dict[str, Any]]:
-    file = work.stage(stage)
-    return {} if file is None else {decision.id: dict(decision.detail) for decision in file.decisions}

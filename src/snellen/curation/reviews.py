@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
-from typing import Any, Literal
+from pathlib import Path
+from typing import Literal
 
 import msgspec
 from msgspec import Struct, structs
@@ -15,9 +16,9 @@ from snellen.engine import journal
 from snellen.errors import UsageError
 from snellen.scoring.statistics.agreement import Agreement, cohen
 
-Say = Literal["accept", "reject", "edit"]
-LONGEST = {"reviewer": 80, "reason": 1000, "question": 2000, "answer": 300, "alias": 300}
-MOST_ALIASES = 100
+OpinionKind = Literal["accept", "reject", "edit"]
+MAX_CHARACTERS = {"reviewer": 80, "reason": 1000, "question": 2000, "answer": 300, "alias": 300}
+MAX_ALIASES = 100
 
 
 class Opinion(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -28,7 +29,7 @@ class Opinion(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     id: str
     reviewer: str
-    say: Say
+    say: OpinionKind
     reason: str = ""
     question: str = ""
     answer: str = ""
@@ -36,7 +37,7 @@ class Opinion(Struct, frozen=True, kw_only=True, omit_defaults=True):
     at: float = 0.0
 
 
-def path_of(work: Work) -> Any:
+def path_of(work: Work) -> Path:
     return work.folder("review") / "opinions.jsonl"
 
 
@@ -60,10 +61,10 @@ def checked(opinion: Opinion, candidate: Candidate) -> Opinion:
             raise UsageError("nothing was changed; accept it as it is, or edit a field")
     texts = {"reviewer": opinion.reviewer, "reason": opinion.reason, "question": opinion.question}
     for name, text in {**texts, "answer": opinion.answer}.items():
-        if len(text) > LONGEST[name]:
-            raise UsageError(f"{name} has {len(text):,} characters; at most {LONGEST[name]:,} are allowed")
-    if len(opinion.aliases) > MOST_ALIASES or any(len(alias) > LONGEST["alias"] for alias in opinion.aliases):
-        raise UsageError(f"at most {MOST_ALIASES} aliases of {LONGEST['alias']} characters")
+        if len(text) > MAX_CHARACTERS[name]:
+            raise UsageError(f"{name} has {len(text):,} characters; at most {MAX_CHARACTERS[name]:,} are allowed")
+    if len(opinion.aliases) > MAX_ALIASES or any(len(alias) > MAX_CHARACTERS["alias"] for alias in opinion.aliases):
+        raise UsageError(f"at most {MAX_ALIASES} aliases of {MAX_CHARACTERS['alias']} characters")
     return opinion
 
 

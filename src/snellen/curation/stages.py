@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import msgspec
 from msgspec import structs
@@ -29,7 +29,6 @@ from snellen.runs.judge.benchmark import UNANSWERED
 from snellen.runs.scoring import Scored
 
 Correct = Literal["reading", "judge"]
-T = TypeVar("T")
 
 
 def require_models(
@@ -162,7 +161,7 @@ def audit_leaks(
     rule: leaks.LeakRule | None = None,
     encoder: PictureEncoder | None = None,
     skip: Collection[str] = (),
-    tell: Callable[[str], None] = lambda line: None,
+    notify: Callable[[str], None] = lambda line: None,
 ) -> StageFile:
     """Stage 2: search for every picture; drop candidates whose hits tie it to its answer.
 
@@ -170,14 +169,14 @@ def audit_leaks(
         search: the reverse image search; None: nothing is asked, what was recorded under `engine` is all there is.
         engine: what the search is called.
         encoder: compares pictures that the hash does not tell to be copies; None: the hash alone does.
-        tell: gets a line for each search that failed.
+        notify: gets a line for each search that failed.
     """
     rule = structs.replace((rule or leaks.LeakRule()).checked(), encoder="" if encoder is None else encoder.name)
     entering = work.entering("leaks", skip)
     if search is None:
         known = leaks.recorded(work, engine, rule.k)
     else:
-        known = _loop(leaks.search_all(work, entering, search, engine, rule.k, tell=tell))
+        known = asyncio.run(leaks.search_all(work, entering, search, engine, rule.k, notify=notify))
     settings = {"engine": engine, **msgspec.to_builtins(rule)}
     return _decided(work, "leaks", settings, leaks.audit_all(work, entering, known, rule, encoder))
 
@@ -194,7 +193,7 @@ def check_evidence(
     skip: Collection[str] = (),
     options: ModelOptions | None = None,
     display: Display | None = None,
-    tell: Callable[[str], None] = lambda line: None,
+    notify: Callable[[str], None] = lambda line: None,
 ) -> StageFile:
     """Stage 3: fetch every link; drop candidates that fewer than `least` pages support.
 
@@ -203,12 +202,16 @@ def check_evidence(
         judge: KIND:NAME of a model that has to agree that a page supports the answer; None: the rule alone decides.
         rubric: the judge's rubric file; None: the package's.
         base_url, key_env: the judge's endpoint and the name of its key; JUDGE_BASE_URL and JUDGE_API_KEY else.
-        tell: gets a line for each page that could not be had.
+        notify: gets a line for each page that could not be had.
     """
     if least < 1:
         raise UsageError(f"--min-pages {least}: at least 1")
     entering = work.entering("evidence", skip)
-    known = evidence.fetched(work) if fetch is None else _loop(evidence.fetch_all(work, entering, fetch, tell=tell))
+    known = (
+        evidence.fetched(work)
+        if fetch is None
+        else asyncio.run(evidence.fetch_all(work, entering, fetch, notify=notify))
+    )
     judged: dict[str, bool | None] | None = None
     chosen = evidence.rubric_of(rubric) if judge is not None else None
     if judge is not None and chosen is not None:
@@ -248,13 +251,13 @@ def close_review(work: Work, *, reviewers: int = 2, skip: Collection[str] = ()) 
 
 
 def serve_review(
-    work: Work, *, reviewers: int = 2, port: int = 0, skip: Collection[str] = (), tell: Callable[[str], None] = print
+    work: Work, *, reviewers: int = 2, port: int = 0, skip: Collection[str] = (), notify: Callable[[str], None] = print
 ) -> StageFile:
     """Stage 4: serve the review page until Ctrl-C, then decide."""
     from snellen.curation.review_app import serve
 
     entering: list[Candidate] = work.entering("review", skip)
-    serve(work, entering, reviewers, port, tell)
+    serve(work, entering, reviewers, port, notify)
     return close_review(work, reviewers=reviewers, skip=skip)
 
 
@@ -268,7 +271,3 @@ def _decided(
     file = StageFile(stage=stage, settings=settings, decisions=tuple(decisions), summary=summary or {})
     work.decide(file)
     return file
-
-
-def _loop(coroutine: Coroutine[Any, Any, T]) -> T:
-    return asyncio.run(coroutine)

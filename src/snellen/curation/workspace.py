@@ -97,9 +97,14 @@ class Work:
         """Read the decisions of a stage; None if it was not run."""
         return _read(self.path / f"{stage}.json", StageFile)
 
+    def decisions(self, stage: str) -> dict[str, StageDecision]:
+        """Return a stage's decisions by candidate; none if it was not run."""
+        file = self.stage(stage)
+        return {} if file is None else {decision.id: decision for decision in file.decisions}
+
     def decide(self, file: StageFile) -> None:
         """Write a stage's decisions atomically."""
-        self._write(f"{file.stage}.json", file)
+        self._files.write(self.path / f"{file.stage}.json", pretty_json(file))
 
     def entering(self, stage: str, skip: Collection[str] = ()) -> list[Candidate]:
         """Return the candidates that every earlier stage kept.
@@ -128,10 +133,6 @@ class Work:
                 )
             entering = [candidate for candidate in entering if verdicts[candidate.id] == "keep"]
         return entering
-
-    def _write(self, name: str, content: Any) -> None:
-        path = self.path / name
-        self._files.write(path, pretty_json(content))
 
 
 def open_work(path: Path, candidates: Path | None = None, images: Path | None = None, name: str = "") -> Work:

@@ -70,12 +70,11 @@ def build_pool(taxonomy: Taxonomy, depth: int, strategy: Strategy, nearest: Clas
     count = len(taxonomy.names[depth])
     own = np.arange(count, dtype=np.int32)
     rings = [(own, own + 1)]
-    if strategy in ("sibling", "cousin", "visual", "random"):
-        for at in range(depth - 1, -1, -1):
-            above = taxonomy.ancestors(depth, at)
-            low = np.searchsorted(above, above, side="left").astype(np.int32)
-            high = np.searchsorted(above, above, side="right").astype(np.int32)
-            rings.append((low, high))
+    for at in range(depth - 1, -1, -1):
+        above = taxonomy.ancestors(depth, at)
+        low = np.searchsorted(above, above, side="left").astype(np.int32)
+        high = np.searchsorted(above, above, side="right").astype(np.int32)
+        rings.append((low, high))
     rings.append((np.zeros(count, dtype=np.int32), np.full(count, count, dtype=np.int32)))
     names = taxonomy.names[depth]
     return DistractorPool(names, rings, depth, strategy, nearest, conflicts(names))

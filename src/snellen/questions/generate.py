@@ -30,7 +30,7 @@ from snellen.questions.images import check_images, copy_images, neutral_names
 from snellen.questions.sampling import LevelQuestions, QuestionFile
 from snellen.questions.taxonomy import Homonyms, Taxonomy
 from snellen.questions.taxonomy_readers import read_darwin_core, read_json, read_newick, read_table
-from snellen.questions.templates import Templates, load_templates
+from snellen.questions.templates import BUILT_IN, Templates, load_templates
 from snellen.questions.writer import ImageCopier, SetContents, write_set
 from snellen.sources import Tree, digest, open_tree
 
@@ -319,7 +319,7 @@ def _inputs(s: BuildSettings) -> dict[str, str]:
     paths = {"rows": s.rows, "classes": s.classes, "attributes": s.attributes, "features": s.features}
     if s.taxonomy is not None and s.taxonomy not in BY_NAME:
         paths["taxonomy"] = Path(s.taxonomy)
-    if s.templates not in ("default", "chart"):
+    if s.templates not in BUILT_IN:
         paths["templates"] = Path(s.templates)
     return {role: digest(path) for role, path in paths.items() if path is not None}
 
@@ -331,7 +331,7 @@ def _recorded(s: BuildSettings) -> Mapping[str, Any]:
         "at": list(s.at or ()),
         "negatives": s.negatives,
         "noun": s.noun,
-        "templates": s.templates if s.templates in ("default", "chart") else "file",
+        "templates": s.templates if s.templates in BUILT_IN else "file",
         "options": s.options,
         "per_class": s.per_class,
         "homonyms": s.homonyms,

@@ -14,7 +14,7 @@ from snellen.sources import BytesBlob, Tree
 from snellen.types import Image, MediaSettings
 
 HEAD_BYTES = 1 << 16
-_ENDINGS = {"jpeg": ".jpg", "png": ".png"}
+ENDINGS = {"jpeg": ".jpg", "png": ".png"}
 # JPEG segments that are kept: those that decoding needs, JFIF (APP0), ICC profiles (APP2) and Adobe's colours (APP14).
 _DROPPED_JPEG = frozenset({0xE1, *range(0xE3, 0xEE), 0xEF, 0xFE})
 _KEPT_PNG = frozenset(
@@ -51,7 +51,7 @@ def neutral_names(order: Sequence[int], images: Images, kinds: Sequence[str] | N
     names = []
     for number, at in enumerate(order, 1):
         if copied and kinds is not None:
-            ending = _ENDINGS.get(kinds[at], ".png")
+            ending = ENDINGS.get(kinds[at], ".png")
         else:
             ending = PurePosixPath(images.names[at]).suffix.lower() or ".jpg"
         names.append(f"{number:0{width}d}{ending}")

@@ -1,7 +1,4 @@
-"""Taxonomy readers: tables (a column for each level, or parent and child), Darwin Core, JSON trees, Newick.
-
-Taxonomies from trees: nested JSON and Newick.
-"""
+"""Taxonomy readers: tables (a column for each level, or parent and child), Darwin Core, JSON trees, Newick."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from functools import lru_cache
-from hashlib import blake2b, sha256
+from hashlib import blake2b, file_digest
 from pathlib import Path
 from typing import Any
 
@@ -248,7 +248,7 @@ class _Tally:
                 self.fault("leak", f"{row['id']}: the question names its answer: {text!r}")
 
     def rest(self, extra_lines: int) -> None:
-        """VerificationReport lines of the question files beyond the last row of the table."""
+        """Report lines of the question files beyond the last row of the table."""
         if extra_lines:
             self.fault("files", f"the question files have {extra_lines:,} more lines than the table")
 
@@ -259,10 +259,8 @@ class _Tally:
             path = self.folder / name
             regular_file(path)
             with path.open("rb") as data:
-                total = sha256()
-                while piece := data.read(1 << 20):
-                    total.update(piece)
-            if total.hexdigest() != wanted:
+                digest = file_digest(data, "sha256").hexdigest()
+            if digest != wanted:
                 self.fault("files", f"{name}: its digest is not that of {wanted[:12]}... in the manifest")
         if sum(self.parts.values()) != self.manifest.questions:
             self.fault(

@@ -1,7 +1,4 @@
-"""Set writer: data card, question files, table and manifest, written to a temporary folder and renamed.
-
-The folder of a set: written beside its place and moved there when it is whole.
-"""
+"""Set writer: data card, question files, table and manifest, written beside their place and moved there when whole."""
 
 from __future__ import annotations
 
@@ -9,13 +6,12 @@ import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from io import StringIO
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from snellen import __version__
@@ -31,7 +27,7 @@ from snellen.benchmarks.generated.manifest import (
     PartInfo,
 )
 from snellen.errors import StorageError
-from snellen.questions.render import SCHEMA, Block, Rendered, blocks, render
+from snellen.questions.render import SCHEMA, Rendered, blocks, render
 from snellen.questions.sampling import QuestionFile
 from snellen.questions.taxonomy import Taxonomy
 from snellen.questions.templates import Templates
@@ -180,10 +176,7 @@ def _questions(folder: Path, contents: SetContents) -> dict[str, str]:
                     remaining -= block.table.num_rows
             files[part.file] = total.hexdigest()
     with table.open("rb") as written:
-        total = sha256()
-        while piece := written.read(1 << 20):
-            total.update(piece)
-    files[QUESTIONS] = total.hexdigest()
+        files[QUESTIONS] = file_digest(written, "sha256").hexdigest()
     return files
 
 
@@ -198,28 +191,13 @@ def _rendered(contents: SetContents) -> Iterator[Rendered]:
         yield from map(render, work)
         return
     with ProcessPoolExecutor(contents.workers, mp_context=get_context("spawn")) as processes:
-        waiting: list[Future[tuple[bytes, bytes]]] = []
+        waiting: list[Future[Rendered]] = []
         for block in work:
-            waiting.append(processes.submit(_packed, block))
+            waiting.append(processes.submit(render, block))
             if len(waiting) > contents.workers + 1:
-                yield _unpacked(waiting.pop(0).result())
+                yield waiting.pop(0).result()
         for future in waiting:
-            yield _unpacked(future.result())
-
-
-def _packed(block: Block) -> tuple[bytes, bytes]:
-    """Render a block in a worker process; return its lines and its table as an Arrow stream."""
-    done = render(block)
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, SCHEMA) as stream:
-        stream.write_table(done.table)
-    return done.lines, sink.getvalue().to_pybytes()
-
-
-def _unpacked(packed: tuple[bytes, bytes]) -> Rendered:
-    lines, stream = packed
-    with pa.ipc.open_stream(stream) as reader:
-        return Rendered(lines, reader.read_all())
+            yield future.result()
 
 
 def taxonomy_csv(taxonomy: Taxonomy) -> bytes:

@@ -1,7 +1,4 @@
-"""Question wording: articles by sound, and template sets by kind, built in or from a TOML file.
-
-KindWording: stems by kind of question, from a built-in set or a TOML file of the user's.
-"""
+"""Question wording: articles by sound, and template sets by kind, built in or from a TOML file."""
 
 from __future__ import annotations
 
@@ -167,15 +164,11 @@ def _checked(data: dict[str, Any], name: str) -> Templates:
 
 def _check_fields(text: str, kind: str, name: str) -> None:
     try:
-        used = {field for _, field, spec, conversion in string.Formatter().parse(text) if field is not None}
-        bare = all(
-            not spec and not conversion
-            for _, field, spec, conversion in string.Formatter().parse(text)
-            if field is not None
-        )
+        fields = [parts for _, *parts in string.Formatter().parse(text) if parts[0] is not None]
     except ValueError as error:
         raise DataError(f"{name}, [{kind}]: {text!r}: {error}", "Write {{ for a brace.") from error
-    known = FIELDS[kind]
+    known, used = FIELDS[kind], {name for name, _, _ in fields}
+    bare = not any(spec or conversion for _, spec, conversion in fields)
     if not bare or not used <= known:
         odd = ", ".join(sorted(used - known)) or "a format"
         raise DataError(f"{name}, [{kind}]: {text!r} uses {odd}", f"Fields are {', '.join(sorted(known))}.")
