@@ -28,19 +28,19 @@ from snellen.types import Blob
     ],
 )
 def test_a_list_of_texts_is_read_as_json_or_python_writes_it(cell: str, found: list[str]) -> None:
-    assert vlmevalkit_tsv.listed(cell) == found
+    assert vlmevalkit_tsv.list_elements(cell) == found
 
 
 def test_a_place_leads_back_to_the_row_whatever_lines_it_goes_over(tmp_path: Path) -> None:
     path = tmp_path / "any.tsv"
     path.write_bytes(b'\xef\xbb\xbfindex\timage\tquestion\r\n0\taGk=\t"two\nlines"\r\n\r\n1\t["aG8="]\tone\r\n')
-    opened = vlmevalkit_tsv.opened(path, ("index", "question"))
+    opened = vlmevalkit_tsv.open_table(path, ("index", "question"))
     rows = list(opened.rows)
     assert opened.header == ("index", "image", "question")
     assert [row.cells for row in rows] == [{"index": "0", "question": "two\nlines"}, {"index": "1", "question": "one"}]
     assert [row.place.line for row in rows] == [2, 5]
     assert [row.reference for row in rows] == ["aGk=", ""]  # too short for a picture
-    (picture,) = vlmevalkit_tsv.pictures(path, opened.header, rows[1])
+    (picture,) = vlmevalkit_tsv.own_images(path, opened.header, rows[1])
     assert picture.read() == b"ho"
     assert vlmevalkit_tsv.beginning(path, rows[1].place).startswith("1\t")
 
@@ -48,8 +48,8 @@ def test_a_place_leads_back_to_the_row_whatever_lines_it_goes_over(tmp_path: Pat
 def test_a_table_that_was_changed_under_a_run_is_said(tmp_path: Path) -> None:
     path = tmp_path / "any.tsv"
     path.write_text("index\timage\n0\t['aGk=', 'aG8=']\n")
-    opened = vlmevalkit_tsv.opened(path, ("index",))
-    _, second = vlmevalkit_tsv.pictures(path, opened.header, next(opened.rows))
+    opened = vlmevalkit_tsv.open_table(path, ("index",))
+    _, second = vlmevalkit_tsv.own_images(path, opened.header, next(opened.rows))
     path.write_text("index\timage\n0\t['aGk=']\n")
     with pytest.raises(DataError, match="changed during the run"):
         second.read()
@@ -58,9 +58,9 @@ def test_a_table_that_was_changed_under_a_run_is_said(tmp_path: Path) -> None:
 def test_one_of_several_columns_is_enough_and_none_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "any.tsv"
     path.write_text("index\timage_path\n0\ta.png\n")
-    assert len(list(vlmevalkit_tsv.opened(path, ("index",), ("image", "image_path")).rows)) == 1
+    assert len(list(vlmevalkit_tsv.open_table(path, ("index",), ("image", "image_path")).rows)) == 1
     with pytest.raises(DataError, match="no column 'image'; the columns are index, image_path"):
-        vlmevalkit_tsv.opened(path, ("index",))
+        vlmevalkit_tsv.open_table(path, ("index",))
 
 
 @pytest.mark.parametrize(

@@ -48,39 +48,39 @@ class Place(Struct, frozen=True):
     line: int
 
 
-class KitRow(Struct, frozen=True):
+class VLMEvalKitRow(Struct, frozen=True):
     """One row of the table.
 
     Attributes:
         place: its place in the file.
         cells: its columns without `image`; for an unreadable row, the reason.
-        pictures: number of images in its `image`; 0 if they cannot be separated.
+        image_count: number of images in its `image`; 0 if they cannot be separated.
         reference: the index of the row whose images it shows; empty if it has its own.
         filled: whether `image` is non-empty.
     """
 
     place: Place
     cells: Mapping[str, str] | DataError
-    pictures: int = 0
+    image_count: int = 0
     reference: str = ""
     filled: bool = False
 
 
-class KitTable(Struct, frozen=True):
+class VLMEvalKitTable(Struct, frozen=True):
     """An opened table.
 
     Attributes:
         path: the file.
         header: its columns, in order.
-        rows: every row once, in the order of the file; see `opened`.
+        rows: every row once, in the order of the file; see `open_table`.
     """
 
     path: Path
     header: tuple[str, ...]
-    rows: Iterator[KitRow]
+    rows: Iterator[VLMEvalKitRow]
 
 
-def opened(path: Path, needed: Sequence[str], either: Sequence[str] = ("image",)) -> KitTable:
+def open_table(path: Path, needed: Sequence[str], any_of: Sequence[str] = ("image",)) -> VLMEvalKitTable:
     """Open the table at `path` and check its header.
 
     A row of another width than the header, or an unreadable one, is yielded as the reason. If a quote is never closed,
@@ -88,7 +88,7 @@ def opened(path: Path, needed: Sequence[str], either: Sequence[str] = ("image",)
 
     Args:
         needed: required columns.
-        either: columns of which one is required.
+        any_of: columns of which one is required.
 
     Raises:
         DataError: it cannot be opened, is empty, or lacks a column.
@@ -101,9 +101,9 @@ def opened(path: Path, needed: Sequence[str], either: Sequence[str] = ("image",)
     if isinstance(header, DataError):
         raise header
     pick(header, needed, str(path))
-    if not any(column in header for column in either):
-        pick(header, either[-1:], str(path))
-    return KitTable(path, tuple(header), (_kept(place, cells, header, path) for place, cells in records))
+    if not any(column in header for column in any_of):
+        pick(header, any_of[-1:], str(path))
+    return VLMEvalKitTable(path, tuple(header), (_row(place, cells, header, path) for place, cells in records))
 
 
 def _of_file(path: Path) -> Iterator[tuple[Place, list[str] | DataError]]:
@@ -111,11 +111,11 @@ def _of_file(path: Path) -> Iterator[tuple[Place, list[str] | DataError]]:
         yield from _records(file, path)
 
 
-def _kept(place: Place, cells: list[str] | DataError, header: list[str], path: Path) -> KitRow:
+def _row(place: Place, cells: list[str] | DataError, header: list[str], path: Path) -> VLMEvalKitRow:
     if isinstance(cells, DataError):
-        return KitRow(place, cells)
+        return VLMEvalKitRow(place, cells)
     if len(cells) != len(header):
-        return KitRow(
+        return VLMEvalKitRow(
             place,
             DataError(
                 f"{path}, line {place.line:,}: {len(cells):,} fields were found, {len(header):,} expected as in the "
@@ -126,13 +126,13 @@ def _kept(place: Place, cells: list[str] | DataError, header: list[str], path: P
     columns = dict(zip(header, cells, strict=True))
     image = columns.pop("image", "")
     if not image:
-        return KitRow(place, columns)
+        return VLMEvalKitRow(place, columns)
     if len(image) <= LONGEST_REFERENCE and not image.startswith("["):
-        return KitRow(place, columns, reference=image, filled=True)
-    return KitRow(place, columns, pictures=len(listed(image)), filled=True)
+        return VLMEvalKitRow(place, columns, reference=image, filled=True)
+    return VLMEvalKitRow(place, columns, image_count=len(list_elements(image)), filled=True)
 
 
-def owner(row: KitRow, by_index: Mapping[str, KitRow]) -> KitRow | None:
+def row_with_images(row: VLMEvalKitRow, by_index: Mapping[str, VLMEvalKitRow]) -> VLMEvalKitRow | None:
     """Return the row that has a row's images; None if that row is missing or has none of its own."""
     if not row.reference:
         return row
@@ -140,16 +140,16 @@ def owner(row: KitRow, by_index: Mapping[str, KitRow]) -> KitRow | None:
     return None if target is None or target.reference else target
 
 
-def no_owner(row: KitRow, at: str) -> Unreadable:
+def missing_images(row: VLMEvalKitRow, at: str) -> Unreadable:
     """Return a placeholder for the images of a row with a dangling reference; `at` is its file and line."""
     message = f"{at}: image {row.reference!r} is neither a base64 image nor another row's index"
     return Unreadable(at, message, "The column is cut off, or holds something else.")
 
 
-def pictures(path: Path, header: Sequence[str], row: KitRow) -> list[Blob]:
+def own_images(path: Path, header: Sequence[str], row: VLMEvalKitRow) -> list[Blob]:
     """Return the images that a row itself has, read on demand."""
     column = header.index("image")
-    return [KitPicture(path, row.place, column, number) for number in range(row.pictures)]
+    return [VLMEvalKitImage(path, row.place, column, number) for number in range(row.image_count)]
 
 
 def by_end_of_path(name: str, at: str, find: Callable[[str, str], Blob], least: int = 1) -> Blob:
@@ -173,7 +173,7 @@ def by_end_of_path(name: str, at: str, find: Callable[[str, str], Blob], least: 
     return find("/".join(parts[last:]), at)
 
 
-def listed(cell: str) -> list[str]:
+def list_elements(cell: str) -> list[str]:
     """Return the elements of a list of texts, in JSON or Python syntax; a text that is no list is its one element."""
     text = cell.strip()
     if not text.startswith("["):
@@ -193,7 +193,7 @@ def listed(cell: str) -> list[str]:
         ]
 
 
-class KitPicture(Struct, frozen=True):
+class VLMEvalKitImage(Struct, frozen=True):
     """One image of a row, read from its place in the file and decoded on demand."""
 
     path: Path
@@ -225,7 +225,7 @@ def _texts(path: Path, place: Place, column: int) -> tuple[str, ...]:
         raise DataError(f"cannot read {path}: {error.strerror}") from error
     texts = (part for part in _LINE.findall(data.decode("utf-8", "replace")))
     cells = next(_read(next(texts), texts), [])
-    return tuple(listed(cells[column])) if column < len(cells) else ()
+    return tuple(list_elements(cells[column])) if column < len(cells) else ()
 
 
 def _records(file: IO[bytes], path: Path) -> Iterator[tuple[Place, list[str] | DataError]]:

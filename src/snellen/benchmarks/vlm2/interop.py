@@ -29,7 +29,7 @@ from snellen.formats.base import Problems, missing
 from snellen.formats.columns import text_of
 from snellen.formats.export import Exported, Writer, write_lines
 from snellen.formats.readers import first_columns, table_rows
-from snellen.sources.vlmevalkit_tsv import listed
+from snellen.sources.vlmevalkit_tsv import list_elements
 from snellen.types import Prompt, Record, Response, Sample
 
 
@@ -241,7 +241,7 @@ def kit_row(subtask: Subtask, row: Mapping[str, Any]) -> dict[str, Any]:
 def _listed(value: Any) -> list[Any]:
     if isinstance(value, list):
         return value
-    return listed(value) if isinstance(value, str) else []
+    return list_elements(value) if isinstance(value, str) else []
 
 
 def _scored(

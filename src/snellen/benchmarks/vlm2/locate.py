@@ -22,7 +22,7 @@ from snellen.sources.digests import content_digest
 from snellen.sources.rows import Row
 from snellen.sources.safe_paths import regular_file
 from snellen.sources.user_data import encodable, on_disk
-from snellen.sources.vlmevalkit_tsv import KitPicture
+from snellen.sources.vlmevalkit_tsv import VLMEvalKitImage
 from snellen.types import Blob
 
 FETCHED = (("*.zip",), ("jsonl/*", "data/*", "*.tsv"))
@@ -159,7 +159,7 @@ def digest(subtask: Subtask, data: Data) -> str:
         for line, row in source.rows()
         if not isinstance(row, DataError)
         for name, blob in zip(names(subtask, row), source.shown(line, row), strict=False)
-        if not isinstance(blob, KitPicture)
+        if not isinstance(blob, VLMEvalKitImage)
     )
     return content_digest(source.content(), pictures, f"{source.file}\0{subtask.name}")
 

@@ -19,7 +19,7 @@ from snellen.errors import DataError
 from snellen.sources import vlmevalkit_tsv
 from snellen.sources.rows import Row
 from snellen.sources.safe_paths import regular_file
-from snellen.sources.vlmevalkit_tsv import KitRow, listed
+from snellen.sources.vlmevalkit_tsv import VLMEvalKitRow, list_elements
 from snellen.types import Blob
 
 NEEDED = ("index", "question", "answer", "category")
@@ -31,9 +31,9 @@ class SubtaskTable:
 
     path: Path
     header: tuple[str, ...]
-    by_subtask: dict[str, list[KitRow]] = field(default_factory=dict)
-    by_line: dict[int, KitRow] = field(default_factory=dict)
-    by_index: dict[str, KitRow] = field(default_factory=dict)
+    by_subtask: dict[str, list[VLMEvalKitRow]] = field(default_factory=dict)
+    by_line: dict[int, VLMEvalKitRow] = field(default_factory=dict)
+    by_index: dict[str, VLMEvalKitRow] = field(default_factory=dict)
     strangers: dict[str, int] = field(default_factory=dict)
 
 
@@ -49,9 +49,9 @@ def table(path: Path) -> SubtaskTable:
 
 @lru_cache(maxsize=2)
 def _gone_through(path: Path, changed: int, size: int) -> SubtaskTable:
-    opened = vlmevalkit_tsv.opened(path, NEEDED, ("image", "image_path"))
+    opened = vlmevalkit_tsv.open_table(path, NEEDED, ("image", "image_path"))
     made = SubtaskTable(path, opened.header)
-    lost: list[KitRow] = []
+    lost: list[VLMEvalKitRow] = []
     before = ""
     for row in opened.rows:
         if isinstance(row.cells, DataError):
@@ -108,12 +108,12 @@ def shown(path: Path, line: int, files: SubtaskImages) -> list[Blob]:
     questions = table(path)
     at = f"{path}, line {line:,}"
     row = questions.by_line[line]
-    own = vlmevalkit_tsv.owner(row, questions.by_index)
+    own = vlmevalkit_tsv.row_with_images(row, questions.by_index)
     if own is None:
-        return [vlmevalkit_tsv.no_owner(row, at)]
+        return [vlmevalkit_tsv.missing_images(row, at)]
     if paths := _paths(own):
         return [vlmevalkit_tsv.by_end_of_path(name, at, files.find) for name in paths]
-    return vlmevalkit_tsv.pictures(path, questions.header, own)
+    return vlmevalkit_tsv.own_images(path, questions.header, own)
 
 
 def remarks(subtask: Subtask, path: Path) -> list[str]:
@@ -126,16 +126,16 @@ def remarks(subtask: Subtask, path: Path) -> list[str]:
     return lines
 
 
-def _paths(row: KitRow) -> list[str]:
+def _paths(row: VLMEvalKitRow) -> list[str]:
     """Return the paths of pictures that lie in files."""
-    return [] if row.filled or isinstance(row.cells, DataError) else listed(row.cells.get("image_path", ""))
+    return [] if row.filled or isinstance(row.cells, DataError) else list_elements(row.cells.get("image_path", ""))
 
 
-def _names(questions: SubtaskTable, row: KitRow) -> list[str]:
-    own = vlmevalkit_tsv.owner(row, questions.by_index)
+def _names(questions: SubtaskTable, row: VLMEvalKitRow) -> list[str]:
+    own = vlmevalkit_tsv.row_with_images(row, questions.by_index)
     if own is None or isinstance(own.cells, DataError):
         return [row.reference]
-    return _paths(own) or [f"{own.cells['index']}_{number}.jpg" for number in range(1, own.pictures + 1)]
+    return _paths(own) or [f"{own.cells['index']}_{number}.jpg" for number in range(1, own.image_count + 1)]
 
 
 def q_id(subtask: Subtask, index: str) -> str:

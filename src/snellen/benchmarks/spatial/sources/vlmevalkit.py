@@ -33,7 +33,7 @@ from snellen.errors import DataError
 from snellen.sources import Unreadable, vlmevalkit_tsv
 from snellen.sources.digests import with_md5
 from snellen.sources.safe_paths import regular_file
-from snellen.sources.vlmevalkit_tsv import KitRow
+from snellen.sources.vlmevalkit_tsv import VLMEvalKitRow
 from snellen.types import Blob
 
 PATHS = ("image_path", "video_path", "video")
@@ -61,8 +61,8 @@ class KitQuestionTable:
     """
 
     header: tuple[str, ...]
-    rows: tuple[KitRow, ...]
-    by_index: Mapping[str, KitRow]
+    rows: tuple[VLMEvalKitRow, ...]
+    by_index: Mapping[str, VLMEvalKitRow]
     shared: frozenset[str]
     dropped: int
 
@@ -134,11 +134,11 @@ class KitFile:
             return ShownMedia(video=self._file(names[0], at))
         return ShownMedia(images=tuple(self._file(name, at) for name in names))
 
-    def _own(self, whole: KitQuestionTable, row: KitRow, at: str) -> tuple[Blob, ...]:
-        owner = vlmevalkit_tsv.owner(row, whole.by_index)
+    def _own(self, whole: KitQuestionTable, row: VLMEvalKitRow, at: str) -> tuple[Blob, ...]:
+        owner = vlmevalkit_tsv.row_with_images(row, whole.by_index)
         if owner is None:
-            return (vlmevalkit_tsv.no_owner(row, at),)
-        pictures = vlmevalkit_tsv.pictures(self.path, whole.header, owner)
+            return (vlmevalkit_tsv.missing_images(row, at),)
+        pictures = vlmevalkit_tsv.own_images(self.path, whole.header, owner)
         fault = f"{at}: its image is a list that cannot be read, or has no picture in it"
         return tuple(pictures) or (
             Unreadable(f"{at}: image", fault, "The column is cut off, or holds something else."),
@@ -211,10 +211,10 @@ def table(path: Path, task: Task, part: str = "") -> KitQuestionTable:
 @lru_cache(maxsize=2)
 def _gone_through(path: Path, changed: int, size: int, name: str, part: str) -> KitQuestionTable:
     _check_name(path, name, part)
-    opened = vlmevalkit_tsv.opened(path, ("index",), ())
+    opened = vlmevalkit_tsv.open_table(path, ("index",), ())
     _check_columns(path, opened.header, name, part)
-    rows: list[KitRow] = []
-    by_index: dict[str, KitRow] = {}
+    rows: list[VLMEvalKitRow] = []
+    by_index: dict[str, VLMEvalKitRow] = {}
     dropped = 0
     for row in opened.rows:
         if not isinstance(row.cells, DataError):
