@@ -14,7 +14,7 @@ import pytest
 from snellen.errors import DataError, SnellenError
 from snellen.features.probes.head import load_head
 from snellen.features.store.importers import import_file
-from snellen.sources import parquet_limits
+from snellen.sources import parquet
 from snellen.sources.rows import rows
 
 
@@ -49,7 +49,7 @@ def test_a_table_that_claims_more_rows_than_its_bytes_hold_is_refused(tmp_path):
 
 
 def test_a_table_beyond_the_most_rows_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet_limits, "MOST_ROWS", 99)
+    monkeypatch.setattr(parquet, "MAX_ROWS", 99)
     pq.write_table(pa.table({"a": list(range(100))}), tmp_path / "t.parquet")
     with pytest.raises(DataError, match="claims 100 rows; at most 99"):
         next(rows(tmp_path / "t.parquet"))
@@ -71,20 +71,20 @@ def test_a_large_text_that_counts_for_many_rows_is_decoded_a_few_rows_at_a_time(
     else:
         table = pa.table({"q": [text] * 100})
         pq.write_table(table, path, use_dictionary=False, column_encoding={"q": "DELTA_BYTE_ARRAY"})
-    monkeypatch.setattr(parquet_limits, "BATCH_BYTES", 4_000_000)
+    monkeypatch.setattr(parquet, "BATCH_BYTES", 4_000_000)
     with pq.ParquetFile(path) as file:
-        assert 1 <= parquet_limits.batch_rows(file.metadata, 64) <= 4
+        assert 1 <= parquet.batch_rows(file.metadata, 64) <= 4
     assert sum(len(row["q"]) for row in rows(path)) == 100 * len(text)
-    monkeypatch.setattr(parquet_limits, "WHOLE_BYTES", 10_000_000)
+    monkeypatch.setattr(parquet, "WHOLE_BYTES", 10_000_000)
     if encoding == "dictionary":
         with pytest.raises(DataError, match="the texts of column 'q'"):
-            parquet_limits.read_whole(str(path), "t.parquet")
+            parquet.read_whole(path)
 
 
 def test_a_plain_table_is_read_whole_as_ever(tmp_path):
     table = pa.table({"id": ["a", "b", "a", None], "n": [1, 2, 3, 4], "l": [["x"], [], ["y", "z"], None]})
     pq.write_table(table, tmp_path / "t.parquet")
-    assert parquet_limits.read_whole(str(tmp_path / "t.parquet"), "t").equals(table)
+    assert parquet.read_whole(tmp_path / "t.parquet").equals(table)
 
 
 @pytest.mark.parametrize("shape", [(1 << 40, 1 << 10), (1 << 62,), (17,)])

@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pyarrow as pa
-import pyarrow.parquet as pq
 from msgspec import Struct
 
 from snellen.benchmarks.generated.manifest import COLUMNS, PICTURES, QUESTIONS, TAXONOMY, Manifest, read_manifest
@@ -23,6 +21,7 @@ from snellen.questions.images import has_metadata
 from snellen.questions.render import ROWS, QuestionRecord
 from snellen.questions.taxonomy import key
 from snellen.questions.templates import article
+from snellen.sources import parquet
 from snellen.sources.safe_paths import regular_file
 
 NEUTRAL = re.compile(r"\d{6,}\.[a-z]{3,4}")
@@ -101,13 +100,9 @@ def verify_set(folder: Path) -> VerificationReport:
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    regular_file(path)
-    try:
-        with pq.ParquetFile(path, pre_buffer=False) as table:
-            for batch in table.iter_batches(ROWS // 8, columns=list(COLUMNS), use_threads=False):
-                yield from batch.to_pylist()
-    except (pa.ArrowException, OSError, KeyError) as error:
-        raise DataError(f"{path}: cannot be read: {error}", "Build the set again.") from error
+    with parquet.opened(path, path, "Build the set again.") as table:
+        for batch in table.batches(ROWS // 8, list(COLUMNS)):
+            yield from batch.to_pylist()
 
 
 def _record_lines(folder: Path, manifest: Manifest, stack: ExitStack) -> Iterator[QuestionRecord | None]:

@@ -20,11 +20,11 @@ from typing import Any, ClassVar
 from msgspec import Struct
 
 from snellen.errors import DataError
+from snellen.sources import parquet
 from snellen.sources.blobs import Base64Blob
 from snellen.sources.safe_paths import regular_file
 
-BATCH_ROWS = 64
-BATCH_BYTES = 4 << 20
+DECODED_BYTES = 4 << 20
 KEPT_ROWS = 48  # more than threads read at once, or two of them would have the row group started again in turn
 
 
@@ -76,12 +76,10 @@ class _Column:
     """A reader of one column of one file, forward by batches of a row group; the last batches are kept."""
 
     def __init__(self, path: Path, column: str) -> None:
-        import pyarrow.parquet as pq
-
         self._path, self._column = path, column
         self._lock = threading.Lock()
-        with pq.ParquetFile(path) as file:
-            meta = file.metadata
+        with parquet.opened(path, path) as reader:
+            meta = reader.file.metadata
             self._starts = [0]
             for group in range(meta.num_row_groups):
                 self._starts.append(self._starts[-1] + meta.row_group(group).num_rows)
@@ -113,30 +111,17 @@ class _Column:
                 self._kept.popitem(last=False)
             if row < self._next:
                 return values[row - start].as_py()
-        raise DataError(f"{self._path}: row {row + 1:,} is missing", "The file is damaged; fetch it again.")
+        raise DataError(f"{self._path}: row {row + 1:,} is missing", parquet.FETCH_AGAIN)
 
     def _from(self, group: int) -> Iterator[tuple[int, Any]]:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        start = self._starts[group]
-        try:
-            with pq.ParquetFile(self._path, buffer_size=1 << 20, pre_buffer=False) as file:
-                for batch in file.iter_batches(
-                    self._rows, row_groups=[group], columns=[self._column], use_threads=False
-                ):
-                    yield start, batch.column(0)
-                    start += batch.num_rows
-        except (pa.ArrowException, OSError) as error:
-            raise DataError(
-                f"{self._path}, near row {start + 1:,}: cannot be read as parquet: {error}", "Fetch the file again."
-            ) from error
+        with parquet.opened(self._path, self._path, row=self._starts[group]) as reader:
+            for batch in reader.batches(self._rows, [self._column], [group]):
+                yield reader.row, batch.column(0)
 
 
-def picture_columns(path: Path) -> list[str]:
-    """Return the columns of a parquet file that hold images: bytes, structs of bytes and path, or lists of either."""
+def _image_columns(schema: Any) -> list[str]:
+    """Return the columns of a schema that hold images: bytes, structs of bytes and path, or lists of either."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     def holds(kind: Any) -> bool:
         if pa.types.is_list(kind) or pa.types.is_large_list(kind):
@@ -145,10 +130,6 @@ def picture_columns(path: Path) -> list[str]:
             return any(field.name == "bytes" for field in kind)
         return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
-    try:
-        schema = pq.read_schema(path)
-    except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{path}: cannot be read as parquet: {error}", "Fetch the file again.") from error
     return [field.name for field in schema if holds(field.type)]
 
 
@@ -161,51 +142,37 @@ def pictured_rows(path: Path) -> Iterator[tuple[int, dict[str, Any], dict[str, i
     Raises:
         DataError: the file is damaged, at the row where this is detected.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    pictures = picture_columns(path)
-    number = 0
-    try:
-        with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
-            leaves = [file.schema.column(at).path for at in range(len(file.schema))]
-            light: dict[str, list[str]] = {
-                name: [leaf for leaf in leaves if leaf.startswith(f"{name}.") and leaf.endswith(".path")]
-                for name in pictures
-            }
-            plain = [name for name in file.schema_arrow.names if name not in pictures]
-            wanted = [*plain, *(leaf for own in light.values() for leaf in own)]
-            stamp = path.stat()
-            counted = {
-                name: _counted(path, name, stamp.st_mtime_ns, stamp.st_size) for name, own in light.items() if not own
-            }
-            rows = _batch_rows(file.metadata, set(plain))
-            for batch in file.iter_batches(rows, columns=wanted, use_threads=False):
-                for row in batch.to_pylist():
-                    cells = {name: _count(row.pop(name)) for name, own in light.items() if own}
-                    if any(number >= len(counts) for counts in counted.values()):
-                        raise DataError(
-                            f"{path}, row {number + 1:,}: its images and all later ones are unreadable",
-                            "The file is damaged; fetch it again.",
-                        )
-                    counts = {**cells, **{name: counts[number] for name, counts in counted.items()}}
-                    number += 1
-                    yield number, row, {name: counts[name] for name in pictures if counts[name]}
-    except (pa.ArrowException, OSError) as error:
-        raise DataError(
-            f"{path}, after row {number:,}: cannot be read as parquet: {error}", "The file is damaged; fetch it again."
-        ) from error
+    with parquet.opened(path, path) as reader:
+        file, stamp = reader.file, path.stat()
+        images = _image_columns(file.schema_arrow)
+        leaves = [file.schema.column(at).path for at in range(len(file.schema))]
+        light: dict[str, list[str]] = {
+            name: [leaf for leaf in leaves if leaf.startswith(f"{name}.") and leaf.endswith(".path")] for name in images
+        }
+        plain = [name for name in file.schema_arrow.names if name not in images]
+        wanted = [*plain, *(leaf for own in light.values() for leaf in own)]
+        counted = {
+            name: _counted(path, name, stamp.st_mtime_ns, stamp.st_size) for name, own in light.items() if not own
+        }
+        for batch in reader.batches(_batch_rows(file.metadata, set(plain)), wanted):
+            for at, row in enumerate(batch.to_pylist(), reader.row):
+                cells = {name: _count(row.pop(name)) for name, own in light.items() if own}
+                if any(at >= len(counts) for counts in counted.values()):
+                    raise DataError(
+                        f"{path}, row {at + 1:,}: its images and all later ones are unreadable", parquet.FETCH_AGAIN
+                    )
+                counts = {**cells, **{name: counts[at] for name, counts in counted.items()}}
+                yield at + 1, row, {name: counts[name] for name in images if counts[name]}
 
 
 @lru_cache(maxsize=64)
 def _counted(path: Path, column: str, changed: int, size: int) -> tuple[int, ...]:
     """Count the images of each row of a column whose type tells it only by its bytes, up to the first damaged page."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     counts: list[int] = []
-    with suppress(pa.ArrowException, OSError), pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
-        for batch in file.iter_batches(_batch_rows(file.metadata, {column}), columns=[column], use_threads=False):
+    with suppress(DataError), parquet.opened(path, path) as reader:
+        for batch in reader.batches(_batch_rows(reader.file.metadata, {column}), [column]):
             values = batch.column(0)
             if pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
                 counts += [length or 0 for length in values.value_lengths().to_pylist()]
@@ -222,7 +189,9 @@ def _batch_rows(meta: Any, columns: set[str]) -> int:
         for at in range(parts.num_columns):
             part = parts.column(at)
             size += part.total_uncompressed_size if part.path_in_schema.partition(".")[0] in columns else 0
-    return int(max(1, min(BATCH_ROWS, BATCH_BYTES * meta.num_rows // size if size else BATCH_ROWS)))
+    return int(
+        max(1, min(parquet.ROWS_AT_ONCE, DECODED_BYTES * meta.num_rows // size if size else parquet.ROWS_AT_ONCE))
+    )
 
 
 def _count(cell: Any) -> int:

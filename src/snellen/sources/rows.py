@@ -112,12 +112,14 @@ def _reader(blob: Blob, columns: Sequence[str] | None, sheet: str | None) -> Row
         return _chosen(_json_list(blob, name), columns)
     if suffix in (".csv", ".tsv"):
         return _separated(blob, name, "\t" if suffix == ".tsv" else ",", columns)
-    if suffix in (".parquet", ".xlsx"):
-        from snellen.sources import columnar
+    if suffix == ".parquet":
+        from snellen.sources import parquet
 
-        return (
-            columnar.parquet(blob, name, columns) if suffix == ".parquet" else columnar.xlsx(blob, name, columns, sheet)
-        )
+        return parquet.rows(blob, name, columns)
+    if suffix == ".xlsx":
+        from snellen.sources import xlsx
+
+        return xlsx.rows(blob, name, columns, sheet)
     raise DataError(
         f"{name}: .jsonl, .json, .csv, .tsv, .parquet or .xlsx was expected", "Rename the file, or convert it."
     )

@@ -21,7 +21,7 @@ from snellen.scoring.class_names import Names
 from snellen.scoring.metrics import breakdown
 from snellen.scoring.scores import Scores
 from snellen.scoring.taxonomy import SEPARATOR, by_level, diagnosis
-from snellen.sources import FolderTree, Tree, digest, open_tree
+from snellen.sources import FolderTree, Tree, digest, open_tree, parquet
 from snellen.sources.blobs import stream
 from snellen.sources.safe_paths import regular_file
 from snellen.text import comma_list
@@ -202,9 +202,6 @@ def _names(folder: Path, manifest: Manifest, about: str) -> Sequence[str]:
 
 def _samples(folder: Path, manifest: Manifest, data: Data) -> Iterator[Sample]:
     """Yield every question, read from the table a few thousand rows at a time."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     chosen = {(part.ask, part.level, part.kind) for part in _chosen(manifest, data)}
     every_part = len(chosen) == len(manifest.parts)
     copied = manifest.copied and data.images is None
@@ -213,15 +210,11 @@ def _samples(folder: Path, manifest: Manifest, data: Data) -> Iterator[Sample]:
         tree = open_tree(data.images) if data.images.exists() else Gone(data.images)
     known = _known(folder, manifest)
     table = folder / QUESTIONS
-    regular_file(table)
-    try:
-        with pq.ParquetFile(table, buffer_size=1 << 20, pre_buffer=False) as file:
-            for batch in file.iter_batches(ROWS, columns=_COLUMNS, use_threads=False):
-                for row in batch.to_pylist():
-                    if every_part or (row["ask"], row["level"], row["kind"]) in chosen:
-                        yield _sample(row, manifest, known, tree, row["image" if copied else "source"])
-    except (pa.ArrowException, OSError, KeyError) as error:
-        raise DataError(f"{table}: cannot be read: {error}", _FIX_HINT) from error
+    with parquet.opened(table, table, _FIX_HINT) as reader:
+        for batch in reader.batches(ROWS, _COLUMNS):
+            for row in batch.to_pylist():
+                if every_part or (row["ask"], row["level"], row["kind"]) in chosen:
+                    yield _sample(row, manifest, known, tree, row["image" if copied else "source"])
 
 
 class LevelClasses(Struct, frozen=True):

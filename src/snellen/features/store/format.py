@@ -21,11 +21,12 @@ from snellen.engine.fingerprint import digest
 from snellen.engine.run_folder import RunFolder
 from snellen.errors import DataError
 from snellen.features.store.labels import Labels, from_ids, from_lists
-from snellen.sources.parquet_limits import read_whole
+from snellen.sources.parquet import read_whole
 from snellen.text import pretty_json
 
 META = "store.json"
 FORMAT = 1
+DAMAGED_HINT = "The store is damaged; create it again."
 
 
 class StoreOutput(Struct, frozen=True):
@@ -129,23 +130,19 @@ def write_table(path: Path, ids: Sequence[str], splits: Sequence[str], labels: L
 
 def read_table(path: Path, meta: StoreMeta) -> tuple[np.ndarray, np.ndarray, Labels]:
     """Read (ids, splits, labels) of a store's rows: [n] and [n] object arrays of str. Raises DataError."""
-    import pyarrow as pa
-
     file = path / meta.table
-    try:
-        table = read_whole(str(file), str(file))
-        ids = table["id"].to_numpy()
-        splits = table["split"].to_numpy()
-        column = table["labels"].combine_chunks()
-    except (OSError, pa.ArrowException, KeyError) as error:
-        raise DataError(f"{file} cannot be read: {error}", "The store is damaged; create it again.") from error
+    table = read_whole(file, DAMAGED_HINT)
+    if missing := {"id", "split", "labels"}.difference(table.column_names):
+        raise DataError(f"{file}: no column {min(missing)!r}", DAMAGED_HINT)
+    ids, splits = table["id"].to_numpy(), table["split"].to_numpy()
+    column = table["labels"].combine_chunks()
     classes = np.array(meta.classes, dtype=np.int64)
     flat = column.flatten().to_numpy().astype(np.int64)
     lengths = np.diff(column.offsets.to_numpy())
     if len(ids) != meta.rows or not np.isin(flat, classes).all() or (not meta.several and (lengths != 1).any()):
         raise DataError(
             f"{file}: {len(ids):,} rows with {len(flat):,} labels do not match {META} ({meta.rows:,} rows)",
-            "The store is damaged; create it again.",
+            DAMAGED_HINT,
         )
     if not meta.several:
         return ids, splits, Labels(classes, single=flat, names=meta.names)

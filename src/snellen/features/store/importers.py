@@ -22,7 +22,7 @@ from snellen.features.store.format import META, StoreMeta, StoreOutput, fingerpr
 from snellen.features.store.labels import Labels
 from snellen.sources import digest
 from snellen.sources.npz_limits import check_npz
-from snellen.sources.parquet_limits import read_whole
+from snellen.sources.parquet import read_whole
 
 FEATURES = ("features", "feature", "embeddings", "embedding", "feats", "x", "data")
 LABELS = ("labels", "label", "y", "targets", "target")
@@ -272,12 +272,7 @@ def _joined(
 
 
 def _read_parquet(file: Path, chosen_names: Mapping[str, str]) -> FileColumns:
-    import pyarrow as pa
-
-    try:
-        table = read_whole(str(file), str(file))
-    except (OSError, pa.ArrowException) as error:
-        raise DataError(f"{file} cannot be read as parquet: {error}", "Re-export the file.") from error
+    table = read_whole(file, "Re-export the file.")
     names = list(table.column_names)
     names_by_role = _roles(names, chosen_names, file)
     load = {role: _from_arrow(table[name], name, role, file) for role, name in names_by_role.items()}

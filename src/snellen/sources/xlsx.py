@@ -1,4 +1,4 @@
-"""Limits of an .xlsx: its XML is scanned once before openpyxl builds anything from it.
+"""Rows of an .xlsx by openpyxl, whose XML is scanned once before anything is built from it.
 
 A sheet of a few bytes can claim a billion cells, skip a million rows, or contain expanding entities. The limits are
 those of Excel's own format, and a bound on XML that no table of answers reaches.
@@ -7,12 +7,19 @@ those of Excel's own format, and a bound on XML that no table of answers reaches
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from io import BytesIO
+from pathlib import Path
 from typing import Any
 from xml.parsers import expat
 from zipfile import ZipFile
 
-from snellen.errors import UnsafeArchiveError
+from snellen.errors import DataError, MissingExtraError, UnsafeArchiveError
+from snellen.sources.archive import Limits, check_unpacked
+from snellen.sources.rows import RowsAndErrors, pick
+from snellen.types import Blob
 
+SHEET_LIMITS = Limits(stream_bytes=1 << 31, total_bytes=1 << 32)
 ROWS, COLUMNS = 1_048_576, 16_384
 """Maximum rows and columns of a sheet (Microsoft: Excel specifications and limits)."""
 CELLS = 50_000_000
@@ -24,15 +31,69 @@ FORMULA_CHARACTERS = 256 << 20
 _PLACE = re.compile(r"([A-Z]{1,3})([0-9]{1,7})")
 
 
-def check_sheets(parts: ZipFile, name: str) -> None:
-    """Scan every XML part of an .xlsx, in bounded memory.
+def rows(blob: Blob, name: str, columns: Sequence[str] | None, sheet: str | None) -> RowsAndErrors:
+    """Yield (row number, row) of one sheet whose first row holds the column names; empty rows are skipped.
+
+    A formula is returned as its text: nothing is evaluated, and a reply that begins with `=` is not lost.
+    """
+    try:
+        import openpyxl
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{name} needs openpyxl, which is not installed", "pip install 'snellen[excel]'"
+        ) from error
+    row = 0
+    try:
+        data = blob.read()
+        _check_parts(data, name)
+        book = openpyxl.load_workbook(BytesIO(data), read_only=True, data_only=False, keep_links=False)
+        try:
+            if sheet is not None and sheet not in book.sheetnames:
+                raise DataError(
+                    f"{name}: no sheet {sheet!r}; the sheets are {', '.join(book.sheetnames)}", "Choose one of them."
+                )
+            page = book[sheet] if sheet is not None else book.worksheets[0]
+            page.reset_dimensions()  # what a sheet says of its own size may be anything
+            header = next(page.iter_rows(max_row=1, values_only=True), None)
+            if header is None:
+                raise DataError(
+                    f"{name}: the sheet is empty; a row of column names was expected", "Choose another sheet."
+                )
+            while header and header[-1] is None:
+                header = header[:-1]
+            picked = pick(header, columns, name)
+            lines = page.iter_rows(min_row=2, max_col=max(1, len(header)), values_only=True)
+            for row, cells in enumerate(lines, 2):
+                if any(cell is not None for cell in cells):
+                    yield row, {column: cells[at] if at < len(cells) else None for column, at in picked}
+        finally:
+            book.close()
+    except DataError:
+        raise
+    except Exception as error:
+        # openpyxl raises whatever its XML and zip readers stumble over.
+        raise DataError(
+            f"{name}, after row {row:,}: cannot be read as .xlsx: {error}", "The file is damaged; save it again."
+        ) from error
+
+
+def _check_parts(data: bytes, name: str) -> None:
+    """Check the members of an .xlsx against limits, since openpyxl reads some of them whole; scan every XML part.
 
     Raises:
         UnsafeArchiveError: a part exceeds a workbook's limits; the message names the part and the limit.
     """
-    for part in parts.infolist():
-        if part.filename.lower().endswith((".xml", ".rels")):
-            _Reader(f"{name}, {part.filename}").read(parts, part.filename)
+    with ZipFile(BytesIO(data)) as parts:
+        total = 0
+        for part in parts.infolist():
+            total += part.file_size
+            check_unpacked(
+                Path(name), part.filename, part.file_size, part.compress_size, SHEET_LIMITS.stream_bytes, SHEET_LIMITS
+            )
+            check_unpacked(Path(name), part.filename, total, total, SHEET_LIMITS.total_bytes, SHEET_LIMITS)
+        for part in parts.infolist():
+            if part.filename.lower().endswith((".xml", ".rels")):
+                _Reader(f"{name}, {part.filename}").read(parts, part.filename)
 
 
 class _Reader:
