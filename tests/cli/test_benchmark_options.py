@@ -94,7 +94,7 @@ def test_settings_of_the_benchmark_that_was_answered_are_options_of_score(snelle
     said = snellen("score", "a.jsonl", "--benchmark", "arithmetic", "--n", 50, "--json")
     assert said.status == 0, said.err
     assert json.loads(said.out)["profiles"][0]["metrics"][0]["n"] == 50
-    assert "50 rows belong to no sample" in said.err
+    assert "50 rows without a sample" in said.err
     assert snellen("score", "a.jsonl", "--benchmark", "lights", "--n", 50).status == 2
 
 

@@ -95,8 +95,8 @@ def test_what_is_missing_unknown_or_broken_is_counted_and_lowers_the_coverage(sn
     metric = json.loads(said.out)["profiles"][0]["metrics"][0]
     assert metric["n"] == 41 and metric["value"] == pytest.approx(40 / 41) and metric["coverage"] == 0.41
     assert "59 of 100 samples have no answer" in said.err
-    assert "1 rows belong to no sample" in said.err and "line 42: 'elsewhere'" in said.err
-    assert "1 rows cannot be used" in said.err and "line 43: not JSON" in said.err
+    assert "1 row without a sample" in said.err and "line 42: 'elsewhere'" in said.err
+    assert "1 row that could not be used" in said.err and "line 43: not JSON" in said.err
     last = json.loads(Path("rows.jsonl").read_text().splitlines()[-1])
     assert last["sample_id"] == "q40" and last["verdict"] == "error" and last["reason"] == "no_answer"
 

@@ -1,4 +1,4 @@
-"""The command line. One file a command: it parses, calls and prints; what it prints is free of keys."""
+"""The command line, one file per command. Keys are redacted from all output."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status (docs/errors.md lists them)."""
-    # Imports make many objects and no garbage: collecting every 700 of them is a tenth of what a short command takes.
+    # Imports make many objects and no garbage; collecting every 700 of them takes a tenth of a short command's time.
     gc.set_threshold(50_000, *gc.get_threshold()[1:])
     from snellen import exit_signals
     from snellen.cli.signals import exit_status, terminated_like_ctrl_c
@@ -17,32 +17,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with terminated_like_ctrl_c():
             if arguments is None:
-                from snellen.cli.encoding import speak_utf8
+                from snellen.cli.encoding import require_utf8_mode
                 from snellen.cli.signals import occupy_closed_streams
 
                 occupy_closed_streams()
-                speak_utf8()
+                require_utf8_mode()
             return exit_status(_guarded(list(sys.argv[1:] if arguments is None else arguments)))
-    except KeyboardInterrupt:  # somewhere that has nothing to add
+    except KeyboardInterrupt:  # outside any code with a message of its own
         print(f"snellen: stopped by {exit_signals.by_what()}", file=sys.stderr)
         return exit_signals.exit_status()
 
 
 def _guarded(given: list[str]) -> int:
-    """The command, whose own output may be what cannot be written."""
+    """Run the command; report output that cannot be written."""
     from snellen.cli.console import give_up_streams
 
     try:
         return _main(given)
     except Exception as error:
-        from snellen.errors import OutputError  # only here: it imports msgspec, and every start comes by here
+        from snellen.errors import OutputError  # lazy: it imports msgspec, which --help does not need
 
         if not isinstance(error, OutputError):
             raise
         try:
             if sys.stderr is not None:
                 print(f"snellen: {error.message}\n  {error.hint}", file=sys.stderr, flush=True)
-        except (OSError, ValueError):  # nobody can be told; the exit status says it
+        except (OSError, ValueError):  # stderr is closed too; the exit status reports it
             pass
         give_up_streams()
         return error.exit_code
@@ -64,10 +64,10 @@ def _main(given: list[str]) -> int:
 
                 check(command, words)
             if any(without_controls(word, returns=True) != word for word in words):
-                command.rich_markup_mode = None  # a message about such a word is printed plain, with escapes
+                command.rich_markup_mode = None  # print messages about such a word plain, with escapes
             command(args=words, prog_name="snellen")
         except SystemExit as end:
-            reason = getattr(end.__context__, "__cause__", None)  # Typer makes a silent exit of it
+            reason = getattr(end.__context__, "__cause__", None)  # typer turns it into a silent exit
             if isinstance(reason, KeyboardInterrupt):
                 raise reason from None
             return end.code if isinstance(end.code, int) else 1

@@ -1,14 +1,14 @@
-"""Settings that a benchmark declares, as options of the command: `--prompting cot` is `-o prompting=cot`.
+"""Options that a benchmark declares, as options of the command: `--prompting cot` becomes `-o prompting=cot`.
 
-The words are rewritten before the command sees them. A benchmark is imported only where there is an option that the
-command does not have, or where its help is asked for.
+The words are rewritten before the command parses them. A benchmark is imported only for an option that the command lacks,
+or for --help.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -26,14 +26,14 @@ _OPTION = re.compile(r"-[^\d.]")
 
 
 class Words(NamedTuple):
-    """The words of one command line, told apart.
+    """The words of a command line, classified.
 
     Attributes:
-        positional: what is no option and no option's value.
-        values: option to the values it was given, for those that the command has.
-        unknown: where the options stand that the command does not have.
-        asks_help: whether -h or --help is among them.
-        flags: the options without a value that the command has.
+        positional: words that are neither options nor values of one.
+        values: the command's options with their values.
+        unknown: positions of options that the command lacks.
+        asks_help: True if -h or --help is among the words.
+        flags: the command's options without a value.
     """
 
     positional: list[str]
@@ -44,45 +44,45 @@ class Words(NamedTuple):
 
 
 def prepare(app: typer.Typer, arguments: Sequence[str]) -> tuple[Any, list[str]]:
-    """The command to call, and its arguments with every declared setting as `-o name=value`.
+    """Return the command to call, and its arguments with each option of a benchmark as `-o name=value`.
 
-    A word is a setting where the command has no such option and a benchmark that the line names declares it; all else
-    is left as it is. Where help is asked for, the command gets the settings as options, in panels of their own.
+    Options of a benchmark are those that the command lacks and a benchmark on the command line declares. For --help they
+    are added to the command, in a panel for each benchmark.
 
     Raises:
-        UsageError: a setting without its value; or an unknown option beside a benchmark that does not exist.
+        UsageError: an option has no value, or there is an unknown option and the benchmark does not exist.
     """
     root = get_command(app)
-    given = list(arguments)
-    at = next((number for number, word in enumerate(given) if not word.startswith("-")), len(given))
-    command: Any = getattr(root, "commands", {}).get(given[at]) if at < len(given) else None
+    line = list(arguments)
+    at = next((number for number, word in enumerate(line) if not word.startswith("-")), len(line))
+    command: Any = getattr(root, "commands", {}).get(line[at]) if at < len(line) else None
     if command is None or SETTING not in (own := own_options(command)):
-        return root, given
+        return root, line
     from snellen.errors import SnellenError  # not for every `snellen --help`
 
-    head, tail = given[: at + 1], given[at + 1 :]
+    head, tail = line[: at + 1], line[at + 1 :]
     words = tell_apart(tail, own)
     if words.asks_help:
         try:
             for benchmark in _benchmarks(command, words):
                 command.params += _panel(benchmark, own)
-        except SnellenError as error:  # the help is still worth showing
+        except SnellenError as error:  # the rest of the help is still shown
             note(f"snellen: {error.message}")
-        return root, given
+        return root, line
     if not words.unknown:
-        return root, given
+        return root, line
     declared = {name for benchmark in _benchmarks(command, words) for name in benchmark.options}
     return root, head + list(_rewritten(tail, words.unknown, declared))
 
 
 def tell_apart(words: Sequence[str], own: Mapping[str, bool]) -> Words:
-    """Which of a command's words are options, values and neither.
+    """Classify the words behind a command's name.
 
-    The word behind an unknown option is taken for its value, unless it looks like an option itself.
+    The word behind an unknown option counts as its value, unless it looks like an option itself.
 
     Args:
-        words: what stands behind the command's name.
-        own: the command's options, each with whether it takes a value.
+        words: the words behind the command's name.
+        own: the command's options; True if the option takes a value.
     """
     positional: list[str] = []
     values: dict[str, list[str]] = {}
@@ -112,7 +112,7 @@ def tell_apart(words: Sequence[str], own: Mapping[str, bool]) -> Words:
             else:
                 flags.add(name)
         elif word.startswith("-") and len(word) > 1:
-            # -qm NAME: flags stand before the one letter that takes a value, which follows or is the next word.
+            # -qm NAME: flags come before the letter that takes a value, which follows it or is the next word.
             if f"-{word[1]}" not in own and not word[1].isdigit() and word[1] != ".":
                 unknown.append(at - 1)
                 if len(word) == 2 and at < len(words) and not _OPTION.match(words[at]):
@@ -127,7 +127,7 @@ def tell_apart(words: Sequence[str], own: Mapping[str, bool]) -> Words:
 
 
 def own_options(command: Any) -> dict[str, bool]:
-    """The options of a command: name to whether it takes a value."""
+    """Return the options of a command; True if the option takes a value."""
     return {
         name: not (param.is_flag or param.count)
         for param in command.params
@@ -137,7 +137,7 @@ def own_options(command: Any) -> dict[str, bool]:
 
 
 def _benchmarks(command: Any, words: Words) -> Iterator[Benchmark]:
-    """The benchmarks that a line names: as arguments of the command, by --benchmark, or by the run it is about."""
+    """Yield the benchmarks that a line names as arguments, by --benchmark, or by the folder of a run."""
     from snellen.benchmarks import registry
 
     if any(param.name == "benchmark" and param.param_type_name == "argument" for param in command.params):
@@ -170,16 +170,16 @@ def _rewritten(words: Sequence[str], unknown: Sequence[int], declared: set[str])
             if value_of == len(words) or _OPTION.match(words[value_of]):
                 raise UsageError(
                     f"--{name} needs a value",
-                    f"Give it as --{name} VALUE, or --{name}=VALUE if it begins with a hyphen.",
+                    f"Write --{name} VALUE, or --{name}=VALUE if the value begins with a hyphen.",
                 )
             value = words[value_of]
         yield from ("-o", f"{name}={value}")
 
 
 def _panel(benchmark: Benchmark, own: Mapping[str, bool]) -> list[Any]:
-    """The settings of a benchmark as options to be shown; where the command has one of that name, in the form of -o."""
+    """Return the options of a benchmark for --help; those that share a name with the command's have the form of -o."""
 
-    def shown(**_: str | None) -> None: ...
+    def callback(**_: str | None) -> None: ...
 
     parameters = []
     for number, (name, text) in enumerate(benchmark.options.items()):
@@ -189,9 +189,8 @@ def _panel(benchmark: Benchmark, own: Mapping[str, bool]) -> list[Any]:
         parameters.append(
             inspect.Parameter(f"setting_{number}", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
         )
-    callback: Callable[..., None] = shown
     callback.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    callback.__annotations__ = {one.name: one.annotation for one in parameters}
-    alone = typer.Typer(add_completion=False)
-    alone.command()(callback)
-    return [param for param in get_command(alone).params if param.name != "help"]
+    callback.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    app = typer.Typer(add_completion=False)
+    app.command()(callback)
+    return [param for param in get_command(app).params if param.name != "help"]

@@ -1,4 +1,4 @@
-"""Text of the command line and of paths: UTF-8 everywhere, whatever the locale says."""
+"""UTF-8 for the command line and for paths, in every locale."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ import sys
 from collections.abc import Sequence
 
 
-def speak_utf8() -> None:
-    """Begin again in Python's UTF-8 mode where the locale knows ASCII only, as with LC_ALL=C and PYTHONUTF8=0.
+def require_utf8_mode() -> None:
+    """Restart in Python's UTF-8 mode if the locale is ASCII only, as with LC_ALL=C and PYTHONUTF8=0.
 
-    Paths and texts with umlauts could not be named there. The process keeps its id, its streams and its arguments.
+    ASCII cannot express paths and texts with umlauts. The process keeps its id, streams and arguments.
     """
     if sys.flags.utf8_mode or sys.getfilesystemencoding().lower() not in ("ascii", "us-ascii", "ansi_x3.4-1968"):
         return
     words = [sys.executable, "-X", "utf8", *sys.orig_argv[1:]]
     sys.stdout is None or sys.stdout.flush()
-    os.execv(sys.executable, words)  # noqa: S606 - this very program
+    os.execv(sys.executable, words)  # noqa: S606 - this program itself
 
 
 def require_text(words: Sequence[str]) -> None:
-    """Refuse arguments that are no text: bytes that are not UTF-8, halves of characters.
+    """Refuse arguments that are not text: bytes that are not UTF-8, and lone surrogates.
 
     Raises:
-        UsageError: with the first of them.
+        UsageError: an argument is not text; it names the first one.
     """
     for word in words:
         try:
             word.encode()
         except UnicodeEncodeError as error:
-            from snellen.errors import UsageError  # only here: it imports msgspec, and every start comes by here
+            from snellen.errors import UsageError  # lazy: it imports msgspec, which --help does not need
 
             raise UsageError(
                 f"the argument {word[:200]!a} is not UTF-8 at character {error.start + 1}",
-                "Give it in UTF-8; a file or folder of such a name can be renamed.",
+                "Pass UTF-8 text. Rename a file or folder whose name is not UTF-8.",
             ) from None

@@ -1,4 +1,4 @@
-"""How an error reaches the user: what happened, what to do, and an exit status; a traceback only on demand."""
+"""Error messages: cause, remedy and exit status; tracebacks only with SNELLEN_DEBUG."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ def tell(error: SnellenError) -> int:
 
 
 def environment_fault(error: Exception) -> SnellenError | None:
-    """The user's words for what the machine refuses: a file that cannot be opened, a full disk. None for other errors."""
+    """Return the error for what the machine refuses, such as a file or a full disk; None for other exceptions."""
     from snellen.errors import DataError, StorageError
 
     if isinstance(error, MemoryError):
         return DataError(
             f"memory ran out{f': {error}' if str(error) else ''}",
-            "Free memory, or split what is read into smaller files.",
+            "Free memory, or split the input into smaller files.",
         )
     if isinstance(error, BrokenPipeError) or not isinstance(error, OSError) or error.errno is None:
         return None
     path = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
     kind = StorageError if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS) else DataError
-    return kind(f"{path}{error.strerror or error}", "Check the path and its permissions, and the room on the disk.")
+    return kind(f"{path}{error.strerror or error}", "Check the path, its permissions and the free disk space.")
 
 
 def tell_unexpected(error: Exception) -> int:
-    """Print a fault of the program itself, with what is needed to report it."""
+    """Print a fault of Snellen itself, with what is needed to report it; return the exit status."""
     traceback.print_exception(error)
     print(
         f"snellen: this is a fault in snellen {snellen.__version__}: {type(error).__name__}: {error}\n"
-        "  What was recorded is intact. Please report it with the lines above (keys are struck out) "
+        "  Recorded results are intact. Please report the fault with the lines above (keys are redacted) "
         "and the output of `snellen doctor`.",
         file=sys.stderr,
     )

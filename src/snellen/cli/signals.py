@@ -1,6 +1,6 @@
-"""How a command is ended from outside: SIGTERM and SIGHUP do what Ctrl-C does, from the first import to the last line.
+"""Signals that end a command: SIGTERM and SIGHUP act like Ctrl-C, from the first import to the last line.
 
-Only the exit status differs: 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.
+The exit status differs: 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from types import FrameType
 
 from snellen import exit_signals
 
-HEARD = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 def occupy_closed_streams() -> None:
     """Open the null device in place of a closed stdin, stdout or stderr.
 
-    The next file that is opened would otherwise get its number, and what is printed would be written into it.
+    Otherwise the next opened file would get its number, and output would be written into that file.
     """
     for number in range(3):
         try:
@@ -31,16 +31,16 @@ def occupy_closed_streams() -> None:
 
 @contextlib.contextmanager
 def terminated_like_ctrl_c() -> Iterator[None]:
-    """In this block these signals go to whatever hears Ctrl-C; only the main thread of a program can hear any.
+    """Pass these signals to the handler of Ctrl-C in this block; only a main thread can handle signals.
 
-    A signal that is ignored stays so: `nohup` sets SIGHUP aside.
+    Ignored signals stay ignored: `nohup` ignores SIGHUP.
     """
     exit_signals.forget()
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    heard = [number for number in HEARD if signal.getsignal(number) != signal.SIG_IGN]
-    before = {number: signal.signal(number, _interrupt) for number in heard}
+    numbers = [number for number in ENDING if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, _interrupt) for number in numbers}
     try:
         yield
     finally:
@@ -49,9 +49,9 @@ def terminated_like_ctrl_c() -> Iterator[None]:
 
 
 def exit_status(status: int) -> int:
-    """The status of a command that ended with `status`: that of the signal, where one ended it.
+    """Return the exit status of a command that ended with `status`: the signal's, if one ended it.
 
-    A server that Ctrl-C ends has done all that it should, and its status stays 0.
+    For a server, Ctrl-C is the regular end, and its status stays 0.
     """
     number = exit_signals.received()
     if number is None or status not in (0, 128 + signal.SIGINT):
@@ -62,7 +62,7 @@ def exit_status(status: int) -> int:
 def _interrupt(number: int, frame: FrameType | None) -> None:
     exit_signals.note(number)
     handler = signal.getsignal(signal.SIGINT)
-    if callable(handler):  # an event loop hears Ctrl-C in a way of its own
+    if callable(handler):  # an event loop has its own handler of Ctrl-C
         handler(signal.SIGINT, frame)
         return
-    raise KeyboardInterrupt  # a shell's job in the background ignores Ctrl-C, and must end all the same
+    raise KeyboardInterrupt  # a background job of a shell ignores Ctrl-C, but must end on these signals

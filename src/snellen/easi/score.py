@@ -78,7 +78,9 @@ def score_result(result: BenchmarkResult, profile: str, each: RowSink = lambda *
             of = scoring.count(source.run.benchmark, spec.data) * spec.repeats
             faults += _run_faults(source.run)
         elif problems.count:
-            faults.append(f"{problems.count:,} rows are odd or cannot be used: {problems.first[0]}")
+            faults.append(
+                f"{problems.count:,} row{'s' if problems.count > 1 else ''} with problems: {problems.first[0]}"
+            )
         count += of
         judging = "not judged"
         if judged is not None and verdicts:

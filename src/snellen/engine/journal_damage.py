@@ -159,7 +159,7 @@ class Damage:
             if self._count > len(self.faults):
                 lines.append(f"  … and {self._count - len(self.faults):,} more")
             if self.path.name == RESULTS:
-                lines.append(f"  Run the samples without a record again: `snellen rerun {self.path.parent}`.")
+                lines.append(f"  `snellen rerun {self.path.parent}` runs every sample that has no record.")
         if self.unnumbered:
             lines.append(
                 f"{self.path}: {self.unnumbered:,} lines have no checksum, though lines before them do: an older version "

@@ -55,10 +55,13 @@ class Problems:
             self.first.append(line if line.isprintable() else repr(line)[1:-1])
 
     def lines(self, predicate: str, limit: int = 5) -> list[str]:
-        """Return the number of rows with problems (`predicate`: a verb and its object) and the first of them."""
+        """Return the number of rows with problems (`predicate`: what they have in common) and the first of them."""
         if not self.count:
             return []
-        lines = [f"{self.count:,} rows {predicate}:", *(f"  {line}" for line in self.first[:limit])]
+        lines = [
+            f"{self.count:,} row{'s' if self.count != 1 else ''} {predicate}:",
+            *(f"  {line}" for line in self.first[:limit]),
+        ]
         return [*lines, f"  … and {self.count - limit:,} more"] if self.count > limit else lines
 
 

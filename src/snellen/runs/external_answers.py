@@ -54,7 +54,7 @@ class MatchTally:
                 f"{self.samples - self.answered:,} of {self.samples:,} samples have no answer in the file; "
                 "they lower the coverage"
             )
-        return [*lines, *self.unknown.lines("belong to no sample"), *self.problems.lines("cannot be used")]
+        return [*lines, *self.unknown.lines("without a sample"), *self.problems.lines("that could not be used")]
 
 
 def to_record(answer: Answer) -> Record:

@@ -102,7 +102,7 @@ def score(
         if pairs is not None:
             scored = score_results(path, pairs, subject, where, scorers, problems, each=each, verdicts=verdicts)
             _some_used(verdicts, scored, subject, where, id_is)
-            return scored, [*problems.lines("are odd or cannot be used", limit=SHOWN), *_judging(scored, verdicts)]
+            return scored, [*problems.lines("with problems", limit=SHOWN), *_judging(scored, verdicts)]
     summary, tally = score_file(
         open_answers(path, id_field=id_field, reply_field=reply_field),
         subject,

@@ -58,7 +58,8 @@ class Summary:
             counts = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
             listed = "; ".join(f"{count:,} × {reason}" for reason, count in counts[:REASONS_SHOWN])
             if counts:
-                omitted = f"; {len(counts) - REASONS_SHOWN:,} other reasons" if len(counts) > REASONS_SHOWN else ""
+                others = len(counts) - REASONS_SHOWN
+                omitted = f"; {others:,} other reason{'s' if others > 1 else ''}" if others > 0 else ""
                 lines.append(
                     f"{profile} could not read {sum(reasons.values()):,} of {self.rows:,} replies: {listed}{omitted}"
                 )

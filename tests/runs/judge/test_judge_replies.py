@@ -64,7 +64,7 @@ def test_a_file_of_a_judges_replies_scores_a_run_without_a_model(form):
     assert f"{line[4]}: 'v1' repeats {line[0]}; the first one counts" in text
     assert f"{line[5]}: 'nobody'" in text and f"{line[6]}: 'v0'" in text and f"{line[7]}: there is no id" in text
     assert f"2 rows of {path} belong to no reply that a judge decides:" in text
-    assert f"3 rows of {path} cannot be used:" in text
+    assert f"3 rows of {path} that could not be used:" in text
     assert Path("run/summary.json").read_bytes() == before
     assert summary.for_judge == 5 and summary.without_verdict == 2
 

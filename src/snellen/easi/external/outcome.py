@@ -136,7 +136,7 @@ def made(
         lost = () if base.errors else ("no answers were written, and the log gives no reason",)
         if read.lost:
             lost = (f"none of {read.lost:,} requests was answered; the first: {read.why}",)
-        return structs.replace(base, errors=(*base.errors, *lost), notes=(*notes, *problems.lines("are odd")))
+        return structs.replace(base, errors=(*base.errors, *lost), notes=(*notes, *problems.lines("with problems")))
     theirs = None
     try:
         theirs = files.figured()
@@ -155,7 +155,7 @@ def made(
         theirs=None if theirs is None else theirs.overall,
         ours=own_score,
         differences=tuple(lines),
-        notes=(*notes, *_notes(harness, job, read, expected), *problems.lines("of its files are odd")),
+        notes=(*notes, *_notes(harness, job, read, expected), *problems.lines("of its files with problems")),
     )
     if outcome.complete:
         outcome = structs.replace(outcome, errors=())  # what was tried again and went well is in the log

@@ -285,7 +285,7 @@ class _Driver:
             verdicts=0 if reason else total.verdicts,
             for_judge=total.replies,
             not_judged=f"{share}, and {self.settings.judge_model} judged none: {reason}" if reason else "",
-            notes=(*plain.notes, *problems.lines("of its files are odd")),
+            notes=(*plain.notes, *problems.lines("of its files with problems")),
             errors=(*plain.errors, *failed) if reason else plain.errors,
             seconds=plain.seconds + seconds,
         )

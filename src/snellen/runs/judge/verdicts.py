@@ -154,7 +154,7 @@ class Replies(Verdicts):
                 unknown.add(where, repr(name))
         return [
             *unknown.lines(f"of {self._path} belong to no reply that a judge decides"),
-            *self._problems.lines(f"of {self._path} cannot be used"),
+            *self._problems.lines(f"of {self._path} that could not be used"),
         ]
 
 

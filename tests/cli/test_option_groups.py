@@ -1,0 +1,41 @@
+"""Groups of options: their defaults are those of the Python settings, and their headings reach --help."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from msgspec import structs
+
+from snellen.cli import options
+from snellen.engine.run_folder import RunSpec
+from snellen.models.base import ModelOptions
+from snellen.types import Generation, MediaSettings
+
+
+def test_omitted_options_give_the_default_settings_of_a_model():
+    settings = options.model_settings(options.GenerationOptions(), options.EndpointOptions())
+    assert ModelOptions(**settings) == ModelOptions()
+    assert ModelOptions(**{**settings, **options.AgentOptions().settings(None)}) == ModelOptions()
+
+
+def test_omitted_options_give_the_default_generation_and_media():
+    assert options.GenerationOptions().settings() == Generation()
+    assert options.MediaOptions().settings() == MediaSettings()
+
+
+def test_options_with_a_field_of_the_same_name_in_the_run_have_its_default():
+    groups = (options.EndpointOptions(), options.BudgetOptions(), options.WorkerOptions())
+    values = {name: value for group in groups for name, value in dataclasses.asdict(group).items()}
+    defaults = {field.name: field.default for field in structs.fields(RunSpec)}
+    names = set(values) & set(defaults)
+    assert {"max_attempts", "max_cost", "max_tokens_total", "nproc", "ray"} <= names
+    assert {name: values[name] for name in names} == {name: defaults[name] for name in names}
+
+
+def test_options_stand_under_the_heading_of_their_group(capsys):
+    from snellen.cli import main
+
+    assert main(["judge", "--help"]) == 0
+    text = capsys.readouterr().out
+    endpoint = text.index(options.ENDPOINT)
+    assert text.index(options.WRITING) < text.index("--temperature") < endpoint < text.index("--max-attempts")
