@@ -1,4 +1,4 @@
-"""Take the picture of a report that the README shows.
+"""Take the screenshot of a report that the README shows.
 
 Usage: python docs/_scripts/report_picture.py results/demo/report.html
 """
@@ -10,13 +10,13 @@ import sys
 from io import BytesIO
 from pathlib import Path
 
-from PIL import Image as Picture
+from PIL import Image
 from playwright.sync_api import sync_playwright
 
-PICTURE = Path(__file__).parent.parent / "images" / "report.png"
+SCREENSHOT = Path(__file__).parent.parent / "images" / "report.png"
 
 
-def take(report: Path, out: Path) -> None:
+def take_screenshot(report: Path, out: Path) -> None:
     """Write a PNG of the report: its head, and below it the first answers of the gallery."""
     system = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     with sync_playwright() as playwright:
@@ -24,18 +24,18 @@ def take(report: Path, out: Path) -> None:
         page = browser.new_page(viewport={"width": 1180, "height": 1000}, color_scheme="light")
         page.goto(report.resolve().as_uri())
         page.wait_for_timeout(1500)
-        head = Picture.open(BytesIO(page.screenshot(clip={"x": 0, "y": 0, "width": 1180, "height": 500})))
+        head = Image.open(BytesIO(page.screenshot(clip={"x": 0, "y": 0, "width": 1180, "height": 500})))
         page.locator("#gallery").scroll_into_view_if_needed()
         page.evaluate("document.querySelector('#gallery').scrollIntoView()")
         page.wait_for_timeout(1000)
-        answers = Picture.open(BytesIO(page.screenshot(clip={"x": 0, "y": 0, "width": 1180, "height": 900})))
+        answers = Image.open(BytesIO(page.screenshot(clip={"x": 0, "y": 0, "width": 1180, "height": 900})))
         browser.close()
-    whole = Picture.new("RGB", (1180, head.height + answers.height), "white")
-    whole.paste(head, (0, 0))
-    whole.paste(answers, (0, head.height))
-    whole.quantize(128).save(out, optimize=True)
+    screenshot = Image.new("RGB", (1180, head.height + answers.height), "white")
+    screenshot.paste(head, (0, 0))
+    screenshot.paste(answers, (0, head.height))
+    screenshot.quantize(128).save(out, optimize=True)
 
 
 if __name__ == "__main__":
-    PICTURE.parent.mkdir(exist_ok=True)
-    take(Path(sys.argv[1]), PICTURE)
+    SCREENSHOT.parent.mkdir(exist_ok=True)
+    take_screenshot(Path(sys.argv[1]), SCREENSHOT)
