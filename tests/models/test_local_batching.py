@@ -28,7 +28,7 @@ class Doubler:
         self.line: Batches[int] = Batches(self.encode, self.generate, self.out_of_memory, self.recover, most)
 
     def encode(self, jobs: Sequence[Job[int]]) -> list[int]:
-        return [job.opened.result() for job in jobs]
+        return [job.content.result() for job in jobs]
 
     def generate(self, jobs: Sequence[Job[int]], inputs: list[int], stopped: Callable[[], bool]) -> list[int]:
         self.started.set()
@@ -48,10 +48,10 @@ class Doubler:
     def recover(self) -> None:
         raise RuntimeError("the device does not answer any more")
 
-    def ask(self, number: int, together: Any = None, size: int = 0) -> Future[int]:
-        opened: Future[int] = Future()
-        opened.set_result(number)
-        job: Job[int] = Job(opened, together, (size,))
+    def ask(self, number: int, batch_key: Any = None, size: int = 0) -> Future[int]:
+        content: Future[int] = Future()
+        content.set_result(number)
+        job: Job[int] = Job(content, batch_key, (size,))
         self.line.submit(job)
         return job.answer
 
@@ -92,7 +92,7 @@ def test_only_prompts_with_the_same_settings_share_a_batch(doubler):
     doubler.go.clear()
     first = doubler.ask(0)
     assert doubler.started.wait(300)
-    rest = [doubler.ask(i, together=i % 2) for i in range(1, 21)]
+    rest = [doubler.ask(i, batch_key=i % 2) for i in range(1, 21)]
     doubler.go.set()
     for answer in [first, *rest]:
         answer.result(300)

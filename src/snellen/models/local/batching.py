@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -30,22 +31,24 @@ class Job(Generic[T]):
     """One prompt on its way.
 
     Attributes:
-        opened: what the prompt becomes once its images are read.
-        together: only jobs with equal values share a batch.
+        content: what the prompt becomes once its images are read.
+        batch_key: only jobs with equal values share a batch.
         size: jobs of near sizes share a batch where there is a choice, compared element by element.
         answer: what the asker waits for.
     """
 
-    opened: Future[Any]
-    together: Any
+    content: Future[Any]
+    batch_key: Any
     size: tuple[int, ...]
     answer: Future[T] = field(default_factory=Future)
 
     def fail(self, error: BaseException) -> None:
-        _settle(self.answer, None, error)
+        with suppress(InvalidStateError):  # the asker has gone
+            self.answer.set_exception(error)
 
     def succeed(self, reply: T) -> None:
-        _settle(self.answer, reply, None)
+        with suppress(InvalidStateError):
+            self.answer.set_result(reply)
 
 
 @dataclass
@@ -107,8 +110,7 @@ class Batches(Generic[T]):
         with self._changed:
             waiting, self._waiting = self._waiting, []
             self._changed.notify()
-        for job in waiting:
-            job.fail(ModelError("the model was closed before it answered."))
+        _fail_closed(waiting)
         for thread in self._threads:
             thread.join()
 
@@ -117,7 +119,7 @@ class Batches(Generic[T]):
     def _prepare_all(self) -> None:
         while jobs := self._collect():
             try:
-                for batch in self._prepared(self._opened(jobs)):
+                for batch in self._encoded(self._readable(jobs)):
                     self._ready.put(batch)
             except Exception as error:  # noqa: BLE001 - a dead thread would leave every asker waiting for ever
                 _fail_all(jobs, error)
@@ -142,7 +144,7 @@ class Batches(Generic[T]):
             if self._closing.is_set():
                 return []
             first = self._waiting[0]
-            alike = [job for job in self._waiting if job.together == first.together]
+            alike = [job for job in self._waiting if job.batch_key == first.batch_key]
             # Stable sort: of equally near jobs those that came first go first; the oldest always goes.
             alike.sort(key=lambda job: [abs(size - other) for size, other in zip(job.size, first.size, strict=True)])
             chosen = alike[: self.limit]
@@ -150,11 +152,11 @@ class Batches(Generic[T]):
             self._waiting = [job for job in self._waiting if id(job) not in taken]
             return chosen
 
-    def _opened(self, jobs: list[Job[T]]) -> list[Job[T]]:
+    def _readable(self, jobs: list[Job[T]]) -> list[Job[T]]:
         """Return the jobs whose images could be read; the others have failed."""
         usable = []
         for job in jobs:
-            error = job.opened.exception()
+            error = job.content.exception()
             if error is None:
                 usable.append(job)
             elif isinstance(error, DataError):
@@ -165,7 +167,8 @@ class Batches(Generic[T]):
                 job.fail(InputError(f"the prompt could not be built: {type(error).__name__}: {error}"))
         return usable
 
-    def _prepared(self, jobs: list[Job[T]]) -> list[Batch[T]]:
+    def _encoded(self, jobs: list[Job[T]]) -> list[Batch[T]]:
+        """Return a batch of the jobs, or several where one of them cannot be encoded."""
         if not jobs:
             return []
         try:
@@ -177,7 +180,7 @@ class Batches(Generic[T]):
             jobs[0].fail(self._reason(failure))
             return []
         middle = len(jobs) // 2
-        return [*self._prepared(jobs[:middle]), *self._prepared(jobs[middle:])]
+        return [*self._encoded(jobs[:middle]), *self._encoded(jobs[middle:])]
 
     # the generating thread
 
@@ -192,8 +195,7 @@ class Batches(Generic[T]):
     def _answer(self, batch: Batch[T]) -> None:
         jobs = [job for job in batch.jobs if not job.answer.done()]
         if self._closing.is_set():
-            for job in jobs:
-                job.fail(ModelError("the model was closed before it answered."))
+            _fail_closed(jobs)
             return
         if not jobs:
             return
@@ -206,8 +208,7 @@ class Batches(Generic[T]):
             failure = error.with_traceback(None)  # the frames would keep tensors alive
         else:
             if self._closing.is_set():  # the replies may be cut short
-                for job in jobs:
-                    job.fail(ModelError("the model was closed before it answered."))
+                _fail_closed(jobs)
                 return
             for job, reply in zip(batch.jobs, replies, strict=True):
                 job.succeed(reply)
@@ -226,7 +227,7 @@ class Batches(Generic[T]):
 
     def _answer_in_parts(self, jobs: list[Job[T]], size: int) -> None:
         for start in range(0, len(jobs), size):
-            for part in self._prepared(jobs[start : start + size]):
+            for part in self._encoded(jobs[start : start + size]):
                 self._answer(part)
 
     def _abandoned(self, jobs: list[Job[T]]) -> bool:
@@ -251,12 +252,6 @@ def _fail_all(jobs: Sequence[Job[Any]], error: Exception) -> None:
         job.fail(ModelError(f"the model failed: {type(error).__name__}: {error}"))
 
 
-def _settle(future: Future[T], value: T | None, error: BaseException | None) -> None:
-    """Set a result or an error, unless the asker has gone."""
-    try:
-        if error is None:
-            future.set_result(value)  # type: ignore[arg-type]
-        else:
-            future.set_exception(error)
-    except InvalidStateError:
-        return
+def _fail_closed(jobs: Sequence[Job[Any]]) -> None:
+    for job in jobs:
+        job.fail(ModelError("the model was closed before it answered."))

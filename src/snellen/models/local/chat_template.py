@@ -29,20 +29,20 @@ class Conversation(Struct, frozen=True):
     """A prompt in the form that chat templates of transformers read: messages whose content is a list of parts."""
 
     messages: list[dict[str, Any]]
-    pictures: list[SentImage]
+    images: list[SentImage]
 
 
 def size_of(prompt: Prompt, media: MediaSettings) -> tuple[int, ...]:
     """Return (images, characters) of a prompt, without reading any: what decides how much padding it brings to a batch."""
-    pictures = characters = 0
+    images = characters = 0
     for part in prompt.parts:
         if isinstance(part, Text):
             characters += len(part.text)
         elif isinstance(part, Image):
-            pictures += 1
+            images += 1
         else:
-            pictures += shown_at_most(part, media)
-    return pictures, characters + len(prompt.system)
+            images += shown_at_most(part, media)
+    return images, characters + len(prompt.system)
 
 
 def converse(prompt: Prompt, media: MediaCache) -> Conversation:
@@ -52,19 +52,19 @@ def converse(prompt: Prompt, media: MediaCache) -> Conversation:
         DataError, MediaError: an image or a clip cannot be read.
     """
     content: list[dict[str, Any]] = []
-    pictures: list[SentImage] = []
+    sent: list[SentImage] = []
     for part in prompt.parts:
         if isinstance(part, Text):
             content.append({"type": "text", "text": part.text})
             continue
         for image in media.frames(part) if isinstance(part, Video) else (part,):
             picture = open_image(image, media.settings, media.limit)
-            pictures.append(SentImage(*picture.size, hashlib.sha256(picture.tobytes()).hexdigest()))
+            sent.append(SentImage(*picture.size, hashlib.sha256(picture.tobytes()).hexdigest()))
             content.append({"type": "image", "image": picture})
     messages: list[dict[str, Any]] = [{"role": "user", "content": content}]
     if prompt.system:
         messages.insert(0, {"role": "system", "content": [{"type": "text", "text": prompt.system}]})
-    return Conversation(messages, pictures)
+    return Conversation(messages, sent)
 
 
 def encode(loaded: Loaded, conversations: Sequence[Conversation]) -> Any:
@@ -105,11 +105,11 @@ def rendered(loaded: Loaded, conversations: Sequence[Conversation]) -> list[str]
 
 
 def content_digest(prompt: Prompt, conversation: Conversation) -> bytes:
-    """Return digest of what is asked, texts and pixels: the same on every machine, unlike the keys of the pictures."""
+    """Return digest of what is asked, texts and pixels: the same on every machine, unlike the keys of the images."""
     total = hashlib.blake2b(prompt.system.encode(), digest_size=16)
     for part in prompt.parts:
         if isinstance(part, Text):
             total.update(part.text.encode())
-    for picture in conversation.pictures:
-        total.update(f"{picture.width}x{picture.height} {picture.sha256}".encode())
+    for image in conversation.images:
+        total.update(f"{image.width}x{image.height} {image.sha256}".encode())
     return total.digest()

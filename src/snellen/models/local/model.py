@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Opened:
+class RowContent:
     """A prompt with its images read, and the seed of its row."""
 
     conversation: Conversation
@@ -53,7 +53,7 @@ class LocalModel(Model):
         self._checkpoint: Checkpoint | None = None
         self._loaded: Loaded | None = None
         self._batches: Batches[Reply] | None = None
-        self._pictures: ThreadPoolExecutor | None = None
+        self._readers: ThreadPoolExecutor | None = None
         self._closed = False
 
     @property
@@ -96,14 +96,14 @@ class LocalModel(Model):
             await asyncio.to_thread(self._start)
         job = self._job(prompt)
         reply = await asyncio.wrap_future(job.answer)
-        pictures = msgspec.to_builtins(job.opened.result().conversation.pictures)
+        images = msgspec.to_builtins(job.content.result().conversation.images)
         return Response(
             text=reply.text,
             usage=Usage(input_tokens=reply.input_tokens, output_tokens=reply.output_tokens),
             latency_s=time.perf_counter() - began,
             finish_reason=reply.finish_reason,
             model=self.name,
-            trace={"request": {"prompt": reply.prompt, "pictures": pictures}, "reply": {"text": reply.text}},
+            trace={"request": {"prompt": reply.prompt, "pictures": images}, "reply": {"text": reply.text}},
         )
 
     async def close(self) -> None:
@@ -124,9 +124,9 @@ class LocalModel(Model):
             if self._batches is not None:
                 return
             loaded = self._loaded = load(self._found(), self._path, self._options.device, self._options.dtype)
-            self._pictures = ThreadPoolExecutor(min(8, os.cpu_count() or 1), thread_name_prefix="snellen-pictures")
+            self._readers = ThreadPoolExecutor(min(8, os.cpu_count() or 1), thread_name_prefix="snellen-images")
             self._batches = Batches(
-                encode=lambda jobs: encode(loaded, [job.opened.result().conversation for job in jobs]),
+                encode=lambda jobs: encode(loaded, [job.content.result().conversation for job in jobs]),
                 generate=lambda jobs, inputs, stopped: self._generate(loaded, jobs, inputs, stopped),
                 out_of_memory=is_out_of_memory,
                 recover=release_memory,
@@ -136,12 +136,12 @@ class LocalModel(Model):
     def _stop(self) -> None:
         with self._loading:
             self._closed = True
-            batches, pictures = self._batches, self._pictures
-            if batches is None or pictures is None:
+            batches, readers = self._batches, self._readers
+            if batches is None or readers is None:
                 return
             batches.close()
-            pictures.shutdown(wait=True, cancel_futures=True)
-            self._batches = self._pictures = self._loaded = None
+            readers.shutdown(wait=True, cancel_futures=True)
+            self._batches = self._readers = self._loaded = None
             from snellen.models.local.load import release_memory
 
             release_memory()
@@ -149,30 +149,29 @@ class LocalModel(Model):
     def _job(self, prompt: Prompt) -> Job[Reply]:
         from snellen.models.local.generate import settings_for
 
-        batches, pictures, loaded = self._batches, self._pictures, self._loaded
-        if batches is None or pictures is None or loaded is None:
+        batches, readers, loaded = self._batches, self._readers, self._loaded
+        if batches is None or readers is None or loaded is None:
             raise ModelError("the model is closed and takes no more prompts.")
         generation = effective(self._options.generation, prompt.generation)
         own_limit = loaded.model.generation_config.max_new_tokens
         settings = settings_for(generation, self._options.stop_after_first_json, own_limit)
         seed = self._options.seed if generation.seed is None else generation.seed
-        opened: Future[Opened] = pictures.submit(self._open, prompt, seed if settings.temperature > 0 else None)
-        job: Job[Reply] = Job(opened, settings, size_of(prompt, self._options.media))
+        content = readers.submit(self._read, prompt, seed if settings.temperature > 0 else None)
+        job: Job[Reply] = Job(content, settings, size_of(prompt, self._options.media))
         batches.submit(job)
         return job
 
-    def _open(self, prompt: Prompt, seed: int | None) -> Opened:
+    def _read(self, prompt: Prompt, seed: int | None) -> RowContent:
         from snellen.models.local.generate import row_seed
 
         conversation = converse(prompt, self._media)
-        if seed is None:
-            return Opened(conversation, 0)
-        return Opened(conversation, row_seed(seed, content_digest(prompt, conversation)))
+        row = 0 if seed is None else row_seed(seed, content_digest(prompt, conversation))
+        return RowContent(conversation, row)
 
     @staticmethod
     def _generate(loaded: Loaded, jobs: Sequence[Job[Reply]], inputs: Any, stopped: Callable[[], bool]) -> list[Reply]:
         from snellen.models.local.generate import generate
 
-        opened: list[Opened] = [job.opened.result() for job in jobs]
-        prompts = rendered(loaded, [prompt.conversation for prompt in opened])
-        return generate(loaded, inputs, jobs[0].together, [prompt.seed for prompt in opened], prompts, stopped)
+        contents: list[RowContent] = [job.content.result() for job in jobs]
+        prompts = rendered(loaded, [content.conversation for content in contents])
+        return generate(loaded, inputs, jobs[0].batch_key, [content.seed for content in contents], prompts, stopped)
