@@ -71,7 +71,7 @@ def test_pictures_get_neutral_names_and_stand_where_the_prompt_has_them(tmp_path
     assert asked.text == "Be brief.\n\nFirst\n\n./image-1.png\n\nthen\n\n./image-2.png"
     assert (tmp_path / "image-2.png").read_bytes() == two
     alone = write_question(Prompt((Image(Bytes(one)), Text("What?"))), MediaSettings(format="jpeg"), tmp_path)
-    assert alone.pictures == ("image.jpg",)
+    assert alone.images == ("image.jpg",)
 
 
 def test_the_command_line_takes_an_agent_and_says_what_is_missing(tmp_path, monkeypatch, capsys):

@@ -19,7 +19,7 @@ from aiohttp import web
 from snellen.cli import main
 from snellen.errors import PreflightError, UsageError
 from snellen.models.agents import programs, sandbox
-from snellen.models.agents.gateway import MOST_CONNECTIONS, Gateway
+from snellen.models.agents.gateway import MAX_CONNECTIONS, Gateway
 from snellen.models.agents.request_fields import RequestLimits
 from snellen.models.base import ModelOptions
 from snellen.models.registry import open_model
@@ -191,7 +191,7 @@ async def test_an_agent_cannot_take_the_descriptors_of_the_run_by_connections():
     before = descriptors()
     async with passed() as (port, _, _):
         connections = []
-        for _ in range(4 * MOST_CONNECTIONS):
+        for _ in range(4 * MAX_CONNECTIONS):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n")
             connections.append((reader, writer))
@@ -203,8 +203,8 @@ async def test_an_agent_cannot_take_the_descriptors_of_the_run_by_connections():
                         await reader.read(1)
                     closed += 1
         ours = len(connections)
-        assert closed >= ours - MOST_CONNECTIONS
-        assert descriptors() <= before + ours + MOST_CONNECTIONS + 10
+        assert closed >= ours - MAX_CONNECTIONS
+        assert descriptors() <= before + ours + MAX_CONNECTIONS + 10
         for _, writer in connections:
             writer.close()
 

@@ -201,7 +201,7 @@ def test_an_agent_that_dies_at_its_start_says_why_without_keys_and_colours(rooms
 
 def test_a_transcript_that_grows_without_end_ends_the_agent(rooms, tmp_path):
     here = room(rooms, "none", tmp_path)
-    ran = shell("none", here, "sleep 30", size=process.MOST_OUTPUT + 1)
+    ran = shell("none", here, "sleep 30", size=process.MAX_OUTPUT + 1)
     assert ran.end == "output"
 
 

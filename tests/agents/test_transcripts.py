@@ -293,7 +293,7 @@ def test_of_a_transcript_without_end_the_beginning_is_read(here, monkeypatch):
     assert read.answer == "a hen"
     with (here.box / "state/agents/main/sessions/sample.jsonl").open("ab") as file:
         file.truncate(1 << 40)  # a hole, which takes no place on the disk
-    monkeypatch.setattr(workdir, "MOST_RECORD", 1 << 20)
+    monkeypatch.setattr(workdir, "MAX_RECORD", 1 << 20)
     assert read_in_reader("openclaw", here).answer == "a hen"
 
 

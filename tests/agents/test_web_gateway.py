@@ -28,7 +28,7 @@ from snellen.models.base import ModelOptions
 from snellen.models.registry import open_model
 from snellen.models.tools.base import ToolError
 from snellen.models.tools.settings import Limits, ToolSettings
-from snellen.models.tools.web_relay import GetPage, RelayedBackend, ReversePicture, Search
+from snellen.models.tools.web_relay import GetPage, RelayedBackend, ReverseImage, Search
 from snellen.types import Generation
 
 T = TypeVar("T")
@@ -177,7 +177,7 @@ async def test_a_gateway_answers_nothing_but_calls_of_the_tools(site):  # noqa: 
         ("POST", "/", msgspec.msgpack.encode(GetPage("x" * 3000))),
         ("POST", "/", msgspec.msgpack.encode(Search("x" * 500, 5))),
         ("POST", "/", msgspec.msgpack.encode(Search("x", -5))),
-        ("POST", "/", msgspec.msgpack.encode(ReversePicture(b"x" * 100_000, 5))),
+        ("POST", "/", msgspec.msgpack.encode(ReverseImage(b"x" * 100_000, 5))),
     ]
     async with relay(gateway) as address, aiohttp.ClientSession() as session:
         for method, path, body in wrong:

@@ -111,7 +111,7 @@ class EncodedCollection:
         pages, index = settings.pages, prepare(settings).index
         assert pages is not None and index is not None  # noqa: S101 - prepare fills the index in
         self._encoder = encoder
-        self._rows = LocalBackend(Path(pages), Path(index)).pictures()
+        self._rows = LocalBackend(Path(pages), Path(index)).images()
         mark = blake2b(encoder.name.encode(), digest_size=8).hexdigest()
         path = cache_folder() / "looks" / f"{_digest(pages)}-{mark}.npy"
         if not path.exists():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from snellen.models.tools.base import ToolError
-from snellen.models.tools.recorded import MOST_BYTES, Recorded
+from snellen.models.tools.recorded import MAX_BYTES, Recorded
 
 
 @pytest.mark.parametrize("kind", ["pipe", "link", "folder", "hole"])
@@ -26,6 +26,6 @@ async def test_what_is_no_plain_file_in_a_record_is_refused_at_once(kind: str, t
         path.mkdir()
     else:
         with path.open("wb") as file:
-            file.truncate(MOST_BYTES + 1)
+            file.truncate(MAX_BYTES + 1)
     with pytest.raises(ToolError, match="cannot be read"):
         await recorded.search("falcon", 3)

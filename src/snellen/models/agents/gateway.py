@@ -20,10 +20,10 @@ from snellen.models.agents.request_fields import RequestLimits, RequestRefusedEr
 from snellen.models.agents.supervisor_client import MODEL_PORT
 
 BASE_URL = f"http://127.0.0.1:{MODEL_PORT}/v1"
-MOST_BODY = 128 << 20  # bytes of one request: a conversation with all of its images
-MOST_BODIES = MOST_BODY  # bytes of all requests of one agent that are waited for or passed on at the same time
-MOST_AT_ONCE = 16  # requests of one agent that are passed on at the same time
-MOST_CONNECTIONS = 64  # of one agent to one listener; each takes a descriptor of the run
+MAX_BODY = 128 << 20  # bytes of one request: a conversation with all of its images
+MAX_BODIES = MAX_BODY  # bytes of all requests of one agent that are waited for or passed on at the same time
+MAX_AT_ONCE = 16  # requests of one agent that are passed on at the same time
+MAX_CONNECTIONS = 64  # of one agent to one listener; each takes a descriptor of the run
 BODY_S = 300.0  # for a body to arrive
 CONNECT_S = 30.0
 _OPEN = {("POST", "/v1/chat/completions"): "/chat/completions", ("GET", "/v1/models"): "/models"}
@@ -47,7 +47,7 @@ class Gateway:
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._allowed = allowed
         self._session: aiohttp.ClientSession | None = None
-        self._bodies = Budget(MOST_BODIES)
+        self._bodies = Budget(MAX_BODIES)
         self.requests = 0
 
     @property
@@ -71,14 +71,14 @@ class Gateway:
             return refusal(403, f"{request.method} {request.raw_path[:200]} is not open to agents")
         if request.method == "GET":
             return await self._passed_on(request, path, None)
-        if (request.content_length or 0) > MOST_BODY:
-            return refusal(413, f"a request holds {MOST_BODY >> 20} MB at most")
-        async with self._bodies.share(request.content_length or MOST_BODY):
+        if (request.content_length or 0) > MAX_BODY:
+            return refusal(413, f"a request holds {MAX_BODY >> 20} MB at most")
+        async with self._bodies.share(request.content_length or MAX_BODY):
             try:
-                raw_body = await read_body(request, MOST_BODY, BODY_S)
+                raw_body = await read_body(request, MAX_BODY, BODY_S)
                 body = await asyncio.to_thread(rewrite_request, raw_body, self._allowed)
             except TooLongError:
-                return refusal(413, f"a request holds {MOST_BODY >> 20} MB at most")
+                return refusal(413, f"a request holds {MAX_BODY >> 20} MB at most")
             except RequestRefusedError as error:
                 return refusal(error.status, str(error))
             self.requests += 1
@@ -157,8 +157,8 @@ class Budget:
 
 @contextlib.asynccontextmanager
 async def serve(listener: socket.socket, respond: Respond) -> AsyncIterator[None]:
-    """Serve a listener of one agent: MOST_AT_ONCE requests and MOST_CONNECTIONS connections at the same time."""
-    slots = asyncio.Semaphore(MOST_AT_ONCE)
+    """Serve a listener of one agent: MAX_AT_ONCE requests and MAX_CONNECTIONS connections at the same time."""
+    slots = asyncio.Semaphore(MAX_AT_ONCE)
 
     async def in_turn(request: web.BaseRequest) -> web.StreamResponse:
         async with slots:
@@ -168,7 +168,7 @@ async def serve(listener: socket.socket, respond: Respond) -> AsyncIterator[None
 
     def protocol() -> asyncio.BaseProtocol:
         # Beyond the bound a connection is closed at once: the run would lose its own files if it had no descriptor left.
-        return server() if len(server.connections) < MOST_CONNECTIONS else _Closed()
+        return server() if len(server.connections) < MAX_CONNECTIONS else _Closed()
 
     served = await asyncio.get_running_loop().create_server(protocol, sock=listener.dup())
     try:

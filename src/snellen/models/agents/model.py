@@ -257,7 +257,7 @@ def _keep(path: Path, head: dict[str, Any], record: Transcript) -> None:
 def _outcome(record: Transcript, result: ProcessResult, question: Question) -> str:
     """Return the outcome, by the transcript first: a whole answer counts however the process ended."""
     if record.finished and record.answer:
-        unseen = question.pictures and not trace.images_seen(record.steps)
+        unseen = question.images and not trace.images_seen(record.steps)
         return trace.IMAGE_NEVER_SEEN if unseen else trace.STOP
     if result.end == "loop" or loops(record.steps):
         return trace.LOOP
@@ -288,7 +288,7 @@ def _why(result: ProcessResult, record: Transcript) -> str:
     if record.fault:
         return record.fault
     if result.end == "output":
-        return f"it wrote more than {process.MOST_OUTPUT >> 20} MB"
+        return f"it wrote more than {process.MAX_OUTPUT >> 20} MB"
     stderr = f"; it said: {result.stderr_head}" if result.stderr_head else ""
     return f"exit status {result.status} after {result.startup_s + result.answer_s:.1f} s{stderr}"
 

@@ -21,7 +21,7 @@ from snellen.models.tools.settings import ToolSettings
 
 WORKPLACE = "state/workspace"
 ASKED_MARK = b"snellen: the model is asked"
-MOST_SESSIONS = 256
+MAX_SESSIONS = 256
 _LAUNCH = Path(__file__).with_name("launch.mjs")
 
 
@@ -93,7 +93,7 @@ def transcript_size(workdir: Workdir) -> int:
 def record(workdir: Workdir) -> dict[str, bytes]:
     """Return its transcript and those of its sub-agents: 128 MB of 256 files at most."""
     folder = _sessions(workdir)
-    others = [name for name in workdir.names(folder, MOST_SESSIONS) if name.endswith(".jsonl")]
+    others = [name for name in workdir.names(folder, MAX_SESSIONS) if name.endswith(".jsonl")]
     return workdir.contents(folder, (f"{SESSION}.jsonl", *others))
 
 

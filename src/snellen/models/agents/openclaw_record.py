@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from snellen.models.agents.transcript import Transcript, digest_of, without_pictures
+from snellen.models.agents.transcript import Transcript, digest_of, without_images
 from snellen.models.trace import Step
 from snellen.types import Usage
 
@@ -81,7 +81,7 @@ def read(files: Mapping[str, bytes], scratch: Path) -> Transcript:
         reasoning="\n".join(part.get("thinking", "") for part in _parts(last) if part.get("type") == "thinking"),
         fault="" if finished else str(last.get("errorMessage") or last.get("stopReason") or "").replace("toolUse", ""),
         usage=_usage(used),
-        raw=tuple(msgspec.json.encode(without_pictures(entry)) for entry in _lines(data)),
+        raw=tuple(msgspec.json.encode(without_images(entry)) for entry in _lines(data)),
     )
 
 

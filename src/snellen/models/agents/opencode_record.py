@@ -11,13 +11,13 @@ from typing import Any
 
 import msgspec
 
-from snellen.models.agents.transcript import Transcript, digest_of_uri, without_pictures
+from snellen.models.agents.transcript import Transcript, digest_of_uri, without_images
 from snellen.models.trace import Step
 from snellen.types import Usage
 
 DATABASE, LOG = "opencode.db", "opencode.db-wal"
 READ_S = 20.0
-MOST_CHARS = 128 << 20
+MAX_CHARS = 128 << 20
 
 
 def read(files: Mapping[str, bytes], scratch: Path) -> Transcript:
@@ -40,7 +40,7 @@ def read(files: Mapping[str, bytes], scratch: Path) -> Transcript:
     turn, last, parts_of_last = 0, dict[str, Any](), list[dict[str, Any]]()
     for message, parts in messages:
         if message.get("role") == "user":
-            images = tuple(digest_of_uri(part["url"]) for part in parts if _is_picture(part))
+            images = tuple(digest_of_uri(part["url"]) for part in parts if _is_image(part))
             text = "\n".join(part["text"] for part in parts if part.get("type") == "text" and not part.get("synthetic"))
             steps.append(Step(turn, "user", text, images=images))
         elif message.get("role") == "assistant":
@@ -68,7 +68,7 @@ def read(files: Mapping[str, bytes], scratch: Path) -> Transcript:
         reasoning="\n".join(part.get("text", "") for part in parts_of_last if part.get("type") == "reasoning"),
         fault=_fault(last),
         usage=_usage([message for message, _ in every]),
-        raw=tuple(msgspec.json.encode(without_pictures({"info": message, "parts": parts})) for message, parts in every),
+        raw=tuple(msgspec.json.encode(without_images({"info": message, "parts": parts})) for message, parts in every),
     )
 
 
@@ -103,7 +103,7 @@ def _guard(base: sqlite3.Connection) -> None:
     """
     end = monotonic() + READ_S
     base.set_progress_handler(lambda: monotonic() > end, 100_000)
-    base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_CHARS // 4)
+    base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_CHARS // 4)
     base.execute("PRAGMA trusted_schema = OFF")
     base.execute("PRAGMA cell_size_check = ON")
     base.set_authorizer(_reads_tables)
@@ -117,8 +117,8 @@ def _reads_tables(action: int, name: str | None, column: str | None, base: str |
 
 def _counted(characters: int, data: str) -> int:
     """Return the characters so far; columns can be worked out as they are read, so that the file's size says nothing."""
-    if (characters := characters + len(data)) > MOST_CHARS:
-        raise ValueError(f"more than {MOST_CHARS >> 20} MB")
+    if (characters := characters + len(data)) > MAX_CHARS:
+        raise ValueError(f"more than {MAX_CHARS >> 20} MB")
     return characters
 
 
@@ -126,7 +126,7 @@ def _tool_step(turn: int, part: dict[str, Any]) -> Step:
     state = part.get("state") or {}
     time = state.get("time") or {}
     images = tuple(
-        digest_of_uri(attachment["url"]) for attachment in state.get("attachments") or () if _is_picture(attachment)
+        digest_of_uri(attachment["url"]) for attachment in state.get("attachments") or () if _is_image(attachment)
     )
     return Step(
         turn,
@@ -140,7 +140,7 @@ def _tool_step(turn: int, part: dict[str, Any]) -> Step:
     )
 
 
-def _is_picture(part: dict[str, Any]) -> bool:
+def _is_image(part: dict[str, Any]) -> bool:
     return str(part.get("mime", "")).startswith("image/") and str(part.get("url", "")).startswith("data:")
 
 

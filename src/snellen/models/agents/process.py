@@ -21,7 +21,7 @@ POLL_S = 0.2
 WATCH_S = 1.0
 LINGER_S = 10.0
 STARTUP_S = 300.0
-MOST_OUTPUT = 128 << 20
+MAX_OUTPUT = 128 << 20
 END_S = 20.0  # the grace that an agent has, and what the kernel needs to end it
 WATCH_SHARE = 10  # a look at the transcript may take one part in this many of the time
 SAID_BYTES, SAID_LINES, SAID_CHARS = 1 << 16, 5, 600
@@ -126,7 +126,7 @@ async def run(
                 asked_at = now
             if now >= look_at and asked_at is not None and (grown := size()) != known:
                 known = grown
-                if grown > MOST_OUTPUT:
+                if grown > MAX_OUTPUT:
                     end = "output"
                     break
                 state = await asyncio.to_thread(watch)
@@ -144,7 +144,7 @@ async def run(
             if asked_at is not None and finished is None and now - asked_at > timeout_s:
                 end = "time"
                 break
-            if any(output.stat().st_size >= MOST_OUTPUT for output in outputs):
+            if any(output.stat().st_size >= MAX_OUTPUT for output in outputs):
                 end = "output"
                 break
             if breached():
@@ -212,8 +212,8 @@ async def _serve_streams(supervisor: Supervisor, question: bytes, outputs: tuple
 
 
 async def _collect(reader: asyncio.StreamReader, path: Path) -> None:
-    """Keep the output of a pipe in a file of ours, up to MOST_OUTPUT bytes; the rest is not read."""
-    remaining = MOST_OUTPUT
+    """Keep the output of a pipe in a file of ours, up to MAX_OUTPUT bytes; the rest is not read."""
+    remaining = MAX_OUTPUT
     with path.open("wb", buffering=0) as file:
         while remaining > 0 and (chunk := await reader.read(1 << 16)):
             file.write(chunk[:remaining])

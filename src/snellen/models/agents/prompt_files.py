@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
 from snellen.errors import InputError
 from snellen.media import encode
+from snellen.models.tools.images import image_name
 from snellen.types import Image, MediaSettings, Prompt, Text
-
-_SUFFIX = {"image/jpeg": "jpg", "image/png": "png", "image/webp": "webp", "image/gif": "gif"}
 
 
 class Question(Struct, frozen=True):
-    """`text` names the images where they stand in the prompt; `pictures` are file names, `digests` their SHA-256."""
+    """`text` names the images where they stand in the prompt; `images` are file names, `digests` their SHA-256."""
 
     text: str
-    pictures: tuple[str, ...]
+    images: tuple[str, ...]
     digests: tuple[str, ...]
 
 
@@ -39,17 +37,12 @@ def write_question(prompt: Prompt, settings: MediaSettings, work: Path) -> Quest
         if isinstance(part, Text):
             lines.append(part.text)
         elif isinstance(part, Image):
-            picture = encode(part.blob, settings)
-            number = f"-{len(names) + 1}" if several else ""
-            name = f"image{number}.{_SUFFIX[picture.mime]}"
-            (work / name).write_bytes(picture.data)
+            image = encode(part.blob, settings)
+            name = image_name(image.data, len(names) + 1 if several else None)
+            (work / name).write_bytes(image.data)
             names.append(name)
-            digests.append(picture.digest)
+            digests.append(image.digest)
             lines.append(f"./{name}")
         else:
-            raise InputError("agents take no video", "Ask a benchmark of pictures, or another model.")
-    return Question("\n\n".join(lines), tuple(names), _unique(digests))
-
-
-def _unique(digests: Sequence[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(digests))
+            raise InputError("agents take no video", "Ask a benchmark of images, or another model.")
+    return Question("\n\n".join(lines), tuple(names), tuple(dict.fromkeys(digests)))

@@ -26,9 +26,9 @@ from snellen.models.agents.supervisor import limit_resources
 from snellen.models.agents.transcript import Transcript, read_safely
 
 _UNREADABLE = "its own record cannot be read"
-MOST_RESULT = 32 << 20
+MAX_RESULT = 32 << 20
 _MEMORY, _SECONDS = 2 << 30, 30
-_TOO_LARGE = Transcript(fault=f"{_UNREADABLE}: more than {MOST_RESULT >> 20} MB without pictures")
+_TOO_LARGE = Transcript(fault=f"{_UNREADABLE}: more than {MAX_RESULT >> 20} MB without images")
 READERS = {"openclaw": openclaw_record.read, "opencode": opencode_record.read}
 
 
@@ -62,8 +62,8 @@ def read_record(agent: str, files: Mapping[str, bytes]) -> Transcript:
         except OSError as error:
             return Transcript(fault=f"{_UNREADABLE}: {error.strerror}")
         result.seek(0)
-        data = result.read(MOST_RESULT + 1)
-    if len(data) > MOST_RESULT:
+        data = result.read(MAX_RESULT + 1)
+    if len(data) > MAX_RESULT:
         return _TOO_LARGE
     try:
         return msgspec.msgpack.decode(data, type=Transcript)
@@ -74,7 +74,7 @@ def read_record(agent: str, files: Mapping[str, bytes]) -> Transcript:
 def _bubblewrap(program: str) -> list[str]:
     words = [program, "--unshare-all", "--cap-drop", "ALL", "--die-with-parent", "--new-session", *system_binds()]
     words += ["--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache", "--proc", "/proc", "--dev", "/dev"]
-    words += ["--size", str(4 * opencode_record.MOST_CHARS), "--tmpfs", "/tmp"]  # noqa: S108 - inside the sandbox
+    words += ["--size", str(4 * opencode_record.MAX_CHARS), "--tmpfs", "/tmp"]  # noqa: S108 - inside the sandbox
     for folder in python_folders():
         words += ["--ro-bind", str(folder), str(folder)]
     return [*words, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp"]  # noqa: S108
@@ -95,7 +95,7 @@ def main(agent: str) -> int:
         {
             resource.RLIMIT_AS: _MEMORY,
             resource.RLIMIT_CPU: _SECONDS,
-            resource.RLIMIT_FSIZE: 4 * opencode_record.MOST_CHARS,
+            resource.RLIMIT_FSIZE: 4 * opencode_record.MAX_CHARS,
             resource.RLIMIT_NOFILE: 64,
             resource.RLIMIT_CORE: 0,
         }
@@ -104,7 +104,7 @@ def main(agent: str) -> int:
     with tempfile.TemporaryDirectory() as folder:
         transcript = read_safely(READERS[agent], files, Path(folder))
     data = msgspec.msgpack.encode(transcript)
-    if len(data) > MOST_RESULT:
+    if len(data) > MAX_RESULT:
         data = msgspec.msgpack.encode(_TOO_LARGE)
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()

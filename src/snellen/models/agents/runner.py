@@ -30,7 +30,7 @@ from snellen.types import Generation, MediaSettings, Prompt
 NO_KEY = "none"  # agents insist on a key; a server without one does not look at it
 _WARM_TIMEOUT_S = 120.0
 _WORKDIRS_AHEAD = 2
-_MOST_STARTUP = 4 << 20  # bytes of standard error in which an agent says that it asks its model
+_MAX_STARTUP = 4 << 20  # bytes of standard error in which an agent says that it asks its model
 
 
 class Agent(Protocol):
@@ -153,7 +153,7 @@ class AgentRunner:
     ) -> tuple[ProcessResult, Transcript]:
         agent, name = self._agent, self.installation.name
         program = install.executable(self.installation, workdir.agent)
-        command = agent.command(workdir, program, question.text, list(question.pictures))
+        command = agent.command(workdir, program, question.text, list(question.images))
         inner_key = key if self._shares_network else NO_KEY
         shut = sandbox.wrap_command(
             self.sandbox, command, workdir, self.installation, inner_key, self._sif, self._tool_setup
@@ -191,7 +191,7 @@ class AgentRunner:
 def _holds(path: Path, mark: bytes) -> bool:
     """Return True if the beginning of a file of ours holds a mark."""
     with path.open("rb") as file:
-        return mark in file.read(_MOST_STARTUP)
+        return mark in file.read(_MAX_STARTUP)
 
 
 def _last_lines(path: Path) -> str:

@@ -70,7 +70,7 @@ def digest_of_uri(uri: str) -> str:
     return digest_of(uri.partition(",")[2])
 
 
-def without_pictures(value: Any) -> Any:
+def without_images(value: Any) -> Any:
     """Return a JSON value in which images are replaced by `{"sha256": ...}`.
 
     Images are data URIs anywhere, and `data` beside a `mimeType`.
@@ -80,11 +80,11 @@ def without_pictures(value: Any) -> Any:
             return {"sha256": digest_of_uri(value)}
         return value
     if isinstance(value, list):
-        return [without_pictures(member) for member in value]
+        return [without_images(member) for member in value]
     if isinstance(value, dict):
         picture = isinstance(value.get("mimeType"), str) and isinstance(value.get("data"), str)
         return {
-            key: {"sha256": digest_of(member)} if picture and key == "data" else without_pictures(member)
+            key: {"sha256": digest_of(member)} if picture and key == "data" else without_images(member)
             for key, member in value.items()
         }
     return value

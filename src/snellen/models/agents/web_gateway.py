@@ -21,7 +21,7 @@ from snellen.models.tools.base import ToolError
 from snellen.models.tools.definitions import open_web
 from snellen.models.tools.settings import ToolSettings
 from snellen.models.tools.web import WebBackend
-from snellen.models.tools.web_relay import GetPage, ReversePicture, Search, encode, encode_fault
+from snellen.models.tools.web_relay import GetPage, ReverseImage, Search, encode, encode_fault
 
 _OVERHEAD = 1 << 16  # bytes of a request besides its image
 
@@ -52,7 +52,7 @@ class WebGateway:
         async with self._bodies.share(self._most):
             try:
                 body = await read_body(request, self._most, min(BODY_S, self._limits.seconds))
-                call = msgspec.msgpack.decode(body, type=Search | GetPage | ReversePicture)
+                call = msgspec.msgpack.decode(body, type=Search | GetPage | ReverseImage)
             except (TooLongError, msgspec.MsgspecError, RecursionError):
                 return refusal(400, f"the request is none of the tools', or has more than {self._most:,} bytes")
             self.calls += 1
@@ -67,15 +67,15 @@ class WebGateway:
                 answer = encode_fault(ToolError(f"the call took more than {self._limits.seconds:g} s", transient=True))
         return web.Response(body=answer, content_type="application/msgpack")
 
-    async def _result(self, call: Search | GetPage | ReversePicture) -> object:
+    async def _result(self, call: Search | GetPage | ReverseImage) -> object:
         if isinstance(call, Search):
             self._require("web_search")
             return await self._backend.search(call.query, min(call.k, self._limits.results))
-        if isinstance(call, ReversePicture):
+        if isinstance(call, ReverseImage):
             self._require("reverse_image_search")
-            if read_header(call.picture) is None:
+            if read_header(call.image) is None:
                 raise ToolError("what is to be searched for is not a picture")
-            return await self._backend.reverse(call.picture, min(call.k, self._limits.results))
+            return await self._backend.reverse(call.image, min(call.k, self._limits.results))
         fetched = await self._backend.get(call.url)
         if "fetch_url" not in self._tools and read_header(fetched.data) is None:
             raise ToolError(f"{fetched.url} is not a picture; only pictures are fetched here")

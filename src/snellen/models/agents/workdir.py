@@ -42,7 +42,7 @@ from snellen.types import Generation
 KEY = "SNELLEN_MODEL_KEY"  # the variable in which an agent finds the endpoint's key
 CONTEXT = 131072  # what agents are told of the model's context: they shorten a conversation that nears it
 MAX_TOKENS = 8192  # new tokens of one reply where nobody says how many
-MOST_RECORD = 128 << 20  # bytes of an agent's own record that are read
+MAX_RECORD = 128 << 20  # bytes of an agent's own record that are read
 _PREFIX = "snellen-agents-"
 
 
@@ -110,9 +110,9 @@ class Workdir(Struct, frozen=True):
         return self.host / "stderr"
 
     def contents(self, folder: Path, names: Sequence[str]) -> dict[str, bytes]:
-        """Return files that the agent has written, by name, each once: MOST_RECORD bytes in all, in the order of the names."""
+        """Return files that the agent has written, by name, each once: MAX_RECORD bytes in all, in the order of the names."""
         files: dict[str, bytes] = {}
-        remaining = MOST_RECORD
+        remaining = MAX_RECORD
         for name in dict.fromkeys(names):
             with contextlib.suppress(OSError), self._opened(folder / name) as file:
                 files[name] = file.read(remaining)

@@ -150,7 +150,7 @@ def _check_listed(body: bytes, endpoint: Endpoint, model: str) -> None:
     for row in rows if isinstance(rows, list) else ():
         if isinstance(row, dict) and row.get("id") == model and _takes_images(row) is False:
             print(
-                f"snellen: warning: {endpoint} lists {model} as a model without image input: requests with pictures will fail. "
+                f"snellen: warning: {endpoint} lists {model} as a model without image input: requests with images will fail. "
                 "Name a vision-language model.",
                 file=sys.stderr,
             )

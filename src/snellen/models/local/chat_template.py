@@ -58,9 +58,9 @@ def converse(prompt: Prompt, media: MediaCache) -> Conversation:
             content.append({"type": "text", "text": part.text})
             continue
         for image in media.frames(part) if isinstance(part, Video) else (part,):
-            picture = open_image(image, media.settings, media.limit)
-            sent.append(SentImage(*picture.size, hashlib.sha256(picture.tobytes()).hexdigest()))
-            content.append({"type": "image", "image": picture})
+            opened = open_image(image, media.settings, media.limit)
+            sent.append(SentImage(*opened.size, hashlib.sha256(opened.tobytes()).hexdigest()))
+            content.append({"type": "image", "image": opened})
     messages: list[dict[str, Any]] = [{"role": "user", "content": content}]
     if prompt.system:
         messages.insert(0, {"role": "system", "content": [{"type": "text", "text": prompt.system}]})
@@ -89,7 +89,7 @@ def encode(loaded: Loaded, conversations: Sequence[Conversation]) -> Any:
     longest = int(inputs["attention_mask"].sum(dim=1).max())
     if loaded.context is not None and longest >= loaded.context:
         raise BadRequestError(
-            f"the prompt has {longest} tokens, pictures included; the model reads {loaded.context} at most.",
+            f"the prompt has {longest} tokens, images included; the model reads {loaded.context} at most.",
             "Try --max-pixels, --max-long-side, or fewer --frames (or a lower --fps).",
         )
     return inputs

@@ -39,7 +39,7 @@ class BatchSettings(Struct, frozen=True):
 
 
 class Reply(Struct, frozen=True):
-    """The reply of one row to `prompt`, as the chat template wrote it. Input tokens include those of the pictures."""
+    """The reply of one row to `prompt`, as the chat template wrote it. Input tokens include those of the images."""
 
     text: str
     input_tokens: int

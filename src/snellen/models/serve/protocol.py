@@ -182,15 +182,15 @@ def _parts(message: Message, where: str) -> list[Part]:
         if isinstance(part, TextPart):
             parts.append(Text(part.text))
         else:
-            parts.append(_picture(part.image_url.url, f"{where}.content[{number}].image_url"))
+            parts.append(_image(part.image_url.url, f"{where}.content[{number}].image_url"))
     return parts
 
 
-def _picture(url: str, where: str) -> Image:
+def _image(url: str, where: str) -> Image:
     head = _DATA_URI.match(url)
     if head is None:
         raise BadRequestError(
-            f"{where}: {url[:40]!r} is not a data URI. Pictures are sent inside the request, as "
+            f"{where}: {url[:40]!r} is not a data URI. Images are sent inside the request, as "
             "data:image/png;base64,…; addresses are never fetched."
         )
     try:

@@ -43,7 +43,7 @@ def command(path: str, options: ModelOptions, host: str, port: int) -> list[str]
     """
     if not is_loopback(host):
         raise UsageError(
-            f"--server transformers on {host}: it fetches any address and reads any picture file that a request "
+            f"--server transformers on {host}: it fetches any address and reads any image file that a request "
             "names, and it knows no key.",
             "Keep it on 127.0.0.1, or use --server snellen.",
         )

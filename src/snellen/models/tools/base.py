@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from snellen.models.tools.images import Pictures
+from snellen.models.tools.images import ImageSet
 
 
 class ToolError(Exception):
@@ -33,7 +33,7 @@ class ToolResult(Struct, frozen=True):
 class Context(Struct):
     """One conversation: its images, and how many calls it has made."""
 
-    pictures: Pictures
+    images: ImageSet
     calls: int = 0
 
 

@@ -19,7 +19,7 @@ from snellen.models.api.request import Body, BodyWriter
 from snellen.models.tools.base import Tool
 from snellen.types import Prompt
 
-_SENT_PICTURE = re.compile(rb'"url":"sha256:([0-9a-f]{64})"')
+_SENT_IMAGE = re.compile(rb'"url":"sha256:([0-9a-f]{64})"')
 
 
 class ToolCall(Struct, frozen=True):
@@ -113,7 +113,7 @@ class ToolConversation:
         tail = len(self._writer.tail(prompt.generation))
         last = body.pieces[-1]  # a body of one text is one piece; else the tail stands alone behind a bracket
         self._head = Body((*body.pieces[:-1], last[:-tail]), body.traced[:-tail])
-        return tuple(match.decode() for match in _SENT_PICTURE.findall(self._head.traced))
+        return tuple(match.decode() for match in _SENT_IMAGE.findall(self._head.traced))
 
     def body(self, last: bool) -> Body:
         """Return the next request. `last` forbids tool calls; the tools stay declared, since the calls made refer to them."""
@@ -144,7 +144,7 @@ class ToolConversation:
             ]
         self.add(message)
 
-    def add_pictures(self, pictures: Sequence[tuple[str, bytes, bytes]]) -> None:
+    def add_images(self, pictures: Sequence[tuple[str, bytes, bytes]]) -> None:
         """Add images that tools returned, as a user's message: few servers take them in a tool's.
 
         Args:

@@ -24,7 +24,7 @@ _IMAGE = (
     "several), the name of a view made earlier, or the address of a picture that a tool has given."
 )
 K = Annotated[int, Meta(ge=1, description="How many results at most.")]
-Picture = Annotated[str, Meta(min_length=1, max_length=2000, description=_IMAGE)]
+ImageName = Annotated[str, Meta(min_length=1, max_length=2000, description=_IMAGE)]
 
 
 class WebSearch(Struct):
@@ -38,12 +38,12 @@ class FetchUrl(Struct):
 
 
 class ReverseImageSearch(Struct):
-    image: Picture
+    image: ImageName
     k: K = 5
 
 
 class CropZoom(Struct):
-    image: Picture
+    image: ImageName
     box: Annotated[
         list[float],
         Meta(
@@ -56,7 +56,7 @@ class CropZoom(Struct):
 
 
 class ViewImage(Struct):
-    image: Picture
+    image: ImageName
 
 
 Run: TypeAlias = Callable[[Any, Context], Awaitable[ToolResult]]
@@ -175,11 +175,11 @@ class _Tools:
     async def fetch_url(self, arguments: FetchUrl, context: Context) -> ToolResult:
         page = await self._backend.fetch(arguments.url)
         if page.data:
-            return self._shown(page.data, context.pictures.add(page.data), f"Picture from {page.url}. ")
+            return self._shown(page.data, context.images.add(page.data), f"Picture from {page.url}. ")
         return ToolResult(self._page(page, arguments.start))
 
     async def reverse_image_search(self, arguments: ReverseImageSearch, context: Context) -> ToolResult:
-        data, _ = await self._picture(arguments.image, context)
+        data, _ = await self._image(arguments.image, context)
         hits = await self._backend.reverse(data, min(arguments.k, self._limits.results))
         lines = []
         for number, hit in enumerate(hits, 1):
@@ -189,26 +189,26 @@ class _Tools:
         return ToolResult(self._cut("\n\n".join(lines)) or "No picture like it was found.")
 
     async def crop_zoom(self, arguments: CropZoom, context: Context) -> ToolResult:
-        data, name = await self._picture(arguments.image, context)
+        data, name = await self._image(arguments.image, context)
         part, line = images.cropped(data, name, arguments.box, arguments.scale, self._limits.image_side)
-        return ToolResult(f"{context.pictures.add(part)}: {line}", (part,))
+        return ToolResult(f"{context.images.add(part)}: {line}", (part,))
 
     async def view_image(self, arguments: ViewImage, context: Context) -> ToolResult:
-        data, name = await self._picture(arguments.image, context)
+        data, name = await self._image(arguments.image, context)
         return self._shown(data, name, "")
 
     def _shown(self, data: bytes, name: str, before: str) -> ToolResult:
         image, line = images.shown(data, name, self._limits.image_side)
         return ToolResult(before + line, (image,))
 
-    async def _picture(self, image: str, context: Context) -> tuple[bytes, str]:
+    async def _image(self, image: str, context: Context) -> tuple[bytes, str]:
         """Return an image by its name in the conversation, or from its address."""
         if not re.match(r"https?://", image, re.IGNORECASE):
-            return context.pictures.read(image), image
+            return context.images.read(image), image
         page = await self._backend.fetch(image)
         if not page.data:
             raise ToolError(f"{image} is a page and not a picture")
-        return page.data, context.pictures.add(page.data)
+        return page.data, context.images.add(page.data)
 
     def _page(self, page: Page, start: int) -> str:
         text = page.text[start : start + self._limits.text_chars]

@@ -14,7 +14,7 @@ from urllib.parse import urldefrag, urljoin
 
 from snellen.models.tools.base import Page
 
-MOST_LINKS, MOST_IMAGES = 200, 100
+MAX_LINKS, MAX_IMAGES = 200, 100
 LONGEST_TAG = 4096
 
 _BLOCKS = frozenset(
@@ -97,7 +97,7 @@ def read_page(html: str, url: str) -> Page:
             in_title = not title
         elif tag == "/title":
             in_title = False
-        elif tag == "a" and len(links) < MOST_LINKS:
+        elif tag == "a" and len(links) < MAX_LINKS:
             href = _attributes(html, name.end(), end).get("href", "")
             link = (href, len(pieces)) if href else None
         elif tag == "/a" and link is not None:
@@ -105,7 +105,7 @@ def read_page(html: str, url: str) -> Page:
             if target:
                 links.setdefault(target, " ".join("".join(pieces[link[1] :]).split())[:120])
             link = None
-        elif tag == "img" and len(images) < MOST_IMAGES:
+        elif tag == "img" and len(images) < MAX_IMAGES:
             attributes = _attributes(html, name.end(), end)
             source = _absolute(url, attributes.get("src") or attributes.get("data-src", ""))
             if source:

@@ -14,12 +14,12 @@ from snellen.types import Image, MediaSettings
 
 SUFFIXES = {"jpeg": "jpg", "png": "png", "webp": "webp", "gif": "gif", "bmp": "bmp", "tiff": "tif"}
 # Far more than a camera has, far less than what fills the memory.
-MOST_PIXELS = 60_000_000
+MAX_PIXELS = 60_000_000
 LARGEST_FILE = 100_000_000
 QUALITY = 95
 
 
-class Pictures:
+class ImageSet:
     """Images by name: given as bytes, lying in a folder, or made by a tool.
 
     Args:
@@ -30,7 +30,8 @@ class Pictures:
     """
 
     def __init__(self, images: Sequence[bytes] = (), folder: Path | None = None, out: Path | None = None) -> None:
-        self._held = dict(zip(_names(images), images, strict=True))
+        numbers = [None] if len(images) == 1 else range(1, len(images) + 1)
+        self._held = {image_name(data, number): data for data, number in zip(images, numbers, strict=True)}
         self._folder = folder
         self._out = out
 
@@ -64,15 +65,13 @@ class Pictures:
 
     def add(self, data: bytes) -> str:
         """Keep an image that a tool made, and name it."""
-        header = read_header(data)
-        suffix = SUFFIXES[header.format] if header is not None else "bin"
         taken = {Path(name).stem for name in self.names()}
         if self._out is not None and self._out.is_dir():
             taken |= {path.stem for path in self._out.iterdir()}
         number = 1
         while f"view-{number}" in taken:
             number += 1
-        name = f"view-{number}.{suffix}"
+        name = image_name(data, number, "view")
         self._held[name] = data
         if self._out is not None:
             self._out.mkdir(parents=True, exist_ok=True)
@@ -80,11 +79,10 @@ class Pictures:
         return name
 
 
-def _names(images: Sequence[bytes]) -> list[str]:
-    suffixes = [SUFFIXES[header.format] if (header := read_header(data)) else "bin" for data in images]
-    if len(suffixes) == 1:
-        return [f"image.{suffixes[0]}"]
-    return [f"image-{number}.{suffix}" for number, suffix in enumerate(suffixes, 1)]
+def image_name(data: bytes, number: int | None, stem: str = "image") -> str:
+    """Return the neutral name of an image, its suffix by its content: image.jpg without a number, else image-2.png."""
+    header = read_header(data)
+    return f"{stem}{'' if number is None else f'-{number}'}.{'bin' if header is None else SUFFIXES[header.format]}"
 
 
 def shown(data: bytes, name: str, side: int) -> tuple[bytes, str]:
@@ -93,7 +91,7 @@ def shown(data: bytes, name: str, side: int) -> tuple[bytes, str]:
     Raises:
         MediaError: damaged, of no accepted format, or too large to decode.
     """
-    encoded = encode(BytesBlob(name, data), MediaSettings(max_long_side=side), MOST_PIXELS)
+    encoded = encode(BytesBlob(name, data), MediaSettings(max_long_side=side), MAX_PIXELS)
     header = read_header(data)
     width, height = header.upright_size if header else (encoded.width, encoded.height)
     line = f"{name}: {width} x {height} pixels"
@@ -117,7 +115,7 @@ def cropped(data: bytes, name: str, box: Sequence[float], scale: float, side: in
     """
     from PIL import Image as pillow
 
-    picture = open_image(Image(BytesBlob(name, data)), MediaSettings(), MOST_PIXELS)
+    picture = open_image(Image(BytesBlob(name, data)), MediaSettings(), MAX_PIXELS)
     width, height = picture.size
     unit = (width, height, width, height) if max(box) <= 1 else (1, 1, 1, 1)
     left, top, right, bottom = (round(value * size) for value, size in zip(box, unit, strict=True))

@@ -27,7 +27,7 @@ from snellen.media import open_image
 from snellen.models.tools import bm25
 from snellen.models.tools.base import Hit, ImageHit, Page, ToolError
 from snellen.models.tools.html_text import decoded, read_page, tidy
-from snellen.models.tools.images import MOST_PIXELS, SUFFIXES
+from snellen.models.tools.images import MAX_PIXELS, SUFFIXES
 from snellen.models.tools.perceptual_hash import HashIndex, Words, similarity, stacked, variants
 from snellen.sources import BytesBlob, cache_folder, digest, within
 from snellen.sources.blobs import FileBlob
@@ -37,7 +37,7 @@ from snellen.types import Image, MediaSettings
 FORM = "3"
 HOST = "https://pages.invalid/"
 LARGEST_PAGE = 20_000_000
-_PICTURES = frozenset(f".{suffix}" for suffix in (*SUFFIXES.values(), "jpeg", "tiff"))
+_IMAGE_SUFFIXES = frozenset(f".{suffix}" for suffix in (*SUFFIXES.values(), "jpeg", "tiff"))
 _TABLES = """
 create table pages (id integer primary key, url text unique, title text, text text, links text, images text);
 create table pictures (id integer primary key, url text unique, path text, page text, title text);
@@ -67,7 +67,7 @@ def build(folder: Path) -> Path:
         StorageError: the cache cannot be written.
     """
     if not folder.is_dir():
-        raise DataError(f"the collection {folder} is not a folder", "Name a folder of pages and pictures.")
+        raise DataError(f"the collection {folder} is not a folder", "Name a folder of pages and images.")
     place = cache_folder() / "tools" / f"{digest(folder).rpartition(':')[2][:32]}-{FORM}"
     if (place / "pages.sqlite").exists():
         return place
@@ -103,13 +103,11 @@ def write_index(folder: Path, part: Path) -> None:
                 except sqlite3.IntegrityError:
                     raise DataError(f"{folder / name}: a second page has the address {page.url}") from None
                 texts.append((page.title, page.text))
-                for picture in own:
-                    pages_by_image.setdefault(picture, (page.url, page.title))
-        hashes, rows = _pictures(folder, names, pages_by_image)
+                for image in own:
+                    pages_by_image.setdefault(image, (page.url, page.title))
+        hashes, rows = _images(folder, names, pages_by_image)
         if not texts and not rows:
-            raise DataError(
-                f"the collection {folder} holds no page and no picture", "docs/tools.md says what it reads."
-            )
+            raise DataError(f"the collection {folder} holds no page and no image", "docs/tools.md says what it reads.")
         database.executemany("insert into pictures values (?, ?, ?, ?, ?)", rows)
         database.commit()
     finally:
@@ -157,26 +155,26 @@ def _rows(folder: Path, name: str, data: bytes, lines: bool) -> Iterator[tuple[P
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise DataError(f"{where}: not a page: {error}", "It must be an object with text, url and title.") from None
         own = []
-        for picture in row.images:
-            if not within(folder, picture).is_file():
-                raise DataError(f"{where}: the picture {picture!r} is not under {folder}")
-            own.append(Path(picture).as_posix())
+        for image in row.images:
+            if not within(folder, image).is_file():
+                raise DataError(f"{where}: the image {image!r} is not under {folder}")
+            own.append(Path(image).as_posix())
         url = row.url or address(name) + (f"#{number}" if lines else "")
         yield Page(url, row.title, row.text, images=tuple((address(path_of_image), "") for path_of_image in own)), own
 
 
-def _pictures(
+def _images(
     folder: Path, names: list[str], pages_by_image: dict[str, tuple[str, str]]
 ) -> tuple[list[Words], list[tuple[int, str, str, str, str]]]:
     """Return hashes and rows of all images, in the same order. Flat and damaged ones cannot be searched for and are left out."""
     hashes: list[Words] = []
     rows: list[tuple[int, str, str, str, str]] = []
     for name in names:
-        if Path(name).suffix.lower() not in _PICTURES:
+        if Path(name).suffix.lower() not in _IMAGE_SUFFIXES:
             continue
         path = within(folder, name)
         try:
-            hashed = variants(open_image(Image(FileBlob(path)), MediaSettings(), MOST_PIXELS))
+            hashed = variants(open_image(Image(FileBlob(path)), MediaSettings(), MAX_PIXELS))
         except MediaError:
             continue
         if hashed is not None:
@@ -255,7 +253,7 @@ class LocalBackend:
             return Page(url, row[1], data=within(self._folder, row[0]).read_bytes())
         raise ToolError(f"{url[:300]} is not in the collection; fetch addresses that a search gave")
 
-    def pictures(self) -> list[IndexedImage]:
+    def images(self) -> list[IndexedImage]:
         """Return the images that can be searched for, in the order of their numbers."""
         rows = self._database.execute("select url, path, page, title from pictures order by id")
         return [IndexedImage(*row) for row in rows]
@@ -263,7 +261,7 @@ class LocalBackend:
     async def reverse(self, data: bytes, k: int) -> list[ImageHit]:
         """Return near-duplicates of an image, nearest first."""
         try:
-            hashed = variants(open_image(Image(BytesBlob("the picture", data)), MediaSettings(), MOST_PIXELS), True)
+            hashed = variants(open_image(Image(BytesBlob("the picture", data)), MediaSettings(), MAX_PIXELS), True)
         except MediaError as error:
             raise ToolError(error.message) from None
         if hashed is None:

@@ -38,7 +38,7 @@ from snellen.models.tools import settings as tool_settings
 from snellen.models.tools.base import Context, Tool, ToolResult
 from snellen.models.tools.conversation import ToolCall, ToolConversation, read_calls
 from snellen.models.tools.definitions import all_tools
-from snellen.models.tools.images import MOST_PIXELS, Pictures
+from snellen.models.tools.images import MAX_PIXELS, ImageSet
 from snellen.models.tools.mcp_server import mime
 from snellen.models.tools.settings import ToolSettings
 from snellen.models.trace import Step
@@ -116,7 +116,7 @@ class ToolsModel(Model):
         Raises:
             ModelError: there is no answer.
         """
-        chat = _Chat(self._api, self._made(), self._settings, Context(Pictures(await self._given(prompt))))
+        chat = _Chat(self._api, self._made(), self._settings, Context(ImageSet(await self._given(prompt))))
         try:
             return await chat.run(prompt)
         except ModelError as error:
@@ -129,7 +129,7 @@ class ToolsModel(Model):
         media = structs.replace(self._media, max_long_side=None, max_pixels=None, format="original")
         images = [part for part in prompt.parts if isinstance(part, Image)]
         try:
-            return [(await asyncio.to_thread(encode, image.blob, media, MOST_PIXELS)).data for image in images]
+            return [(await asyncio.to_thread(encode, image.blob, media, MAX_PIXELS)).data for image in images]
         except MediaError as error:
             raise InputError(error.message, error.hint) from error
 
@@ -240,7 +240,7 @@ class _Chat:
                 uri = f"data:{mime(data)};base64,".encode() + b64encode(data)
                 pictures.append((result.text.partition("\n")[0], uri, data))
         if pictures:
-            self._chat.add_pictures(pictures)
+            self._chat.add_images(pictures)
 
     async def _result(self, call: ToolCall) -> ToolResult:
         tool = self._tools.get(call.tool)

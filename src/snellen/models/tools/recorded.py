@@ -26,7 +26,7 @@ from snellen.models.tools.base import Backend, Hit, ImageHit, Page, ToolError
 from snellen.redaction import redact_bytes
 
 T = TypeVar("T")
-MOST_BYTES = 64 << 20
+MAX_BYTES = 64 << 20
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -159,6 +159,6 @@ def _plain(path: Path) -> bytes:
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(handle, "rb") as file:
         status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_BYTES:
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
             raise OSError(errno.EINVAL, "not a plain file of at most 64 MB", str(path))
-        return file.read(MOST_BYTES)
+        return file.read(MAX_BYTES)

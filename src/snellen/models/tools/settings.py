@@ -111,7 +111,7 @@ class ToolSettings(Struct, frozen=True, forbid_unknown_fields=True, omit_default
         if not self.reverse_engines or self.replay:
             return []
         return [
-            "reverse_image_search sends the sample's picture to third parties: " + ", ".join(self.reverse_engines) + "."
+            "reverse_image_search sends the sample's image to third parties: " + ", ".join(self.reverse_engines) + "."
         ]
 
 

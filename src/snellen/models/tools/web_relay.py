@@ -34,10 +34,10 @@ class GetPage(Struct, frozen=True, tag=True):
     url: Annotated[str, Meta(min_length=1, max_length=2000)]
 
 
-class ReversePicture(Struct, frozen=True, tag=True):
+class ReverseImage(Struct, frozen=True, tag=True):
     """Pages that show an image."""
 
-    picture: bytes
+    image: bytes
     k: Number
 
 
@@ -82,7 +82,7 @@ class RelayedBackend(WebBackend):
 
     async def reverse(self, data: bytes, k: int) -> list[ImageHit]:
         """Return pages that show the image, by the engines that the user named."""
-        return await self._ask(ReversePicture(data, k), list[ImageHit])
+        return await self._ask(ReverseImage(data, k), list[ImageHit])
 
     async def _ask(self, call: Struct, kind: type[T]) -> T:
         body = msgspec.msgpack.encode(call)
