@@ -134,7 +134,7 @@ def alignment(
     """
     stages = {"raw": raw, "aligned": aligned, **({} if matched is None else {"matched": matched})}
     compared = require_stages(stages, anyway=anyway)
-    rows = _same_rows(stages)
+    rows, left_out = _same_rows(stages)
     correct: dict[str, np.ndarray] = {}
     settings: dict[str, ProbeSettings] = {}
     notes: dict[str, list[str]] = {}
@@ -156,7 +156,7 @@ def alignment(
         settings=settings,
         probe_notes=notes,
         compared=tuple(compared),
-        left_out=len({key for features in stages.values() for key in _keys(features)}) - len(rows["raw"]),
+        left_out=left_out,
         train_rows=int((tested.split == TRAIN).sum()),
         classes=settings["raw"].classes,
     )
@@ -236,22 +236,14 @@ def _single(features: Features) -> np.ndarray:
     return features.labels.single
 
 
-def _keys(features: Features) -> list[tuple[str, str]]:
-    """(split, id) of the rows of train and test."""
-    return [
-        (str(split), str(name))
-        for split, name in zip(features.split, features.ids, strict=True)
-        if split in (TRAIN, TEST)
-    ]
-
-
-def _same_rows(stages: dict[str, Features]) -> dict[str, np.ndarray]:
-    """Row numbers of each stage, the k-th of each being the same picture. Raises DataError."""
+def _same_rows(stages: dict[str, Features]) -> tuple[dict[str, np.ndarray], int]:
+    """Row numbers of each stage, the k-th of each being the same image, and how many rows not all stages have."""
     rows_by_key: dict[str, dict[tuple[str, str], int]] = {}
     for stage, features in stages.items():
         _single(features)
         row_of: dict[tuple[str, str], int] = {}
-        for row, key in enumerate(zip(features.split.astype(str), features.ids.astype(str), strict=True)):
+        keys = zip(features.split.astype(str).tolist(), features.ids.astype(str).tolist(), strict=True)
+        for row, key in enumerate(keys):
             if key[0] not in (TRAIN, TEST):
                 continue
             if key in row_of:
@@ -259,7 +251,7 @@ def _same_rows(stages: dict[str, Features]) -> dict[str, np.ndarray]:
                     f"{stage}: the id {key[1]!r} comes twice in the split {key[0]}, so rows cannot be paired",
                     "Give every picture an id of its own.",
                 )
-            row_of[(str(key[0]), str(key[1]))] = row
+            row_of[key] = row
         rows_by_key[stage] = row_of
     shared = [key for key in rows_by_key["raw"] if all(key in row_of for row_of in rows_by_key.values())]
     if not any(key[0] == TEST for key in shared) or not any(key[0] == TRAIN for key in shared):
@@ -278,7 +270,7 @@ def _same_rows(stages: dict[str, Features]) -> dict[str, np.ndarray]:
                 f"{name!r} ({split}) has class {wanted[wrong[0]]} in raw and another in {stage}",
                 "The stores are not of the same data set.",
             )
-    return rows
+    return rows, len(set().union(*rows_by_key.values())) - len(shared)
 
 
 def _accuracy(name: str, right: np.ndarray, classes: int | None) -> Metric:

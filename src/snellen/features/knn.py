@@ -18,7 +18,8 @@ from snellen.features.probes.holdout import draw_rows
 from snellen.features.ranking.neighbours import find_nearest
 from snellen.features.ranking.ranks import Ties, check_ties, ranking_pool
 from snellen.features.ranking.relevance import RowsOf, as_labels, select_rows, single_labels
-from snellen.features.ranking.similarity import Measure, check_values, prepare_space
+from snellen.features.ranking.similarity import Measure, check_values, prepare_spaces
+from snellen.features.store.labels import find_columns
 from snellen.scoring.statistics import mean_of
 from snellen.types import Metric
 
@@ -148,10 +149,8 @@ def knn(
     values = check_values(features)
     known = as_labels(labels, len(values))
     classes_of = single_labels(known)
-    train_rows, query_rows = (
-        select_rows(train, split, len(values), "train"),
-        select_rows(queries, split, len(values), "queries"),
-    )
+    train_rows = select_rows(train, split, len(values), "train")
+    query_rows = select_rows(queries, split, len(values), "queries")
     both = np.intersect1d(train_rows, query_rows)
     if len(both):
         raise UsageError(
@@ -172,8 +171,7 @@ def knn(
         for seed in draws or (0,):
             if n_per_class is not None:
                 rows = np.sort(train_rows[draw_rows(codes, n_per_class, seed)])
-            gallery_space = prepare_space(values, rows, similarity, pool)
-            query_space = prepare_space(values, query_rows, similarity, pool, like=gallery_space)
+            query_space, gallery_space = prepare_spaces(values, query_rows, rows, similarity, pool)
             places, scores = find_nearest(query_space, gallery_space, max(ks), pool)
             if similarity == "l2":
                 scores = -np.sqrt(np.maximum(0.0, -2.0 * scores)) / float(gallery_space.factor[0])
@@ -212,8 +210,7 @@ def _vote(
         ks, temperatures, vote, ties: as in `knn`.
     """
     hits: list[tuple[str, NDArray[np.float64]]] = []
-    place = np.minimum(np.searchsorted(classes, truth), len(classes) - 1)
-    has_column = classes[place] == truth
+    place = find_columns(classes, truth)
     block = max(1, 2_000_000 // len(classes))
     for number, temperature in enumerate(temperatures if vote == "weighted" else (1.0,)):
         weights = np.ones_like(scores)
@@ -226,7 +223,7 @@ def _vote(
                 part = slice(start, start + block)
                 rank[part] = _rank(voters[part, :k], weights[part, :k], place[part], len(classes), ties)
             for top, name in ((1, f"knn@{k}"), (5, f"knn@{k}/top5")):
-                hits.append((name + suffix, (has_column & (rank <= top)).astype(np.float64)))
+                hits.append((name + suffix, ((place >= 0) & (rank <= top)).astype(np.float64)))
     return hits
 
 

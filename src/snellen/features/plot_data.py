@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from snellen.features.ranking.neighbours import find_nearest
 from snellen.features.ranking.ranks import rank_relevant, ranking_pool
 from snellen.features.ranking.relevance import find_relevant
-from snellen.features.ranking.similarity import Measure, prepare_space
+from snellen.features.ranking.similarity import Measure, prepare_spaces
 from snellen.features.store import Features
 
 LEVELS = 101
@@ -84,13 +84,9 @@ def precision_recall_curve(
     levels = np.linspace(0.0, 1.0, LEVELS)
     total, count = np.zeros(LEVELS), 0
     pairs = find_relevant(features.labels, queries, gallery)
-    same = len(queries) == len(gallery) and bool((queries == gallery).all())
     with ranking_pool(None) as pool:
-        gallery_space = prepare_space(features.values, gallery, similarity, pool)
-        query_space = (
-            gallery_space if same else prepare_space(features.values, queries, similarity, pool, like=gallery_space)
-        )
-        for block in rank_relevant(query_space, gallery_space, pairs, "pessimistic", pool, same):
+        query_space, gallery_space = prepare_spaces(features.values, queries, gallery, similarity, pool)
+        for block in rank_relevant(query_space, gallery_space, pairs, "pessimistic", pool):
             for ranks in np.split(block.ranks, np.cumsum(block.counts)[:-1]):
                 if not len(ranks):
                     continue
@@ -127,8 +123,7 @@ def neighbour_sheet(
     chosen = order[np.unique(np.linspace(0, len(order) - 1, min(count, len(order))).round().astype(np.int64))]
     picked = queries[chosen]
     with ranking_pool(None) as pool:
-        gallery_space = prepare_space(features.values, gallery, similarity, pool)
-        query_space = prepare_space(features.values, picked, similarity, pool, like=gallery_space)
+        query_space, gallery_space = prepare_spaces(features.values, picked, gallery, similarity, pool)
         places, _ = find_nearest(query_space, gallery_space, min(neighbours + 1, len(gallery)), pool)
     sheets = []
     for query, neighbour_rows in zip(picked, gallery[places], strict=True):

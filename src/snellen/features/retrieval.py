@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from snellen.errors import UsageError
 from snellen.features.ranking.ranks import RelevantRanks, Ties, check_ties, rank_relevant, ranking_pool
 from snellen.features.ranking.relevance import RowsOf, as_labels, find_relevant, select_rows
-from snellen.features.ranking.similarity import Measure, check_values, prepare_space
+from snellen.features.ranking.similarity import Measure, check_values, prepare_spaces
 from snellen.scoring.statistics import interval
 from snellen.types import Metric
 
@@ -172,14 +172,12 @@ def retrieval(
     known = as_labels(labels, len(values))
     query_rows = select_rows(queries, split, len(values), "queries")
     gallery_rows = select_rows(gallery, split, len(values), "gallery")
-    same = len(query_rows) == len(gallery_rows) and bool((query_rows == gallery_rows).all())
     pairs = find_relevant(known, query_rows, gallery_rows)
     items_of = len(gallery_rows) - (pairs.selves >= 0)
     measured = _Measured(items_of, ks, ap, denominator)
     with ranking_pool(threads) as pool:
-        gallery_space = prepare_space(values, gallery_rows, similarity, pool)
-        query_space = gallery_space if same else prepare_space(values, query_rows, similarity, pool, like=gallery_space)
-        for block in rank_relevant(query_space, gallery_space, pairs, ties, pool, same):
+        query_space, gallery_space = prepare_spaces(values, query_rows, gallery_rows, similarity, pool)
+        for block in rank_relevant(query_space, gallery_space, pairs, ties, pool):
             measured.add(block)
     counts = pairs.counts
     skipped = counts == 0
@@ -190,7 +188,7 @@ def retrieval(
             ties,
             ap,
             denominator,
-            "leave-one-out" if same else "query/gallery",
+            "leave-one-out" if query_space is gallery_space else "query/gallery",
             "same class" if known.single is not None else "at least one label in common",
         ),
         values=measured.values,

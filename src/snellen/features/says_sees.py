@@ -287,13 +287,8 @@ class _Side(Struct, frozen=True, eq=False):
     answers: NDArray[np.int64] | None = None
 
     def of(self, rows: NDArray[np.int64]) -> _Side:
-        return _Side(
-            self.names[rows],
-            self.value[rows],
-            self.chance[rows],
-            self.cluster[rows],
-            None if self.answers is None else self.answers[rows],
-        )
+        answers = None if self.answers is None else self.answers[rows]
+        return _Side(self.names[rows], self.value[rows], self.chance[rows], self.cluster[rows], answers)
 
     def above(self) -> NDArray[np.float64]:
         """[n] above chance: linear in the values, so that means of it are the above-chance value of the means."""

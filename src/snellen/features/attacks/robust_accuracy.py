@@ -219,20 +219,17 @@ def compare_sets(first: AttackCurve, second: AttackCurve) -> list[SetComparison]
         raise UsageError("the two sets were attacked with different settings.", "Attack both in the same way.")
     comparisons = []
     for row, eps in enumerate(first.settings.eps):
-        shares, counts, limits = [], [], []
-        for side in (first, second):
-            count = int(side.clean.sum())
-            share_kept = float(side.correct[row][side.clean].mean()) if count else None
-            shares.append(share_kept)
-            counts.append(count)
-            limits.append(None if share_kept is None else wilson(share_kept, count))
+        right = [side.correct[row][side.clean] for side in (first, second)]
+        n = (len(right[0]), len(right[1]))
+        a, b = (float(kept.mean()) if len(kept) else None for kept in right)
         difference, between = None, None
-        if shares[0] is not None and shares[1] is not None and limits[0] is not None and limits[1] is not None:
-            difference = shares[0] - shares[1]
-            down = sqrt((shares[0] - limits[0][0]) ** 2 + (limits[1][1] - shares[1]) ** 2)
-            up = sqrt((limits[0][1] - shares[0]) ** 2 + (shares[1] - limits[1][0]) ** 2)
+        if a is not None and b is not None:
+            (low_a, high_a), (low_b, high_b) = wilson(a, n[0]), wilson(b, n[1])
+            difference = a - b
+            down = sqrt((a - low_a) ** 2 + (high_b - b) ** 2)
+            up = sqrt((high_a - a) ** 2 + (b - low_b) ** 2)
             between = Interval(difference - down, difference + up, IntervalMethod("Newcombe"))
-        comparisons.append(SetComparison(eps, (shares[0], shares[1]), (counts[0], counts[1]), difference, between))
+        comparisons.append(SetComparison(eps, (a, b), n, difference, between))
     return comparisons
 
 

@@ -3,7 +3,6 @@
 The outputs of the last n blocks are caught by hooks, so that one way of reading serves transformers, timm and
 open_clip alike. The encoder's own final norm is applied to the tokens of every block that is read (as DINOv2's linear
 evaluation does), and token means are taken after it.
-
 """
 
 from __future__ import annotations
@@ -109,7 +108,7 @@ class Encoder:
         blocks = self._parts.blocks[len(self._parts.blocks) - self._last :] if self._last else []
         caught: list[torch.Tensor] = []
         projector_inputs: list[torch.Tensor] = []
-        hooks = [block.register_forward_hook(_catch(caught)) for block in blocks]
+        hooks = [block.register_forward_hook(catch_output(caught)) for block in blocks]
         if "projector_input" in self.outputs and self._parts.projector is not None:
             hooks.append(
                 self._parts.projector.register_forward_pre_hook(_catch_input(projector_inputs), with_kwargs=True)
@@ -177,7 +176,9 @@ class Encoder:
         return torch.cat([block[:, block.shape[1] - self._parts.patches :].mean(1) for block in last], dim=1)
 
 
-def _catch(caught: list[torch.Tensor]) -> Callable[..., None]:
+def catch_output(caught: list[torch.Tensor]) -> Callable[..., None]:
+    """Return a forward hook that appends a block's tokens to a list."""
+
     def hook(module: nn.Module, args: Any, output: Any) -> None:
         caught.append(output[0] if isinstance(output, tuple) else output)
 

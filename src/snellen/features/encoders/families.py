@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Literal
@@ -96,28 +96,12 @@ def find_tower(encoder: str, towers: Sequence[Tower]) -> Tower | None:
 
 def by_paradigm(accuracies: Sequence[Accuracy], towers: Sequence[Tower]) -> list[FamilyRow]:
     """Compute the mean accuracy of the encoders trained with each paradigm, and of the other known ones."""
-    known = {accuracy.encoder: find_tower(accuracy.encoder, towers) for accuracy in accuracies}
-    tagged = [accuracy for accuracy in accuracies if known[accuracy.encoder] is not None]
-    rows = []
-    for tag in PARADIGMS:
-        inside = {name for name, tower in known.items() if tower is not None and tag in tower.paradigms}
-        if inside:
-            rows.append(_row(tag, tagged, inside))
-    return rows
+    return _by_group(accuracies, towers, PARADIGMS, lambda tower: tower.paradigms)
 
 
 def by_data_scale(accuracies: Sequence[Accuracy], towers: Sequence[Tower]) -> list[FamilyRow]:
     """Compute the mean accuracy of the encoders of each data scale, and of the other known ones."""
-    known = {accuracy.encoder: find_tower(accuracy.encoder, towers) for accuracy in accuracies}
-    tagged = [
-        accuracy for accuracy in accuracies if (tower := known[accuracy.encoder]) is not None and tower.data is not None
-    ]
-    rows = []
-    for scale in SCALES:
-        inside = {name for name, tower in known.items() if tower is not None and tower.data == scale}
-        if inside:
-            rows.append(_row(scale, tagged, inside))
-    return rows
+    return _by_group(accuracies, towers, SCALES, lambda tower: (tower.data,) if tower.data is not None else None)
 
 
 def by_encoder_scale(accuracies: Sequence[Accuracy], towers: Sequence[Tower]) -> list[FamilyRow]:
@@ -143,6 +127,22 @@ def untagged(accuracies: Sequence[Accuracy], towers: Sequence[Tower]) -> list[st
     """Return the encoders that match no tower; only the table by encoder scale includes them."""
     names = dict.fromkeys(accuracy.encoder for accuracy in accuracies)
     return [name for name in names if find_tower(name, towers) is None]
+
+
+def _by_group(
+    accuracies: Sequence[Accuracy],
+    towers: Sequence[Tower],
+    groups: Sequence[str],
+    groups_of: Callable[[Tower], Sequence[str] | None],
+) -> list[FamilyRow]:
+    """Compute the rows of the groups that have an encoder; towers without groups (None) are left out of all."""
+    tower_of = {accuracy.encoder: find_tower(accuracy.encoder, towers) for accuracy in accuracies}
+    groups_by_encoder = {
+        name: of for name, tower in tower_of.items() if tower is not None and (of := groups_of(tower)) is not None
+    }
+    tagged = [accuracy for accuracy in accuracies if accuracy.encoder in groups_by_encoder]
+    members = {group: {name for name, of in groups_by_encoder.items() if group in of} for group in groups}
+    return [_row(group, tagged, inside) for group, inside in members.items() if inside]
 
 
 def _row(group: str, accuracies: Sequence[Accuracy], inside: set[str]) -> FamilyRow:

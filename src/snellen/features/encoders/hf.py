@@ -16,7 +16,7 @@ from torch import nn
 from transformers.models.auto import modeling_auto
 
 from snellen.errors import PreflightError
-from snellen.features.encoders.base import Encoder, EncoderParts
+from snellen.features.encoders.base import Encoder, EncoderParts, catch_output
 from snellen.features.extract.preprocess import Transform
 from snellen.models.local.checkpoint import Checkpoint, find
 from snellen.models.local.load import pick_device, pick_dtype, stored_dtype, transformers_logging
@@ -256,11 +256,7 @@ def _prefix(
 ) -> int:
     """Count the tokens before those of the patches, with one trial image."""
     block_outputs: list[torch.Tensor] = []
-
-    def keep(module: nn.Module, args: Any, output: Any) -> None:
-        block_outputs.append(output[0] if isinstance(output, tuple) else output)
-
-    hook = blocks[-1].register_forward_hook(keep)
+    hook = blocks[-1].register_forward_hook(catch_output(block_outputs))
     weight = next(blocks.parameters())
     try:
         with torch.inference_mode():

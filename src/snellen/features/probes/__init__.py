@@ -21,7 +21,7 @@ from snellen.features.probes.head import ProbeHead, Scale
 from snellen.features.ranking.blas import single_threaded
 from snellen.features.ranking.relevance import RowsOf, as_labels, select_rows
 from snellen.features.ranking.similarity import check_values
-from snellen.features.store.labels import Labels
+from snellen.features.store.labels import Labels, find_columns
 from snellen.scoring.statistics import mean_of
 from snellen.types import Metric
 
@@ -385,12 +385,11 @@ def place_true_class(
     logits: np.ndarray, classes: np.ndarray, true_ids: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return (predicted ids, true ids, rank of the true class); of equal scores the earlier column comes first."""
-    columns = np.minimum(np.searchsorted(classes, true_ids), len(classes) - 1)
-    has_column = classes[columns] == true_ids
+    columns = find_columns(classes, true_ids)
     own_score = logits[np.arange(len(logits)), columns][:, None]
     before = np.arange(len(classes)) < columns[:, None]
     place = 1 + (logits > own_score).sum(axis=1) + ((logits == own_score) & before).sum(axis=1)
-    return classes[logits.argmax(axis=1)], true_ids, np.where(has_column, place, len(classes) + 1).astype(np.int64)
+    return classes[logits.argmax(axis=1)], true_ids, np.where(columns >= 0, place, len(classes) + 1).astype(np.int64)
 
 
 def _selection(fits: Sequence[TrainedProbe], share: float, grid: int) -> str:

@@ -15,7 +15,7 @@ from snellen.features.probes.dinov2_grid import GridRecipe, HeadGrid, Trial, tra
 from snellen.features.probes.head import ProbeHead, Scaling
 from snellen.features.ranking.relevance import select_rows
 from snellen.features.store import Features, open_store, store_outputs
-from snellen.features.store.labels import Labels
+from snellen.features.store.labels import Labels, find_columns
 from snellen.types import Metric
 
 
@@ -170,8 +170,7 @@ def grid_probe(
     # Only these rows are copied; test rows of classes without a training row match no column.
     tokens = [finite_rows(values, rows) for values in inputs.cls]
     means = None if inputs.patch_mean is None else finite_rows(inputs.patch_mean, rows)
-    columns = np.minimum(np.searchsorted(classes, known.single[rows]), len(classes) - 1)
-    columns = np.where(classes[columns] == known.single[rows], columns, -1)
+    columns = find_columns(classes, known.single[rows])
     train_at, test_at = np.arange(len(train_part)), np.arange(len(train_part), len(rows))
     grid = train_grid(tokens, means, columns, train_at, test_at, recipe=recipe, epochs=epochs, seed=seed, device=device)
     head, output = _head(grid, inputs, known, classes)

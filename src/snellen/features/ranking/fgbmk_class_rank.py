@@ -20,7 +20,7 @@ from snellen.errors import UsageError
 from snellen.features.ranking.neighbours import find_nearest
 from snellen.features.ranking.ranks import Ties, check_ties, ranking_pool
 from snellen.features.ranking.relevance import RowsOf, as_labels, select_rows, single_labels
-from snellen.features.ranking.similarity import check_values, prepare_space
+from snellen.features.ranking.similarity import check_values, prepare_spaces
 from snellen.features.store.labels import Labels
 from snellen.scoring.statistics import interval
 from snellen.types import Metric
@@ -97,10 +97,8 @@ def class_rank(
     check_ties(ties)
     values = check_values(features)
     known = as_labels(labels, len(values))
-    gallery_rows, query_rows = (
-        select_rows(gallery, split, len(values), "gallery"),
-        select_rows(queries, split, len(values), "queries"),
-    )
+    gallery_rows = select_rows(gallery, split, len(values), "gallery")
+    query_rows = select_rows(queries, split, len(values), "queries")
     if len(np.intersect1d(gallery_rows, query_rows)):
         raise UsageError("a row is both query and gallery", "Give disjoint rows.")
     if not len(gallery_rows):
@@ -113,8 +111,7 @@ def class_rank(
             f"row {query_rows[without[0]]} has no class to look for", "Exclude such rows from the queries."
         )
     with ranking_pool(threads) as pool:
-        gallery_space = prepare_space(values, gallery_rows, "l2", pool)
-        query_space = prepare_space(values, query_rows, "l2", pool, like=gallery_space)
+        query_space, gallery_space = prepare_spaces(values, query_rows, gallery_rows, "l2", pool)
         places, scores = find_nearest(query_space, gallery_space, NEIGHBOURS, pool)
     classes = classes_of_rows.shape[1]
     # Neighbours that are equally far have the same level: 0 for the nearest ones, and at most 9.
@@ -139,12 +136,8 @@ def class_rank(
     recalls: dict[str, tuple[float | None, int]] = {}
     for depth, (hits, total) in within.items():
         counted_classes = (total > 0) | ranks_first if depth == 1 else total > 0
-        share = (
-            float((hits[counted_classes] / np.maximum(total[counted_classes], 1)).mean())
-            if counted_classes.any()
-            else None
-        )
-        recalls[f"fgbmk_legacy_recall@{depth}"] = (share, int(counted_classes.sum()))
+        rates = hits[counted_classes] / np.maximum(total[counted_classes], 1)
+        recalls[f"fgbmk_legacy_recall@{depth}"] = (float(rates.mean()) if len(rates) else None, len(rates))
     return ClassRank(
         {"fgbmk_legacy_map": reciprocal},
         recalls,

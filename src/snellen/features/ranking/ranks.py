@@ -73,12 +73,12 @@ def check_ties(ties: str) -> None:
 
 
 def rank_relevant(
-    queries: Space, gallery: Space, relevance: Relevance, ties: Ties, pool: Executor, same: bool
+    queries: Space, gallery: Space, relevance: Relevance, ties: Ties, pool: Executor
 ) -> Iterator[RelevantRanks]:
     """Rank all relevant items, for every query that has any; the query itself is left out of the gallery.
 
-    Peak memory: one strip of scores (1,024 queries, at most 200 MB) and, where queries and gallery are the same rows,
-    up to 160 MB of products that are used twice, once by rows and once by columns. Values are read in blocks.
+    Peak memory: one strip of scores (1,024 queries, at most 200 MB) and, where queries and gallery are one space, up
+    to 160 MB of products that are used twice, once by rows and once by columns. Values are read in blocks.
 
     Args:
         queries: [q] rows.
@@ -87,7 +87,6 @@ def rank_relevant(
         ties: "pessimistic": items that are not relevant come first among equals; "optimistic": they come last;
             "index": the lower place in the gallery comes first.
         pool: threads.
-        same: queries and gallery are the same rows in the same order.
     """
     if not len(queries) or not len(gallery):
         return
@@ -96,7 +95,7 @@ def rank_relevant(
         return
     error = float32_error(queries, gallery)
     step = max(1, _UNIT_CELLS // len(gallery))
-    for start, scores in _strips(queries, gallery, pool, same):
+    for start, scores in _strips(queries, gallery, pool):
 
         def unit(first: int, start: int = start, scores: NDArray[np.float32] = scores) -> list[RelevantRanks]:
             places = np.arange(start + first, min(start + first + step, start + len(scores)))
@@ -106,14 +105,15 @@ def rank_relevant(
             yield from done
 
 
-def _strips(queries: Space, gallery: Space, pool: Executor, same: bool) -> Iterator[tuple[int, NDArray[np.float32]]]:
+def _strips(queries: Space, gallery: Space, pool: Executor) -> Iterator[tuple[int, NDArray[np.float32]]]:
     """Yield blocks of queries against the whole gallery: (first query, [b, n] ranking scores), each valid until the next.
 
-    Where both are the same rows, the product of block i with a later block j is kept and used again, transposed, as
+    Where both are one space, the product of block i with a later block j is kept and used again, transposed, as
     that of j with i; near the diagonal only, where keeping all would take too much memory.
     """
     size = min(1024, max(64, _STRIP_BYTES // (4 * len(gallery))))
     blocks = -(-len(gallery) // size)
+    same = queries is gallery
     band = _band(blocks, size) if same else 0
     bias = (gallery.bias - gallery.bias.mean()).astype(np.float32)
     buffer = np.empty((min(size, len(queries)), len(gallery)), dtype=np.float32)

@@ -10,7 +10,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from snellen.errors import DataError, UsageError
-from snellen.features.store.labels import Labels, from_array, from_lists
+from snellen.features.store.labels import Labels, find_columns, from_array, from_lists
 
 Flat: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
 RowsOf: TypeAlias = "NDArray[Any] | Sequence[int] | str | None"
@@ -162,11 +162,7 @@ def find_relevant(labels: Labels, queries: NDArray[np.int64], gallery: NDArray[n
     order = np.argsort(codes, kind="stable").astype(np.int64)
     sizes = np.bincount(codes, minlength=len(classes)).astype(np.int64)
     starts = np.cumsum(sizes) - sizes
-    query_labels = classes_of[queries]
-    query_class = np.full(len(queries), -1, dtype=np.int64)
-    if len(classes):
-        positions = np.minimum(np.searchsorted(classes, query_labels), len(classes) - 1)
-        query_class = np.where(classes[positions] == query_labels, positions, -1)
+    query_class = find_columns(classes, classes_of[queries])
     counts = np.where(query_class >= 0, sizes[query_class], 0) if len(sizes) else np.zeros_like(query_class)
     counts = counts - (selves >= 0)
-    return Relevance(selves, counts, query_labels, order, starts, sizes, query_class, None, None)
+    return Relevance(selves, counts, classes_of[queries], order, starts, sizes, query_class, None, None)

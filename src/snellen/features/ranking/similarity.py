@@ -88,7 +88,7 @@ def take_rows(values: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
     return np.asarray(values[rows])
 
 
-def check_values(values: Any, name: str = "features") -> NDArray[Any]:
+def check_values(values: Any) -> NDArray[Any]:
     """Check for [n, d] real numbers without reading them.
 
     Raises:
@@ -97,22 +97,22 @@ def check_values(values: Any, name: str = "features") -> NDArray[Any]:
     array = values if isinstance(values, np.ndarray) else np.asarray(values)
     if array.ndim != 2 or array.dtype.kind not in "biuf":
         raise DataError(
-            f"{name} of shape {list(array.shape)} and type {array.dtype}; [rows, width] real numbers were expected",
+            f"features of shape {list(array.shape)} and type {array.dtype}; [rows, width] real numbers were expected",
             "Flatten each row to one vector.",
         )
     if array.shape[1] == 0:
-        raise DataError(f"{name} of shape {list(array.shape)}: rows have no columns", "Give at least one column.")
+        raise DataError(f"features of shape {list(array.shape)}: rows have no columns", "Give at least one column.")
     return array
 
 
-def _refuse_infinite(block: High, squares: High, rows: NDArray[np.int64], name: str) -> None:
+def _refuse_infinite(block: High, squares: High, rows: NDArray[np.int64]) -> None:
     if np.isfinite(squares).all():
         return
     wrong = int(np.flatnonzero(~np.isfinite(squares))[0])
     column = np.flatnonzero(~np.isfinite(block[wrong]))
     problem = f"column {column[0]} is {block[wrong][column[0]]}" if len(column) else "its length overflows float64"
     raise DataError(
-        f"{name}: row {rows[wrong]}: {problem}; finite numbers were expected",
+        f"features: row {rows[wrong]}: {problem}; finite numbers were expected",
         "Extract this row again, or exclude it and report that.",
     )
 
@@ -123,21 +123,19 @@ def prepare_space(
     metric: Measure,
     pool: Executor,
     like: Space | None = None,
-    name: str = "features",
 ) -> Space:
     """Prepare a space in one pass over the rows: lengths, gallery terms, and a check for finite values.
 
-        Args:
-            values: [n, d] as `check_values` returned it.
-            rows: which rows.
-            metric: "cosine" (a zero row has similarity 0 to everything) or "l2".
-            pool: threads that share the pass.
-            like: take centre and scale from here, so that products of the two can be formed.
-    name: of the features, for messages.
+    Args:
+        values: [n, d] as `check_values` returned it.
+        rows: which rows.
+        metric: "cosine" (a zero row has similarity 0 to everything) or "l2".
+        pool: threads that share the pass.
+        like: take centre and scale from here, so that products of the two can be formed.
 
-        Raises:
-            UsageError: another metric.
-            DataError: a value that is not finite, naming the row.
+    Raises:
+        UsageError: another metric.
+        DataError: a value that is not finite, naming the row.
     """
     if metric not in ("cosine", "l2"):
         raise UsageError(f"there is no similarity {metric!r}", "Choose cosine or l2.")
@@ -146,13 +144,13 @@ def prepare_space(
     if like is not None:
         centre, constant = like.centre, float(like.factor[0]) if like.metric == "l2" and len(like) else 1.0
     else:
-        centre, constant = _centre(values, rows, metric, name)
+        centre, constant = _centre(values, rows, metric)
 
     def one(start: int) -> None:
         part = slice(start, min(start + _ROWS, count))
         block = take_rows(values, rows[part]).astype(np.float64)
         squares = np.einsum("ij,ij->i", block, block)
-        _refuse_infinite(block, squares, rows[part], name)
+        _refuse_infinite(block, squares, rows[part])
         if metric == "cosine":
             norm = np.sqrt(squares)
             # Subnormal lengths cannot be inverted; scaling by the largest value first makes the length ordinary.
@@ -164,7 +162,9 @@ def prepare_space(
                 inverse = np.where(norm > 0.0, 1.0 / norm, 0.0)
             if not np.isfinite(inverse).all():
                 wrong = int(np.flatnonzero(~np.isfinite(inverse))[0])
-                raise DataError(f"{name}: row {rows[part][wrong]}: it is too short for float64", "Scale the features.")
+                raise DataError(
+                    f"features: row {rows[part][wrong]}: it is too short for float64", "Scale the features."
+                )
             factor[part] = inverse
             bias[part] = (block @ centre) * inverse
             unit = np.where(norm > 0.0, 1.0, 0.0)
@@ -180,14 +180,24 @@ def prepare_space(
     return Space(values, rows, metric, factor, centre, bias, length)
 
 
-def _centre(values: NDArray[Any], rows: NDArray[np.int64], metric: Measure, name: str) -> tuple[High, float]:
+def prepare_spaces(
+    values: NDArray[Any], queries: NDArray[np.int64], gallery: NDArray[np.int64], metric: Measure, pool: Executor
+) -> tuple[Space, Space]:
+    """Prepare queries and gallery as `prepare_space` does; one space for both where they are the same rows."""
+    gallery_space = prepare_space(values, gallery, metric, pool)
+    if np.array_equal(queries, gallery):
+        return gallery_space, gallery_space
+    return prepare_space(values, queries, metric, pool, like=gallery_space), gallery_space
+
+
+def _centre(values: NDArray[Any], rows: NDArray[np.int64], metric: Measure) -> tuple[High, float]:
     """Compute the mean of up to 1,024 rows spread evenly (any m is right, one near the mean is good), and the scale for l2."""
     picked = rows[:: max(1, -(-len(rows) // _ROWS))]
     sample = np.asarray(values[picked]).astype(np.float64)
     if not len(sample):
         return np.zeros(values.shape[1]), 1.0
     squares = np.einsum("ij,ij->i", sample, sample)
-    _refuse_infinite(sample, squares, picked, name)
+    _refuse_infinite(sample, squares, picked)
     if metric == "cosine":
         nonzero = squares > 1e-280
         return np.asarray((sample[nonzero] / np.sqrt(squares[nonzero])[:, None]).sum(axis=0) / len(sample)), 1.0

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
+from snellen.atomic_write import replacing
 from snellen.engine.run_folder import RunFolder
 from snellen.errors import DataError, UsageError
 from snellen.features.store import labels as reading
@@ -326,7 +327,7 @@ def _class_names(names: Any, file: Path) -> list[str] | None:
     array = np.asarray(names)
     if array.ndim != 1:
         raise DataError(f"{file}: class names of shape {list(array.shape)}; a list was expected", "Save one a class.")
-    return [name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name) for name in array.tolist()]
+    return reading.as_texts(array)
 
 
 def _labels(values: Any, names: list[str] | None, rows: int, file: Path) -> Labels:
@@ -394,7 +395,7 @@ def _texts(values: Any, rows: int, role: str, file: Path, default: list[str]) ->
             f"{file}: the split is of type {array.dtype}; a text for every row was expected, such as train or test",
             "Write the names of the splits.",
         )
-    return [text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text) for text in array.tolist()]
+    return reading.as_texts(array)
 
 
 def _check_shape(features: np.ndarray, file: Path) -> None:
@@ -435,25 +436,22 @@ def _stored_dtype(features: np.ndarray, dtype: str) -> str:
 def _write_values(path: Path, features: np.ndarray, stored: str, file: Path) -> None:
     from snellen.engine.journal import storage_error
 
-    part = path.with_name(path.name + ".part")
     try:
-        values = np.lib.format.open_memmap(part, "w+", np.dtype(stored), features.shape)
-        for start, block in _blocks(features):
-            with np.errstate(over="ignore"):
-                converted = block.astype(stored)
-            wrong = np.flatnonzero(~np.isfinite(converted).all(axis=1))
-            if len(wrong):
-                raise DataError(
-                    f"{file}: row {start + int(wrong[0]):,}: a feature is too large for {stored}",
-                    "Store it with --dtype float32 or float64.",
-                )
-            values[start : start + len(block)] = converted
-        values.flush()
-        part.replace(path)
+        with replacing(path) as part:
+            values = np.lib.format.open_memmap(part, "w+", np.dtype(stored), features.shape)
+            for start, block in _blocks(features):
+                with np.errstate(over="ignore"):
+                    converted = block.astype(stored)
+                wrong = np.flatnonzero(~np.isfinite(converted).all(axis=1))
+                if len(wrong):
+                    raise DataError(
+                        f"{file}: row {start + int(wrong[0]):,}: a feature is too large for {stored}",
+                        "Store it with --dtype float32 or float64.",
+                    )
+                values[start : start + len(block)] = converted
+            values.flush()
     except OSError as error:
         raise storage_error(path, error) from error
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _blocks(features: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:

@@ -66,6 +66,19 @@ class Labels(Struct, frozen=True, eq=False):
         return []
 
 
+def find_columns(classes: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    """Return [n] int64, the place of each class id among ascending `classes`; -1 for an id that is not there."""
+    if not len(classes):
+        return np.full(len(ids), -1, dtype=np.int64)
+    at = np.minimum(np.searchsorted(classes, ids), len(classes) - 1)
+    return np.where(classes[at] == ids, at, -1).astype(np.int64)
+
+
+def as_texts(values: np.ndarray) -> list[str]:
+    """Convert an array of texts, bytes or other values to texts; bytes are read as UTF-8."""
+    return [value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value) for value in values.tolist()]
+
+
 def from_ids(ids: np.ndarray, names: Sequence[str] | None, where: str) -> Labels:
     """Build labels from one class id a row.
 
@@ -142,10 +155,7 @@ def from_array(labels: Any, names: Sequence[str] | None, where: str, place: Plac
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.dtype.kind in "SU" and labels.ndim == 1:
-        texts = [
-            label.decode("utf-8", "replace") if isinstance(label, bytes) else str(label) for label in labels.tolist()
-        ]
-        return from_texts(texts, names, where, place)
+        return from_texts(as_texts(labels), names, where, place)
     if labels.ndim not in (1, 2) or labels.dtype.kind not in "biuf":
         raise DataError(
             f"{where}: labels of shape {list(labels.shape)} and type {labels.dtype}; [rows] integers or texts, "
