@@ -12,24 +12,13 @@ ALL = ("all", "*")
 LEADERBOARD = ("easi", "easi-8", "easi8", "easi-12")
 
 
-ELSEWHERE = (
-    *("mmbench", "mmstar", "mmvet", "mmmu", "mme", "mmtbench", "mmerealworld", "seedbench", "scienceqa", "mathvista"),
-    *(
-        "mathvision",
-        "mathverse",
-        "ai2d",
-        "chartqa",
-        "chartmuseum",
-        "charxiv",
-        "docvqa",
-        "textvqa",
-        "infovqa",
-        "ocrbench",
-    ),
-    *("ocrvqa", "hallusionbench", "hallbench", "pope", "realworldqa", "videomme", "mvbench", "mlvu", "longvideobench"),
-    *("gqa", "okvqa", "aokvqa", "vqav2", "vizwiz", "coco", "nocaps", "flickr30k", "refcoco", "llavabench", "vstar"),
-    *("egoschema", "nextqa", "tempcompass", "wemath", "dynamath", "muirbench", "mantis", "zerobench", "worldsense"),
-)
+_NAMES = """
+mmbench mmstar mmvet mmmu mme mmtbench mmerealworld seedbench scienceqa mathvista mathvision mathverse ai2d chartqa
+chartmuseum charxiv docvqa textvqa infovqa ocrbench ocrvqa hallusionbench hallbench pope realworldqa videomme mvbench
+mlvu longvideobench gqa okvqa aokvqa vqav2 vizwiz coco nocaps flickr30k refcoco llavabench vstar egoschema nextqa
+tempcompass wemath dynamath muirbench mantis zerobench worldsense
+"""
+ELSEWHERE = tuple(_NAMES.split())
 """Benchmarks of other harnesses that Snellen does not have, though some are called nearly as one of its own."""
 
 

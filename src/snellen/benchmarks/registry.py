@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -16,35 +17,26 @@ from snellen.plugin_errors import plugin_fault
 from snellen.redaction import register_environment
 
 GROUP = "snellen.benchmarks"
+
+
+def _constant(name: str) -> str:
+    """Return the constant that declares a benchmark: VSI_BENCH for `vsi-bench`."""
+    return "THREE_DSR" if name == "3dsrbench" else re.sub(r"[-/]", "_", name).upper()
+
+
+_VLM2 = ("gc-mat", "gc-trk", "oc-cpr", "oc-cnt", "oc-grp", "pc-cpr", "pc-cnt", "pc-grp", "pc-vid")
+_SPATIAL = (
+    *("vsi-bench", "mmsi-bench", "mindcube-tiny", "viewspatial", "site", "site/image", "site/video", "blink"),
+    *("3dsrbench", "embspatial", "mmsi-video-bench", "omnispatial", "spar-bench", "vsi-debiased"),
+)
 BUILT_IN = {
     "chart": "snellen.benchmarks.chart:CHART",
     "chart/digits": "snellen.benchmarks.chart:DIGITS",
     "chart/creatures": "snellen.benchmarks.chart:CREATURES",
     "fika": "snellen.benchmarks.fika:FIKA",
     "vlm2": "snellen.benchmarks.vlm2:VLM2",
-    "vlm2/gc-mat": "snellen.benchmarks.vlm2:GC_MAT",
-    "vlm2/gc-trk": "snellen.benchmarks.vlm2:GC_TRK",
-    "vlm2/oc-cpr": "snellen.benchmarks.vlm2:OC_CPR",
-    "vlm2/oc-cnt": "snellen.benchmarks.vlm2:OC_CNT",
-    "vlm2/oc-grp": "snellen.benchmarks.vlm2:OC_GRP",
-    "vlm2/pc-cpr": "snellen.benchmarks.vlm2:PC_CPR",
-    "vlm2/pc-cnt": "snellen.benchmarks.vlm2:PC_CNT",
-    "vlm2/pc-grp": "snellen.benchmarks.vlm2:PC_GRP",
-    "vlm2/pc-vid": "snellen.benchmarks.vlm2:PC_VID",
-    "vsi-bench": "snellen.benchmarks.spatial:VSI_BENCH",
-    "mmsi-bench": "snellen.benchmarks.spatial:MMSI_BENCH",
-    "mindcube-tiny": "snellen.benchmarks.spatial:MINDCUBE_TINY",
-    "viewspatial": "snellen.benchmarks.spatial:VIEWSPATIAL",
-    "site": "snellen.benchmarks.spatial:SITE",
-    "site/image": "snellen.benchmarks.spatial:SITE_IMAGE",
-    "site/video": "snellen.benchmarks.spatial:SITE_VIDEO",
-    "blink": "snellen.benchmarks.spatial:BLINK",
-    "3dsrbench": "snellen.benchmarks.spatial:THREE_DSR",
-    "embspatial": "snellen.benchmarks.spatial:EMBSPATIAL",
-    "mmsi-video-bench": "snellen.benchmarks.spatial:MMSI_VIDEO_BENCH",
-    "omnispatial": "snellen.benchmarks.spatial:OMNISPATIAL",
-    "spar-bench": "snellen.benchmarks.spatial:SPAR_BENCH",
-    "vsi-debiased": "snellen.benchmarks.spatial:VSI_DEBIASED",
+    **{f"vlm2/{name}": f"snellen.benchmarks.vlm2:{_constant(name)}" for name in _VLM2},
+    **{name: f"snellen.benchmarks.spatial:{_constant(name)}" for name in _SPATIAL},
 }
 
 

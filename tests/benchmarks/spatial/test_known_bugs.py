@@ -7,7 +7,6 @@ import math
 
 import pytest
 
-from snellen.benchmarks.spatial.interop import harness_metrics
 from snellen.benchmarks.spatial.reference import published
 from snellen.benchmarks.spatial.reference.known_bugs import FAULTS, OF_FIGURES, with_faults
 from snellen.benchmarks.spatial.reference.published import Figures, points
@@ -93,10 +92,6 @@ def test_a_fault_that_easi_has_not_is_refused_with_those_that_it_has():
     with pytest.raises(UsageError, match="no fault 'rounding'") as said:
         with_faults(FIGURES, "vlmevalkit", ["rounding"])
     assert all(name in said.value.hint for name in OF_FIGURES)
-
-
-def test_faults_of_figures_that_are_read_are_among_those_that_have_names():
-    assert set(harness_metrics.FAULTS) <= set(OF_FIGURES)
 
 
 def test_the_mean_is_over_what_has_a_score_and_says_what_has_none():

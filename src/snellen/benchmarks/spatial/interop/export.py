@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -35,12 +36,13 @@ def doc_of(task: Task, sample: Sample) -> dict[str, Any]:
     """Return the row that lmms-eval has of it."""
     meta, options = sample.meta, dict(sample.options)
     question, gold = prompt_text(sample), str(meta["gold"])
+    own_id = _index(sample.id, sample.id)
     texts = list(options.values())
     name = task.name.replace("vsi-debiased", "vsi-bench")
     if name == "vsi-bench":
         place = {"dataset": meta.get("source", ""), "scene_name": sample.group.rpartition("/")[2].removesuffix(".mp4")}
         return {
-            "id": own_id(sample),
+            "id": own_id,
             **place,
             "question_type": meta["question_type"],
             "question": question,
@@ -48,7 +50,12 @@ def doc_of(task: Task, sample: Sample) -> dict[str, Any]:
             "ground_truth": gold,
         }
     if name == "mmsi-bench":
-        return {"id": own_id(sample), "question": question, "question_type": long(task, sample), "answer": gold}
+        return {
+            "id": own_id,
+            "question": question,
+            "question_type": spellings(task, sample)[-1],
+            "answer": gold,
+        }
     if name == "mindcube-tiny":
         known = str(meta["type"])
         own = sample.id if mindcube_type(sample.id) == known else f"{known}_{sample.id}"
@@ -66,16 +73,22 @@ def doc_of(task: Task, sample: Sample) -> dict[str, Any]:
         return {"qid": meta["qid"], "question": question, **options, "answer": gold, "category": meta["category"]}
     if name == "embspatial":
         extra = {"relation": meta.get("relation", ""), "data_source": meta["source"]}
-        return {"question_id": own_id(sample), "question": question, "answer_options": texts, "answer": gold, **extra}
+        return {
+            "question_id": own_id,
+            "question": question,
+            "answer_options": texts,
+            "answer": gold,
+            **extra,
+        }
     if name == "mmsi-video-bench":
         main, sub = str(meta["task_type"]), str(meta.get("sub_task_type") or "")
         kind = main if sub in ("", main) else f"({main}) {sub}"
-        return {"id": own_id(sample), "type": kind, "user_prompt": question, "ground_truth": gold}
+        return {"id": own_id, "type": kind, "user_prompt": question, "ground_truth": gold}
     if name == "omnispatial":
         extra = {"task_type": meta["task_type"], "sub_task_type": meta.get("sub_task_type", "")}
-        return {"id": own_id(sample), "question": question, "options": texts, "gt": gold, **extra}
+        return {"id": own_id, "question": question, "options": texts, "gt": gold, **extra}
     extra = {"source": meta.get("source", ""), "answer": gold}
-    return {"id": own_id(sample), "task": meta["question_type"], "question": question, **extra}
+    return {"id": own_id, "task": meta["question_type"], "question": question, **extra}
 
 
 def kit_row(task: Task, sample: Sample, number: int) -> dict[str, Any]:
@@ -99,7 +112,7 @@ def kit_row(task: Task, sample: Sample, number: int) -> dict[str, Any]:
         row["candidates"] = "\n".join(lettered(options))
     row["answer"] = str(meta["gold"])
     if name == "mmsi-bench":
-        row["category"] = short(task, sample)
+        row["category"] = spellings(task, sample)[0]
     elif name in ("mmsi-video-bench", "omnispatial"):
         row |= {"task_type": meta["task_type"], "sub_task_type": meta.get("sub_task_type", "")}
     elif name == "site":
@@ -126,23 +139,8 @@ def lettered(options: dict[str, str]) -> list[str]:
     return [f"{letter}. {text}" for letter, text in options.items()]
 
 
-def own_id(sample: Sample) -> str | int:
-    """Return the sample's id without the half of SITE; a number where it was one."""
-    identifier: str | int = _index(sample.id, sample.id)
-    return identifier
-
-
-def long(task: Task, sample: Sample) -> str:
-    """Return a group as lmms-eval spells it, the last spelling of its key."""
-    return _spelled(task, sample)[-1]
-
-
-def short(task: Task, sample: Sample) -> str:
-    """Return a group as VLMEvalKit spells it, the first spelling of its key."""
-    return _spelled(task, sample)[0]
-
-
-def _spelled(task: Task, sample: Sample) -> list[str]:
+def spellings(task: Task, sample: Sample) -> list[str]:
+    """Return a group as VLMEvalKit spells it (first) and as lmms-eval does (last): all spellings of its key."""
     group = str(sample.meta[task.by])
     key = task.groups.get(group)
     return [other for other, its in task.groups.items() if its == key] if key else [group]
@@ -189,11 +187,11 @@ def _halves(task: Task, part: str, answers: Iterator[tuple[Sample, Record]]) -> 
         half = part or (str(sample.meta["task"]) if task.name == "site" else "")
         ok = record.status in ("ok", "refused") and record.response is not None
         reply = record.response.text if ok and record.response is not None else None
-        some = halves.setdefault(half, [])
-        if some and some[-1].sample.id == sample.id:
-            some[-1] = ExportedAnswer(sample, (*some[-1].replies, reply))
+        exported = halves.setdefault(half, [])
+        if exported and exported[-1].sample.id == sample.id:
+            exported[-1] = ExportedAnswer(sample, (*exported[-1].replies, reply))
         else:
-            some.append(ExportedAnswer(sample, (reply,)))
+            exported.append(ExportedAnswer(sample, (reply,)))
     return halves
 
 
@@ -279,8 +277,7 @@ def _logged(task: Task, answer: ExportedAnswer, score: Score, number: int) -> di
 
 def _kit(task: Task, halves: dict[str, list[ExportedAnswer]], folder: Path, model: str) -> Exported:
     files: list[Path] = []
-    notes: list[str] = []
-    counted = {"lost": 0, "repeats": 0, "cut": 0, "stripped": 0}
+    counted = Counter[str]()
     for half, answers in halves.items():
         data = task.kit.split(", ")[half == "video"]
         predictions, matches, rows, finer = [], [], [], []
@@ -308,19 +305,13 @@ def _kit(task: Task, halves: dict[str, list[ExportedAnswer]], folder: Path, mode
         path = folder / f"{model}_{data}_{ending}.csv"
         _write_table(path, kit_table(task, rows, finer), "," if task.name in MATCHED else "\t")
         files.append(path)
-    if counted["lost"]:
-        notes.append(
-            f"{counted['lost']:,} answers are missing; the tables say {FAILED!r} there, which is scored as the kit does"
-        )
-    if counted["repeats"]:
-        notes.append(f"{counted['repeats']:,} repeated answers are left out: the kit knows one answer a question")
-    if counted["cut"]:
-        notes.append(
-            f"{counted['cut']:,} texts were cut to the 32,767 characters that a cell holds; --format jsonl has them whole"
-        )
-    if counted["stripped"]:
-        notes.append(f"{counted['stripped']:,} texts lost characters that no sheet may hold")
-    return Exported(tuple(files), tuple(notes))
+    notes = {
+        "lost": f"answers are missing; the tables say {FAILED!r} there, which is scored as the kit does",
+        "repeats": "repeated answers are left out: the kit knows one answer a question",
+        "cut": "texts were cut to the 32,767 characters that a cell holds; --format jsonl has them whole",
+        "stripped": "texts lost characters that no sheet may hold",
+    }
+    return Exported(tuple(files), tuple(f"{counted[name]:,} {note}" for name, note in notes.items() if counted[name]))
 
 
 def _matched(task: Task, sample: Sample, score: Score) -> dict[str, Any]:

@@ -1,10 +1,10 @@
 """Metrics that the harnesses computed themselves, under the keys of EASI's payload and in percent.
 
 `read_lmms_results` reads lmms-eval's `<time>_results.json` and `read_kit_acc` VLMEvalKit's `<model>_<data>*_acc.csv`, most of
-them separated by tabs, without scaling or renaming. `of_lmms` and `of_kit` turn these into `HarnessMetrics`. SITE's score is in
+them separated by tabs, without scaling or renaming. `from_lmms_eval` and `from_vlmevalkit` turn these into `HarnessMetrics`. SITE's score is in
 none of the aggregated files: EASI pools the scores of both halves' rows, as `pooled_site` does.
 
-Source: the metric maps of EASI v0.2.2. Its faults are here by name (`FAULTS`), each off unless it is named.
+Source: the metric maps of EASI v0.2.2. `reference.known_bugs` has its faults.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ import csv
 import itertools
 import json
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
 from snellen.benchmarks.spatial.interop.results import is_variant
-from snellen.benchmarks.spatial.reference import known_bugs as named_faults
 from snellen.benchmarks.spatial.scorers import site
 from snellen.benchmarks.spatial.tasks import TASKS, Task
 from snellen.errors import DataError
@@ -30,8 +29,6 @@ from snellen.sources.safe_paths import regular_file
 
 MRA = "MRA:.5:.95:.05"
 DIGITS = 4
-FAULTS: Mapping[str, str] = {name: named_faults.FAULTS[name].text for name in ("mmsi-video-times-100",)}
-"""EASI's errors in reading metrics, by name; all known ones lie in reference/known_bugs.toml."""
 LMMS_OVERALL: Mapping[str, tuple[str, ...]] = {
     "vsi-bench": ("vsibench_overall", "vsibench_score.overall", "vsibench_score"),
     "mmsi-bench": ("average",),
@@ -70,9 +67,7 @@ class HarnessMetrics(Struct, frozen=True):
     rows: int = 0
 
 
-def from_lmms_eval(
-    task: Task, results: Mapping[str, Mapping[str, float]], faults: Collection[str] = ()
-) -> HarnessMetrics | None:
+def from_lmms_eval(task: Task, results: Mapping[str, Mapping[str, float]]) -> HarnessMetrics | None:
     """Return a benchmark's figures out of lmms-eval's results by task; None where none of its tasks is there.
 
     The task may be a variant (`vsibench` for `vsibench_multiimage`): the one that EASI runs first, then the first in order
@@ -83,9 +78,7 @@ def from_lmms_eval(
     if metrics is None:
         return None
     notes: list[str] = []
-    fraction = 100.0
-    if task.name in IN_PERCENT:
-        fraction = 100.0 if "mmsi-video-times-100" in faults and task.name == "mmsi-video-bench" else 1.0
+    fraction = 1.0 if task.name in IN_PERCENT else 100.0
     name = next((metric for metric in LMMS_OVERALL.get(task.name, ()) if metric in metrics), None)
     parts_scale = 1.0 if task.name == "mmsi-video-bench" else 100.0
     if name is not None and name.startswith("vsibench_score"):
@@ -93,7 +86,7 @@ def from_lmms_eval(
         parts_scale = 1.0 if any(value > 1 for key, value in nested.items() if key != name) else 100.0
         fraction = 1.0 if metrics[name] > 1 or parts_scale == 1.0 else 100.0
         metrics = {**metrics, **{key.partition(".")[2]: value for key, value in nested.items()}}
-    overall = None if name is None else _percent(metrics[name], fraction, "overall", notes, faults)
+    overall = None if name is None else _percent(metrics[name], fraction, "overall", notes)
     parts = {key: _part(task, key, metrics, parts_scale, notes) for key in task.keys}
     if task.name == "3dsrbench":
         parts["circ_eval_overall"] = _scaled(metrics, ("circular_accuracy",), 100.0, "circ_eval_overall", notes)
@@ -224,10 +217,10 @@ def _scaled(
     return None if name is None else _percent(metrics[name], scale, label, notes)
 
 
-def _percent(value: float, scale: float, label: str, notes: list[str], faults: Collection[str] = ()) -> float | None:
-    """The figure in percent; None, with a note, where it lies beyond -100 to 100 and no fault that was asked for says so."""
+def _percent(value: float, scale: float, label: str, notes: list[str]) -> float | None:
+    """The figure in percent; None, with a note, where it lies beyond -100 to 100."""
     percent = round(value * scale, DIGITS)
-    if abs(percent) > 100 and not faults:
+    if abs(percent) > 100:
         notes.append(f"{label} is {percent:g} %, which no score can be; it is left out")
         return None
     return percent

@@ -17,10 +17,10 @@ from snellen.types import Score
 _LEADING = re.compile(r"[(\s]*([A-Za-z])")
 
 
-def score_letter(letter: str | None, gold: str | None, reason: str = "no letter") -> Score:
+def score_letter(letter: str | None, gold: str | None) -> Score:
     """Score 1 if the letter is the gold one in any case; 0 if it is another one, or none was read."""
     if letter is None:
-        return Score(0.0, None, "invalid", reason)
+        return Score(0.0, None, "invalid", "no letter")
     right = gold is not None and letter.lower() == gold.strip().lower()
     return Score(float(right), letter, "correct" if right else "wrong")
 
