@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from snellen.errors import DataError
-from snellen.scoring.extract.base import Reading, lettered
+from snellen.scoring.extract.base import Reading, lettered, two_answers
 from snellen.scoring.extract.choice import read_choice
 from snellen.scoring.extract.clean import CleanReply, take_apart
 from snellen.scoring.extract.count import read_count
@@ -44,7 +44,7 @@ def read_whole(
         if len(values) == 1:
             return next(r for r in readings if r.value is not None)
         if len(values) > 1:
-            return Reading(None, "two answers: " + ", ".join(str(v)[:40] for v in values[:4]))
+            return two_answers(values)
         if not reply.text or any(r.reason and r.reason != "no answer" for r in readings):
             return readings[-1]
     if reply.unfinished:

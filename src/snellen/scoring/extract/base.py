@@ -23,6 +23,11 @@ class Reading(NamedTuple):
     also: tuple[str, ...] = ()
 
 
+def two_answers(values: Sequence[object]) -> Reading:
+    """Return the reading of a reply that gives several answers; the reason names up to four."""
+    return Reading(None, "two answers: " + ", ".join(str(value)[:40] for value in values[:4]))
+
+
 def lettered(options: Mapping[str, str] | Sequence[str] | None) -> tuple[tuple[str, str], ...]:
     """Return options as (letter, text) pairs, letters upper-case; a list is lettered by position."""
     if not options:

@@ -68,7 +68,7 @@ _PART = re.compile(
 _AMONG = re.compile(
     r"\b(?:of which|of whom|of them|including|among (?:them|which)|one of)\b|其中|(?<=\w)\s\(", re.IGNORECASE
 )
-_ENUMERATED = re.compile(r"^\s*\(?\d{1,2}[.)]\s+\S")
+_ENUMERATED = re.compile(r"^\s*\(?\d{1,2}[.)]\s+(?=\S)")
 
 
 @lru_cache(maxsize=2_048)
@@ -89,9 +89,7 @@ def read_count(reply: CleanReply, question: str) -> Reading:
     text = reply.text
     lines = text.split("\n")
     if sum(1 for line in lines if _ENUMERATED.match(line)) >= 2:
-        text = "\n".join(
-            re.sub(r"^\s*\(?\d{1,2}[.)]\s+", "", line) if _ENUMERATED.match(line) else line for line in lines
-        )
+        text = "\n".join(_ENUMERATED.sub("", line) for line in lines)
 
     def sentence(part: str, announced: bool) -> SentenceFinding:
         return _read(part, announced, nouns)
@@ -277,16 +275,11 @@ def _other(words: list[str], i: int, end: int, spoken: Sentence) -> bool:
         return True
     if after == "-" and words[end + 1 : end + 2] and words[end + 1] in _SCALES_OF_OTHER:
         return True  # `a 9-year-old`
-    if after in _SCALES_OF_OTHER and (spoken.spans[end][0] - spoken.spans[end - 1][1] <= 1):
+    if after in _SCALES_OF_OTHER and spoken.spans[end][0] - spoken.spans[end - 1][1] <= 1:
         return True
     if words[i] == "one" and end == i + 1:
         if before in _POINTING or after in _PARTS:
             return True
         if before.isalpha() and after in ("is", "has") and before not in _COUNTING:
             return True
-    return bool(
-        words[i][0].isdigit()
-        and len(words[i]) == 4
-        and words[i][:2] in ("19", "20")
-        and before in ("in", "since", "from", "of")
-    )
+    return before in ("in", "since", "from", "of") and re.fullmatch(r"(?:19|20)..", words[i]) is not None

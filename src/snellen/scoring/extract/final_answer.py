@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from snellen.scoring.extract.base import Reading
+from snellen.scoring.extract.base import Reading, two_answers
 from snellen.scoring.extract.patterns import (
     CONCLUSION,
     CORRECTION,
@@ -188,18 +188,14 @@ def _part(
     if markers:
         marker = markers[-1]
         announced = part[marker.end() :].strip(" ,")
-        if announced:
-            finding = read(announced, True)
-            denied.extend(finding.denied)
-            if finding.values or finding.weak or finding.problem:
-                _claim(
-                    finding,
-                    MARKED + (ULTIMATE.search(part[max(0, marker.start() - 12) : marker.start()]) is not None),
-                    claims,
-                )
-                return
         if not announced:
             return  # the answer stands in the next sentence
+        finding = read(announced, True)
+        denied.extend(finding.denied)
+        if finding.values or finding.weak or finding.problem:
+            ultimate = ULTIMATE.search(part[max(0, marker.start() - 12) : marker.start()]) is not None
+            _claim(finding, MARKED + ultimate, claims)
+            return
     for cue in list(CONCLUSION.finditer(part))[:-4:-1]:
         drawn = read(part[cue.end() :].strip(" ,:"), pending) if cue.start() > 3 and cue.end() < len(part) else NOTHING
         if drawn.values or drawn.problem:
@@ -280,13 +276,10 @@ def _agree(
         return Reading(None, problem)
     values = merge([value for claim in strong for value in claim.values])
     if len(values) > 1:
-        return Reading(None, "two answers: " + ", ".join(show(v)[:40] for v in values[:4]))
+        return two_answers([show(value) for value in values])
     for claim in others:
-        if (
-            claim.values
-            and values[0] not in claim.values
-            and len(merge([values[0], *claim.values])) > len(claim.values)
-        ):
+        added = values[0] not in claim.values and len(merge([values[0], *claim.values])) > len(claim.values)
+        if claim.values and added:
             return Reading(None, f"contradicts itself: {show(values[0])[:40]}, {show(claim.values[0])[:40]}")
     return Reading(values[0], None)
 

@@ -144,6 +144,7 @@ _EXACT = re.compile(
     r"(?:\b(?:is|was|are|=|≈|about|around|approximately|roughly|equals?|measures?|be|to|of|at|nearly|almost|some|comes to|gives?|as)|[=≈~:]|是|为|约|大约)\s*(?:about|around|approximately|roughly|approx\.?|exactly|~|≈|an estimated|estimated at|close to|just|only|nearly|some|at|to be|approximately equal to)?\s*$",
     re.IGNORECASE,
 )
+_BETWEEN = re.compile(r"\bbetween\b[^.]{0,20}$", re.IGNORECASE)
 _PLUS_MINUS = re.compile(r"^\s*(?:±|\+/-|\+-|plus or minus|give or take)", re.IGNORECASE)
 _YEAR = re.compile(r"(?:1[89]|20)\d\d")
 _IN = re.compile(r"\b(?:in|since|from|by|until|as of|year|during)\s*$", re.IGNORECASE)
@@ -197,32 +198,26 @@ def _read(text: str, announced: bool, wanted: str | None, nouns: frozenset[str])
     if len(amounts) > MOST_AMOUNTS:
         amounts = amounts[:40] + amounts[40 - MOST_AMOUNTS :]
     if len(amounts) > 1:
-        amounts = [a for a in amounts if not _BOUND.search(text[max(0, a.start - 48) : a.start])] or amounts
+        amounts = [a for a in amounts if not _BOUND.search(_before(text, a))] or amounts
     amounts = _main(text, amounts, wanted)
     if not amounts:
         return NOTHING
     for low, high in itertools.pairwise(amounts):
         between = text[low.end : high.start]
         if low.value != high.value and _RANGE.match(between):
-            if between.strip().lower() == "and" and not re.search(
-                r"\bbetween\b[^.]{0,20}$", text[max(0, low.start - 48) : low.start], re.IGNORECASE
-            ):
+            if between.strip().lower() == "and" and not _BETWEEN.search(_before(text, low)):
                 continue
             return SentenceFinding(problem=f"a range: {low.value:g} to {high.value:g}")
         if _PLUS_MINUS.match(between):
             amounts = [a for a in amounts if a is not high]
-    if any(_BOUND.search(text[max(0, a.start - 48) : a.start]) for a in amounts) and len(amounts) == 1:
+    if len(amounts) == 1 and _BOUND.search(_before(text, amounts[0])):
         return SentenceFinding(problem="a bound, not a number")
     values = _distinct(amounts)
     if len(values) == 1:
         lone = amounts[0]
-        exact = lone.start == 0 or _EXACT.search(text[max(0, lone.start - 48) : lone.start]) is not None
-        return SentenceFinding(
-            values,
-            firm=announced
-            or (lone.start <= 1 and len(text) - amounts[-1].end < 12)
-            or (exact and _about(text, lone, nouns) > 0),
-        )
+        exact = lone.start == 0 or _EXACT.search(_before(text, lone)) is not None
+        bare = lone.start <= 1 and len(text) - amounts[-1].end < 12
+        return SentenceFinding(values, firm=announced or bare or (exact and _about(text, lone, nouns) > 0))
     equal = max(text.rfind("="), text.rfind("≈"))
     after = [a for a in amounts if a.start > equal] if equal >= 0 else []
     if after:
@@ -233,13 +228,18 @@ def _read(text: str, announced: bool, wanted: str | None, nouns: frozenset[str])
         scores = [_about(text, a, nouns) for a in amounts]
         if scores.count(max(scores)) == 1 and max(scores):
             return SentenceFinding((amounts[scores.index(max(scores))].value,), firm=True)
-    exact_ones = [a for a in amounts if _EXACT.search(text[max(0, a.start - 48) : a.start])]
+    exact_ones = [a for a in amounts if _EXACT.search(_before(text, a))]
     about_question = [a for a in exact_ones if _about(text, a, nouns)]
     for candidates in (about_question, exact_ones):
         candidate_values = _distinct(candidates)
         if len(candidate_values) == 1:
             return SentenceFinding(candidate_values, firm=candidates is about_question and bool(nouns))
     return SentenceFinding(values)
+
+
+def _before(text: str, amount: Amount) -> str:
+    """Return the text before an amount, at most 48 characters."""
+    return text[max(0, amount.start - 48) : amount.start]
 
 
 def _main(text: str, amounts: list[Amount], wanted: str | None) -> list[Amount]:
@@ -281,15 +281,10 @@ def _amounts(text: str, wanted: str | None) -> list[Amount]:
         value = _value(match)
         if value is None or not _counts(text, match):
             continue
-        unit = unit_after(text, match.end())
-        if (
-            unit is not None
-            and unit[0] in ("in", "ft")
-            and text[match.start() - 1 : match.start()] in ('"', "'")
-            and match.start()
-        ):
-            unit = None  # a quoted number, not inches
-        amounts.append(Amount(value, unit[0] if unit else None, match.start(), unit[1] if unit else match.end()))
+        unit, stop = unit_after(text, match.end()) or (None, match.end())
+        if unit in ("in", "ft") and text.endswith(('"', "'"), 0, match.start()):
+            unit, stop = None, match.end()  # a quoted number, not inches
+        amounts.append(Amount(value, unit, match.start(), stop))
     if not amounts:
         amounts = _spelled(text)
     merged = _compound(text, amounts)
@@ -366,20 +361,12 @@ def _spelled(text: str) -> list[Amount]:
                 value, end = float(f"{int(value)}.{decimals}"), j
         elif words[end : end + 2] == ["and", "a"] and words[end + 2 : end + 3] and words[end + 2] in _HALVES:
             value, end = value + _HALVES[words[end + 2]], end + 3
-        elif words[end : end + 1] and words[end] in ("quarters", "thirds"):
-            value, end = value * _HALVES[words[end]], end + 1
-        if i and words[i - 1] in ("minus", "negative"):
+        before = words[i - 1] if i else ""
+        if before in ("minus", "negative"):
             value = -value
-        if not (
-            words[i] == "one"
-            and end == i + 1
-            and words[i - 1 : i]
-            and words[i - 1] in ("this", "that", "the", "no", "each")
-        ):
-            unit = unit_after(text, spans[end - 1][1])
-            amounts.append(
-                Amount(value, unit[0] if unit else None, spans[i][0], unit[1] if unit else spans[end - 1][1])
-            )
+        if words[i:end] != ["one"] or before not in ("this", "that", "the", "no", "each"):
+            name, stop = unit_after(text, spans[end - 1][1]) or (None, spans[end - 1][1])
+            amounts.append(Amount(value, name, spans[i][0], stop))
         i = end
     return amounts
 

@@ -133,12 +133,18 @@ class _Names:
         self.written.setdefault(key, " ".join(name.split()))
         return key
 
+    def aliases(self, key: Key) -> list[Key]:
+        """Return the names in brackets after a name."""
+        return [words(alias) for alias in self.also.get(key, ())]
+
 
 _BRACKETS = re.compile(rf"(?:{BRACKET.pattern})+")
 _ASIDE = re.compile(r"\s*[,;(]|\s-+\s|\.\.\.")
 _MAKE_MODEL = re.compile(r"\b(?:make|brand|manufacturer)\s*:\s*([^\n,;:]{1,40})[\n,;]++\s*+model\s*:\s*", re.I)
 _PRECISE = re.compile(r"\b(?:i\.e\.|that is,|namely|more precisely|more specifically|in other words),?\s+(?=\w)", re.I)
 _KNOWN_AS = re.compile(r"^[^.,;]{0,80}\b(?:called|named|known as)\s+(?P<name>.+)$", re.I | re.S)
+_ARTICLE = re.compile(r"(?:\w+ly\s+)?(?:an?|the|some|two|three|one)\s", re.I)
+_PARTICIPLE = re.compile(r"\w+(?:ed|ing)\s+(?:in|on|at|by|with|across|throughout|from|to)\b")
 _PLACE = re.compile(
     r"\b(?:on|in|at|behind|near|above|under|below|beside|next to|inside|from)\s+(?:the|this|these|that|a|an)\s+\w+",
     re.I,
@@ -188,16 +194,9 @@ def _merge(values: list[Key], target: Target, met: _Names) -> list[Key]:
     """Merge names of one object: a finer name replaces a general one, a main name the one in brackets."""
     merged: list[Key] = []
     for value in dict.fromkeys(values):
-        if any(value == words(alias) for key in merged for alias in met.also.get(key, ())):
-            continue
-        if any(_within(value, key) for key in merged):
-            continue
-        merged = [
-            key
-            for key in merged
-            if not _within(key, value) and not any(key == words(alias) for alias in met.also.get(value, ()))
-        ]
-        merged.append(value)
+        if not any(_within(value, key) or value in met.aliases(key) for key in merged):
+            merged = [key for key in merged if not _within(key, value) and key not in met.aliases(value)]
+            merged.append(value)
     fine = [key for key in merged if not (key[-1] in CLASSES or (len(key) == 1 and key[0] in target.nouns))]
     return fine or merged
 
@@ -279,18 +278,12 @@ def _source(position: int, cuts: list[tuple[int, int]]) -> int:
 def _can_be_named(is_match: re.Match[str], name: str, target: Target) -> bool:
     """Return True if `subject is name` gives a name: an article, a capital, or a subject that the question names."""
     first = LEAD.sub("", name)[:1]
-    if (
-        re.match(r"(?:\w+ly\s+)?(?:an?|the|some|two|three|one)\s", name, re.IGNORECASE)
-        or first.isupper()
-        or first.isdigit()
-    ):
+    if first.isupper() or first.isdigit() or _ARTICLE.match(name):
         return True
     subject = (is_match.group("noun") or is_match.group("pronoun")).lower().split()
-    if name.split()[0].lower().endswith("ly") or re.match(
-        r"\w+(?:ed|ing)\s+(?:in|on|at|by|with|across|throughout|from|to)\b", name
-    ):
+    if name.split()[0].lower().endswith("ly") or _PARTICIPLE.match(name):
         return False
-    if subject[0] == "the" or subject[0] in ("my", "our", "your"):
+    if subject[0] in ("the", "my", "our", "your"):
         adjective = not target.quality and name.split()[0].lower().rstrip(".").endswith(("ed", "ing"))
         return not adjective and any(stem(w) in target.nouns for w in subject[1:])
     return target.quality or len(TAIL.sub("", name).split()) <= 4

@@ -22,6 +22,8 @@ _NO = terms("no nope nah nay non nein não нет いいえ 아니요 아니오 
 _TRUE = terms("true correct accurate right valid factual truthful")
 _FALSE = terms("false incorrect untrue wrong inaccurate invalid erroneous mistaken")
 _STOPS = terms("( . : - ; , !")
+_INTRODUCING = terms("say is : answer \" ' with be ( [ =")
+_SUPPOSING = terms("if whether could might may")
 _NEGATORS = terms(
     "not never n't isn't aren't wasn't doesn't don't cannot can't isnt neither nor hardly far without won't wouldn't"
 )
@@ -35,6 +37,9 @@ _THINGS = terms(
     "answer answers choice option response reply side hand wing eye leg foot ear part of edge corner half "
     "colour color colors colours"
 )
+_BEFORE_SIDE = terms("the to far upper lower top bottom its your")
+_ATTRIBUTES = terms("right wrong correct valid accurate")
+_AFTER_PREDICATE = terms("that to because since as based and in for given the this")
 _CLAIMS = terms("statement claim assertion sentence description proposition caption")
 _ECHO = re.compile(
     r"\(?\"?\b(?:yes\"?\s*(?:/|or)\s*\"?no|true\"?\s*(?:/|or)\s*\"?false|correct\s*(?:/|or)\s*(?:incorrect|wrong)|right or wrong|T\s?[/,]\s?F|T or F|y\s?/\s?n)\b\"?\)?",
@@ -114,26 +119,21 @@ def _read(text: str, announced: bool, claim: Proposition | None) -> SentenceFind
     head = True
     for i, word in enumerate(words):
         value: bool | None = None
-        after = words[i + 1] if i + 1 < len(words) else ""
+        before, after = words[i - 1] if i else "", words[i + 1] if i + 1 < len(words) else ""
         if word in _YES:
-            if after != "not" and (
-                head or (i and words[i - 1] in ("say", "is", ":", "answer", '"', "'", "with", "be", "(", "[", "="))
-            ):
+            if after != "not" and (head or before in _INTRODUCING):
                 value = not _negated(words, i)
         elif word in _NO:
-            if word == "no" and (
+            of_noun = word == "no" and (
                 after in ("doubt", "question", "wait")
-                or not _interjection(words, i, head or words[i - 1] in (",", ";", "but"))
-            ):
-                pass
-            elif head or (
-                i and words[i - 1] in ("say", "is", ":", "answer", '"', "'", "with", "be", "(", "[", "=", "but", ",")
-            ):
+                or not _interjection(words, i, head or before in (",", ";", "but"))
+            )
+            if not of_noun and (head or before in _INTRODUCING or before in ("but", ",")):
                 value = False
         elif word in _TRUE or word in _FALSE:
             if _predicative(words, i, after):
                 value = (word in _TRUE) != _negated(words, i)
-                if i and any(w in ("if", "whether", "could", "might", "may") for w in words[max(0, i - 5) : i]):
+                if not _SUPPOSING.isdisjoint(words[max(0, i - 5) : i]):
                     weak.append(value)
                     value = None
         elif (
@@ -145,8 +145,7 @@ def _read(text: str, announced: bool, claim: Proposition | None) -> SentenceFind
         elif (
             word in ("t", "f")
             and spoken.raw(i).isupper()
-            and i
-            and words[i - 1] in (":", "is", "=", "be", "as", "with")
+            and before in (":", "is", "=", "be", "as", "with")
             and after in ("", ".")
         ):
             value = word == "t"
@@ -171,22 +170,13 @@ def _read(text: str, announced: bool, claim: Proposition | None) -> SentenceFind
         if not values and not weak:
             if statement is None:
                 return NOTHING
-            return (
-                SentenceFinding(weak=(statement.value,))
-                if statement.weak
-                else SentenceFinding((statement.value,), firm=statement.strict)
-            )
-        if (
-            interjected
-            and statement is not None
-            and statement.strict
-            and not statement.weak
-            and statement.value not in values
-        ):
-            return SentenceFinding((values[0], statement.value), firm=True, problem="contradicts itself: yes, no")
+            if statement.weak:
+                return SentenceFinding(weak=(statement.value,))
+            return SentenceFinding((statement.value,), firm=statement.strict)
+        if interjected and statement is not None and statement.strict and not statement.weak:
+            values.append(statement.value)  # `No, it is.`
     distinct = tuple(dict.fromkeys(values))
     if len(distinct) == 2 and firm:
-        # `No, it is not correct that …` agrees; `Yes, that is false` does not
         return SentenceFinding(distinct, firm=True, problem="contradicts itself: yes, no")
     return SentenceFinding(distinct, tuple(dict.fromkeys(weak)), firm=firm)
 
@@ -221,25 +211,16 @@ def _predicative(words: list[str], i: int, after: str) -> bool:
         return False
     if after in _CLAIMS:
         return before in ("a", "an", "the") and i > 1 and words[i - 2] in ("is", "as", "be")
-    if words[i] == "right" and (
-        before in ("the", "to", "far", "upper", "lower", "top", "bottom", "its", "your")
-        or after in ("side", "now", "next", "in", "behind")
-    ):
+    if words[i] == "right" and (before in _BEFORE_SIDE or after in ("side", "now", "next", "in", "behind")):
         return False
-    return not (
-        words[i] in ("right", "wrong", "correct", "valid", "accurate")
-        and after
-        and after[0].isalpha()
-        and after not in ("that", "to", "because", "since", "as", "based", "and", "in", "for", "given", "the", "this")
-    )
+    return words[i] not in _ATTRIBUTES or not after[:1].isalpha() or after in _AFTER_PREDICATE
 
 
 def _cjk(text: str) -> SentenceFinding | None:
     """Read yes or no in Chinese and Japanese; None if the sentence has neither."""
     if not any("\u3040" <= char <= "\u9fff" or "\uac00" <= char <= "\ud7a3" for char in text):
         return None
-    if re.search(r"是否|是不是|对不对|对还是错|有没有|对错|是或否|正确还是错误", text):
-        text = re.sub(r"是否|是不是|对不对|对还是错|有没有|对错|是或否|正确还是错误", " ", text)
+    text = re.sub(r"是否|是不是|对不对|对还是错|有没有|对错|是或否|正确还是错误", " ", text)
     no = _CJK_NO.search(text)
     yes = _CJK_YES.search(text)
     if re.search(r"(?:并非|不是)(?:不|错)", text):
