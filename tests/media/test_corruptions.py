@@ -18,7 +18,7 @@ from PIL import Image as pillow
 from snellen.cli.options import MediaOptions
 from snellen.engine.fingerprint import digest
 from snellen.errors import UsageError
-from snellen.media import MediaCache, check_settings, corruptions, encode, frames, open_image, pictures_stay
+from snellen.media import MediaCache, check_settings, corruptions, encode, frames, images_unchanged, open_image
 from snellen.sources import BytesBlob
 from snellen.types import Image, MediaSettings, Video
 
@@ -176,7 +176,7 @@ def test_what_an_endpoint_is_sent_is_what_a_local_model_sees():
     settings = MediaSettings(corrupt="jitter:0.5,salt-pepper:5")
     sent = MediaCache(settings).get(image(data))
     assert asyncio.run(MediaCache(settings).fetch(image(data))) == sent
-    assert not pictures_stay(settings)  # else an endpoint would be sent the address of the original
+    assert not images_unchanged(settings)  # else an endpoint would be sent the address of the original
     assert sent.changed == "corrupted: jitter:0.5,salt-pepper:5"
     assert (np.asarray(pillow.open(BytesIO(sent.data))) == seen(data, settings.corrupt)).all()
 

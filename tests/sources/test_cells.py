@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from snellen.errors import DataError
-from snellen.sources.parquet_images import KEPT_ROWS, ParquetCell, pictured_rows
+from snellen.sources.parquet_images import KEPT_ROWS, ParquetCell, rows_with_images
 
 STRUCT = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 ROWS = 30
@@ -48,7 +48,7 @@ def test_a_picture_is_the_same_in_every_shape_of_column_and_asked_for_in_any_ord
         [made(row, item) for item in range(row % 4)] if many else made(row) if row % 5 else None for row in range(ROWS)
     ]
     path = written(tmp_path / "t.parquet", pa.list_(kind) if many else kind, cells)
-    found = {number - 1: (row, counts) for number, row, counts in pictured_rows(path)}
+    found = {number - 1: (row, counts) for number, row, counts in rows_with_images(path)}
     assert [row["id"] for row, _ in found.values()] == list(range(ROWS))
     assert all("image" not in row for row, _ in found.values())
     wanted = {
@@ -74,7 +74,7 @@ def test_rows_come_without_a_picture_being_read_so_that_a_damaged_one_costs_itse
     whole = path.read_bytes()
     at = pq.read_metadata(path).row_group(0).column(1).data_page_offset  # of the page that the first two lie in
     path.write_bytes(whole[:at] + bytes(20) + whole[at + 20 :])
-    assert [number for number, _, counts in pictured_rows(path) if counts == {"image": -1}] == [1, 2, 3, 4]
+    assert [number for number, _, counts in rows_with_images(path) if counts == {"image": -1}] == [1, 2, 3, 4]
     with pytest.raises(DataError, match=r"t\.parquet: cannot be read as parquet"):
         ParquetCell(path, 1, "image").read()
     assert ParquetCell(path, 3, "image").read() == data(3)

@@ -4,7 +4,7 @@ from snellen.media.cache import MediaCache
 from snellen.media.decode import fitted, open_image, pixel_limit
 from snellen.media.encode import Encoded, describe, encode
 from snellen.media.image_headers import Header, read_header
-from snellen.media.settings import both_frames_and_fps, check_settings, original_pixels, pictures_stay
+from snellen.media.settings import both_frames_and_fps, check_settings, images_unchanged, original_pixels
 from snellen.media.video import check_pick, frame_numbers, frames, shown_at_most
 
 __all__ = [
@@ -19,9 +19,9 @@ __all__ = [
     "fitted",
     "frame_numbers",
     "frames",
+    "images_unchanged",
     "open_image",
     "original_pixels",
-    "pictures_stay",
     "pixel_limit",
     "read_header",
     "shown_at_most",

@@ -19,7 +19,7 @@ from snellen.media.video import Frame, as_images, check_pyav, drawn_frames, extr
 from snellen.media.video_file import encode_video
 from snellen.types import Blob, Image, MediaSettings, Pick, Video
 
-# A small overhead per entry is counted too, so that a million tiny pictures cannot outgrow the budget.
+# A small overhead per entry is counted too, so that a million tiny images cannot outgrow the budget.
 ENTRY_BYTES = 1024
 
 T = TypeVar("T")
@@ -42,13 +42,13 @@ class MediaCache:
         threads: int = 0,
         shared: Path | None = None,
     ) -> None:
-        """Peak memory is the budget plus the pictures being decoded.
+        """Peak memory is the budget plus the images being decoded.
 
         Args:
-            settings: what is done to pictures.
-            budget_bytes: for encoded pictures and videos; a quarter as much again for frames of videos.
+            settings: what is done to images.
+            budget_bytes: for encoded images and videos; a quarter as much again for frames of videos.
             limit: pixels decoded at most, `pixel_limit()` by default.
-            threads: pictures decoded at once; 0: one a core, at most 8.
+            threads: images decoded at once; 0: one a core, at most 8.
             shared: folder of extracted frames that processes of this host share (`FrameStore`); None: this run's alone.
 
         Raises:
@@ -56,7 +56,7 @@ class MediaCache:
         """
         self.settings = check_settings(settings)
         self.limit = pixel_limit() if limit is None else limit
-        self._pictures: _Once[Encoded] = _Once(budget_bytes, lambda picture: len(picture.data_uri))
+        self._images: _Once[Encoded] = _Once(budget_bytes, lambda image: len(image.data_uri))
         self._clips: _Once[tuple[Image, ...]] = _Once(budget_bytes // 4, _clip_bytes)
         self._threads = threads or min(8, os.cpu_count() or 1)
         self._pool: ThreadPoolExecutor | None = None
@@ -65,16 +65,16 @@ class MediaCache:
     @property
     def held_bytes(self) -> int:
         """Bytes in memory, as counted against the budget."""
-        return self._pictures.held + self._clips.held
+        return self._images.held + self._clips.held
 
     @property
     def made(self) -> int:
         """Number of images, and videos as files, encoded so far."""
-        return self._pictures.made
+        return self._images.made
 
     def get(self, image: Image) -> Encoded:
         """Return the image as it is sent; blocks while it is made. Raises MediaError, DataError."""
-        return self._pictures.get(image.blob.key, lambda: encode(image.blob, self.settings, self.limit))
+        return self._images.get(image.blob.key, lambda: encode(image.blob, self.settings, self.limit))
 
     async def fetch(self, image: Image) -> Encoded:
         """Return the image as `get`, from an event loop: decoding, drawing and slow reads run in a thread.
@@ -84,17 +84,17 @@ class MediaCache:
         """
         blob = image.blob
         key = blob.key
-        cached = self._pictures.held_now(key)
+        cached = self._images.held_now(key)
         if cached is not None:
             return cached
-        if not getattr(blob, "quick", False) or self._pictures.under_way(key):
-            return await self._in_thread(self._pictures, key, lambda: encode(blob, self.settings, self.limit))
+        if not getattr(blob, "quick", False) or self._images.under_way(key):
+            return await self._in_thread(self._images, key, lambda: encode(blob, self.settings, self.limit))
         data = blob.read()
         ready = untouched(data, blob, self.settings, self.limit)
         if ready is not None:
-            self._pictures.put(key, ready)
+            self._images.put(key, ready)
             return ready
-        return await self._in_thread(self._pictures, key, lambda: encode_bytes(data, blob, self.settings, self.limit))
+        return await self._in_thread(self._images, key, lambda: encode_bytes(data, blob, self.settings, self.limit))
 
     def frames(self, video: Video) -> tuple[Image, ...]:
         """Return the frames of a video that are sent (see `snellen.media.video`); decoded once. Raises MediaError."""
@@ -108,24 +108,18 @@ class MediaCache:
         blob = video.blob
         if blob is None:
             return drawn_frames(video, self.settings)
-        key = _clip_key(blob, video.pick)
-        cached = self._clips.held_now(key)
-        if cached is not None:
-            return cached
-        return await self._in_thread(self._clips, key, lambda: self._extracted(blob, video.pick))
+        return await self._in_thread(
+            self._clips, _clip_key(blob, video.pick), lambda: self._extracted(blob, video.pick)
+        )
 
     async def fetch_video(self, video: Video) -> Encoded:
         """Return the file of a video as it is sent; read and encoded once, in a thread. Raises MediaError,
         DataError.
         """
-        # The prefix keeps a picture of the same blob apart.
-        key = "" if video.blob is None else f"video:{video.blob.key}"
-        if not key:
+        if video.blob is None:
             return encode_video(video)  # raises: a drawn clip has no file
-        cached = self._pictures.held_now(key)
-        if cached is not None:
-            return cached
-        return await self._in_thread(self._pictures, key, lambda: encode_video(video))
+        # The prefix keeps an image of the same blob apart.
+        return await self._in_thread(self._images, f"video:{video.blob.key}", lambda: encode_video(video))
 
     def _extracted(self, blob: Blob, pick: Pick | None) -> tuple[Image, ...]:
         key = blob.key
@@ -146,12 +140,15 @@ class MediaCache:
             self._pool = None
 
     async def _in_thread(self, store: _Once[T], key: str, make: Callable[[], T]) -> T:
+        cached = store.held_now(key)
+        if cached is not None:
+            return cached
         future, is_maker = store.claim(key)
         if is_maker:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="media")
             self._pool.submit(store.fulfil, key, future, make)
-        # Shielded: one caller that is cancelled must not cancel the picture for the others.
+        # Shielded: one caller that is cancelled must not cancel the image for the others.
         return await asyncio.shield(asyncio.wrap_future(future))
 
 

@@ -6,7 +6,7 @@ is fitted:
 - `blur:K`: Gaussian blur with a kernel of K x K pixels, K odd; sigma = 0.3 * ((K - 1) * 0.5 - 1) + 0.8 pixels, the rule
   of OpenCV where no sigma is given: 0.8 for K = 3, 1.1 for K = 5. The kernel is the sampled Gaussian in steps of 1/4096
   (OpenCV itself keeps binomial tables up to K = 7, which are a little wider). Borders are mirrored without the edge
-  pixel. K = 1 is the picture itself.
+  pixel. K = 1 is the image itself.
 - `salt-pepper:P`: each pixel with a chance of P per cent becomes white or black, each as likely.
 - `grey`: luminance after Rec. 601 (0.299 R + 0.587 G + 0.114 B), as Pillow's mode L.
 - `jitter:S`: brightness, contrast (about the mean luminance) and saturation times 1 + S u, each with its own u from -1
@@ -14,8 +14,8 @@ is fitted:
   at its end.
 
 Seed rule: random numbers are the raw 64-bit words of PCG64, seeded by the BLAKE2b of the operation's name and the
-content's digest: SHA-256 of the picture's file, or of the video's file followed by the number of the frame. Neither the
-run's seed nor the strength goes in, so a picture at 15 % has every speck that it has at 5 %.
+content's digest: SHA-256 of the image's file, or of the video's file followed by the number of the frame. Neither the
+run's seed nor the strength goes in, so an image at 15 % has every speck that it has at 5 %.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from snellen.errors import UsageError
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-    from PIL.Image import Image as Picture
+    from PIL.Image import Image as PillowImage
 
 WIDEST = 31
 UNIT = 4096  # the weights of a kernel add up to this; 255 * UNIT * UNIT fits into 32 bits
-BAND = 1 << 20  # pixels that are worked on at once, which bounds the memory beside the picture
+BAND = 1 << 20  # pixels that are worked on at once, which bounds the memory beside the image
 KNOWN = (
     f"blur:K (odd, 1 to {WIDEST} pixels)",
     "salt-pepper:P (over 0, up to 100 per cent)",
@@ -83,18 +83,18 @@ def content(data: bytes, frame: int | None = None) -> bytes:
     return sha256(data).digest() + (b"" if frame is None else b"#frame=%d" % frame)
 
 
-def corrupted(picture: Picture, spec: str, seed: bytes) -> Picture:
+def corrupted(image: PillowImage, spec: str, seed: bytes) -> PillowImage:
     """Apply every operation of the setting to an image; the result is RGB, of the same size.
 
     Args:
-        picture: RGB or RGBX, upright, at its own size.
+        image: RGB or RGBX, upright, at its own size.
         spec: the setting, e.g. `blur:3,grey`.
-        seed: `content` of the picture.
+        seed: `content` of the image.
     """
     for operation in operations(spec):
-        rgb = picture if picture.mode == "RGB" else picture.convert("RGB")
-        picture = _APPLIED[operation.name](rgb, operation.strength, seed)
-    return picture
+        rgb = image if image.mode == "RGB" else image.convert("RGB")
+        image = _APPLIED[operation.name](rgb, operation.strength, seed)
+    return image
 
 
 def kernel(size: int) -> list[int]:
@@ -138,15 +138,15 @@ def _words(name: str, seed: bytes) -> np.random.PCG64:
     return np.random.PCG64(int.from_bytes(digest, "little"))
 
 
-def _blur(picture: Picture, size: float, seed: bytes) -> Picture:
+def _blur(image: PillowImage, size: float, seed: bytes) -> PillowImage:
     import numpy as np
     from PIL import Image as pillow
 
     if size == 1:
-        return picture
+        return image
     weights = kernel(int(size))
     half = int(size) // 2
-    pixels = np.asarray(picture)
+    pixels = np.asarray(image)
     height, width, _ = pixels.shape
     out = np.empty_like(pixels)
     columns = _mirrored(-half, width + half, width)
@@ -176,12 +176,12 @@ def _mirrored(start: int, stop: int, n: int) -> NDArray[np.int64]:
     return np.minimum(at, period - at) if n > 1 else np.zeros(stop - start, dtype=np.int64)
 
 
-def _salt_pepper(picture: Picture, per_cent: float, seed: bytes) -> Picture:
+def _salt_pepper(image: PillowImage, per_cent: float, seed: bytes) -> PillowImage:
     import numpy as np
     from PIL import Image as pillow
 
     words = _words("salt-pepper", seed)
-    flat = np.array(picture).reshape(-1, 3)
+    flat = np.array(image).reshape(-1, 3)
     hit_below = round(per_cent / 100 * (1 << 31))
     for start in range(0, len(flat), BAND):
         part = flat[start : start + BAND]
@@ -189,26 +189,26 @@ def _salt_pepper(picture: Picture, per_cent: float, seed: bytes) -> Picture:
         hit = (drawn >> 1) < hit_below
         # The lowest bit, which the comparison did not see, says which of the two it is.
         part[hit] = ((drawn[hit] & 1) * 255).astype(np.uint8)[:, None]
-    return pillow.fromarray(flat.reshape(picture.height, picture.width, 3))
+    return pillow.fromarray(flat.reshape(image.height, image.width, 3))
 
 
-def _grey(picture: Picture, strength: float, seed: bytes) -> Picture:
-    return picture.convert("L").convert("RGB")
+def _grey(image: PillowImage, strength: float, seed: bytes) -> PillowImage:
+    return image.convert("L").convert("RGB")
 
 
-def _jitter(picture: Picture, strength: float, seed: bytes) -> Picture:
+def _jitter(image: PillowImage, strength: float, seed: bytes) -> PillowImage:
     words = _words("jitter", seed)
     u = [(int(words.random_raw()) >> 11) / (1 << 52) - 1 for _ in range(4)]
     brightness, contrast, saturation = (1 + strength * value for value in u[:3])
     rotation = tau * strength * u[3] / 4
-    mean = sum(value * count for value, count in enumerate(picture.convert("L").histogram()))
-    offset = (1 - contrast) * brightness * mean / (picture.width * picture.height)
+    mean = sum(value * count for value, count in enumerate(image.convert("L").histogram()))
+    offset = (1 - contrast) * brightness * mean / (image.width * image.height)
     red, green, blue = (
         _toned([float(i == channel) for i in range(3)], brightness * contrast, saturation, rotation)
         for channel in range(3)
     )
     rows = [(red[i], green[i], blue[i], offset) for i in range(3)]
-    return picture.convert("RGB", matrix=(*rows[0], *rows[1], *rows[2]))
+    return image.convert("RGB", matrix=(*rows[0], *rows[1], *rows[2]))
 
 
 def _toned(rgb: list[float], gain: float, saturation: float, rotation: float) -> tuple[float, float, float]:
@@ -223,7 +223,7 @@ def _toned(rgb: list[float], gain: float, saturation: float, rotation: float) ->
     return gain * red, gain * green, gain * blue
 
 
-_APPLIED: dict[str, Callable[[Picture, float, bytes], Picture]] = {
+_APPLIED: dict[str, Callable[[PillowImage, float, bytes], PillowImage]] = {
     "blur": _blur,
     "salt-pepper": _salt_pepper,
     "grey": _grey,

@@ -26,11 +26,11 @@ from snellen.media.image_headers import Header, read_header
 from snellen.types import Image, MediaSettings
 
 if TYPE_CHECKING:
-    from PIL.Image import Image as Picture
+    from PIL.Image import Image as PillowImage
 
 PIXEL_LIMIT = 200_000_000
 PIXEL_LIMIT_VARIABLE = "SNELLEN_MAX_IMAGE_PIXELS"
-MOST_SCANS, MOST_SCANNED_PIXELS = 100, 4_000_000_000
+MAX_SCANS, MAX_SCANNED_PIXELS = 100, 4_000_000_000
 """Maximum scans of a JPEG, and scans times pixels. A scan of a few bytes visits all pixels; encoders write up to 20."""
 GREY = (128, 128, 128)
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
@@ -102,15 +102,15 @@ def check_size(width: int, height: int, key: str, limit: int) -> None:
 def _check_scans(data: bytes, header: Header, key: str) -> None:
     """Raise MediaError for a JPEG with more scans than any encoder writes."""
     scans = data.count(b"\xff\xda")
-    if scans > MOST_SCANS or (scans > 1 and scans * header.width * header.height > MOST_SCANNED_PIXELS):
+    if scans > MAX_SCANS or (scans > 1 and scans * header.width * header.height > MAX_SCANNED_PIXELS):
         raise MediaError(
-            f"image {key}: a JPEG of {header.width} x {header.height} pixels in {scans:,} scans; at most {MOST_SCANS} scans "
-            f"and {MOST_SCANNED_PIXELS:,} pixels in all scans are decoded",
-            "Save the picture again as a JPEG that is not progressive.",
+            f"image {key}: a JPEG of {header.width} x {header.height} pixels in {scans:,} scans; at most {MAX_SCANS} scans "
+            f"and {MAX_SCANNED_PIXELS:,} pixels in all scans are decoded",
+            "Save the image again as a JPEG that is not progressive.",
         )
 
 
-def open_image(image: Image, settings: MediaSettings, limit: int | None = None) -> Picture:
+def open_image(image: Image, settings: MediaSettings, limit: int | None = None) -> PillowImage:
     """Return the image as a model sees it: RGB, upright, within the limits of `settings`, never enlarged.
 
     Args:
@@ -131,33 +131,36 @@ def open_image(image: Image, settings: MediaSettings, limit: int | None = None) 
     return render(data, header, key, settings, limit)
 
 
-def render(data: bytes, header: Header, key: str, settings: MediaSettings, limit: int | None = None) -> Picture:
+def render(data: bytes, header: Header, key: str, settings: MediaSettings, limit: int | None = None) -> PillowImage:
     """Decode, rotate upright, corrupt and fit an image whose header was checked. Raises MediaError."""
     from PIL import Image as pillow
 
     if settings.blank:
         return pillow.new("RGB", fitted(*header.upright_size, settings), GREY)
-    picture = _decoded(data, header, key, pixel_limit() if limit is None else limit)
+    image = _decoded(data, header, key, pixel_limit() if limit is None else limit)
     if settings.corrupt:
-        picture = corruptions.corrupted(picture, settings.corrupt, corruptions.content(data))
-    size = fitted(*picture.size, settings)
-    if size != picture.size:
-        picture = picture.resize(size, pillow.Resampling.BICUBIC)
-    return picture.convert("RGB") if picture.mode == "RGBX" else picture
+        image = corruptions.corrupted(image, settings.corrupt, corruptions.content(data))
+    size = fitted(*image.size, settings)
+    if size != image.size:
+        image = image.resize(size, pillow.Resampling.BICUBIC)
+    return image.convert("RGB") if image.mode == "RGBX" else image
 
 
-def _decoded(data: bytes, header: Header, key: str, limit: int) -> Picture:
-    from PIL import ImageOps
+def _decoded(data: bytes, header: Header, key: str, limit: int) -> PillowImage:
+    from PIL import ExifTags, ImageOps
 
     if header.format == "jpeg":
         _check_scans(data, header, key)
     if header.format == "jpeg" and header.plain:
-        picture = _by_simplejpeg(data)
-        if picture is not None:
-            return _turned(picture, header.orientation)
+        image = _by_simplejpeg(data)
+        if image is not None:
+            if header.orientation == 1:
+                return image
+            image.getexif()[ExifTags.Base.Orientation] = header.orientation
+            return ImageOps.exif_transpose(image)
     try:
-        picture = _by_pillow(data, key, limit)
-        return to_rgb(ImageOps.exif_transpose(picture))
+        image = _by_pillow(data, key, limit)
+        return to_rgb(ImageOps.exif_transpose(image))
     except MediaError:
         raise
     except Exception as error:
@@ -169,7 +172,7 @@ def _decoded(data: bytes, header: Header, key: str, limit: int) -> Picture:
         ) from error
 
 
-def _by_simplejpeg(data: bytes) -> Picture | None:
+def _by_simplejpeg(data: bytes) -> PillowImage | None:
     """Decode to RGBX; None if libjpeg-turbo warns about the file, which then goes to Pillow."""
     import simplejpeg
     from PIL import Image as pillow
@@ -183,7 +186,7 @@ def _by_simplejpeg(data: bytes) -> Picture | None:
     return pillow.frombuffer("RGBX", (width, height), pixels, "raw", "RGBX", 0, 1)
 
 
-def _by_pillow(data: bytes, key: str, limit: int) -> Picture:
+def _by_pillow(data: bytes, key: str, limit: int) -> PillowImage:
     from io import BytesIO
 
     from PIL import Image as pillow
@@ -191,49 +194,34 @@ def _by_pillow(data: bytes, key: str, limit: int) -> Picture:
     # Pillow refuses at twice its own limit; it must not be stricter than ours, and it is never switched off.
     if pillow.MAX_IMAGE_PIXELS is not None:
         pillow.MAX_IMAGE_PIXELS = max(pillow.MAX_IMAGE_PIXELS, limit)
-    picture = pillow.open(BytesIO(data), formats=FORMATS)
-    check_size(*picture.size, key, limit)
-    picture.load()
-    return picture
+    image = pillow.open(BytesIO(data), formats=FORMATS)
+    check_size(*image.size, key, limit)
+    image.load()
+    return image
 
 
-def _turned(picture: Picture, orientation: int) -> Picture:
-    from PIL import Image as pillow
-
-    transpose = {
-        2: pillow.Transpose.FLIP_LEFT_RIGHT,
-        3: pillow.Transpose.ROTATE_180,
-        4: pillow.Transpose.FLIP_TOP_BOTTOM,
-        5: pillow.Transpose.TRANSPOSE,
-        6: pillow.Transpose.ROTATE_270,
-        7: pillow.Transpose.TRANSVERSE,
-        8: pillow.Transpose.ROTATE_90,
-    }.get(orientation)
-    return picture if transpose is None else picture.transpose(transpose)
-
-
-def to_rgb(picture: Picture) -> Picture:
+def to_rgb(image: PillowImage) -> PillowImage:
     """Convert any Pillow mode to RGB by the rules at the top of this file."""
     from PIL import Image as pillow
 
-    mode = picture.mode
-    if mode == "RGB" and "transparency" not in picture.info:
-        return picture
+    mode = image.mode
+    if mode == "RGB" and "transparency" not in image.info:
+        return image
     if mode.startswith("I;16") or mode in ("I", "F"):
-        return _from_wide(picture)
-    if mode in ("RGBA", "RGBa", "LA", "La", "PA") or "transparency" in picture.info:
-        over = picture.convert("RGBA")
+        return _from_wide(image)
+    if mode in ("RGBA", "RGBa", "LA", "La", "PA") or "transparency" in image.info:
+        over = image.convert("RGBA")
         ground = pillow.new("RGBA", over.size, (255, 255, 255, 255))
         return pillow.alpha_composite(ground, over).convert("RGB")
-    return picture.convert("RGB")
+    return image.convert("RGB")
 
 
-def _from_wide(picture: Picture) -> Picture:
+def _from_wide(image: PillowImage) -> PillowImage:
     import numpy as np
     from PIL import Image as pillow
 
-    values: Any = np.asarray(picture)
-    if picture.mode.startswith("I;16"):
+    values: Any = np.asarray(image)
+    if image.mode.startswith("I;16"):
         grey = (values.astype(np.uint16) >> 8).astype(np.uint8)
     elif not np.isfinite(values).all():
         raise ValueError("its float pixels are not all finite")

@@ -25,7 +25,7 @@ from snellen.types import Blob, MediaSettings
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-    from PIL.Image import Image as Picture
+    from PIL.Image import Image as PillowImage
 
 Output: TypeAlias = Literal["jpeg", "png", "webp"]
 
@@ -73,9 +73,9 @@ def encode_bytes(data: bytes, blob: Blob, settings: MediaSettings, limit: int | 
         decode.render(data, header, key, settings, limit)  # the end mark is missing: raises unless all pixels are there
     if not reason:
         return _packed(data, header.format, *header.upright_size)
-    picture = decode.render(data, header, key, settings, limit)
+    image = decode.render(data, header, key, settings, limit)
     kind = _KEPT[header.format] if settings.format == "original" else settings.format
-    return _packed(compress(picture, kind, settings.quality), kind, *picture.size, reason)
+    return _packed(compress(image, kind, settings.quality), kind, *image.size, reason)
 
 
 def untouched(data: bytes, blob: Blob, settings: MediaSettings, limit: int | None = None) -> Encoded | None:
@@ -105,7 +105,7 @@ def why_changed(header: Header, settings: MediaSettings) -> str:
     return "" if header.plain else "animated, CMYK, or more than 8 bits a channel"
 
 
-def compress(picture: Picture | NDArray[np.uint8], kind: Output, quality: int) -> bytes:
+def compress(image: PillowImage | NDArray[np.uint8], kind: Output, quality: int) -> bytes:
     """Encode an RGB image, or an array of it (height x width x 3).
 
     `quality` (1 to 100) applies to JPEG and WebP; PNG is lossless at zlib level 4.
@@ -115,20 +115,20 @@ def compress(picture: Picture | NDArray[np.uint8], kind: Output, quality: int) -
         import simplejpeg
 
         written: bytes = simplejpeg.encode_jpeg(
-            np.ascontiguousarray(np.asarray(picture)), quality, colorspace="RGB", colorsubsampling="420"
+            np.ascontiguousarray(np.asarray(image)), quality, colorspace="RGB", colorsubsampling="420"
         )
         return written
     from io import BytesIO
 
     from PIL import Image as pillow
 
-    if not isinstance(picture, pillow.Image):
-        picture = pillow.fromarray(picture)
+    if not isinstance(image, pillow.Image):
+        image = pillow.fromarray(image)
     out = BytesIO()
     if kind == "png":
-        picture.save(out, "PNG", compress_level=PNG_LEVEL)
+        image.save(out, "PNG", compress_level=PNG_LEVEL)
     else:
-        picture.save(out, "WEBP", quality=quality, method=4)
+        image.save(out, "WEBP", quality=quality, method=4)
     return out.getvalue()
 
 

@@ -17,13 +17,13 @@ from hashlib import sha256
 from importlib.metadata import version
 from itertools import accumulate
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import TypeAlias
 
 import filelock
 import msgspec
 from msgspec import Struct
 
+from snellen.atomic_write import replacing
 from snellen.types import MediaSettings, Pick
 
 FORM = 1  # to be raised whenever frames of the same video come out otherwise
@@ -113,14 +113,8 @@ class FrameStore:
         entry = _packed(frames)
         if len(entry) > self.budget:
             return
-        with NamedTemporaryFile(dir=self.folder, prefix=f"{name}.", suffix=".part", delete=False) as part:
-            try:
-                part.write(entry)
-                part.close()
-                Path(part.name).replace(self.folder / name)
-            except BaseException:
-                Path(part.name).unlink(missing_ok=True)
-                raise
+        with replacing(self.folder / name) as part:
+            part.write_bytes(entry)
         self._trim(name)
 
     def _trim(self, newest: str) -> None:

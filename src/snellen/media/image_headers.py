@@ -145,14 +145,14 @@ def _webp(data: bytes) -> Header | None:
 def _gif(data: bytes) -> Header:
     width, height, flags = struct.unpack_from("<HHB", data, 6)
     at = 13 + (3 << (flags & 7) + 1 if flags & 0x80 else 0)
-    pictures, complete = 0, False
-    while at < len(data) and pictures < 2:
+    images, complete = 0, False
+    while at < len(data) and images < 2:
         block = data[at]
         if block == 0x3B:
             complete = True
             break
         if block == 0x2C:
-            pictures += 1
+            images += 1
             local = data[at + 9] if at + 9 < len(data) else 0
             at += 11 + (3 << (local & 7) + 1 if local & 0x80 else 0)
         elif block == 0x21:
@@ -162,7 +162,7 @@ def _gif(data: bytes) -> Header:
         while at < len(data) and data[at]:
             at += 1 + data[at]
         at += 1
-    return Header("gif", width, height, plain=pictures == 1, complete=complete)
+    return Header("gif", width, height, plain=images == 1, complete=complete)
 
 
 def _bmp(data: bytes) -> Header:

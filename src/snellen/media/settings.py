@@ -65,6 +65,6 @@ def original_pixels(settings: MediaSettings) -> MediaSettings:
     return structs.replace(settings, max_long_side=None, max_pixels=None, format="original", blank=False, corrupt="")
 
 
-def pictures_stay(settings: MediaSettings) -> bool:
+def images_unchanged(settings: MediaSettings) -> bool:
     """Return True if still images are not changed, whatever is done to videos."""
     return structs.replace(settings, frames=_DEFAULTS.frames, fps=None, video="frames") == _DEFAULTS

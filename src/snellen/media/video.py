@@ -9,7 +9,7 @@ end; at least k = 0. Time runs from the first frame that decodes. A frame is sho
 until that of the next, the last one for the duration that the container gives it, else for 1 / average rate. A frame
 without a stamp, and every frame of an AVI, comes 1 / average rate after the one before. Containers round stamps
 (Matroska: to milliseconds), so a frame counts as shown, and the end as reached, 1 ms early. A frame that is shown at
-several of the times is sent as often: picture k always stands for k / fps. More than 768 times are thinned to 768 by
+several of the times is sent as often: image k always stands for k / fps. More than 768 times are thinned to 768 by
 the rule of numbers above, applied to k. A drawn clip of T frames at r a second shows number floor(r * k / fps) at k /
 fps and ends at T / r, exactly. A rate is the decimal number that was written: 0.1 is a tenth.
 
@@ -150,7 +150,7 @@ def check_pyav(key: str) -> None:
 def as_images(key: str, settings: MediaSettings, extracted: Iterable[tuple[int, bytes]]) -> list[Image]:
     """Return extracted frames, (number, encoded bytes), as images of a prompt."""
     tag = json.encode(settings).decode()
-    return [Image(Frame(f"{key}#frame={number}&{tag}", picture, settings)) for number, picture in extracted]
+    return [Image(Frame(f"{key}#frame={number}&{tag}", encoded, settings)) for number, encoded in extracted]
 
 
 def extract(
@@ -330,17 +330,17 @@ def _rendered(frame: Any, key: str, limit: int, settings: MediaSettings, data: b
     size = decode.fitted(frame.width, frame.height, settings)
     if not rotation and not settings.corrupt and not settings.blank and size == (frame.width, frame.height):
         return compress(pixels, kind, settings.quality)
-    picture = pillow.fromarray(pixels)
-    if rotation:  # telephones store it beside the picture, counter-clockwise in degrees
-        picture = picture.rotate(rotation, expand=True)
+    image = pillow.fromarray(pixels)
+    if rotation:  # telephones store it beside the image, counter-clockwise in degrees
+        image = image.rotate(rotation, expand=True)
     if settings.corrupt:
-        picture = corruptions.corrupted(picture, settings.corrupt, corruptions.content(data, number))
-    size = decode.fitted(*picture.size, settings)
+        image = corruptions.corrupted(image, settings.corrupt, corruptions.content(data, number))
+    size = decode.fitted(*image.size, settings)
     if settings.blank:
-        picture = pillow.new("RGB", size, decode.GREY)
-    elif size != picture.size:
-        picture = picture.resize(size, pillow.Resampling.BICUBIC)
-    return compress(picture, kind, settings.quality)
+        image = pillow.new("RGB", size, decode.GREY)
+    elif size != image.size:
+        image = image.resize(size, pillow.Resampling.BICUBIC)
+    return compress(image, kind, settings.quality)
 
 
 def _nothing_decodes(key: str, packets: int) -> MediaError:

@@ -17,7 +17,7 @@ import msgspec
 CRC_FIELD, SEQ_FIELD = b',"crc32":"', b',"seq":'
 CRC_END = b'"}\n'
 TAIL_BYTES = len(CRC_FIELD) + 8 + len(CRC_END)
-MOST_DIGITS = 15
+MAX_DIGITS = 15
 _RECORD_END = re.compile(rb'"crc32":"[0-9a-f]{8}"\}')
 _RECORD_START = b'{"sample_id":'
 _SAMPLE_ID = re.compile(rb'"sample_id"\s{0,9}:\s{0,9}("(?:[^"\\]|\\.){0,400}")')
@@ -47,7 +47,7 @@ def record_number(line: bytes) -> int | None:
     if line[-TAIL_BYTES:] != b'%s%08x"}\n' % (CRC_FIELD, crc32(body)):
         return None
     digits = body[body.rfind(SEQ_FIELD) + len(SEQ_FIELD) :]
-    return int(digits) if digits.isdigit() and len(digits) <= MOST_DIGITS else None
+    return int(digits) if digits.isdigit() and len(digits) <= MAX_DIGITS else None
 
 
 class _Marks(msgspec.Struct, frozen=True, gc=False):

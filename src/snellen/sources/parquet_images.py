@@ -67,7 +67,7 @@ def _reader(path: Path, column: str) -> _Column:
     return _opened(path, column, status.st_mtime_ns, status.st_size, os.getpid())
 
 
-@lru_cache(maxsize=8)  # BLINK has four columns of pictures, and two of its files are read where one ends
+@lru_cache(maxsize=8)  # BLINK has four columns of images, and two of its files are read where one ends
 def _opened(path: Path, column: str, changed: int, size: int, process: int) -> _Column:
     return _Column(path, column)
 
@@ -133,7 +133,7 @@ def _image_columns(schema: Any) -> list[str]:
     return [field.name for field in schema if holds(field.type)]
 
 
-def pictured_rows(path: Path) -> Iterator[tuple[int, dict[str, Any], dict[str, int]]]:
+def rows_with_images(path: Path) -> Iterator[tuple[int, dict[str, Any], dict[str, int]]]:
     """Yield (number from 1, row without images, number of images by column) for the rows of a parquet file.
 
     A count of -1 is a cell that is one image and no list; columns without an image in this row are omitted. Of structs

@@ -45,7 +45,7 @@ def pick(header: Sequence[Any], columns: Sequence[str] | None, name: str) -> lis
 Source: TypeAlias = Path | str | Blob
 
 LINE_BYTES = 1 << 30
-# The csv module holds a cell at four bytes a character while it reads it; a picture of 100 MB is 134 million of them.
+# The csv module holds a cell at four bytes a character while it reads it; an image of 100 MB is 134 million of them.
 CELL_CHARACTERS = 1 << 28
 JSON_BYTES = 1 << 31
 _POSITION = re.compile(r"\(byte (\d+)\)")
@@ -249,7 +249,7 @@ def _kind(value: Any) -> str:
 
 
 def _separated(blob: Blob, name: str, mark: str, columns: Sequence[str] | None) -> RowsAndErrors:
-    # Cells hold base64 pictures of 100 MB; the csv module's own limit, one for the whole process, is 128 kB.
+    # Cells hold base64 images of 100 MB; the csv module's own limit, one for the whole process, is 128 kB.
     csv.field_size_limit(CELL_CHARACTERS)
     # A byte that is not UTF-8 comes out as a lone surrogate, so that the row it stands in can be named and passed over.
     with TextIOWrapper(stream(blob), encoding="utf-8-sig", errors="surrogateescape", newline="") as text:

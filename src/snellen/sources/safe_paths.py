@@ -11,7 +11,7 @@ from pathlib import Path
 from snellen.errors import DataError, UnsafeArchiveError
 
 _DRIVE = re.compile(r"[A-Za-z]:")
-LONGEST_NAME = 4096
+MAX_NAME = 4096
 
 
 def member_name(name: str, where: str) -> str:
@@ -42,8 +42,8 @@ def member_name(name: str, where: str) -> str:
 def _fault(name: str) -> str:
     if not name or (name[0] == "." and all(part in ("", ".") for part in name.split("/"))):
         return "is empty"
-    if len(name) > LONGEST_NAME:
-        return f"is longer than {LONGEST_NAME:,} characters"
+    if len(name) > MAX_NAME:
+        return f"is longer than {MAX_NAME:,} characters"
     if name.startswith("/"):
         return "is absolute"
     if "\\" in name:

@@ -21,7 +21,7 @@ from snellen.sources.archive import Limits, check_unpacked, too_much
 CHUNK = 1 << 16
 STEP = 1 << 20
 INTERVAL = 1 << 20
-MOST_STATES = 1024
+MAX_STATES = 1024
 GZIP = 16 + zlib.MAX_WBITS
 
 
@@ -67,7 +67,7 @@ class GzipFile:
             if out < self._states[-1].out + self._interval:
                 return
             self._states.append(_State(out, packed, fresh, inflate.copy()))
-            if len(self._states) > MOST_STATES:
+            if len(self._states) > MAX_STATES:
                 self._states = self._states[::2]
                 self._interval *= 2
 

@@ -27,7 +27,7 @@ from snellen.sources.rows import CELL_CHARACTERS, pick
 from snellen.sources.safe_paths import regular_file
 from snellen.types import Blob
 
-LONGEST_REFERENCE = 64
+MAX_REFERENCE = 64
 ROW_BYTES = 1 << 27
 PATH_PARTS = 8
 _BOM = b"\xef\xbb\xbf"
@@ -127,7 +127,7 @@ def _row(place: Place, cells: list[str] | DataError, header: list[str], path: Pa
     image = columns.pop("image", "")
     if not image:
         return VLMEvalKitRow(place, columns)
-    if len(image) <= LONGEST_REFERENCE and not image.startswith("["):
+    if len(image) <= MAX_REFERENCE and not image.startswith("["):
         return VLMEvalKitRow(place, columns, reference=image, filled=True)
     return VLMEvalKitRow(place, columns, image_count=len(list_elements(image)), filled=True)
 
@@ -261,7 +261,7 @@ def _read(line: str, following: Iterator[str]) -> Iterator[list[str]]:
         return iter([line.rstrip("\r\n").split("\t")])
     head, _, quoted = line.rstrip("\r\n").partition('"')
     if head.endswith("\t") and quoted.endswith('"') and '"' not in quoted[:-1].replace('""', ""):
-        # Only the last cell is quoted, and ends here: a list of pictures as JSON, which csv would take by letters.
+        # Only the last cell is quoted, and ends here: a list of images as JSON, which csv would take by letters.
         return iter([[*head[:-1].split("\t"), quoted[:-1].replace('""', '"')]])
     csv.field_size_limit(CELL_CHARACTERS)
     return csv.reader(chain([line], following), delimiter="\t", strict=True)
@@ -297,4 +297,4 @@ def beginning(path: Path, place: Place) -> str:
     """Return the first characters of a row: its index, if the rest is unreadable."""
     with path.open("rb") as file:
         file.seek(place.offset)
-        return file.read(LONGEST_REFERENCE).decode("utf-8", "replace")
+        return file.read(MAX_REFERENCE).decode("utf-8", "replace")

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import structs
 
 from snellen.errors import DataError, InputError, MediaError, ModelError, UsageError
-from snellen.media import MediaCache, pictures_stay
+from snellen.media import MediaCache, images_unchanged
 from snellen.models.base import ModelOptions, effective
 from snellen.sources import cache_folder
 from snellen.types import Generation, Image, Part, Prompt, Text, Video
@@ -55,7 +55,7 @@ class BodyWriter:
         self._media = MediaCache(options.media, shared=cache_folder() / "frames")
         self._native = options.media.video == "native"
         # An image behind a URL goes out as a URL, unless we were asked to change images.
-        self._urls = pictures_stay(options.media)
+        self._urls = images_unchanged(options.media)
         self._tail: tuple[Generation | None, str, bytes] | None = None
 
     async def write(self, prompt: Prompt) -> Body:

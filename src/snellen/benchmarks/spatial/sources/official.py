@@ -16,7 +16,7 @@ from snellen.benchmarks.spatial.sources.official_rows import QUESTIONS, Row
 from snellen.benchmarks.spatial.tasks import Task
 from snellen.errors import DataError
 from snellen.sources import Base64Blob, Unreadable, digest, salvaged
-from snellen.sources.parquet_images import ParquetCell, pictured_rows
+from snellen.sources.parquet_images import ParquetCell, rows_with_images
 from snellen.types import Blob
 
 VIDEOS = (".mp4", ".mov", ".mkv", ".webm", ".avi")
@@ -168,7 +168,7 @@ def _rows(file: Path | Blob) -> Iterator[tuple[int, Row | DataError, tuple[Blob,
             yield number, row, tuple(written)
         return
     number = 0
-    rows = pictured_rows(file)
+    rows = rows_with_images(file)
     while True:
         try:
             number, parsed_row, counts = next(rows)
