@@ -122,7 +122,7 @@ def find(name: str) -> Installation | None:
     recipe, version = recipe_of(name)
     folder = root() / f"{recipe.name}-{version}"
     try:
-        record = msgspec.json.decode((folder / _RECORD).read_bytes(), type=Installation, dec_hook=_path)
+        record = msgspec.json.decode((folder / _RECORD).read_bytes(), type=Installation)
     except FileNotFoundError:
         return None
     except (msgspec.DecodeError, OSError, RecursionError) as error:
@@ -284,7 +284,3 @@ def _says(words: list[str]) -> str:
     except (OSError, subprocess.SubprocessError) as error:
         raise AgentInstallError(f"the private Node does not run: {error}") from error
     return done.stdout.strip()
-
-
-def _path(type_: type, value: object) -> object:
-    return Path(str(value))

@@ -16,7 +16,7 @@ import msgspec
 from snellen.models.agents import tool_setup
 from snellen.models.agents.openclaw_record import SESSION
 from snellen.models.agents.process import Command
-from snellen.models.agents.workdir import CONTEXT, KEY, MAX_TOKENS, Workdir
+from snellen.models.agents.workdir import CONTEXT, KEY, Workdir
 from snellen.models.tools.settings import ToolSettings
 
 WORKPLACE = "state/workspace"
@@ -32,7 +32,6 @@ def prepare(workdir: Workdir, tools: ToolSettings | None) -> None:
     """
     state = workdir.box / "state"
     settings = workdir.model_settings
-    name = f"{settings.provider}/{settings.model}"
     generation = settings.generation
     sampling = {"temperature": generation.temperature, "topP": generation.top_p}
     model = {
@@ -42,15 +41,17 @@ def prepare(workdir: Workdir, tools: ToolSettings | None) -> None:
         "input": ["text", "image"],
         "cost": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0},
         "contextWindow": CONTEXT,
-        "maxTokens": generation.max_tokens or MAX_TOKENS,
+        "maxTokens": settings.max_tokens,
     }
     provider = {"baseUrl": settings.base_url, "apiKey": f"${{{KEY}}}", "api": "openai-completions", "models": [model]}
     config = {
         "models": {"mode": "merge", "providers": {settings.provider: provider}},
         "agents": {
             "defaults": {
-                "model": {"primary": name},
-                "models": {name: {"params": {key: value for key, value in sampling.items() if value is not None}}},
+                "model": {"primary": settings.name},
+                "models": {
+                    settings.name: {"params": {key: value for key, value in sampling.items() if value is not None}}
+                },
                 "workspace": f"{workdir.inside}/{WORKPLACE}",
                 "skipBootstrap": True,
                 "timeoutSeconds": math.ceil(settings.timeout_s),

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from snellen.models.agents.transcript import Transcript, digest_of, without_images
+from snellen.models.agents.transcript import Transcript, digest_of, joined, without_images
 from snellen.models.trace import Step
 from snellen.types import Usage
 
@@ -25,10 +25,7 @@ def read(files: Mapping[str, bytes], scratch: Path) -> Transcript:
     """
     data = files.get(f"{SESSION}.jsonl", b"")
     entries = list(_entries(data))
-    used = [*entries]
-    for name in sorted(files):  # sub-agents
-        if name != f"{SESSION}.jsonl":
-            used += _entries(files[name])
+    sub_agents = [entry for name in sorted(files) if name != f"{SESSION}.jsonl" for entry in _entries(files[name])]
     steps, calls, results = list[Step](), dict[str, dict[str, Any]](), set[str]()
     turn, before, last = 0, 0.0, dict[str, Any]()
     for entry in entries:
@@ -78,9 +75,9 @@ def read(files: Mapping[str, bytes], scratch: Path) -> Transcript:
         steps=tuple(steps),
         finished=finished,
         answer=_text(last).strip() if finished else "",
-        reasoning="\n".join(part.get("thinking", "") for part in _parts(last) if part.get("type") == "thinking"),
+        reasoning=joined(_parts(last), "thinking", "thinking"),
         fault="" if finished else str(last.get("errorMessage") or last.get("stopReason") or "").replace("toolUse", ""),
-        usage=_usage(used),
+        usage=_usage([*entries, *sub_agents]),
         raw=tuple(msgspec.json.encode(without_images(entry)) for entry in _lines(data)),
     )
 
@@ -108,7 +105,7 @@ def _parts(message: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _text(message: dict[str, Any]) -> str:
-    return "\n".join(part.get("text", "") for part in _parts(message) if part.get("type") == "text")
+    return joined(_parts(message))
 
 
 def _seconds(entry: dict[str, Any]) -> float:

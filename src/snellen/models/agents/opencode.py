@@ -14,7 +14,7 @@ import msgspec
 from snellen.models.agents import tool_setup
 from snellen.models.agents.opencode_record import DATABASE, LOG
 from snellen.models.agents.process import Command
-from snellen.models.agents.workdir import CONTEXT, KEY, MAX_TOKENS, Workdir
+from snellen.models.agents.workdir import CONTEXT, KEY, Workdir
 from snellen.models.tools.settings import ToolSettings
 
 WORKPLACE = "work"
@@ -29,7 +29,6 @@ def prepare(workdir: Workdir, tools: ToolSettings | None) -> None:
     since a loop is ended by us, and for every agent alike.
     """
     settings = workdir.model_settings
-    name = f"{settings.provider}/{settings.model}"
     generation = settings.generation
     sampling = {"temperature": generation.temperature, "top_p": generation.top_p}
     model = {
@@ -38,13 +37,13 @@ def prepare(workdir: Workdir, tools: ToolSettings | None) -> None:
         "tool_call": True,
         "temperature": True,
         "modalities": {"input": ["text", "image"], "output": ["text"]},
-        "limit": {"context": CONTEXT, "output": generation.max_tokens or MAX_TOKENS},
+        "limit": {"context": CONTEXT, "output": settings.max_tokens},
     }
     config: dict[str, Any] = {
         "autoupdate": False,
         "share": "disabled",
-        "model": name,
-        "small_model": name,
+        "model": settings.name,
+        "small_model": settings.name,
         "enabled_providers": [settings.provider],
         "permission": {
             "edit": "allow",
@@ -75,8 +74,7 @@ def prepare(workdir: Workdir, tools: ToolSettings | None) -> None:
 def command(workdir: Workdir, program: str, question: str, images: list[str]) -> Command:
     """Return its process; `images` are names in the working folder."""
     home = f"{workdir.inside}/home"
-    model = f"{workdir.model_settings.provider}/{workdir.model_settings.model}"
-    words = ["run", "--format", "json", "-m", model, "--title", "sample"]
+    words = ["run", "--format", "json", "-m", workdir.model_settings.name, "--title", "sample"]
     attached = [word for name in images for word in ("-f", f"{workdir.inside}/{WORKPLACE}/{name}")]
     return Command(
         argv=[program, *words, "--print-logs", *attached],

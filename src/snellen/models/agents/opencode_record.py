@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
 import msgspec
 
-from snellen.models.agents.transcript import Transcript, digest_of_uri, without_images
+from snellen.models.agents.transcript import Transcript, digest_of_uri, joined, without_images
 from snellen.models.trace import Step
 from snellen.types import Usage
 
@@ -41,7 +41,7 @@ def read(files: Mapping[str, bytes], scratch: Path) -> Transcript:
     for message, parts in messages:
         if message.get("role") == "user":
             images = tuple(digest_of_uri(part["url"]) for part in parts if _is_image(part))
-            text = "\n".join(part["text"] for part in parts if part.get("type") == "text" and not part.get("synthetic"))
+            text = joined(part for part in parts if not part.get("synthetic"))
             steps.append(Step(turn, "user", text, images=images))
         elif message.get("role") == "assistant":
             turn, last, parts_of_last = turn + 1, message, parts
@@ -51,7 +51,7 @@ def read(files: Mapping[str, bytes], scratch: Path) -> Transcript:
                 Step(
                     turn,
                     "assistant",
-                    _text(parts),
+                    joined(parts),
                     error="error" in message,
                     tokens_in=_read_tokens(tokens),
                     tokens_out=int(tokens.get("output", 0)),
@@ -64,8 +64,8 @@ def read(files: Mapping[str, bytes], scratch: Path) -> Transcript:
     return Transcript(
         steps=tuple(steps),
         finished=finished,
-        answer=_text(parts_of_last).strip() if finished else "",
-        reasoning="\n".join(part.get("text", "") for part in parts_of_last if part.get("type") == "reasoning"),
+        answer=joined(parts_of_last).strip() if finished else "",
+        reasoning=joined(parts_of_last, "reasoning"),
         fault=_fault(last),
         usage=_usage([message for message, _ in every]),
         raw=tuple(msgspec.json.encode(without_images({"info": message, "parts": parts})) for message, parts in every),
@@ -97,10 +97,7 @@ def _messages(path: Path) -> tuple[list[_Message], list[_Message]]:
 
 
 def _guard(base: sqlite3.Connection) -> None:
-    """Read plain tables alone, and for 20 s: a model may have put another database in its place.
-
-    Plain tables alone are read, and for 20 s.
-    """
+    """Read plain tables alone, and for 20 s: a model may have put another database in its place."""
     end = monotonic() + READ_S
     base.set_progress_handler(lambda: monotonic() > end, 100_000)
     base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_CHARS // 4)
@@ -144,10 +141,6 @@ def _is_image(part: dict[str, Any]) -> bool:
     return str(part.get("mime", "")).startswith("image/") and str(part.get("url", "")).startswith("data:")
 
 
-def _text(parts: list[dict[str, Any]]) -> str:
-    return "\n".join(part.get("text", "") for part in parts if part.get("type") == "text")
-
-
 def _fault(message: dict[str, Any]) -> str:
     error = message.get("error")
     if not isinstance(error, dict):
@@ -162,10 +155,7 @@ def _read_tokens(tokens: dict[str, Any]) -> int:
 
 
 def _usage(messages: list[dict[str, Any]]) -> Usage:
-    each: Iterator[dict[str, Any]] = (
-        message.get("tokens") or {} for message in messages if message.get("role") == "assistant"
-    )
-    tokens = list(each)
+    tokens = [message.get("tokens") or {} for message in messages if message.get("role") == "assistant"]
     return Usage(
         input_tokens=sum(map(_read_tokens, tokens)),
         output_tokens=sum(int(message.get("output", 0)) + int(message.get("reasoning", 0)) for message in tokens),

@@ -48,18 +48,18 @@ def run_installer(argv: Sequence[str], seconds: int, hint: str = "", **settings:
         raise AgentInstallError(f"{name} ended with status {done.returncode}; its last lines:\n{last}", hint)
 
 
+def _run(*argv: str) -> subprocess.CompletedProcess[bytes]:
+    """Run a program found on PATH, with nothing to read. Raises OSError, SubprocessError."""
+    return subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False)  # noqa: S603
+
+
 def version(path: str, words: Sequence[str] = ("--version",)) -> str | None:
     """Return the first line that a program prints about its version; None where it cannot be started."""
     try:
-        done = subprocess.run(  # noqa: S603 - a program found on PATH
-            [path, *words],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=_SECONDS,
-            check=True,
-        )
+        done = _run(path, *words)
     except (OSError, subprocess.SubprocessError):
+        return None
+    if done.returncode != 0:
         return None
     lines = done.stdout.decode("utf-8", "replace").strip().splitlines()
     return lines[0].translate(_CONTROL)[:100] if lines else ""
@@ -68,16 +68,9 @@ def version(path: str, words: Sequence[str] = ("--version",)) -> str | None:
 @functools.cache
 def bubblewrap_fault(path: str) -> str | None:
     """Return the reason why bubblewrap cannot make a sandbox here; None where it can."""
-    words = [path, "--unshare-all", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--", "/bin/true"]
+    words = ["--unshare-all", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--", "/bin/true"]
     try:
-        done = subprocess.run(  # noqa: S603 - bubblewrap, found on PATH
-            words,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            timeout=_SECONDS,
-            check=False,
-        )
+        done = _run(path, *words)
     except (OSError, subprocess.SubprocessError) as error:
         return str(error)
     if done.returncode == 0:

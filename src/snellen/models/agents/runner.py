@@ -22,7 +22,7 @@ from snellen.models.agents.tool_setup import ToolSetup
 from snellen.models.agents.transcript import Transcript, loops
 from snellen.models.agents.warm_start import warm_up
 from snellen.models.agents.web_gateway import WebGateway
-from snellen.models.agents.workdir import MAX_TOKENS, ModelSettings, Workdir, WorkdirFactory, WorkdirPool
+from snellen.models.agents.workdir import ModelSettings, Workdir, WorkdirFactory, WorkdirPool
 from snellen.models.tools.settings import ToolSettings
 from snellen.redaction import redact
 from snellen.types import Generation, MediaSettings, Prompt
@@ -146,7 +146,7 @@ class AgentRunner:
         return workdir
 
     def _allowed(self, settings: ModelSettings) -> RequestLimits:
-        return RequestLimits(settings.model, settings.generation.max_tokens or MAX_TOKENS, self._limits.requests)
+        return RequestLimits(settings.model, settings.max_tokens, self._limits.requests)
 
     async def _work(
         self, workdir: Workdir, question: Question, base_url: str, key: str

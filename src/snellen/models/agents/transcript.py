@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from binascii import a2b_base64
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -68,6 +68,11 @@ def digest_of(base64: str) -> str:
 def digest_of_uri(uri: str) -> str:
     """Return SHA-256 of what a data URI holds."""
     return digest_of(uri.partition(",")[2])
+
+
+def joined(parts: Iterable[Mapping[str, Any]], kind: str = "text", field: str = "text") -> str:
+    """Return the texts of one kind of part, a line each."""
+    return "\n".join(part.get(field, "") for part in parts if part.get("type") == kind)
 
 
 def without_images(value: Any) -> Any:

@@ -1,7 +1,7 @@
 """The way out of a sandbox to the web: for the tools that the user gave, by their rules, and for nothing else.
 
 The tools run in the sandbox and have no network. What they must fetch, they ask here, on the machine's side, where the
-address is checked (tools/addresses.py) and bytes, seconds and calls are bounded; pages are read in the sandbox. An agent
+address is checked (tools/url_policy.py) and bytes, seconds and calls are bounded; pages are read in the sandbox. An agent
 with a shell can ask by itself and gets no more by it: it is public pages by GET, the user's search engine by words, and
 the engines for images that the user named. No key, cookie or proxy of the user's goes with a request.
 """

@@ -8,12 +8,9 @@
 
 A root belongs to one process, which holds a lock in it as long as it lives; a later run removes roots whose owner died.
 
-WorkdirFactory made ahead, so that a sample does not wait for its folder, its configuration and the copy of the warm caches.
-
-What can be hidden of start-up was measured. OpenClaw's is compiling: its modules by Node, its plug-ins by a transpiler.
-Both keep what they compiled under the folder for temporary files, so that a copy of it from a first start, made ready
-in each workdir, takes start-up from about 40 s to 5 s on two loaded cores. Loading its modules in a waiting process gained
-nothing more, and starting OpenCode ahead a second: neither is done.
+Workdirs are made ahead, so that a sample does not wait for its folder, its configuration and the copy of the warm caches.
+OpenClaw keeps what it compiled in its folder for temporary files: a copy from a first start takes start-up from about
+40 s to 5 s on two loaded cores.
 """
 
 from __future__ import annotations
@@ -61,6 +58,14 @@ class ModelSettings(Struct, frozen=True):
     base_url: str
     generation: Generation
     timeout_s: float
+
+    @property
+    def name(self) -> str:
+        return f"{self.provider}/{self.model}"
+
+    @property
+    def max_tokens(self) -> int:
+        return self.generation.max_tokens or MAX_TOKENS
 
 
 class Workdir(Struct, frozen=True):

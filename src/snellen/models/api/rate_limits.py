@@ -78,15 +78,12 @@ def retry_in_body(error: Any, message: str) -> float | None:
 
 
 def _read(headers: Mapping[str, str], now: float | None) -> tuple[dict[str, str], float]:
+    """Return the headers under lower-case names, and the server's time: its Date, else `now`, else that of this machine."""
     lower = {name.lower(): value.strip() for name, value in headers.items() if len(value) <= _LONGEST_HEADER}
-    return lower, _server_time(lower, time.time() if now is None else now)
-
-
-def _server_time(lower: Mapping[str, str], now: float) -> float:
     try:
-        return parsedate_to_datetime(lower["date"]).timestamp()
+        return lower, parsedate_to_datetime(lower["date"]).timestamp()
     except (KeyError, ValueError, TypeError, OverflowError, IndexError):
-        return now
+        return lower, time.time() if now is None else now
 
 
 def _seconds(text: str, now: float, scale: float = 1.0) -> float | None:

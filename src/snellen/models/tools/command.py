@@ -111,10 +111,8 @@ def usage(tool: Tool) -> str:
 
 
 def _form(about: dict[str, Any]) -> str:
-    kind = about.get("type")
-    if kind == "array":
-        return "LEFT,TOP,RIGHT,BOTTOM"
-    return {"string": "TEXT", "integer": "N", "number": "X"}.get(str(kind), "VALUE")
+    forms = {"array": "LEFT,TOP,RIGHT,BOTTOM", "string": "TEXT", "integer": "N", "number": "X"}
+    return forms.get(str(about.get("type")), "VALUE")
 
 
 if __name__ == "__main__":

@@ -112,17 +112,14 @@ def read_page(html: str, url: str) -> Page:
                 images.setdefault(source, " ".join(attributes.get("alt", "").split())[:200])
         if tag.lstrip("/") in _BLOCKS:
             pieces.append("\n")
-    return Page(url, _line("".join(title)), tidy("".join(pieces)), tuple(links.items()), tuple(images.items()))
+    heading = " ".join("".join(title).split())[:300]
+    return Page(url, heading, tidy("".join(pieces)), tuple(links.items()), tuple(images.items()))
 
 
 def tidy(text: str) -> str:
     """Return text without runs of spaces and empty lines."""
     lines = (" ".join(line.split()) for line in text.splitlines())
     return "\n".join(line for line in lines if line)
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())[:300]
 
 
 def _attributes(html: str, start: int, end: int) -> dict[str, str]:
