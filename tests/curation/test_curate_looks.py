@@ -29,8 +29,8 @@ pytest.importorskip(
 
 
 @pytest.fixture(scope="module")
-def encoder() -> near_duplicates.PictureEncoder:
-    found = near_duplicates.open_picture_encoder("embedded")
+def encoder() -> near_duplicates.ImageEncoder:
+    found = near_duplicates.open_image_encoder("embedded")
     assert found is not None
     return found
 
@@ -183,6 +183,6 @@ def test_a_name_on_a_page_that_does_not_look_alike_enough_says_nothing(work):
 def test_without_torch_the_error_says_how_to_do_without_an_encoder(monkeypatch):
     monkeypatch.setattr("snellen.features.encoders.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError) as told:
-        near_duplicates.open_picture_encoder("embedded")
+        near_duplicates.open_image_encoder("embedded")
     assert "--encoder none" in str(told.value.hint)
-    assert near_duplicates.open_picture_encoder("none") is None
+    assert near_duplicates.open_image_encoder("none") is None

@@ -173,7 +173,7 @@ def curate(
     from snellen.curation import stages as curation
     from snellen.curation.evidence import PagesFolder
     from snellen.curation.leaks import LeakRule
-    from snellen.curation.near_duplicates import open_picture_encoder
+    from snellen.curation.near_duplicates import open_image_encoder
     from snellen.curation.release import pack, require_release_names
     from snellen.curation.web import engine_name, fetch_by, search_by, settings_of
     from snellen.curation.workspace import open_work
@@ -217,7 +217,7 @@ def curate(
         key_env=hard.judge_key_env,
         rubric=evidence.rubric,
     )
-    looks = open_picture_encoder(leaks.encoder) if "leaks" in selected else None
+    looks = open_image_encoder(leaks.encoder) if "leaks" in selected else None
     with RunFolder(out).locked():
         work = open_work(out, candidates, images, stages.name)
         done: list[StageFile] = []

@@ -179,7 +179,7 @@ def readable(body: bytes, content_type: str, url: str = "") -> str:
     """Extract title and text from HTML or plain text.
 
     Raises:
-        DataError: it is of another kind (a PDF, a picture); the message names the kind.
+        DataError: it is of another kind (a PDF, an image); the message names the kind.
     """
     kind, _, parameters = content_type.partition(";")
     kind = kind.strip().lower()

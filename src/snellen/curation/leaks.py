@@ -1,8 +1,8 @@
-"""Stage 2, leak audit: check whether the web ties a picture to its answer.
+"""Stage 2, leak audit: check whether the web ties an image to its answer.
 
-Each picture is searched for by a reverse image search, and the hits are written down as they came. A candidate leaks where a
+Each image is searched for by a reverse image search, and the hits are written down as they came. A candidate leaks where a
 hit names the answer in its title, its address or a file name; it is a copy where a hit, or another candidate, shows the very
-same picture by its hash, and alike where an encoder says so and the hash does not. Which of these drop a candidate is
+same image by its hash, and alike where an encoder says so and the hash does not. Which of these drop a candidate is
 a setting; all are recorded, and shown to the reviewers.
 
 Hits are kept by the picture's digest: with other aliases or settings the decision is made anew without searching again.
@@ -27,13 +27,13 @@ from snellen.engine import journal
 from snellen.errors import MediaError, UsageError
 
 Search = Callable[[bytes, int], Awaitable[Sequence[Mapping[str, Any]]]]
-"""`search(picture, k)`: up to k hits, each a mapping with url, title, thumbnail, similarity and source."""
+"""`search(image, k)`: up to k hits, each a mapping with url, title, thumbnail, similarity and source."""
 
 KINDS = ("named", "copy", "alike", "twin")
 DROPPING = ("named", "twin")
-MOST_BYTES = 8 << 20
+MAX_THUMBNAIL_CHARACTERS = 8 << 20
 FAR = 128
-"""In so many of 256 bits the hashes of unrelated pictures differ."""
+"""In so many of 256 bits the hashes of unrelated images differ."""
 
 
 class SearchHit(Struct, frozen=True, omit_defaults=True):
@@ -81,12 +81,12 @@ class LeakRule(Struct, frozen=True):
 
     Attributes:
         k: hits that are asked for.
-        drop: which findings drop a candidate: named (a hit names the answer), copy (a hit shows the same picture by its
+        drop: which findings drop a candidate: named (a hit names the answer), copy (a hit shows the same image by its
             hash), alike (a hit, or an earlier candidate with the same question and answer, looks the same to the encoder),
-            twin (an earlier candidate with the same question and answer shows the same picture by its hash).
+            twin (an earlier candidate with the same question and answer shows the same image by its hash).
         near: copies differ in at most so many of 256 bits of their hashes. A similarity that a search gives is read as the
             local search gives it: 1 for no bit, 0 for 128.
-        alike: pictures look the same where the cosine of their vectors is at least this.
+        alike: images look the same where the cosine of their vectors is at least this.
         encoder: which one said so; empty: none was asked.
     """
 
@@ -105,7 +105,7 @@ class LeakRule(Struct, frozen=True):
 
 
 def recorded(work: Work, engine: str, k: int) -> dict[str, Searched]:
-    """Read the last search of an engine for at least k hits, by picture digest."""
+    """Read the last search of an engine for at least k hits, by image digest."""
     path = work.folder("leaks") / "searches.jsonl"
     return {line.sha256: line for line in journal.read(path, Searched) if line.engine == engine and line.k >= k}
 
@@ -119,7 +119,7 @@ async def search_all(
     *,
     notify: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Searched]:
-    """Search for every picture without a recorded search; each result is on disk before the next search.
+    """Search for every image without a recorded search; each result is on disk before the next search.
 
     Args:
         search: the reverse image search.
@@ -127,7 +127,7 @@ async def search_all(
         notify: gets one line for a search that failed; its candidate stays undecided and is searched for again.
 
     Returns:
-        What is known, by the digest of the picture.
+        What is known, by the digest of the image.
     """
     known = recorded(work, engine, k)
     pending = {candidate.sha256: candidate for candidate in candidates if candidate.sha256 not in known}
@@ -176,16 +176,16 @@ def audit(
     searched: Searched,
     twin: str,
     rule: LeakRule,
-    encoder: near_duplicates.PictureEncoder | None = None,
+    encoder: near_duplicates.ImageEncoder | None = None,
     alike: str = "",
 ) -> LeakAudit:
-    """Compare hits with the candidate's names and picture hash, and with an encoder by similarity."""
+    """Compare hits with the candidate's names and image hash, and with an encoder by similarity."""
     own: near_duplicates.Hashes = None
     looks: near_duplicates.Vectors | None = None
     leaks: list[Leak] = []
     for hit in searched.hits[: rule.k]:
         if hit.cosine is not None and hit.cosine < rule.alike:
-            continue  # found by its looks, and not near enough: what it is called says nothing about this picture
+            continue  # found by its looks, and not near enough: what it is called says nothing about this image
         named = _named(candidate.forms, hit)
         if named is not None:
             leaks.append(named)
@@ -199,7 +199,7 @@ def audit(
                     looks = encoder.encode_query(picture) if looks is None else looks
                     cosine = float(near_duplicates.cosines(looks, encoder.encode_collection([thumbnail]))[0])
             except MediaError:
-                bits = None  # a thumbnail that is no picture says nothing
+                bits = None  # a thumbnail that is no image says nothing
         elif hit.similarity is not None:
             reported = round((1 - hit.similarity) * FAR)
             bits = reported if reported <= rule.near else None
@@ -226,7 +226,7 @@ def _named(forms: Sequence[str], hit: SearchHit) -> Leak | None:
 
 
 def _embedded(thumbnail: str) -> bytes | None:
-    if not thumbnail.startswith("data:image/") or len(thumbnail) > MOST_BYTES:
+    if not thumbnail.startswith("data:image/") or len(thumbnail) > MAX_THUMBNAIL_CHARACTERS:
         return None
     try:
         return base64.b64decode(thumbnail.partition(",")[2], validate=True)
@@ -235,7 +235,7 @@ def _embedded(thumbnail: str) -> bytes | None:
 
 
 def twins(work: Work, candidates: Sequence[Candidate], near: int) -> dict[str, str]:
-    """Map candidates to the earlier candidate with the same question about a copy of the picture, by id."""
+    """Map candidates to the earlier candidate with the same question about a copy of the image, by id."""
     copies = near_duplicates.copies([work.image(candidate).read_bytes() for candidate in candidates], near)
     pairs = ((candidates[late], candidates[early]) for late, before in copies.items() for early in before)
     twins: dict[str, str] = {}
@@ -272,7 +272,7 @@ def decide(candidate: Candidate, audit: LeakAudit | None, rule: LeakRule) -> Sta
 def lookalikes(
     work: Work,
     candidates: Sequence[Candidate],
-    encoder: near_duplicates.PictureEncoder,
+    encoder: near_duplicates.ImageEncoder,
     alike: float,
     but: Collection[str],
 ) -> dict[str, str]:
@@ -297,7 +297,7 @@ def audit_all(
     candidates: Sequence[Candidate],
     searched: Mapping[str, Searched],
     rule: LeakRule,
-    encoder: near_duplicates.PictureEncoder | None = None,
+    encoder: near_duplicates.ImageEncoder | None = None,
 ) -> list[StageDecision]:
     """Decide on all candidates from the recorded searches."""
     same = twins(work, candidates, rule.near)

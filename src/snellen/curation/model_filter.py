@@ -50,7 +50,7 @@ def wordings() -> Mapping[str, str]:
 
 
 def prompt(candidate: Candidate, work: Work, wording: Mapping[str, str]) -> Prompt:
-    """Build the closed-book prompt: picture and question."""
+    """Build the closed-book prompt: image and question."""
     language = candidate.language.lower()[:2]
     text = wording.get(language, wording["en"]).replace(_PLACE, candidate.question)
     return Prompt((Image(FileBlob(work.image(candidate))), Text(text)))

@@ -1,7 +1,7 @@
 """Near-duplicate pictures: copies by perceptual hash, mirrored and cropped ones included, and lookalikes by encoder.
 
 Vectors of any encoder of the machine-oriented track, the embedded one by default, compared by cosine, every one with every
-one. As the hash does, each picture held is taken whole and without its edges, and the one searched for mirrored too: an
+one. As the hash does, each image held is taken whole and without its edges, and the one searched for mirrored too: an
 encoder need not know by itself that these are the same.
 
 This lives here and not among the tools, since encoders are a layer above what answers prompts, and a tool that runs beside
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 
 
 NEAR = HashIndex.FARTHEST
-"""Pictures whose hashes differ in no more than so many of 256 bits count as copies."""
+"""Images whose hashes differ in no more than so many of 256 bits count as copies."""
 Hashes: TypeAlias = Words | None
 
 
 def hashes(data: bytes) -> Hashes:
-    """Return the hashes of a picture; None for a single-colour picture. Raises MediaError if it cannot be decoded."""
+    """Return the hashes of an image; None for a single-colour image. Raises MediaError if it cannot be decoded."""
     return variants(open_image(Image(BytesBlob("picture", data)), MediaSettings()), True)
 
 
 def distance(left: Hashes, right: Hashes, near: int = NEAR) -> int | None:
-    """Return the hash distance of two pictures in bits of 256; None if above `near`, or if one has no hash."""
+    """Return the hash distance of two images in bits of 256; None if above `near`, or if one has no hash."""
     if left is None or right is None:
         return None
     matches = HashIndex(stacked([right[0]])).nearest(left, 1, near)
@@ -47,7 +47,7 @@ def distance(left: Hashes, right: Hashes, near: int = NEAR) -> int | None:
 
 
 def copies(pictures: Sequence[bytes], near: int = NEAR) -> dict[int, list[int]]:
-    """Map each picture that has earlier copies to their indices, nearest first."""
+    """Map each image that has earlier copies to their indices, nearest first."""
     hashed: list[Hashes] = []
     for at, data in enumerate(pictures):
         try:
@@ -69,16 +69,16 @@ def copies(pictures: Sequence[bytes], near: int = NEAR) -> dict[int, list[int]]:
 ENCODER = "embedded"
 NONE = "none"
 ALIKE = 0.99
-"""Cosine from which pictures count as alike; docs/curation.md has what was measured at it."""
-# Pictures that are encoded in one go, and vectors that are compared in one go.
+"""Cosine from which images count as alike; docs/curation.md has what was measured at it."""
+# Images that are encoded in one go, and vectors that are compared in one go.
 BATCH = 32
 BLOCK = 1 << 14
 
 Vectors: TypeAlias = NDArray[np.float32]
 
 
-class PictureEncoder:
-    """Picture vectors by one encoder. Single-colour views have zero vectors, similar to nothing."""
+class ImageEncoder:
+    """Image vectors by one encoder. Single-colour views have zero vectors, similar to nothing."""
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
@@ -86,11 +86,11 @@ class PictureEncoder:
         self.name = f"{encoder.name} {blake2b(identity, digest_size=8).hexdigest()}"
 
     def encode_collection(self, pictures: Iterable[bytes]) -> Vectors:
-        """Encode pictures of a collection: shape (n, 3, d), unit length. Raises MediaError if one cannot be decoded."""
+        """Encode images of a collection: shape (n, 3, d), unit length. Raises MediaError if one cannot be decoded."""
         return self._encoded([_views(data) for data in pictures])
 
     def encode_query(self, picture: bytes) -> Vectors:
-        """Encode a query picture and its mirror images: shape (6, d). Raises MediaError."""
+        """Encode a query image and its mirror images: shape (6, d). Raises MediaError."""
         views = _views(picture)
         vectors: Vectors = self._encoded([[*views, *(view[:, ::-1] for view in views)]])[0]
         return vectors
@@ -117,7 +117,7 @@ class PictureEncoder:
         return np.concatenate(batches).reshape(len(views), -1, batches[0].shape[1])
 
 
-def open_picture_encoder(spec: str) -> PictureEncoder | None:
+def open_image_encoder(spec: str) -> ImageEncoder | None:
     """Open the encoder that `spec` names (see `open_encoder`) with mean patch features; None for `none`.
 
     Raises:
@@ -128,7 +128,7 @@ def open_picture_encoder(spec: str) -> PictureEncoder | None:
     from snellen.features.encoders import open_encoder
 
     try:
-        return PictureEncoder(open_encoder(spec, ["patch_mean"]))
+        return ImageEncoder(open_encoder(spec, ["patch_mean"]))
     except MissingExtraError as error:
         raise MissingExtraError(
             error.message, f"{error.hint} To compare pictures by hash only, set --encoder none."
@@ -136,7 +136,7 @@ def open_picture_encoder(spec: str) -> PictureEncoder | None:
 
 
 def cosines(query: Vectors, collection: Vectors) -> NDArray[np.float32]:
-    """Return the largest cosine over all view pairs for each picture of a collection, shape (n,).
+    """Return the largest cosine over all view pairs for each image of a collection, shape (n,).
 
     Args:
         query: shape (6, d).
@@ -151,7 +151,7 @@ def cosines(query: Vectors, collection: Vectors) -> NDArray[np.float32]:
 
 
 def nearest(query: Vectors, collection: Vectors, k: int, alike: float = ALIKE) -> list[tuple[int, float]]:
-    """Return the k most similar pictures as (number, cosine), most similar first; none below `alike`."""
+    """Return the k most similar images as (number, cosine), most similar first; none below `alike`."""
     if not len(collection):
         return []
     similarity = cosines(query, collection)
@@ -161,7 +161,7 @@ def nearest(query: Vectors, collection: Vectors, k: int, alike: float = ALIKE) -
 
 
 def _views(data: bytes) -> list[NDArray[np.uint8]]:
-    """Return the picture and its crops without the edges, as RGB."""
+    """Return the image and its crops without the edges, as RGB."""
     picture = open_image(Image(BytesBlob("picture", data)), MediaSettings()).convert("RGB")
     picture.thumbnail((512, 512), reducing_gap=2.0)
     width, height = picture.size

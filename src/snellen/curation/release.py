@@ -65,7 +65,7 @@ def pack(
     Raises:
         RunError: a stage has not been run, or has left candidates undecided.
         UsageError: name or version cannot be part of a file name, or the version exists with other contents.
-        DataError: nothing was kept, or a picture was changed since it was taken in.
+        DataError: nothing was kept, or an image was changed since it was taken in.
     """
     name = name or slug(work.state.name) or "curated"
     require_release_names(name, version)

@@ -1,7 +1,7 @@
 """The review page: one candidate at a time, for reviewers who see others' opinions only after their own.
 
 Plain pages and forms, no script. Served on loopback to whoever has the key of the printed address; every form carries a
-token (CSRF), the pages may load nothing but their own pictures and style (CSP), and pictures and snapshots are looked up by
+token (CSRF), the pages may load nothing but their own images and style (CSP), and images and snapshots are looked up by
 number and digest, so that no path of a request reaches the disk.
 """
 

@@ -14,7 +14,7 @@ from msgspec import structs
 from snellen.benchmarks.base import Data
 from snellen.curation import evidence, leaks, model_filter, reviews
 from snellen.curation.candidates import Candidate
-from snellen.curation.near_duplicates import PictureEncoder
+from snellen.curation.near_duplicates import ImageEncoder
 from snellen.curation.workspace import StageDecision, StageFile, Work
 from snellen.engine.progress import Display
 from snellen.engine.run_folder import RunFolder, RunSpec
@@ -159,16 +159,16 @@ def audit_leaks(
     engine: str,
     *,
     rule: leaks.LeakRule | None = None,
-    encoder: PictureEncoder | None = None,
+    encoder: ImageEncoder | None = None,
     skip: Collection[str] = (),
     notify: Callable[[str], None] = lambda line: None,
 ) -> StageFile:
-    """Stage 2: search for every picture; drop candidates whose hits tie it to its answer.
+    """Stage 2: search for every image; drop candidates whose hits tie it to its answer.
 
     Args:
         search: the reverse image search; None: nothing is asked, what was recorded under `engine` is all there is.
         engine: what the search is called.
-        encoder: compares pictures that the hash does not tell to be copies; None: the hash alone does.
+        encoder: compares images that the hash does not tell to be copies; None: the hash alone does.
         notify: gets a line for each search that failed.
     """
     rule = structs.replace((rule or leaks.LeakRule()).checked(), encoder="" if encoder is None else encoder.name)

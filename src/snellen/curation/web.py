@@ -1,7 +1,7 @@
 """Sources of hits and pages: the agent tools behind the two calls that the stages need.
 
 The tools' own settings say what is asked: a local collection, the record of an earlier run, or the network. Engines that get
-the pictures are asked only where the settings name them.
+the images are asked only where the settings name them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from snellen.atomic_write import replacing
 from snellen.curation.evidence import EvidencePage, Fetch, Unavailable
 from snellen.curation.leaks import Search
-from snellen.curation.near_duplicates import PictureEncoder, nearest
+from snellen.curation.near_duplicates import ImageEncoder, nearest
 from snellen.errors import DataError, MediaError, StorageError, UsageError
 from snellen.media import open_image
 from snellen.models.tools.base import Backend, ToolError
@@ -30,7 +30,7 @@ from snellen.types import Image, MediaSettings
 
 THUMBNAIL = 160
 LEAST = 0.9
-"""Cosine below which a picture of a collection is no hit at all."""
+"""Cosine below which an image of a collection is no hit at all."""
 
 
 def settings_of(tools: Path | None, collection: Path | None) -> ToolSettings | None:
@@ -48,7 +48,7 @@ def settings_of(tools: Path | None, collection: Path | None) -> ToolSettings | N
     return None if tools is None else load(tools)
 
 
-def engine_name(settings: ToolSettings, encoder: PictureEncoder | None = None) -> str:
+def engine_name(settings: ToolSettings, encoder: ImageEncoder | None = None) -> str:
     """Return the name a search is recorded under: engines, or collection digest, with the encoder."""
     if settings.backend == "web":
         return " + ".join(settings.reverse_engines) or "none"
@@ -62,7 +62,7 @@ def _digest(pages: str) -> str:
     return digest(Path(pages)).removeprefix("sha256:")[:16]
 
 
-def search_by(settings: ToolSettings, encoder: PictureEncoder | None = None) -> Search:
+def search_by(settings: ToolSettings, encoder: ImageEncoder | None = None) -> Search:
     """Open the reverse image search of the tools; over a local collection also by encoder similarity.
 
     Raises:
@@ -101,13 +101,13 @@ def search_by(settings: ToolSettings, encoder: PictureEncoder | None = None) -> 
 
 
 class EncodedCollection:
-    """The encoded pictures of a collection; vectors are cached beside the indexes.
+    """The encoded images of a collection; vectors are cached beside the indexes.
 
     Raises:
         DataError: the index cannot be read. StorageError: the cache cannot be written.
     """
 
-    def __init__(self, settings: ToolSettings, encoder: PictureEncoder) -> None:
+    def __init__(self, settings: ToolSettings, encoder: ImageEncoder) -> None:
         pages, index = settings.pages, prepare(settings).index
         assert pages is not None and index is not None  # noqa: S101 - prepare fills the index in
         self._encoder = encoder
@@ -146,7 +146,7 @@ class EncodedCollection:
 
 
 async def _thumbnail(backend: Backend, address: str) -> str:
-    """Return a small copy of a hit's picture as a data URI; engines report no similarity."""
+    """Return a small copy of a hit's image as a data URI; engines report no similarity."""
     if not address.startswith(("http://", "https://")):
         return address
     try:

@@ -3,7 +3,7 @@
 ```
 WORK/
   curation.json      what is curated: name, digests of the candidates and their images
-  candidates.jsonl   the candidates; images/ their pictures, numbered, without metadata
+  candidates.jsonl   the candidates; images/ their images, numbered, without metadata
   hard/              one run a model, and the judge's;   hard.json      what the models know
   leaks/             searches.jsonl;                     leaks.json     what the web gives away
   evidence/          fetched.jsonl, snapshots/;          evidence.json  what pages support

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from snellen.easi.names import task_of
+from snellen.easi.names import plain, task_of
 from snellen.errors import UsageError
 from snellen.sources.hub import HUB
 
@@ -29,9 +29,9 @@ def data_of(name: str, folder: Path | None) -> Path:
     if not folder.is_dir():
         raise UsageError(f"--dataset-dir {folder}: there is no such folder", "Create it, or omit the option.")
     entries = sorted(folder.iterdir())
-    folders = {_plain(entry.name): entry for entry in entries if entry.is_dir()}
+    folders = {plain(entry.name): entry for entry in entries if entry.is_dir()}
     for spelled in (task.name, task.id, task.hub.rpartition("/")[2]):  # VSI-Debiased lies in VSI-Bench's own folder too
-        if (match := folders.get(_plain(spelled))) is not None:
+        if (match := folders.get(plain(spelled))) is not None:
             return match
     files = {entry.name.lower(): entry for entry in entries if entry.is_file()}
     kits = [kit.strip() for kit in task.kit.split(",")]
@@ -53,7 +53,3 @@ def _table(kit: str, files: dict[str, Path]) -> Path | None:
         if (match := files.get(f"{stem}.tsv".lower())) is not None:
             return match
     return None
-
-
-def _plain(name: str) -> str:
-    return name.lower().replace("_", "-")

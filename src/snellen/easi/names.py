@@ -17,7 +17,7 @@ ORDER: tuple[str, ...] = tuple(name for task in TASKS for name in ((task, *HALVE
 
 def find(word: str) -> str | None:
     """Return the benchmark that a word names, None if it names none."""
-    return spellings().get(_plain(word))
+    return spellings().get(plain(word))
 
 
 def spellings() -> dict[str, str]:
@@ -27,7 +27,7 @@ def spellings() -> dict[str, str]:
     """
     names = {spelled: task.name for task in TASKS.values() for spelled in (task.name, task.id)}
     names |= {"sitebench": "site", **{half: half for half in HALVES}}
-    return {_plain(spelled): name for spelled, name in names.items()}
+    return {plain(spelled): name for spelled, name in names.items()}
 
 
 def chosen(text: str | None, *, extra: bool = False) -> tuple[str, ...]:
@@ -61,10 +61,11 @@ def task_of(name: str) -> tuple[Task, str]:
 
 
 def _nearest(word: str) -> str:
-    matches = get_close_matches(_plain(word), spellings(), n=2, cutoff=0.5)
+    matches = get_close_matches(plain(word), spellings(), n=2, cutoff=0.5)
     meant = f" (did you mean {' or '.join(matches)}?)" if matches else ""
     return f"{word!r} is not known{meant}; "
 
 
-def _plain(word: str) -> str:
+def plain(word: str) -> str:
+    """Return a name without case, its separators as underscores."""
     return word.strip().lower().replace("-", "_").replace("/", "_")

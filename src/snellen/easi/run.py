@@ -186,7 +186,7 @@ async def _answers(settings: EasiSettings, board: Board, watch: EasiWatch, aside
                     await _answer(settings, row, model, watch, aside)
             finally:
                 await model.close()
-            if shared is not None and isinstance(row.error, WorkersGoneError):
+            if shared is not None and _workers_gone(row):
                 await shared.end()
                 shared = _keep(opened, watch)
             board.write()
@@ -199,6 +199,10 @@ def _keep(opened: Callable[[], Model], watch: EasiWatch) -> SharedModel | None:
     """Open the model shared by all benchmarks; None if each benchmark needs its own instance."""
     model = opened()
     return SharedModel(model, watch.said) if model.shareable else None
+
+
+def _workers_gone(row: BenchmarkRow) -> bool:
+    return isinstance(row.error, WorkersGoneError)
 
 
 async def _answer(settings: EasiSettings, row: BenchmarkRow, model: Model, watch: EasiWatch, aside: Path) -> None:

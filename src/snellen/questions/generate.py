@@ -56,7 +56,7 @@ class BuildSettings(Struct, frozen=True, kw_only=True):
         attributes: CSV or TSV with image, attribute, value.
         negatives: which wrong classes come first.
         features: .npz for `visual`.
-        noun: what the thing in the picture is called.
+        noun: what the thing in the image is called.
         templates: a built-in set of wordings, or a TOML file.
         options: how many options a choice has.
         per_class: images a class has at most, at each level.

@@ -76,7 +76,7 @@ def copy_images(images: Images, order: Sequence[int], names: Sequence[str], tree
 def strip_metadata(data: bytes, name: str) -> bytes:
     """Return an image without Exif, XMP, IPTC, comments, texts and trailing bytes.
 
-    JPEG and PNG that stand upright keep their very pixels. Others (WebP, GIF, BMP, TIFF; a picture that Exif turns) are
+    JPEG and PNG that stand upright keep their very pixels. Others (WebP, GIF, BMP, TIFF; an image that Exif turns) are
     decoded, turned and written as PNG, or JPEG of quality 95 where they were JPEG.
     """
     header = read_header(data)

@@ -81,7 +81,7 @@ def blocks(
     Args:
         part: what is asked.
         images, sources: neutral name and path of every image, by the index that the part uses.
-        noun: what the thing in the picture is called.
+        noun: what the thing in the image is called.
         templates: the wording.
     """
     for start in range(0, len(part), ROWS):

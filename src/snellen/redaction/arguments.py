@@ -26,50 +26,12 @@ _SURE_WORDS = ("auth", "pwd", "pw", "key", "token")
 _DOUBTFUL = ("key", "keys", "token", "sig", "signature", "cookie")
 """Endings of names that are those of keys if their value looks drawn by lot."""
 _INNOCENT = frozenset(
-    [
-        "answer",
-        "audio",
-        "bos",
-        "cache",
-        "class",
-        "cls",
-        "column",
-        "data",
-        "dataset",
-        "dict",
-        "end",
-        "eos",
-        "field",
-        "foreign",
-        "group",
-        "id",
-        "image",
-        "index",
-        "join",
-        "label",
-        "mask",
-        "metric",
-        "pad",
-        "partition",
-        "primary",
-        "prompt",
-        "question",
-        "reply",
-        "response",
-        "row",
-        "score",
-        "sep",
-        "sort",
-        "special",
-        "start",
-        "stop",
-        "target",
-        "text",
-        "think",
-        "unk",
-        "value",
-        "video",
-    ]
+    (
+        *("answer", "audio", "bos", "cache", "class", "cls", "column", "data", "dataset", "dict", "end"),
+        *("eos", "field", "foreign", "group", "id", "image", "index", "join", "label", "mask", "metric"),
+        *("pad", "partition", "primary", "prompt", "question", "reply", "response", "row", "score", "sep"),
+        *("sort", "special", "start", "stop", "target", "text", "think", "unk", "value", "video"),
+    )
 )
 """Words before `key` and `token` in names of other things."""
 _NO_KEYS = ("cachekey",)  # prompt_cache_key of OpenAI's interface

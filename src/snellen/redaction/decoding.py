@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
-_SHORT, _MOST = 16, 4096
+_SHORT, _MAX_REMEMBERED = 16, 4096
 """Characters of an escape whose meaning is remembered, and their number: texts repeat few escapes many times."""
 _meanings: dict[str, str] = {}
 ROUNDS = 3
@@ -236,7 +236,7 @@ def _replacement(match: re.Match[str]) -> str:
     meaning = _meanings.get(escape)
     if meaning is None:
         meaning = "".join(character for character, _, _ in _characters(match))
-        if len(escape) <= _SHORT and len(_meanings) < _MOST:
+        if len(escape) <= _SHORT and len(_meanings) < _MAX_REMEMBERED:
             _meanings[escape] = meaning
     return meaning
 

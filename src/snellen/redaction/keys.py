@@ -34,7 +34,7 @@ from snellen.redaction.decoding import DecodedText, readings, replaced, source_s
 
 REDACTED = "[redacted]"
 
-_SHORT, _MOST = 64, 256
+_SHORT, _MAX_REMEMBERED = 64, 256
 """Characters of a text that is remembered as clear, and their number: replies repeat names, reasons and short answers."""
 
 # A shorter "key" is a placeholder (EMPTY, none, dummy); striking it out would alter the answers of models.
@@ -164,7 +164,7 @@ def redact(text: str) -> str:
     for character, marker, pattern in _PATTERNS:
         if character in text and marker in text:
             text = pattern.sub(REDACTED, text)
-    if text is before and len(text) <= _SHORT and len(known.clear) < _MOST:
+    if text is before and len(text) <= _SHORT and len(known.clear) < _MAX_REMEMBERED:
         known.clear.add(text)
     return text
 

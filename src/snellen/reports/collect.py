@@ -259,7 +259,7 @@ def _sampling_key(answer: AnswerView) -> int:
 
 
 def collect_runs(runs: Sequence[RunView], limits: PageLimits) -> CollectedRuns:
-    """Read every run once. Memory holds `limits.answers` answers without their pictures, and counts."""
+    """Read every run once. Memory holds `limits.answers` answers without their images, and counts."""
     heap: list[tuple[tuple[int, int, int, int], GalleryAnswer]] = []
     counts_by_rank: Counter[int] = Counter()
     tallies = []

@@ -38,7 +38,7 @@ def _hash(text: str) -> str:
 
 
 def content_policy(style: str, script: str) -> str:
-    """Build the content security policy: this page's own style and script by hash, pictures as data, nothing else.
+    """Build the content security policy: this page's own style and script by hash, images as data, nothing else.
 
     `require-trusted-types-for` makes a browser refuse HTML built from text, so that no slip of the page's own script
     can run a reply.

@@ -27,7 +27,7 @@ _KEPT = 4_000
 """Size in bytes up to which a file is embedded unchanged."""
 
 _KEPT_CHANGED = 24_000
-"""The same for a picture that the run changed: JPEG would smooth the very specks that were added."""
+"""The same for an image that the run changed: JPEG would smooth the very specks that were added."""
 
 _UNCHANGED = MediaSettings()
 
@@ -37,7 +37,7 @@ _SHOWN = ("png", "jpeg", "webp")
 class ThumbnailAlbum:
     """Collects thumbnails as data URIs under short names, until the budget is used up.
 
-    `note` on a picture that is not there says why: a picture that cannot be read never stops a report.
+    `note` on an image that is not there says why: an image that cannot be read never stops a report.
     """
 
     def __init__(self, limits: PageLimits) -> None:
@@ -52,10 +52,10 @@ class ThumbnailAlbum:
 
         Args:
             part: of the question.
-            media: what the run did to pictures on their way to the model.
+            media: what the run did to images on their way to the model.
 
         Returns:
-            For each picture {"p": name of the thumbnail of what was sent}, where the run changed it with "o", the name of
+            For each image {"p": name of the thumbnail of what was sent}, where the run changed it with "o", the name of
             that of the original, and "w", how it was changed; {"note": text} for what has no thumbnail.
         """
         if isinstance(part, Image):
@@ -79,7 +79,7 @@ class ThumbnailAlbum:
         places = list(range(len(sent)))
         if len(sent) > room:
             places = sorted({round(at * (len(sent) - 1) / max(1, room - 1)) for at in range(room)})
-        if video.blob is None:  # frames that are pictures: they are changed one by one, as pictures are
+        if video.blob is None:  # frames that are images: they are changed one by one, as images are
             parts = [self._sent(sent[at], media) for at in places]
         elif sent is originals:
             parts = [self._one(sent[at]) for at in places]
@@ -155,7 +155,7 @@ def _why(error: Exception, blob: Blob | None) -> str:
 
 
 def _thumbnail(image: Image, long_side: int, keep_bytes: int = _KEPT) -> tuple[bytes, str]:
-    """Return the original bytes if they are small; else PNG for small, plain pictures and JPEG at quality 85.
+    """Return the original bytes if they are small; else PNG for small, plain images and JPEG at quality 85.
 
     Decoded under the limits of snellen.media. Animated, turned and unusual files are always drawn anew.
     """

@@ -45,7 +45,7 @@ class RunView(Struct, frozen=True):
         conditions: how the questions were asked where that is not how the benchmark asks them ("prompting = cot"); said
             wherever the run stands beside published figures.
         labels: why answers were not correct; None where nobody has said.
-        media: what was done to pictures on their way to the model.
+        media: what was done to images on their way to the model.
     """
 
     name: str
@@ -79,7 +79,7 @@ class PageLimits(Struct, frozen=True):
     Attributes:
         answers: answers in the gallery over all runs; unusable and wrong ones first, then right ones.
         picture_bytes: encoded thumbnails in all.
-        long_side: longest side of a thumbnail in pixels; smaller pictures keep their size.
+        long_side: longest side of a thumbnail in pixels; smaller images keep their size.
         pictures: thumbnails a question.
         characters: of each text (question, reply, reasoning); what is beyond is counted and left out.
     """

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import IO, Any
@@ -116,8 +116,8 @@ def _prepared(
     for name, result in located.items():
         prefix = f"{stem}_{file_stem(TASKS[name].id.replace('(', '').replace(')', ''))}"
         rows[f"{prefix}_samples.jsonl"] = path = part / SAMPLES / f"{prefix}_samples.jsonl"
-        with _Rows(path) as file:
-            results[name] = score_result(result, profile, file.add)
+        with path.open("wb", buffering=1 << 20) as file:
+            results[name] = score_result(result, profile, partial(_write_row, file))
         members[f"{prefix}_results.json"] = readable(_metrics_file(results[name]))
     if mention:
         details = structs.replace(
@@ -151,34 +151,21 @@ def _prepared(
     )
 
 
-class _Rows:
-    """A writer of one JSON line per answer, without prompt and gold answer."""
-
-    def __init__(self, path: Path) -> None:
-        self._files = ExitStack()
-        self._file: IO[bytes] = self._files.enter_context(path.open("wb", buffering=1 << 20))
-        self._encode = msgspec.json.Encoder(enc_hook=str).encode
-
-    def add(self, task: Task, sample: Sample, record: Record, score: Score) -> None:
-        row: dict[str, Any] = {"id": sample.id}
-        if record.repeat:
-            row["repeat"] = record.repeat
-        if group := sample.meta.get(task.by):
-            row["group"] = group
-        if record.status != "ok":
-            row["status"] = record.status
-        row["reply"] = None if record.response is None else record.response.text
-        row["extracted"] = score.extracted
-        row["hit"] = score.value
-        if score.verdict in ("invalid", "unscored", "error"):
-            row["verdict"] = score.verdict
-        self._file.write(redact_bytes(self._encode(row)) + b"\n")
-
-    def __enter__(self) -> _Rows:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._files.close()
+def _write_row(file: IO[bytes], task: Task, sample: Sample, record: Record, score: Score) -> None:
+    """Write one JSON line about an answer, without prompt and gold answer."""
+    row: dict[str, Any] = {"id": sample.id}
+    if record.repeat:
+        row["repeat"] = record.repeat
+    if group := sample.meta.get(task.by):
+        row["group"] = group
+    if record.status != "ok":
+        row["status"] = record.status
+    row["reply"] = None if record.response is None else record.response.text
+    row["extracted"] = score.extracted
+    row["hit"] = score.value
+    if score.verdict in ("invalid", "unscored", "error"):
+        row["verdict"] = score.verdict
+    file.write(redact_bytes(msgspec.json.encode(row, enc_hook=str)) + b"\n")
 
 
 def _scores(results: Mapping[str, BenchmarkResult]) -> dict[str, Figures]:

@@ -167,7 +167,7 @@ def _check_fields(text: str, kind: str, name: str) -> None:
         fields = [parts for _, *parts in string.Formatter().parse(text) if parts[0] is not None]
     except ValueError as error:
         raise DataError(f"{name}, [{kind}]: {text!r}: {error}", "Write {{ for a brace.") from error
-    known, used = FIELDS[kind], {name for name, _, _ in fields}
+    known, used = FIELDS[kind], {name or "" for name, _, _ in fields}
     bare = not any(spec or conversion for _, spec, conversion in fields)
     if not bare or not used <= known:
         odd = ", ".join(sorted(used - known)) or "a format"

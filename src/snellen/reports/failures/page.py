@@ -1,4 +1,4 @@
-"""One page an answer (picture, question, answer, how it came about, verdict, label), and an index over them.
+"""One page an answer (image, question, answer, how it came about, verdict, label), and an index over them.
 
 Each page is a file that asks no network for anything. All text is untrusted: whatever was to be kept from a reader (keys,
 gold) has been taken out by whoever fills the views.
@@ -23,7 +23,7 @@ from snellen.text import pretty_json
 from snellen.types import MediaSettings, Text
 
 LIMITS = PageLimits(picture_bytes=1_500_000, long_side=720, characters=20_000)
-MOST_STEPS = 200
+MAX_STEPS = 200
 STEP_CHARACTERS, TRACE_CHARACTERS = 8_000, 600_000
 """Of one text in a trace, and of all texts of one trace."""
 OPEN_CHARACTERS = 700
@@ -55,7 +55,7 @@ class FailureView(Struct, frozen=True):
         evidence, steps: what the reply names, and how it came about; None where there is no trace.
         notes: what a reader must know (the data set is away, gold is not shown).
         others: (model, file) of the pages of other runs on the same question.
-        media: what was done to pictures on their way to the model.
+        media: what was done to images on their way to the model.
     """
 
     file: str
@@ -181,8 +181,8 @@ def _facts(view: FailureView) -> list[tuple[str, str]]:
 def _steps(steps: Sequence[Step]) -> tuple[list[dict[str, Any]], int]:
     """Return the steps for the page, and the number of texts and steps omitted to limit its size."""
     step_rows: list[dict[str, Any]] = []
-    room, left_out = TRACE_CHARACTERS, max(0, len(steps) - MOST_STEPS)
-    for step in steps[:MOST_STEPS]:
+    room, left_out = TRACE_CHARACTERS, max(0, len(steps) - MAX_STEPS)
+    for step in steps[:MAX_STEPS]:
         arguments = "" if step.arguments is None else pretty_json(step.arguments).decode().rstrip()
         texts = {}
         for name, text in (("text", step.text), ("given", arguments), ("result", step.result)):

@@ -49,7 +49,7 @@ MARK = b'<meta name="generator" content="snellen failures">'
 HELD_BACK = (
     "[withheld: without the data, Snellen cannot tell whether this quotes the gold answer; use --show-gold to show it]"
 )
-MOST_EVIDENCE = 50
+MAX_EVIDENCE = 50
 
 
 class LabelledRun(Struct, frozen=True):
@@ -282,7 +282,7 @@ def _evidence(reply: str | None, steps: Sequence[Step] | None) -> list[Evidence]
     if reply is None:
         return []
     evidence = []
-    for url, note in replies.read(reply).evidence[:MOST_EVIDENCE]:
+    for url, note in replies.read(reply).evidence[:MAX_EVIDENCE]:
         met = None
         if steps is not None and url:
             calls = [step for step in steps if step.role == "tool"]

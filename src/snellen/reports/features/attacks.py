@@ -29,7 +29,7 @@ class AttackFile(Struct, frozen=True):
         axis: what a strength is, "" where there is no curve to draw.
         points: accuracy at each strength, clean first.
         general: the same of a general set that was attacked alike, empty where there was none.
-        corrupted: whether pictures were corrupted and not attacked.
+        corrupted: whether images were corrupted and not attacked.
     """
 
     metrics: tuple[Metric, ...]

@@ -39,7 +39,7 @@ class ReportSettings(Struct, frozen=True):
     Attributes:
         outputs: names of outputs, "all" among them for every one; empty for each store's first.
         similarity, method: of the neighbours; of the probe.
-        images: where pictures lie; None takes where an extraction found them, if it is still there.
+        images: where images lie; None takes where an extraction found them, if it is still there.
         join, sees_from, says_from: see `says_sees`.
         profile, level: of the runs: how replies are scored, and which level of a taxonomy is taken (the finest).
         measured: files that `snellen features attack --json` printed.
@@ -278,8 +278,8 @@ class JoinableAnswers(Struct, frozen=True, eq=False):
 def joinable_answers(run: Run, profile: str | None = None, level: str | None = None) -> JoinableAnswers:
     """Select the answers of a run that can be joined: to questions about one image and its class.
 
-    A sample's group is its picture, its meta `label` the class. Of a taxonomy the finest level is taken unless one is
-    named. Questions about attributes and about several pictures, and replies without a score, are left out and
+    A sample's group is its image, its meta `label` the class. Of a taxonomy the finest level is taken unless one is
+    named. Questions about attributes and about several images, and replies without a score, are left out and
     counted.
 
     Raises:

@@ -23,7 +23,7 @@ from snellen.reports.views import PageLimits
 from snellen.sources.blobs import FileBlob
 from snellen.types import Blob, Image, Interval, Metric
 
-MOST_CLASSES = 20
+MAX_CLASSES = 20
 LIMITS = PageLimits(picture_bytes=6_000_000, long_side=112)
 
 
@@ -38,8 +38,8 @@ class StoreView(Struct, frozen=True, eq=False):
         plane_names: class of each point of the plane.
         classes: the probe's classes; `chance` is what guessing reaches in it.
         attacked: for each attack what its strength is, and the points, clean first.
-        corrupted: accuracies on corrupted pictures.
-        pictures: row number to its picture; those that are not there are shown by name.
+        corrupted: accuracies on corrupted images.
+        pictures: row number to its image; those that are not there are shown by name.
         notes: what a reader must know.
     """
 
@@ -187,7 +187,7 @@ def _overall_tiles(comparison: SaysSees) -> list[dict[str, str]]:
 
 def _class_rows(comparison: SaysSees) -> list[dict[str, Any]]:
     """Return the classes with the largest gaps as text, in percentage points."""
-    return [_class_row(point) for point in sorted(comparison.classes, key=lambda point: -abs(point.gap))[:MOST_CLASSES]]
+    return [_class_row(point) for point in sorted(comparison.classes, key=lambda point: -abs(point.gap))[:MAX_CLASSES]]
 
 
 def _class_row(point: ClassPoint) -> dict[str, Any]:
@@ -219,7 +219,7 @@ def _method(ends: tuple[float, float] | None) -> str:
 
 
 def _describe_omitted(comparison: SaysSees) -> str:
-    count = len(comparison.classes) - MOST_CLASSES
+    count = len(comparison.classes) - MAX_CLASSES
     return f"{count:,} classes with smaller gaps are omitted; --json lists them." if count > 0 else ""
 
 

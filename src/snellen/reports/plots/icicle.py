@@ -21,7 +21,7 @@ SMALLEST = 1.5
 
 _LEAF = 14.0
 _TOP = 46.0
-_MOST = 2
+_MAX_ICICLES = 2
 """Icicles of one run."""
 
 
@@ -66,7 +66,7 @@ def icicles(column: Series, name: str) -> list[Plot]:
         for dataset, levels in kinds.items():
             chosen[dataset] = (ask, min(levels, key=lambda kind: (-levels[kind], kind_order(kind))))
     plots = []
-    for number, (dataset, (ask, kind)) in enumerate(list(chosen.items())[:_MOST]):
+    for number, (dataset, (ask, kind)) in enumerate(list(chosen.items())[:_MAX_ICICLES]):
         parts = {
             group: part
             for group, part in tally.parts.items()
