@@ -76,7 +76,7 @@ def test_a_head_of_several_outputs_decides_behind_the_encoder_as_on_the_stored_f
     file = head.save(tmp_path / "joined.npz")
     opened = open_encoder(f"hf:{world.encoder}", classifier.head_outputs(head))
     model = classifier.build_classifier(opened, load_head(file))
-    (shown,) = classifier.read_pictures(world.files[1], world.images, opened.transform)
+    (shown,) = classifier.read_images(world.files[1], world.images, opened.transform)
     tested = np.flatnonzero(parts[0].split == "test")
     with torch.no_grad():
         logits = model(shown.images()).numpy()

@@ -18,7 +18,7 @@ from snellen.features.extract.preprocess import (
     read_pixels,
     resize_and_crop,
 )
-from snellen.features.extract.resample import PRECISION, TIE, build_axis, coefficients, resample_picture, rows_first
+from snellen.features.extract.resample import PRECISION, TIE, build_axis, coefficients, resample_image, rows_first
 from snellen.sources import BytesBlob
 
 torch = pytest.importorskip("torch")
@@ -59,7 +59,7 @@ def test_any_part_of_any_smaller_picture_is_pillows_to_one_level(seed, size, sha
     top, left = int(shares[2] * (height - 1)), int(shares[3] * (width - 1))
     box = (top, left, height - top, width - left)
     theirs = pillows(pixels, height, width, interpolation)[:, top:, left:]
-    ours = resample_picture(pixels, height, width, interpolation, box)
+    ours = resample_image(pixels, height, width, interpolation, box)
     assert (ours.shape, ours.dtype) == (theirs.shape, np.uint8)
     assert np.abs(ours - theirs).max() <= 1
 
@@ -82,7 +82,7 @@ def test_the_way_of_a_picture_to_any_size_ends_within_one_level_of_pillow(
 def test_hardly_a_value_differs_at_all(interpolation, kind):
     pixels = picture(3, 375, 500, kind)
     theirs = pillows(pixels, 256, 341, interpolation)
-    differ = resample_picture(pixels, 256, 341, interpolation, (0, 0, 256, 341)) != theirs
+    differ = resample_image(pixels, 256, 341, interpolation, (0, 0, 256, 341)) != theirs
     assert differ.mean() < 0.005
 
 

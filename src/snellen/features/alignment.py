@@ -122,7 +122,7 @@ def alignment(
     Rows are matched by split and id. Those that one stage does not have are left out of all, and counted.
 
     Args:
-        raw, aligned, matched: features of the same pictures with the splits train and test.
+        raw, aligned, matched: features of the same images with the splits train and test.
         name: of the data set; "" takes that of raw's folder.
         anyway: compare stages that are not of one model too; the notes say so.
         how: settings of `snellen.features.probes.probe`, the same at each stage.
@@ -249,7 +249,7 @@ def _same_rows(stages: dict[str, Features]) -> tuple[dict[str, np.ndarray], int]
             if key in row_of:
                 raise DataError(
                     f"{stage}: the id {key[1]!r} comes twice in the split {key[0]}, so rows cannot be paired",
-                    "Give every picture an id of its own.",
+                    "Give every image an id of its own.",
                 )
             row_of[key] = row
         rows_by_key[stage] = row_of

@@ -24,13 +24,13 @@ def join_by_image(
 ) -> tuple[str, NDArray[np.int64], NDArray[np.int64], int, int, int]:  # fmt: skip
     """Join rows and answers by image name, with the strictest of three comparisons that joins the most.
 
-        Args:
-    rows_of: [n] names of the rows' images.
-    image_of_answer: [m] name of each answer's image.
+    Args:
+        rows_of: [n] names of the rows' images.
+        image_of_answer: [m] name of each answer's image.
 
-        Returns:
-            How names were compared; row and number of the answer of each pair; pictures that rows alone have, that answers
-            alone have, and that go by the name of several rows or of several asked pictures, which are not joined.
+    Returns:
+        How names were compared; row and number of the answer of each pair; images that rows alone have, that answers
+        alone have, and that go by the name of several rows or of several asked images, which are not joined.
     """
     images = list(dict.fromkeys(str(name) for name in image_of_answer))
 

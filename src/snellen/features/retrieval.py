@@ -81,7 +81,7 @@ class Retrieval(Struct, frozen=True, eq=False):
 
         Args:
             cluster: "class": queries of one class rise and fall together, and other classes might have been drawn;
-                "query": these classes, other pictures of them.
+                "query": these classes, other images of them.
 
         Raises:
             UsageError: another cluster.

@@ -38,7 +38,7 @@ class ProbeResults(Struct, frozen=True, eq=False):
     """Probe results on its test rows.
 
     Attributes:
-        ids: [n] what each row's picture is called.
+        ids: [n] what each row's image is called.
         classes: [n] the name of each row's class.
         right: [n] 1 where the probe named it, else 0.
         chance: what guessing reaches: 1 / classes.
@@ -54,7 +54,7 @@ class AnswerScores(Struct, frozen=True, eq=False):
     """Scored answers of a question run.
 
     Attributes:
-        ids: [m] the picture that each question is about.
+        ids: [m] the image that each question is about.
         classes: [m] its class as the questions call it; "" where they do not say.
         value: [m] scores from 0 to 1.
         chance: [m] what guessing reaches on each question.
@@ -70,8 +70,8 @@ class SaysSeesSettings(Struct, frozen=True):
     """Settings of the comparison.
 
     Attributes:
-        join: "image": probe and answers on the same pictures; "class": on pictures of the same class.
-        matched: how pictures were recognised: whole names, names without ending, or file names alone.
+        join: "image": probe and answers on the same images; "class": on images of the same class.
+        matched: how images were recognised: whole names, names without ending, or file names alone.
         sees_from, says_from: from which accuracy above chance a class counts as seen, or said; 0.5 is halfway.
         probe_chance, answer_chance: what guessing reaches, mean over what was joined.
         average: over what a class's accuracy is averaged.
@@ -121,11 +121,11 @@ class SaysSees(Struct, frozen=True):
         settings: as declared.
         classes: largest gap first.
         overall: metrics over all that was joined.
-        only_probe, only_answers: pictures (of join "class": classes) that only one side has.
-        ambiguous: pictures asked about (of join "class": classes of the probe) whose name, as names were compared, is
-            that of several rows or of several asked pictures (of several classes); they are not joined.
-        other_class: joined pictures that the questions place in another of the probe's classes than the probe does.
-        unknown_class: joined pictures that the questions place in a class that the probe has not, as it is written.
+        only_probe, only_answers: images (of join "class": classes) that only one side has.
+        ambiguous: images asked about (of join "class": classes of the probe) whose name, as names were compared, is
+            that of several rows or of several asked images (of several classes); they are not joined.
+        other_class: joined images that the questions place in another of the probe's classes than the probe does.
+        unknown_class: joined images that the questions place in a class that the probe has not, as it is written.
     """
 
     settings: SaysSeesSettings
@@ -197,8 +197,8 @@ def says_sees(
 ) -> SaysSees:
     """Compare what a probe reads with what a model answers, class by class.
 
-    Joined by image, the class of a picture is the probe's, a picture's answers are averaged first, and every picture
-    of a class weighs the same on both sides, so that gaps are paired. Joined by class, each side has pictures of its
+    Joined by image, the class of an image is the probe's, an image's answers are averaged first, and every image
+    of a class weighs the same on both sides, so that gaps are paired. Joined by class, each side has images of its
     own, and names of classes are compared without case, leading numbers, blanks, `_` and `-`; classes of the probe that
     are written alike in this way are not joined, and counted.
 
@@ -210,7 +210,7 @@ def says_sees(
 
     Raises:
         UsageError: a threshold outside 0 to 1.
-        NothingInCommon: no picture (class) that both sides have.
+        NothingInCommon: no image (class) that both sides have.
         DataError: arrays of different lengths.
     """
     for name, level in (("sees", sees_from), ("says", says_from)):
@@ -359,7 +359,7 @@ def _difference(
     """Compute the interval of a difference above chance from the intervals of its two sides, by squares that are added.
 
     Newcombe 1998, Statistics in Medicine 17:873 (method 10), and with the correlation of pairs 17:2635; it holds
-    where nothing varies, as in a class of ten pictures that are all right. Where a side does not vary, the correlation
+    where nothing varies, as in a class of ten images that are all right. Where a side does not vary, the correlation
     is taken as 0, which makes the interval wider.
     """
     if probe is None or answer is None:

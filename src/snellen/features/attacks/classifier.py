@@ -1,6 +1,6 @@
 """Encoder and probe as one image classifier: accuracy under attack and on corrupted images.
 
-The head is one that `snellen features probe --save` wrote, trained on features of the same encoder. A picture goes
+The head is one that `snellen features probe --save` wrote, trained on features of the same encoder. An image goes
 through the encoder's transform and is divided by 255; the attack sees what comes out, and the normalisation is inside.
 """
 
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 CHUNK = 256
 
 
-class PictureBatch(Struct, frozen=True, eq=False):
-    """Pictures of a split, ready for an encoder.
+class ImageBatch(Struct, frozen=True, eq=False):
+    """Images of a split, ready for an encoder.
 
     Attributes:
-        pixels: uint8 [n, 3, H, W], resized and cropped. 150 kB a picture of 224 x 224.
-        labels: of the n pictures; one class each.
+        pixels: uint8 [n, 3, H, W], resized and cropped. 150 kB an image of 224 x 224.
+        labels: of the n images; one class each.
         ids: [n] names.
         of: how many rows the split has.
     """
@@ -78,7 +78,7 @@ class Corrupted(Struct, frozen=True, eq=False):
         return metrics
 
 
-def read_pictures(
+def read_images(
     split: str | Path,
     images: str | Path,
     transform: Transform,
@@ -86,25 +86,25 @@ def read_pictures(
     limit: int | None = None,
     spec: str = "",
     chunk: int = CHUNK,
-) -> Iterator[PictureBatch]:
+) -> Iterator[ImageBatch]:
     """Yield the images of one csv file of `path,label`, some at a time, in the order of the file.
 
-        Args:
-            split: FILE or NAME=FILE, as for `snellen features extract`.
-            images: folder, zip or tar.
-    limit: maximum number, spread evenly over the file, since files are often sorted by class.
-            spec: a corruption (`blur:5`), applied to each picture at its own size before the transform.
-            chunk: how many at a time.
+    Args:
+        split: FILE or NAME=FILE, as for `snellen features extract`.
+        images: folder, zip or tar.
+        limit: maximum number, spread evenly over the file, since files are often sorted by class.
+        spec: a corruption (`blur:5`), applied to each image at its own size before the transform.
+        chunk: how many at a time.
 
-        Raises:
-            DataError: a file or picture cannot be read, or rows have several labels.
-            UsageError: a corruption that there is not.
+    Raises:
+        DataError: a file or image cannot be read, or rows have several labels.
+        UsageError: a corruption that there is not.
     """
     import torch
 
     rows = read_splits([split])
     if rows.labels.single is None:
-        raise DataError(f"{split}: rows have several labels", "Attacks and their accuracy take one class a picture.")
+        raise DataError(f"{split}: rows have several labels", "Attacks and their accuracy take one class an image.")
     if limit is not None and limit < 1:
         raise UsageError(f"--limit {limit}: 1 or more was expected.", "Omit it to use all images.")
     count = len(rows.ids)
@@ -115,7 +115,7 @@ def read_pictures(
             some = taken[first : first + chunk]
             blobs = [tree.blob(rows.ids[row]) for row in some.tolist()]
             batch = [resize_and_crop(_decoded(blob, spec), transform, key=blob.key) for blob in blobs]
-            yield PictureBatch(
+            yield ImageBatch(
                 torch.stack(batch), rows.labels.take(some), [rows.ids[row] for row in some.tolist()], count
             )
     finally:
@@ -126,8 +126,8 @@ def _decoded(blob: Blob, spec: str) -> np.ndarray:
     if not spec:
         return decode(blob)
     data = blob.read()
-    picture = render(data, checked_header(data, blob.key, pixel_limit()), blob.key, MediaSettings())
-    return np.array(corruptions.corrupted(picture, spec, corruptions.content(data)).convert("RGB"))
+    image = render(data, checked_header(data, blob.key, pixel_limit()), blob.key, MediaSettings())
+    return np.array(corruptions.corrupted(image, spec, corruptions.content(data)).convert("RGB"))
 
 
 def head_columns(labels: Labels, head: ProbeHead) -> np.ndarray:
@@ -141,7 +141,7 @@ def head_columns(labels: Labels, head: ProbeHead) -> np.ndarray:
         DataError: the head does not know a class, or two of its classes share the name of one.
     """
     if labels.single is None:
-        raise UsageError("rows have several labels.", "Attacks and their accuracy take one class a picture.")
+        raise UsageError("rows have several labels.", "Attacks and their accuracy take one class an image.")
     if labels.names is None or head.names is None:
         column_of = {int(class_id): column for column, class_id in enumerate(head.classes)}
         columns = [column_of.get(int(class_id), -1) for class_id in labels.classes]
@@ -170,8 +170,8 @@ def head_outputs(head: ProbeHead, output: str | None = None) -> list[str] | None
 
     The name of imported features is not an encoder's output; `output` states it.
 
-        Raises:
-    UsageError: `output` is not the one that the head was trained on.
+    Raises:
+        UsageError: `output` is not the one that the head was trained on.
     """
     from snellen.features.encoders.base import OUTPUT
 
@@ -198,7 +198,7 @@ def build_classifier(encoder: Encoder, head: ProbeHead, outputs: Sequence[str] |
     import torch
 
     if head.several:
-        raise UsageError("the head tells several labels a row.", "Attacks take a head of one class a picture.")
+        raise UsageError("the head tells several labels a row.", "Attacks take a head of one class an image.")
     taken = tuple(encoder.outputs if outputs is None else outputs)
     widths = encoder.widths()
     width = sum(widths[output] for output in taken)
@@ -223,7 +223,7 @@ def build_classifier(encoder: Encoder, head: ProbeHead, outputs: Sequence[str] |
 
 
 def require_same_encoder(head: ProbeHead, encoder: Encoder, folder: Path | None = None) -> str | None:
-    """Refuse a head trained on features of another encoder, or of pictures that were prepared otherwise.
+    """Refuse a head trained on features of another encoder, or of images that were prepared otherwise.
 
     Args:
         folder: where the head lies, a store as a rule. The encoder that the head records is compared, and that of the
@@ -275,17 +275,17 @@ def attack_split(
     """Attack a split's images; return (accuracy under attack, number of rows of the split).
 
     Args:
-        logits: as `classifier` gives it.
-        target: a class id that pictures are led to, or to each the class that the classifier holds least likely.
-        progress: called with pictures done, and in all.
+        logits: as `build_classifier` gives it.
+        target: a class id that images are led to, or to each the class that the classifier holds least likely.
+        progress: called with images done, and in all.
         settings: of `snellen.features.attacks.robust_accuracy.attack_curve`.
 
     Raises:
-        As `read_pictures`, `columns_of` and `curve`.
+        As `read_images`, `head_columns` and `attack_curve`.
     """
     parts: list[AttackCurve] = []
     done = of = 0
-    for batch in read_pictures(split, images, transform, limit=limit):
+    for batch in read_images(split, images, transform, limit=limit):
         wanted, of = head_columns(batch.labels, head), batch.of
         pixels, aims = batch.images(), None
         if target == "least-likely":
@@ -342,7 +342,7 @@ def attack_as_fgbmk(
 ) -> tuple[list[Metric], int]:
     """Return (clean_accuracy and accuracy@fgbmk-legacy-STEPS, number of rows of the split); see `pgd.fgbmk_legacy`."""
     clean, under, of = [], [], 0
-    for batch in read_pictures(split, images, transform, limit=limit):
+    for batch in read_images(split, images, transform, limit=limit):
         wanted, of, pixels = head_columns(batch.labels, head), batch.of, batch.images()
         clean.append(predictions(logits, pixels, batch_size=batch_size) == wanted)
         result = fgbmk_legacy(
@@ -377,7 +377,7 @@ def measure_corruptions(
     rows, of = [], 0
     for name in ("", *names):
         right = []
-        for batch in read_pictures(split, images, transform, limit=limit, spec=name):
+        for batch in read_images(split, images, transform, limit=limit, spec=name):
             of = batch.of
             right.append(predictions(logits, batch.images(), batch_size=batch_size) == head_columns(batch.labels, head))
         rows.append(np.concatenate(right))

@@ -27,9 +27,9 @@ class EncoderParts(Struct, frozen=True, eq=False):
 
     Attributes:
         call: float [B, 3, H, W] to a mapping that may hold `embedding` [B, d] and `aligned` [B, d]; runs all blocks.
-        blocks: the blocks in order; each returns tokens [B, T, d], or [B * T, d] of pictures of one size.
+        blocks: the blocks in order; each returns tokens [B, T, d], or [B * T, d] of images of one size.
         norm: the final norm, applied to tokens.
-        patches: how many patch tokens a picture has; those before them are CLS and registers.
+        patches: how many patch tokens an image has; those before them are CLS and registers.
         first: whether token 0 is a CLS token that was trained.
         extras: which of embedding, aligned and projector_input there are.
         projector: the module between tower and language model, None where there is none.
@@ -50,7 +50,7 @@ class Encoder:
     """Encoder: normalised pixels to named outputs.
 
     Attributes:
-        transform: what pictures go through on their way here.
+        transform: what images go through on their way here.
         outputs: names of what `encode` returns, in order.
         device: where it computes.
     """
@@ -158,9 +158,9 @@ class Encoder:
             )
         return depth
 
-    def _normed(self, tokens: torch.Tensor, pictures: int) -> torch.Tensor:
+    def _normed(self, tokens: torch.Tensor, count: int) -> torch.Tensor:
         if tokens.ndim == 2:
-            tokens = tokens.reshape(pictures, -1, tokens.shape[-1])
+            tokens = tokens.reshape(count, -1, tokens.shape[-1])
         if self._parts.sequence_first:
             tokens = tokens.transpose(0, 1)
         normed: torch.Tensor = self._parts.norm(tokens)

@@ -1,7 +1,7 @@
 """Vision towers of transformers: vision models, dual encoders and vision-language models.
 
 Blocks, final norm and projector are found by what they are called across transformers' models. The number of tokens
-before the patches (CLS, registers) is what one trial picture has more than patches.
+before the patches (CLS, registers) is what one trial image has more than patches.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PACKED = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe")
 def pack_patches(pixels: torch.Tensor, config: Any) -> tuple[torch.Tensor, torch.Tensor]:
     """Pack images into the rows of patches that Qwen's towers take, with each image's grid; differentiable.
 
-    A still picture is shown as `temporal_patch_size` equal frames. Patches stand in groups of `spatial_merge_size`
+    A still image is shown as `temporal_patch_size` equal frames. Patches stand in groups of `spatial_merge_size`
     squared, the groups row by row, as the tower's merger expects them (transformers' image processor of Qwen2-VL).
 
     Args:
@@ -57,10 +57,10 @@ PROJECTORS = (
     "modality_projection",
 )
 NORMS = ("post_layernorm", "layernorm", "norm", "layer_norm", "ln_post", "merger.ln_q", "merger.norm")
-# Models whose pictures come with an axis for tiles: one tile is given.
+# Models whose images come with an axis for tiles: one tile is given.
 TILED = ("idefics2", "idefics3", "smolvlm")
 FILTERS = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "box", 5: "hamming"}
-# Models that take pictures of any size in packed patches get them in one size, so that batches can be made.
+# Models that take images of any size in packed patches get them in one size, so that batches can be made.
 SIDE = 448
 
 auto_model: Any = transformers.AutoModel
@@ -141,7 +141,7 @@ def read_transform(checkpoint: Checkpoint, tower: nn.Module, label: str) -> Tran
         cut = (resize[0], resize[0])
     if cut is not None and (cut[0] > min(resize) or cut[1] > resize[-1]):
         raise PreflightError(
-            f"{label}: its processor cuts {cut} out of pictures resized to {resize}.",
+            f"{label}: its processor cuts {cut} out of images resized to {resize}.",
             "Padding is not supported; correct size and crop_size.",
         )
     normal = bool(getattr(processor, "do_normalize", True))
@@ -235,7 +235,7 @@ def _call(inner: Any, tower: Any, vlm: bool, kind: str) -> Callable[[torch.Tenso
             return {"aligned": tokens.reshape(len(pixels), -1, tokens.shape[-1]).mean(1)}
         return {
             "aligned": torch.stack(
-                [picture_tokens.reshape(-1, picture_tokens.shape[-1]).mean(0) for picture_tokens in tokens]
+                [image_tokens.reshape(-1, image_tokens.shape[-1]).mean(0) for image_tokens in tokens]
             )
         }
 
@@ -262,7 +262,7 @@ def _prefix(
         with torch.inference_mode():
             call(torch.zeros(1, 3, *transform.size, device=weight.device, dtype=weight.dtype))
     except Exception as error:  # a size that its positions do not fit, a signature of its own
-        raise _unreadable(label, f"a trial picture of {transform.size} fails: {_line(error)}") from error
+        raise _unreadable(label, f"a trial image of {transform.size} fails: {_line(error)}") from error
     finally:
         hook.remove()
     if not block_outputs or block_outputs[0].ndim not in (2, 3) or (count := block_outputs[0].shape[-2] - patches) < 0:

@@ -58,7 +58,7 @@ def read_transform(config: Mapping[str, Any]) -> Transform:
     mode = config.get("crop_mode") or "center"
     if mode not in ("center", "squash") or height != width:
         raise PreflightError(
-            f"timm asks for crop mode {mode!r} at {height} x {width}.", "Choose a model with square, centred pictures."
+            f"timm asks for crop mode {mode!r} at {height} x {width}.", "Choose a model with square, centred images."
         )
     side = int(height / share)
     mean, std = ([float(value) for value in config[key]] for key in ("mean", "std"))

@@ -49,15 +49,15 @@ def extract(
         images: folder, .zip or .tar that the paths lie under.
         out: the store's folder.
         dtype: what values are stored as: float16 or float32.
-        batch_size: pictures encoded at once.
+        batch_size: images encoded at once.
         workers: threads that read and decode; None takes one a processor.
-        allow_missing: go on without pictures that are not there or cannot be decoded; each is listed in store.json.
+        allow_missing: go on without images that are not there or cannot be decoded; each is listed in store.json.
         shard_rows: rows between two commits; at most so many are encoded again after a kill.
         progress: called with rows done and rows in all.
 
     Raises:
         UsageError: a setting out of its range.
-        DataError: a split or a picture cannot be read; the message names file and line, or picture.
+        DataError: a split or an image cannot be read; the message names file and line, or image.
         FingerprintError: `out` was begun with other settings.
         RunLockedError, StorageError: see `Writer`.
     """
@@ -116,7 +116,7 @@ def _marks(tree: Tree, ids: Sequence[str], root: Path, allow_missing: bool) -> l
     """Return the size in bytes or the checksum of every image, "" for a missing one, without reading any.
 
     Raises:
-        DataError: pictures are not there and `allow_missing` is False.
+        DataError: images are not there and `allow_missing` is False.
     """
     marks: list[str] = []
     absent: list[str] = []

@@ -30,8 +30,8 @@ class EncodedRows(Struct, frozen=True, eq=False):
 
     Attributes:
         rows: their numbers.
-        values: output to float32 [rows, width]; zeros where a picture is missing.
-        missing: row number to why its picture could not be read.
+        values: output to float32 [rows, width]; zeros where an image is missing.
+        missing: row number to why its image could not be read.
     """
 
     rows: Sequence[int]
@@ -53,34 +53,34 @@ def encode_rows(
     row numbers, and whoever holds the store writes what they return.
 
     Args:
-        blob: row number to its picture.
-        workers: threads that decode, ahead of the encoder by two batches or two pictures each, whichever is more.
+        blob: row number to its image.
+        workers: threads that decode, ahead of the encoder by two batches or two images each, whichever is more.
 
     Raises:
-        DataError: a picture cannot be read and `allow_missing` is False.
+        DataError: an image cannot be read and `allow_missing` is False.
     """
     import torch
 
     transform = encoder.transform
     rows = list(rows)
-    batch_size = max(1, min(batch_size, len(rows)))  # no room for pictures that there are not
+    batch_size = max(1, min(batch_size, len(rows)))  # no room for images that there are not
     room: torch.Tensor | None = None
     with single_threaded():  # each thread that decodes forms its own products
-        for numbers, pictures in _batches(blob, rows, transform, batch_size, workers):
+        for numbers, images in _batches(blob, rows, transform, batch_size, workers):
             missing = {
-                row: str(pixels) for row, pixels in zip(numbers, pictures, strict=True) if isinstance(pixels, DataError)
+                row: str(pixels) for row, pixels in zip(numbers, images, strict=True) if isinstance(pixels, DataError)
             }
             if missing and not allow_missing:
-                fault = next(pixels for pixels in pictures if isinstance(pixels, DataError))
+                fault = next(pixels for pixels in images if isinstance(pixels, DataError))
                 raise DataError(
                     fault.message,
                     f"{fault.hint} To continue without such images: --allow-missing lists them in the store.",
                 ) from fault
-            present = [index for index, pixels in enumerate(pictures) if not isinstance(pixels, DataError)]
+            present = [index for index, pixels in enumerate(images) if not isinstance(pixels, DataError)]
             values: dict[str, np.ndarray] = {}
             if present:
                 with torch.inference_mode():
-                    chosen = [pictures[index] for index in present]
+                    chosen = [images[index] for index in present]
                     if encoder.device.type == "cpu":
                         if room is None:
                             room = torch.empty(batch_size, 3, *transform.size, dtype=torch.float32)

@@ -2,9 +2,9 @@
 
 What Pillow, resize, crop, to-tensor and normalise give, to one level of 255, at less than half the CPU time: JPEGs are
 decoded by simplejpeg, resized by products of matrices that form only what the crop keeps (`snellen.features.extract.resample`),
-and normalised by one multiply and one add. Pictures that grow, tall ones that are squashed, and other filters than
+and normalised by one multiply and one add. Images that grow, tall ones that are squashed, and other filters than
 bilinear and bicubic are resized by Pillow. The source is never cut before it is resized as if it were whole: that would
-move the grid of samples and change pixels by up to 4 levels. Pictures that libjpeg-turbo is not content with, other
+move the grid of samples and change pixels by up to 4 levels. Images that libjpeg-turbo is not content with, other
 formats and turned ones are decoded as everywhere in Snellen (`snellen.media.decode`) and go the same way from there.
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 from msgspec import Struct
 
 from snellen.errors import FingerprintError, MediaError
-from snellen.features.extract.resample import resample_picture, rows_first
+from snellen.features.extract.resample import resample_image, rows_first
 from snellen.media.decode import PIXEL_LIMIT, PIXEL_LIMIT_VARIABLE, checked_header, pixel_limit, render
 from snellen.types import Blob, MediaSettings
 
@@ -36,7 +36,7 @@ class Transform(Struct, frozen=True):
     Attributes:
         resize: (height, width) exactly; or (side,), the length of the short side, the long one following rounded down.
         interpolation: Pillow's name of the filter; all but nearest are antialiased.
-        crop: (height, width) from the middle, None for none. Never larger than the resized picture.
+        crop: (height, width) from the middle, None for none. Never larger than the resized image.
         mean, std: of each channel, in units of pixels from 0 to 1.
         middle: how half a pixel is rounded when the middle is found: `down` as transformers does, `even` as
             torchvision's transforms do (timm, open_clip).
@@ -55,7 +55,7 @@ class Transform(Struct, frozen=True):
         if self.crop is not None:
             return self.crop
         if len(self.resize) == 1:
-            raise ValueError("pictures resized by their short side and not cropped have no common size")
+            raise ValueError("images resized by their short side and not cropped have no common size")
         return self.resize[0], self.resize[1]
 
 
@@ -83,10 +83,10 @@ def read_pixels(blob: Blob, transform: Transform, into: torch.Tensor | None = No
     """Read the pixels of an image: uint8 [3, height, width], resized and cropped, not normalised.
 
     Args:
-        into: where they go, uint8 of that shape; None makes a new tensor. Who reads many pictures spares fresh pages.
+        into: where they go, uint8 of that shape; None makes a new tensor. Who reads many images spares fresh pages.
 
     Raises:
-        MediaError: the picture is damaged, of no accepted format, or over the limits; the message names it.
+        MediaError: the image is damaged, of no accepted format, or over the limits; the message names it.
         DataError: its bytes cannot be read.
     """
     return resize_and_crop(decode(blob), transform, into, blob.key)
@@ -113,7 +113,7 @@ def resize_and_crop(
     """Resize and crop uint8 [height, width, 3] to uint8 [3, height, width]; `into` as of `read`.
 
     Raises:
-        MediaError: a picture that is nearly a line would grow over the limit of pixels; the message names it by `key`.
+        MediaError: an image that is nearly a line would grow over the limit of pixels; the message names it by `key`.
     """
     import torch
 
@@ -126,7 +126,7 @@ def resize_and_crop(
         if (height, width) != (rows, columns):
             box = top, left, high, wide
             place = None if into is None else into.numpy()
-            return torch.from_numpy(resample_picture(pixels, height, width, transform.interpolation, box, place))
+            return torch.from_numpy(resample_image(pixels, height, width, transform.interpolation, box, place))
     else:
         from PIL import Image as pillow
 
@@ -161,20 +161,20 @@ def normalise(images: torch.Tensor, transform: Transform) -> torch.Tensor:
     return images.float() * scale + shift
 
 
-def normalise_into(batch: torch.Tensor, pictures: Sequence[torch.Tensor], transform: Transform) -> torch.Tensor:
+def normalise_into(batch: torch.Tensor, images: Sequence[torch.Tensor], transform: Transform) -> torch.Tensor:
     """Overwrite the first rows of `batch` with normalised images; the values are those of `normalise`.
 
-    One picture after another, so that each is still in the processor's cache when it is written, and into memory that
+    One image after another, so that each is still in the processor's cache when it is written, and into memory that
     is there already: fresh pages for a whole batch cost as much as the arithmetic.
 
     Args:
         batch: float32 [B, 3, H, W] on the CPU.
-        pictures: uint8 [3, H, W] each, B at most.
+        images: uint8 [3, H, W] each, B at most.
     """
     scale, shift = (term[0] for term in _scale_and_shift(transform, 255.0))
-    for place, picture in zip(batch, pictures, strict=False):
-        place.copy_(picture).mul_(scale).add_(shift)
-    return batch[: len(pictures)]
+    for place, image in zip(batch, images, strict=False):
+        place.copy_(image).mul_(scale).add_(shift)
+    return batch[: len(images)]
 
 
 @lru_cache(maxsize=64)

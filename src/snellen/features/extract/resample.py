@@ -1,4 +1,4 @@
-"""Pillow's bilinear and bicubic resize of pictures that shrink, by products of matrices.
+"""Pillow's bilinear and bicubic resize of images that shrink, by products of matrices.
 
 Pillow sums bytes times whole numbers of 22 fractional bits, first along the rows, rounds to bytes, then along the
 columns, and rounds again (Resample.c of Pillow, 8 bits a channel). Here both sums are products in float32 with the same
@@ -10,7 +10,7 @@ from the middle of two bytes is rounded as Pillow rounds it; one that is nearer 
 whatever Pillow made of it. The second sum is then at most 1.3 * 0.5 levels away, less than one, so the rounded values are
 the same or neighbours.
 
-Newer versions of Pillow sum along the columns first where a picture becomes lower by more than twice the pixels that it
+Newer versions of Pillow sum along the columns first where an image becomes lower by more than twice the pixels that it
 becomes narrower by. `rows_first` says where they do not; the rest is left to Pillow.
 """
 
@@ -59,7 +59,7 @@ def rows_first(rows: int, columns: int, height: int, width: int) -> bool:
     return columns == width or rows - height <= 2 * (columns - width)
 
 
-def resample_picture(
+def resample_image(
     pixels: NDArray[np.uint8],
     height: int,
     width: int,
@@ -71,7 +71,7 @@ def resample_picture(
 
     Args:
         pixels: uint8 [rows, columns, 3].
-        height, width: of the whole picture after the resize; neither is larger than before.
+        height, width: of the whole image after the resize; neither is larger than before.
         box: (top, left, height, width) of the part, in pixels after the resize.
         into: where the result goes, uint8 [3, height, width] of the box; None makes a new array.
 

@@ -27,8 +27,8 @@ def threads_for(work: float, available: int) -> int:
 def torch_threads(encoder: Encoder, batch_size: int, threads: int | None = None) -> Iterator[int]:
     """Set torch's threads for encoding batches of this size, yield their number, and restore the setting.
 
-        Args:
-    threads: their number; None uses `threads_for`, and never more than torch's own setting.
+    Args:
+        threads: their number; None uses `threads_for`, and never more than torch's own setting.
     """
     import torch
 

@@ -1,7 +1,7 @@
 """DINOv2's grid of linear heads, trained at once by mini-batches, and FG-BMK's variant of it.
 
 Source: DINOv2's linear evaluation (SGD with momentum, cosine to 0, no weight decay, N(0, 0.01) weights) and FG-BMK's
-copy of it (Adam, 24 heads, the best head by test accuracy). A store holds each picture's features once, so there is
+copy of it (Adam, 24 heads, the best head by test accuracy). A store holds each image's features once, so there is
 no augmentation here; both papers' code crops at random.
 
 All heads of one input are one matrix: a step is two products an input, whatever the number of learning rates, and one

@@ -46,16 +46,16 @@ class Between(Struct, frozen=True, eq=False):
 def between_by_levels(scores: Low, row: Places, limits: Low, out: tuple[Places, Places], budget: int) -> Between | None:
     """Count scores above limits, and list those between them.
 
-        Args:
-            scores: [b, n] finite.
-            row: [k] ascending; which row of `scores` a pair of limits is about.
-            limits: [k, 2] lower and upper, finite.
-            out: (rows, items) of scores that are neither counted nor listed.
-    budget: maximum number of comparisons of floats.
+    Args:
+        scores: [b, n] finite.
+        row: [k] ascending; which row of `scores` a pair of limits is about.
+        limits: [k, 2] lower and upper, finite.
+        out: (rows, items) of scores that are neither counted nor listed.
+        budget: maximum number of comparisons of floats.
 
-        Returns:
-            None where sorting floats is the better way: a row has limits for more than an eighth of its scores, or more
-            than `budget` scores lie on the levels of limits, because these lie far apart and the grid is coarse.
+    Returns:
+        None where sorting floats is the better way: a row has limits for more than an eighth of its scores, or more
+        than `budget` scores lie on the levels of limits, because these lie far apart and the grid is coarse.
     """
     count = scores.shape[1]
     ends = np.searchsorted(row, np.arange(len(scores) + 1))

@@ -59,14 +59,14 @@ def single_labels(labels: Labels) -> NDArray[np.int64]:
 def select_rows(chosen: RowsOf, split: Sequence[str] | NDArray[Any] | None, rows: int, role: str) -> NDArray[np.int64]:
     """Return the row numbers of queries or gallery.
 
-        Args:
-            chosen: row numbers, a bool mask, the name of a split, or None for all rows.
-            split: [n] names of splits; needed where `chosen` is a name.
-            rows: n.
-    role: "queries" or "gallery", for messages.
+    Args:
+        chosen: row numbers, a bool mask, the name of a split, or None for all rows.
+        split: [n] names of splits; needed where `chosen` is a name.
+        rows: n.
+        role: "queries" or "gallery", for messages.
 
-        Raises:
-            UsageError: a row that is not there or comes twice, or a split that no row has.
+    Raises:
+        UsageError: a row that is not there or comes twice, or a split that no row has.
     """
     if chosen is None:
         return np.arange(rows, dtype=np.int64)

@@ -29,7 +29,7 @@ class Features(Struct, frozen=True, eq=False):
         values: [n, d], as stored: float32, or float16 or float64 where the store holds these. Memory-mapped and read
             only: convert a block at a time.
         labels: classes of the rows.
-        ids: [n] str (object array): what a row is called, a picture's path where there is one. An id may come twice.
+        ids: [n] str (object array): what a row is called, an image's path where there is one. An id may come twice.
         split: [n] str (object array): "train", "test", "val", another name, or "".
         name: which output of the encoder this is (`cls`, `patch_mean`, …).
         path: the store's folder; None for arrays from elsewhere.

@@ -38,7 +38,7 @@ class StoreOutput(Struct, frozen=True):
 
 
 class MissingRow(Struct, frozen=True):
-    """A row that was asked for and is not there: its picture could not be read."""
+    """A row that was asked for and is not there: its image could not be read."""
 
     id: str
     split: str
@@ -58,8 +58,8 @@ class StoreMeta(Struct, frozen=True):
         complete: False while an extraction runs or after it was killed.
         several: whether rows may have several labels.
         classes, names: as in `Labels`.
-        missing: rows whose pictures could not be read (`--allow-missing`); not among `rows`.
-        origin: where pictures and splits came from, as given; no part of the identity.
+        missing: rows whose images could not be read (`--allow-missing`); not among `rows`.
+        origin: where images and splits came from, as given; no part of the identity.
         notes: what was converted or found odd on the way in, for people.
     """
 

@@ -403,7 +403,7 @@ def _check_shape(features: np.ndarray, file: Path) -> None:
         raise DataError(
             f"{file}: features of shape {list(features.shape)} and type {features.dtype}; [rows, width] of numbers "
             "was expected",
-            "Save one row of numbers a picture.",
+            "Save one row of numbers an image.",
         )
 
 

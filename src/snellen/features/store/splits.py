@@ -1,7 +1,7 @@
-"""Lists of pictures with labels: csv files of one split each, without a header.
+"""Lists of images with labels: csv files of one split each, without a header.
 
 A line is `path,label`. The last comma parts them, since paths may hold commas. A label is a class id, several ids
-between blanks (a picture with several labels), or the name of a class. classes.txt beside the file, where there is
+between blanks (an image with several labels), or the name of a class. classes.txt beside the file, where there is
 one, holds the name of class i in line i, from 0. (The layout of FG-BMK's machine-oriented splits.)
 """
 
@@ -32,13 +32,13 @@ class _SplitFile(Struct, frozen=True):
 def read_splits(splits: Sequence[str | Path]) -> StoreRows:
     """Read all rows of the splits, one file after the other.
 
-        Args:
-    splits: `FILE`, the split being named after the file (train.csv, cub_test.csv), or `NAME=FILE`.
+    Args:
+        splits: `FILE`, the split being named after the file (train.csv, cub_test.csv), or `NAME=FILE`.
 
-        Raises:
-            UsageError: two files of one split, or none at all.
-            DataError: a file cannot be read, a line is not `path,label`, labels are part numbers and part names, a class
-                has no name in classes.txt, or two lists of names differ. The message names file and line.
+    Raises:
+        UsageError: two files of one split, or none at all.
+        DataError: a file cannot be read, a line is not `path,label`, labels are part numbers and part names, a class
+            has no name in classes.txt, or two lists of names differ. The message names file and line.
     """
     files = [_read(split) for split in splits]
     names = [file.name for file in files]
@@ -83,17 +83,17 @@ def _read(argument: str | Path) -> _SplitFile:
         line = line.rstrip("\r")
         if not line.strip():
             continue
-        picture, comma, label = line.rpartition(",")
-        if not comma or not picture.strip():
+        image, comma, label = line.rpartition(",")
+        if not comma or not image.strip():
             raise DataError(
                 f"{path}, line {number:,}: {line[:80]!r}; `path,label` was expected",
-                "One picture a line, no header; the last comma parts path and label.",
+                "One image a line, no header; the last comma parts path and label.",
             )
         file.lines.append(number)
-        file.ids.append(picture.strip())
+        file.ids.append(image.strip())
         file.labels.append(label.strip())
     if not file.ids:
-        raise DataError(f"{path} has no rows", "One picture a line was expected: path,label.")
+        raise DataError(f"{path} has no rows", "One image a line was expected: path,label.")
     return file
 
 
