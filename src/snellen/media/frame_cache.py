@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from importlib.metadata import version
-from itertools import accumulate
 from pathlib import Path
 from typing import TypeAlias
 
@@ -26,22 +25,21 @@ from msgspec import Struct
 from snellen.atomic_write import replacing
 from snellen.types import MediaSettings, Pick
 
-FORM = 1  # to be raised whenever frames of the same video come out otherwise
+FORM = 2  # to be raised whenever frames of the same video come out otherwise
 BUDGET_BYTES = 4 << 30
 WAIT_S = 600.0
 MADE_WITH = ("snellen", "av", "simplejpeg", "pillow", "numpy")
 _MAGIC = b"SNELLEN FRAMES\n"
 _DIGEST_BYTES = 32
-_LENGTH_BYTES = 8
 
 Frames: TypeAlias = Sequence[tuple[int, bytes]]
 
 
-class _Head(Struct, frozen=True):
-    """Numbers of the frames in sending order; number and length in bytes of each stored frame."""
+class _Entry(Struct, frozen=True):
+    """Numbers of the frames in sending order; each frame once, by its number."""
 
     sent: tuple[int, ...]
-    stored: tuple[tuple[int, int], ...]
+    frames: dict[int, bytes]
 
 
 def entry_name(data: bytes, pick: Pick | None, settings: MediaSettings, limit: int) -> str:
@@ -140,12 +138,7 @@ class FrameStore:
 
 
 def _packed(frames: Frames) -> bytes:
-    # A frame that is sent several times is stored once.
-    once = dict(frames)
-    head = msgspec.json.encode(
-        _Head(tuple(number for number, _ in frames), tuple((number, len(frame)) for number, frame in once.items()))
-    )
-    body = b"".join((len(head).to_bytes(_LENGTH_BYTES, "big"), head, *once.values()))
+    body = msgspec.msgpack.encode(_Entry(tuple(number for number, _ in frames), dict(frames)))
     return _MAGIC + sha256(body).digest() + body
 
 
@@ -155,11 +148,8 @@ def _unpacked(entry: bytes) -> Frames | None:
     body = memoryview(entry)[start:]
     if not entry.startswith(_MAGIC) or sha256(body).digest() != entry[len(_MAGIC) : start]:
         return None
-    begin = _LENGTH_BYTES + int.from_bytes(body[:_LENGTH_BYTES], "big")
     try:
-        head = msgspec.json.decode(body[_LENGTH_BYTES:begin], type=_Head)
-        ends = list(accumulate((size for _, size in head.stored), initial=begin))
-        once = {number: bytes(body[at : at + size]) for (number, size), at in zip(head.stored, ends[:-1], strict=True)}
-        return [(number, once[number]) for number in head.sent]
+        unpacked = msgspec.msgpack.decode(body, type=_Entry)
+        return [(number, unpacked.frames[number]) for number in unpacked.sent]
     except (msgspec.MsgspecError, KeyError, RecursionError):
         return None

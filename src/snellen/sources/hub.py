@@ -24,6 +24,8 @@ from snellen.sources.tree import FolderTree
 HUB = "hf:"
 RepoKind: TypeAlias = Literal["dataset", "model"]
 T = TypeVar("T")
+_HTTP = ("httpx", "httpx2", "httpcore", "httpcore2", "requests", "urllib3")
+_OFFLINE_HINT = "Unset HF_HUB_OFFLINE, or fetch it on a machine with a network and copy the cache."
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
@@ -173,7 +175,7 @@ def _commit(repo: str, revision: str | None, kind: RepoKind, cache: Path | None)
         except (OSError, UnicodeDecodeError) as error:
             raise DataError(
                 f"{kind} {repo}, revision {name}: not cached, and offline mode is on",
-                "Unset HF_HUB_OFFLINE, or fetch it on a machine with a network and copy the cache.",
+                _OFFLINE_HINT,
             ) from error
     from huggingface_hub import HfApi
 
@@ -205,44 +207,39 @@ def _asked(repo: str, kind: RepoKind, ask: Callable[[], T]) -> T:
     register(get_token() or "")
     register_proxies(os.environ)
     subject = f"{kind} {repo}"
+    remedies = (
+        (
+            errors.GatedRepoError,
+            "it is gated, and this account has no access",
+            "Accept the terms on its page, then set HF_TOKEN or run `hf auth login`.",
+        ),
+        (
+            errors.RepositoryNotFoundError,
+            "not found on the hub, or private",
+            "Check the name; for a private one set HF_TOKEN or run `hf auth login`.",
+        ),
+        (errors.RevisionNotFoundError, "no such revision", "Pass a branch, tag or commit of the repository."),
+        (errors.RemoteEntryNotFoundError, "no such file", "Check the name against the repository's file list."),
+    )
     try:
         return ask()
     except errors.HFValidationError as error:
         raise DataError(f"{subject}: not a repository name: {error}", "Names look like owner/name.") from error
-    except errors.GatedRepoError as error:
-        raise DataError(
-            f"{subject}: it is gated, and this account has no access",
-            "Accept the terms on its page, then set HF_TOKEN or run `hf auth login`.",
-        ) from error
-    except errors.RepositoryNotFoundError as error:
-        raise DataError(
-            f"{subject}: not found on the hub, or private",
-            "Check the name; for a private one set HF_TOKEN or run `hf auth login`.",
-        ) from error
-    except errors.RevisionNotFoundError as error:
-        raise DataError(f"{subject}: no such revision", "Pass a branch, tag or commit of the repository.") from error
-    except errors.RemoteEntryNotFoundError as error:
-        raise DataError(f"{subject}: no such file", "Check the name against the repository's file list.") from error
-    except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled) as error:
-        if _offline():
-            raise DataError(
-                f"{subject}: not completely cached, and offline mode is on",
-                "Unset HF_HUB_OFFLINE, or fetch it on a machine with a network and copy the cache.",
-            ) from error
-        raise _unreachable(subject, error) from error
-    except errors.HfHubHTTPError as error:
-        status = error.response.status_code
+    except Exception as error:
+        for fault, problem, hint in remedies:
+            if isinstance(error, fault):
+                raise DataError(f"{subject}: {problem}", hint) from error
+        if isinstance(error, errors.LocalEntryNotFoundError | errors.OfflineModeIsEnabled) and _offline():
+            raise DataError(f"{subject}: not completely cached, and offline mode is on", _OFFLINE_HINT) from error
+        status = error.response.status_code if isinstance(error, errors.HfHubHTTPError) else None
         if status in (401, 403):
             raise DataError(
                 f"{subject}: the hub answered {status}: this account has no access",
                 "Set HF_TOKEN to a token with access, or run `hf auth login`.",
             ) from error
-        raise _unreachable(subject, error) from error
-    except OSError as error:
-        raise _unreachable(subject, error) from error
-    except Exception as error:
         # The client's HTTP library changes from version to version, and its errors with it.
-        if type(error).__module__.split(".")[0] in ("httpx", "httpx2", "httpcore", "httpcore2", "requests", "urllib3"):
+        library = type(error).__module__.split(".")[0]
+        if isinstance(error, OSError) or library in _HTTP:
             raise _unreachable(subject, error) from error
         raise
 

@@ -273,7 +273,7 @@ def _separated(blob: Blob, name: str, mark: str, columns: Sequence[str] | None) 
                         fault = _not_text(cells, name, line)
                         yield line, fault or {column: cells[at] for column, at in picked}
                     elif cells:
-                        yield line, _bad_width(name, line, reader.line_num, len(cells), width)
+                        yield line, bad_width(name, line, reader.line_num, len(cells), width)
                     line = reader.line_num + 1
                 return
             except csv.Error as error:
@@ -312,7 +312,7 @@ def _not_text(cells: Sequence[str], name: str, line: int) -> DataError | None:
     return None
 
 
-def _bad_width(name: str, line: int, last: int, fields: int, width: int) -> DataError:
+def bad_width(name: str, line: int, last: int, fields: int, width: int) -> DataError:
     where = f"line {line:,}" if line == last else f"lines {line:,} to {last:,}, read as one row"
     return DataError(
         f"{name}, {where}: {fields:,} fields were found, {width:,} expected as in the header",

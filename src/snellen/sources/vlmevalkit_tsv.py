@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from snellen.errors import DataError
 from snellen.sources.blobs import Base64Blob, Unreadable
-from snellen.sources.rows import CELL_CHARACTERS, pick
+from snellen.sources.rows import CELL_CHARACTERS, bad_width, pick
 from snellen.sources.safe_paths import regular_file
 from snellen.types import Blob
 
@@ -115,14 +115,7 @@ def _row(place: Place, cells: list[str] | DataError, header: list[str], path: Pa
     if isinstance(cells, DataError):
         return VLMEvalKitRow(place, cells)
     if len(cells) != len(header):
-        return VLMEvalKitRow(
-            place,
-            DataError(
-                f"{path}, line {place.line:,}: {len(cells):,} fields were found, {len(header):,} expected as in the "
-                "header",
-                _FIX_HINT,
-            ),
-        )
+        return VLMEvalKitRow(place, bad_width(str(path), place.line, place.line, len(cells), len(header)))
     columns = dict(zip(header, cells, strict=True))
     image = columns.pop("image", "")
     if not image:
