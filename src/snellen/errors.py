@@ -15,12 +15,12 @@ from snellen.types import Status
 class SnellenError(Exception):
     """Base of all errors that Snellen raises on purpose. `hint` is the line that says what to do.
 
-    `mended` is (the word typed, the word meant), where a name is near one that there is: the command line shows the whole
+    `correction` is (the word typed, the word meant), where a name is near one that there is: the command line shows the whole
     command with it.
     """
 
     exit_code = 1
-    mended: tuple[str, str] | None = None
+    correction: tuple[str, str] | None = None
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -31,7 +31,7 @@ class SnellenError(Exception):
         return f"{self.message}\n{self.hint}" if self.hint else self.message
 
     def near(self, typed: str, known: Iterable[str], form: str = "{}") -> Self:
-        """Set `mended` to the known name that is nearest to the one that was typed, where one is near.
+        """Set `correction` to the known name that is nearest to the one that was typed, where one is near.
 
         Args:
             typed: the name.
@@ -43,7 +43,7 @@ class SnellenError(Exception):
         names = {name.lower(): name for name in known}
         close = get_close_matches(typed.lower(), names, n=1, cutoff=0.7)
         if close:
-            self.mended = (form.format(typed), form.format(names[close[0]]))
+            self.correction = (form.format(typed), form.format(names[close[0]]))
         return self
 
 

@@ -79,5 +79,5 @@ def unknown_name(name: str, near: Callable[[str], Sequence[str]], known: Sequenc
         hint = "A built set's folder was there; name where it is now: --data FOLDER, or for `snellen score` also --benchmark FOLDER. "
     error = UsageError(f"there is no benchmark {name!r}", f"{hint}{listed}")
     if close:
-        error.mended = (name, close[0])
+        error.correction = (name, close[0])
     return error

@@ -78,7 +78,7 @@ def _main(given: list[str]) -> int:
             if isinstance(error, OutputError):
                 raise
             if isinstance(error, SnellenError):
-                if error.mended is not None:
+                if error.correction is not None:
                     from snellen.cli.suggestions import with_command
 
                     error = with_command(error, given)

@@ -195,7 +195,7 @@ def with_command(error: SnellenError, words: Words) -> SnellenError:
 
     The word may be a whole one, the value of `--option=value`, or one of several separated by commas. Keys are left out.
     """
-    typed, meant = error.mended or ("", "")
+    typed, meant = error.correction or ("", "")
     places = [number for number, word in enumerate(words) if typed in _values(word)]
     if not typed or len(places) != 1 or any(key_among(word) is not None for word in words):
         return error

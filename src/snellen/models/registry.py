@@ -100,7 +100,7 @@ def _no_kind(spec: str, kind: str, known: list[str]) -> UsageError:
     if (better := suggested(spec)) and not (similar and better == f"api:{spec}"):
         hub = better.startswith("local:") and not Path(spec).expanduser().exists()
         other = f", or --model api:{spec} --base-url URL for an endpoint" if hub else ""
-        return _mended(
+        return _with_correction(
             UsageError(
                 f"--model {spec!r} names no kind of model", f"Write --model {better}{other}. Kinds: {', '.join(known)}."
             ),
@@ -112,11 +112,11 @@ def _no_kind(spec: str, kind: str, known: list[str]) -> UsageError:
         f"--model {spec!r}: there is no model kind {kind!r}",
         f"{hint}Kinds: {', '.join(known)}. Write it as KIND:NAME, e.g. api:gpt-6-astra.",
     )
-    return _mended(error, spec, f"{similar[0]}:{spec.partition(':')[2]}") if similar and ":" in spec else error
+    return _with_correction(error, spec, f"{similar[0]}:{spec.partition(':')[2]}") if similar and ":" in spec else error
 
 
-def _mended(error: UsageError, typed: str, meant: str) -> UsageError:
-    error.mended = (typed, meant)
+def _with_correction(error: UsageError, typed: str, meant: str) -> UsageError:
+    error.correction = (typed, meant)
     return error
 
 

@@ -87,9 +87,9 @@ def without_images(value: Any) -> Any:
     if isinstance(value, list):
         return [without_images(member) for member in value]
     if isinstance(value, dict):
-        picture = isinstance(value.get("mimeType"), str) and isinstance(value.get("data"), str)
+        is_image = isinstance(value.get("mimeType"), str) and isinstance(value.get("data"), str)
         return {
-            key: {"sha256": digest_of(member)} if picture and key == "data" else without_images(member)
+            key: {"sha256": digest_of(member)} if is_image and key == "data" else without_images(member)
             for key, member in value.items()
         }
     return value

@@ -54,14 +54,14 @@ def main(words: Sequence[str] | None = None) -> int:
 
 async def _call(tool: Tool, arguments: dict[str, Any], folder: Path) -> ToolResult:
     """Make the call; an image that it returns is saved in the folder, and the text names it."""
-    pictures = ImageSet(folder=folder, out=folder)
-    before = set(pictures.names())
-    context = Context(pictures, calls=_count(folder))
+    images = ImageSet(folder=folder, out=folder)
+    before = set(images.names())
+    context = Context(images, calls=_count(folder))
     result = await tool.call(arguments, context)
-    new = [name for name in pictures.names() if name not in before]
+    new = [name for name in images.names() if name not in before]
     for data in result.images:
-        if not any(pictures.read(name) == data for name in new):
-            new.append(pictures.add(data))
+        if not any(images.read(name) == data for name in new):
+            new.append(images.add(data))
     if not new:
         return result
     files = "\n".join(f"Saved as {folder / name}" for name in new)

@@ -144,14 +144,14 @@ class ToolConversation:
             ]
         self.add(message)
 
-    def add_images(self, pictures: Sequence[tuple[str, bytes, bytes]]) -> None:
+    def add_images(self, images: Sequence[tuple[str, bytes, bytes]]) -> None:
         """Add images that tools returned, as a user's message: few servers take them in a tool's.
 
         Args:
-            pictures: (label, data URI, the image's bytes) of each.
+            images: (label, data URI, the image's bytes) of each.
         """
         sent, traced = [b',{"role":"user","content":['], [b',{"role":"user","content":[']
-        for number, (label, uri, data) in enumerate(pictures):
+        for number, (label, uri, data) in enumerate(images):
             comma = b"," if number else b""
             text = comma + b'{"type":"text","text":' + msgspec.json.encode(label) + b"}"
             head = text + b',{"type":"image_url","image_url":{"url":"'

@@ -115,8 +115,8 @@ def cropped(data: bytes, name: str, box: Sequence[float], scale: float, side: in
     """
     from PIL import Image as pillow
 
-    picture = open_image(Image(BytesBlob(name, data)), MediaSettings(), MAX_PIXELS)
-    width, height = picture.size
+    image = open_image(Image(BytesBlob(name, data)), MediaSettings(), MAX_PIXELS)
+    width, height = image.size
     unit = (width, height, width, height) if max(box) <= 1 else (1, 1, 1, 1)
     left, top, right, bottom = (round(value * size) for value, size in zip(box, unit, strict=True))
     left, right = max(0, left), min(width, right)
@@ -127,6 +127,6 @@ def cropped(data: bytes, name: str, box: Sequence[float], scale: float, side: in
         )
     scale = min(scale, side / max(right - left, bottom - top))
     size = (max(1, round((right - left) * scale)), max(1, round((bottom - top) * scale)))
-    part = picture.crop((left, top, right, bottom)).resize(size, pillow.Resampling.LANCZOS)
+    part = image.crop((left, top, right, bottom)).resize(size, pillow.Resampling.LANCZOS)
     line = f"pixels {left}, {top} to {right}, {bottom} of {name} ({width} x {height}), shown at {size[0]} x {size[1]}"
     return compress(part, "jpeg", QUALITY), line

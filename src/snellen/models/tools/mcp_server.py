@@ -63,8 +63,8 @@ def make_server(settings: ToolSettings, relay: str | None = None) -> Any:
             result = ToolResult(f"there is no tool {request.name!r}; there are {', '.join(tools)}", error=True)
         else:
             result = await tool.call(request.arguments, context)
-        pictures = [ImageContent(data=b64encode(data).decode(), mime_type=mime(data)) for data in result.images]
-        return CallToolResult(content=[TextContent(text=redact(result.text)), *pictures], is_error=result.error)
+        images = [ImageContent(data=b64encode(data).decode(), mime_type=mime(data)) for data in result.images]
+        return CallToolResult(content=[TextContent(text=redact(result.text)), *images], is_error=result.error)
 
     return Server(NAME, version=version("snellen"), on_list_tools=listing, on_call_tool=calling)
 

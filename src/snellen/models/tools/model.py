@@ -215,7 +215,7 @@ class _Chat:
                 await asyncio.sleep(wait_s)
 
     async def _run_tools(self, calls: list[ToolCall]) -> None:
-        pictures: list[tuple[str, bytes, bytes]] = []
+        images: list[tuple[str, bytes, bytes]] = []
         for call in calls:
             self._seen[call.key] += 1
             started = perf_counter()
@@ -238,9 +238,9 @@ class _Chat:
             self._chat.add({"role": "tool", "tool_call_id": call.id, "content": result.text})
             for data in result.images:
                 uri = f"data:{mime(data)};base64,".encode() + b64encode(data)
-                pictures.append((result.text.partition("\n")[0], uri, data))
-        if pictures:
-            self._chat.add_images(pictures)
+                images.append((result.text.partition("\n")[0], uri, data))
+        if images:
+            self._chat.add_images(images)
 
     async def _result(self, call: ToolCall) -> ToolResult:
         tool = self._tools.get(call.tool)

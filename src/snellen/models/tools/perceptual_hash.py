@@ -38,7 +38,7 @@ FLAT = 1.5
 Words: TypeAlias = NDArray[np.uint64]
 
 
-def variants(picture: Picture, mirrored: bool = False) -> Words | None:
+def variants(image: Picture, mirrored: bool = False) -> Words | None:
     """Return the hashes of an image and of its crops.
 
     Returns:
@@ -46,7 +46,7 @@ def variants(picture: Picture, mirrored: bool = False) -> Words | None:
     """
     from PIL.Image import Resampling
 
-    grey = picture.convert("L")
+    grey = image.convert("L")
     grey.thumbnail((512, 512), reducing_gap=2.0)
     if float(np.asarray(grey, dtype=np.float32).std()) < FLAT:
         return None
