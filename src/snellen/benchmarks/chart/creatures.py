@@ -1,6 +1,6 @@
 """chart/creatures: drawn creatures of an invented taxonomy, alone, in sets, in scenes and in clips.
 
-Nothing is stored: every picture follows from the seed and is drawn when it is read. Evaluation draws under keys that
+Nothing is stored: every image follows from the seed and is drawn when it is read. Evaluation draws under keys that
 begin with "chart", training under keys that begin with "train", so no seed of one is a seed of the other.
 """
 
@@ -28,7 +28,7 @@ from snellen.types import Image, Part, Prompt, Sample, Text, Video
 VERSION = "1"
 NAME = "chart/creatures"
 FRAMES = 4
-MOST = 5
+MAX_CREATURES = 5
 GROUPS = {"1 and 2": (0, 0, 1), "1 and 3": (0, 1, 0), "2 and 3": (1, 0, 0), "none": (0, 1, 2)}
 _ATTRIBUTES = tuple(world.ATTRIBUTES)
 _FIELDS = ("klass", "genus", "species")
@@ -38,7 +38,7 @@ _OTHER_CELLS = 9
 
 @dataclass(frozen=True)
 class Drawing:
-    """The settings that all pictures of one run share."""
+    """The settings that all images of one run share."""
 
     seed: int
     size: int
@@ -46,7 +46,7 @@ class Drawing:
     guide: str
 
     def image(self, name: str, draw: Callable[[Stream], Canvas]) -> Image:
-        """Return a picture that `draw` makes from the stream of its name, once it is read."""
+        """Return an image that `draw` makes from the stream of its name, once it is read."""
         dials = ",".join(str(value) for value in structs.astuple(self.dials))
         key = f"{NAME}@{VERSION}/{self.seed}/{name}/{self.size}/{dials}"
         return Image(Drawn(key, partial(_png, draw, ("chart", self.seed, name))))
@@ -149,7 +149,7 @@ def sample(
 
 
 def samples(data: Data) -> Iterator[Sample]:
-    """Yield every question, in a fixed order; pictures are drawn when they are read.
+    """Yield every question, in a fixed order; images are drawn when they are read.
 
     Raises:
         UsageError: an option is unknown or out of range.
@@ -247,12 +247,12 @@ def _groups(drawing: Drawing, n: int) -> Iterator[Sample]:
 
 def _crowds(drawing: Drawing, n: int) -> Iterator[Sample]:
     stream = Stream("chart", drawing.seed, "crowds")
-    counts = balanced(stream, n, MOST)
+    counts = balanced(stream, n, MAX_CREATURES)
     for i in range(n):
         group = f"crowd-{i:05}"
         placed = world.crowd(stream, counts[i] + 1, drawing.dials)
         image = drawing.image(group, partial(_scene, placed, stream.below(3), drawing.size, drawing.dials))
-        yield sample(group, group, (image,), ask.count(counts[i] + 1, MOST), "count", "creatures")
+        yield sample(group, group, (image,), ask.count(counts[i] + 1, MAX_CREATURES), "count", "creatures")
 
 
 def _couples(drawing: Drawing, n: int) -> Iterator[Sample]:

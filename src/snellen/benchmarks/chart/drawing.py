@@ -19,11 +19,11 @@ Pixels = NDArray[np.uint8]
 
 
 class Canvas:
-    """A square picture in the making.
+    """A square image in the making.
 
     `pixels` is [size, size, 3]; `parts` is [size, size] and says which part of what every pixel shows
     (16 x object + part, 0 is background): the chart does not need it, training on dense labels does.
-    Lengths and places are given in thousandths of the picture's side, so that a scene is the same at every size.
+    Lengths and places are given in thousandths of the image's side, so that a scene is the same at every size.
     """
 
     def __init__(self, size: int, background: Colour) -> None:
@@ -64,7 +64,7 @@ class Canvas:
         return mask
 
     def finished(self, stream: Stream, brightness: int) -> Pixels:
-        """Return the picture with its brightness (per cent) changed and grain of up to 15 grey levels added."""
+        """Return the image with its brightness (per cent) changed and grain of up to 15 grey levels added."""
         octets = stream.octets(self.pixels.size).reshape(self.pixels.shape).astype(np.int32)
         grain = (octets & 15) + (octets >> 4) - 15
         lit: NDArray[np.int32] = self.pixels.astype(np.int32) * brightness // 100 + grain

@@ -21,7 +21,7 @@ AXES = {"horizontal": ("left of", "right of"), "vertical": ("above", "below"), "
 
 
 class ChartQuestion(Struct, frozen=True):
-    """One question without its pictures.
+    """One question without its images.
 
     `form` says how the answer is to be written: yes/no, T/F, letter, text, name or number. `options` maps letters to
     texts. `chance` is what a guess reaches that knows the options but sees nothing.

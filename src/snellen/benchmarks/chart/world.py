@@ -225,5 +225,5 @@ def scene(placed: list[Placed], background: int, size: int, dials: Dials) -> Can
 
 
 def finished(canvas: Canvas, stream: Stream) -> Pixels:
-    """Return the picture as it is shown, with a brightness of 86 to 110 per cent and grain: [size, size, 3]."""
+    """Return the image as it is shown, with a brightness of 86 to 110 per cent and grain: [size, size, 3]."""
     return canvas.finished(stream, stream.between(86, 110))

@@ -1,4 +1,4 @@
-"""The chart's creatures as files: folders of pictures with a taxonomy, as anybody's own data set would be."""
+"""The chart's creatures as files: folders of images with a taxonomy, as anybody's own data set would be."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def portraits(
     Args:
         per_species: how many of each.
         seed: what is drawn besides the species. The keys begin with "chart", as those of evaluation do, so none of
-            these pictures was seen in training.
+            these images was seen in training.
         size: side in pixels.
         dials: how small the differences are; plain by default.
 
@@ -44,7 +44,7 @@ def write(out: Path, per_species: int, seed: int = 0, size: int = 96, dials: Dia
     """Write `portraits` and `taxonomy.csv` (class, genus, species) into a new folder.
 
     Returns:
-        How many pictures were written.
+        How many images were written.
 
     Raises:
         UsageError: numbers out of range, or the folder is not empty.

@@ -38,7 +38,7 @@ def notices(member: Member, files: Sequence[QuestionFile], data: Data) -> list[s
     rows = 0
     unreadable: list[str] = []
     faulty: list[str] = []
-    pictures: list[tuple[str, str]] = []
+    named_images: list[tuple[str, str]] = []
     classes: set[str] = set()
     every = max(1, size(files) // LOOKED_AT)
     for file in files:
@@ -56,7 +56,7 @@ def notices(member: Member, files: Sequence[QuestionFile], data: Data) -> list[s
             if member.kind != "truth":
                 classes.add(row["class"])
             if (rows - 1) % every == 0:
-                pictures.append((row["image"], at))
+                named_images.append((row["image"], at))
     lines = []
     if member.questions is not None and rows != member.questions:
         known = "the released file has" if member.counted else "the paper implies"
@@ -68,18 +68,20 @@ def notices(member: Member, files: Sequence[QuestionFile], data: Data) -> list[s
             examples = "; ".join(reasons[:NAMED]) + ("; ..." if len(reasons) > NAMED else "")
             lines.append(f"{len(reasons):,} row{'' if len(reasons) == 1 else 's'} {problem}: {examples}")
     return lines + _missing(
-        images.dataset_images(member.dataset, data), pictures, rows, images_given=data.images is not None
+        images.dataset_images(member.dataset, data), named_images, rows, images_given=data.images is not None
     )
 
 
 def _missing(
-    image_set: DatasetImages, pictures: Sequence[tuple[str, str]], rows: int, *, images_given: bool
+    image_set: DatasetImages, named_images: Sequence[tuple[str, str]], rows: int, *, images_given: bool
 ) -> list[str]:
-    lost = [blob.message for image, at in pictures if isinstance(blob := image_set.find(image, at), Unreadable)]
-    if not lost or (len(lost) == len(pictures) and not images_given):
+    lost = [blob.message for image, at in named_images if isinstance(blob := image_set.find(image, at), Unreadable)]
+    if not lost or (len(lost) == len(named_images) and not images_given):
         return []  # questions alone, as they are released, are nothing odd
-    present = len(pictures) - len(lost)
-    return [f"{present} of {len(pictures)} images that were looked for, of {rows:,} questions, are there: {lost[0]}"]
+    present = len(named_images) - len(lost)
+    return [
+        f"{present} of {len(named_images)} images that were looked for, of {rows:,} questions, are there: {lost[0]}"
+    ]
 
 
 def digest_of(files: Sequence[QuestionFile], data: Data) -> str:

@@ -20,7 +20,7 @@ from snellen.sources import FolderTree, Tree, Unreadable, kept_tree, locate, mem
 from snellen.sources.blobs import stream
 from snellen.types import Blob
 
-MOST_TOPS = 40
+MAX_TOP_FOLDERS = 40
 
 
 class ImageFinder(Protocol):
@@ -36,19 +36,19 @@ class DatasetImage(Struct, frozen=True):
     """An image of a question, looked for when its bytes are asked for.
 
     Attributes:
-        pictures: where.
+        image_finder: where.
         name: path relative to the data set's root, as the question gives it.
         file, line: the question, for messages.
     """
 
-    pictures: ImageFinder
+    image_finder: ImageFinder
     name: str
     file: str
     line: int
 
     @property
     def key(self) -> str:
-        return f"{self.pictures.place}!{self.name}"
+        return f"{self.image_finder.place}!{self.name}"
 
     @property
     def quick(self) -> bool:
@@ -63,7 +63,7 @@ class DatasetImage(Struct, frozen=True):
         return stream(self.located())
 
     def located(self) -> Blob:
-        return self.pictures.find(self.name, f"{self.file}, line {self.line:,}")
+        return self.image_finder.find(self.name, f"{self.file}, line {self.line:,}")
 
 
 class DatasetImages:
@@ -168,4 +168,4 @@ def _prefixes(tree: Tree) -> list[str]:
             tops = sorted(entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir())
     else:
         tops = sorted({name.partition("/")[0] for name in tree.names() if "/" in name})
-    return ["", *(f"{top}/" for top in tops)] if len(tops) <= MOST_TOPS else [""]
+    return ["", *(f"{top}/" for top in tops)] if len(tops) <= MAX_TOP_FOLDERS else [""]

@@ -27,7 +27,7 @@ FIX_HINT = "Fix the row, or fetch the file again."
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 GENERIC = "generic"
 KINDS: Mapping[str, Kind] = {"truth": "truth", "choice": "choice_text", "short": "short"}
-MOST_IDS = 1 << 27
+MAX_IDS = 1 << 27
 
 
 class FileContext(Struct):
@@ -37,7 +37,7 @@ class FileContext(Struct):
         member: the file's.
         file: its name, for messages.
         prefix: what stands before a question's own id.
-        pictures: where images are; None: none are wanted.
+        image_finder: where images are; None: none are wanted.
         labels: hash of an image's path to its true class, for questions that do not say it.
         paths: class to its path in the taxonomy; filled from options where a name tells its own path.
         names: the classes that a short answer may name.
@@ -47,7 +47,7 @@ class FileContext(Struct):
     member: Member
     file: str
     prefix: str
-    pictures: ImageFinder | None
+    image_finder: ImageFinder | None
     labels: Mapping[int, str]
     paths: dict[str, str]
     names: Names | None
@@ -87,7 +87,7 @@ def named(file: QuestionFile, about: str) -> list[str]:
     return sorted(names - {""})
 
 
-def prepare(file: QuestionFile, data: Data | None, pictures: ImageFinder | None) -> FileContext:
+def prepare(file: QuestionFile, data: Data | None, image_finder: ImageFinder | None) -> FileContext:
     """Prepare the true classes, taxonomy and class names of a file, where its rows do not bring them."""
     member = file.member
     labels: Mapping[int, str] = {}
@@ -103,7 +103,7 @@ def prepare(file: QuestionFile, data: Data | None, pictures: ImageFinder | None)
         member=member,
         file=file.blob.key,
         prefix=f"{member.name}/{file.stem}/" if attributes else f"{member.name}/",
-        pictures=pictures,
+        image_finder=image_finder,
         labels=labels,
         paths=paths,
         names=Names(sorted(classes), aliases().get(member.dataset)) if classes else None,
@@ -157,7 +157,7 @@ class Ids:
 
     def take(self, number: Any, line: int) -> str:
         """Return a question's id in its file: its number, or its line where it has none of its own."""
-        if type(number) is not int or not 0 <= number < MOST_IDS:
+        if type(number) is not int or not 0 <= number < MAX_IDS:
             return f"line-{line}"
         at, bit = number >> 3, 1 << (number & 7)
         if at >= len(self._used):
@@ -220,8 +220,8 @@ def make(context: FileContext, line: int, row: Row | DataError, ids: Ids) -> Sam
         meta["paths"] = context.paths
     meta["row"] = (row.get("question_id"), image, row.get("category"))
     blob: Blob = Unreadable(at, f"{at}: no images were given")
-    if context.pictures is not None:
-        blob = DatasetImage(context.pictures, image, context.file, line)
+    if context.image_finder is not None:
+        blob = DatasetImage(context.image_finder, image, context.file, line)
     return Sample(
         id=context.prefix + ids.take(row.get("question_id"), line),
         prompt=Prompt((Image(blob), Text(text))),

@@ -1,4 +1,4 @@
-"""FIKA-Bench: name the fine-grained thing on a picture, with or without tools, strictly judged.
+"""FIKA-Bench: name the fine-grained thing on an image, with or without tools, strictly judged.
 
 Source: Li and Peng 2026, arXiv 2605.13193; the data set oking0197/FIKA-Bench is gated. What its sources do not say (names of
 fields, prompt, rubric) is ours and lies in data files: docs/fika.md.

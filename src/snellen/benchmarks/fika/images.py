@@ -1,4 +1,4 @@
-"""Pictures of a row under neutral names: what they are called in the archive may be the answer."""
+"""Images of a row under neutral names: what they are called in the archive may be the answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HINT = "Fetch the data again, or name the field that holds the image: -o fields=
 
 
 class NeutralImage(Struct, frozen=True):
-    """A picture of the data set, known by the row that shows it and never by its own name.
+    """An image of the data set, known by the row that shows it and never by its own name.
 
     `key` is file and row, `tree` and `name` say where the bytes are.
     """
@@ -44,7 +44,7 @@ class NeutralImage(Struct, frozen=True):
             raise self._neutral(error) from None
 
     def open(self) -> IO[bytes]:
-        """Return the picture as a stream. Raises DataError as `read`."""
+        """Return the image as a stream. Raises DataError as `read`."""
         try:
             return stream(self.tree.blob(self.name))
         except DataError as error:
@@ -58,11 +58,11 @@ class NeutralImage(Struct, frozen=True):
 
 
 def row_images(value: Any, tree: Tree, manifest: str, at: str) -> list[Blob]:
-    """Return the pictures of a row, in order.
+    """Return the images of a row, in order.
 
     Args:
         value: what the row's field for the image holds: a path, an object with one, or a list of these.
-        tree, manifest: where the pictures are, and the name of the manifest among them.
+        tree, manifest: where the images are, and the name of the manifest among them.
         at: file and row, for messages.
 
     Returns:
@@ -75,7 +75,7 @@ def row_images(value: Any, tree: Tree, manifest: str, at: str) -> list[Blob]:
 
 
 def members(value: Any, tree: Tree, manifest: str) -> list[tuple[str, Blob]]:
-    """(name as the row gives it, blob of the tree) of a row's pictures, for a digest; those that are there."""
+    """(name as the row gives it, blob of the tree) of a row's images, for a digest; those that are there."""
     blobs = []
     for name in columns.texts(_paths(value)):
         try:
@@ -109,7 +109,7 @@ def _image(name: str, tree: Tree, manifest: str, at: str) -> Blob:
 
 
 def _member(name: str, tree: Tree, manifest: str) -> str | None:
-    """Return the picture's name in the tree.
+    """Return the image's name in the tree.
 
     Beside the manifest or in a folder above it, else wherever one path ends so.
     """

@@ -40,7 +40,7 @@ class ManifestQuestions:
     Attributes:
         tree: folder or archive that holds the manifest.
         manifest: its name in the tree.
-        pictures: the tree that holds the pictures, and the name of what their paths start from: the manifest.
+        image_tree: the tree that holds the images, and the name of what their paths start from: the manifest.
         others: how many further manifests there are.
         checked: the side file with the archive's SHA-256 that was found to agree; None: there is none.
     """
@@ -52,7 +52,7 @@ class ManifestQuestions:
     images: Tree | None = None
 
     @property
-    def pictures(self) -> tuple[Tree, str]:
+    def image_tree(self) -> tuple[Tree, str]:
         return (self.tree, self.manifest) if self.images is None else (self.images, "manifest")
 
     @property

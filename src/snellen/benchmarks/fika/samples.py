@@ -81,7 +81,7 @@ def digest(data: Data) -> str:
         UsageError, DataError: as `samples`.
     """
     source, known = locate.questions(data), fields_of(data)
-    tree, start = source.pictures
+    tree, start = source.image_tree
     named_images = (
         image
         for _, row in source.rows(known)
@@ -190,7 +190,7 @@ def _sample(
         names = ", ".join(known.fields.get(missing[0], ()))
         why = f"{at}: it has no {missing[0]} (looked for {names})"
         return _lost(at, line, DataError(why, f"{FIX_HINT} Or name the field: -o fields=FILE."))
-    tree, start = source.pictures
+    tree, start = source.image_tree
     blobs = images.row_images(known.first(row, "image"), tree, start, at)
     prompt = Prompt((*map(Image, blobs), FikaQuestion(template.replace(PLACE, question), question=question)))
     target = columns.text(known.first(row, "target")) or gold[0]

@@ -117,7 +117,7 @@ def _listed(data: Data, option: str, known: set[str]) -> list[str]:
 
 
 def _digest(folder: Path, manifest: Manifest, data: Data) -> str:
-    """Over the table, the taxonomy and which parts were chosen. Pictures are not read for it."""
+    """Over the table, the taxonomy and which parts were chosen. Images are not read for it."""
     parts = [digest(folder / QUESTIONS), digest(folder / TAXONOMY)]
     parts += [part.file for part in _chosen(manifest, data)]
     return blake2b("\n".join(parts).encode(), digest_size=16).hexdigest()

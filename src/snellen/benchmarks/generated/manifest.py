@@ -65,8 +65,8 @@ class Manifest(Struct, frozen=True):
         parts: the files of questions, in the order of the table.
         seed, settings: what the set was built with.
         inputs: what it was built from: digest by role.
-        files: SHA-256 of each file of the set by name; pictures and this file are not among them.
-        copied: whether the pictures are in the folder.
+        files: SHA-256 of each file of the set by name; images and this file are not among them.
+        copied: whether the images are in the folder.
         notes: what a reader must know.
         format: version of this layout.
         snellen: version of the package that built it.

@@ -35,7 +35,7 @@ class SpatialQuestion(Struct, frozen=True):
         groups: what figures are broken down by; `tasks.Task.by` is always one of them.
         cluster: what its row shares with others, for statistics: the scene, the video, the base of rotated forms.
         pieces: further texts that prompts are made of, by the name of their column: input_prompt, system_prompt ...
-        media: what is shown in order, as paths relative to the media's root; pictures in cells are not among them.
+        media: what is shown in order, as paths relative to the media's root; images in cells are not among them.
         segments: MMSI-Video's clips, each the paths of its frames; reference images are in `media`.
         row: its place in its file, from 0, by which lmms-eval numbers its answers.
         index: VLMEvalKit's index, where the row is of a table of the kit's.

@@ -24,7 +24,7 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True):
         hub: the authors' data set on the hub.
         rows: how many questions the whole set has; more than one number where card and paper differ, none where nobody says.
         configs, splits, files: where the questions lie: folders and names of parquet or JSON files, or whole file names.
-        media: names of the archives and folders with what is shown, as the hub's client takes them; none where pictures
+        media: names of the archives and folders with what is shown, as the hub's client takes them; none where images
             lie in the cells of the parquet files.
         by: the meta column that figures are broken down by.
         groups: a value of that column, in any of the harnesses' spellings, to the key of its sub-score in EASI's payload.

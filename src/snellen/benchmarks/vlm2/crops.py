@@ -1,7 +1,7 @@
-"""Boxes that a detector found, and pictures cut to them.
+"""Boxes that a detector found, and images cut to them.
 
 Which detector is the user's choice: Snellen reads boxes and finds none itself. Coordinates are pixels of the upright
-picture (Exif orientation applied), x0, y0 at the upper left and x1, y1 at the lower right, the latter not included.
+image (Exif orientation applied), x0, y0 at the upper left and x1, y1 at the lower right, the latter not included.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CORNERS = ("x0", "y0", "x1", "y1")
 
 
 class Box(Struct, frozen=True):
-    """A rectangle in pixels of the upright picture; `where` is the line or row of the file in which it stands."""
+    """A rectangle in pixels of the upright image; `where` is the line or row of the file in which it stands."""
 
     x0: float
     y0: float
@@ -43,15 +43,15 @@ class Boxes(Struct, frozen=True):
     by_image: Mapping[str, Box]
 
     def crop(self, blob: Blob, name: str, margin: float) -> Blob:
-        """Return the part of a picture that its box encloses, cut when it is read.
+        """Return the part of an image that its box encloses, cut when it is read.
 
         Args:
-            blob: the picture.
+            blob: the image.
             name: its path as the question's row gives it.
             margin: kept on each side, as a fraction of the box's width (left, right) and height (above, below).
 
         Returns:
-            A blob whose `read` raises DataError where the image has no box, or its box does not lie in the picture.
+            A blob whose `read` raises DataError where the image has no box, or its box does not lie in the image.
         """
         box = self.by_image.get(plain(name))
         if box is None:
@@ -179,13 +179,13 @@ def _number(value: Any, label: str) -> float:
 
 
 def clipped(box: Box, margin: float, width: int, height: int) -> tuple[int, int, int, int]:
-    """Return the whole pixels that a box with its margin touches, within a picture of this size.
+    """Return the whole pixels that a box with its margin touches, within an image of this size.
 
     Returns:
         (left, upper, right, lower), right and lower not included, at least one pixel each way.
 
     Raises:
-        ValueError: less than half of the box (without margin) lies in the picture: it belongs to another one, or to
+        ValueError: less than half of the box (without margin) lies in the image: it belongs to another one, or to
             this one at another size.
     """
     wide, high = box.x1 - box.x0, box.y1 - box.y0

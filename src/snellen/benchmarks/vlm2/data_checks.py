@@ -29,10 +29,10 @@ class SubtaskSurvey:
         ids: how often each row's name was seen (for pairs: name and half).
         unreadable: rows that are no rows, each by its error.
         faulty: rows that cannot be asked, and why.
-        unshown: rows with a picture that cannot be had: the first reason of each.
+        unshown: rows with an image that cannot be had: the first reason of each.
         texts: ids of counting questions whose gold answer is a text.
         unpaired: ids from which no pair can be told.
-        names: paths of all pictures.
+        names: paths of all images.
     """
 
     rows: int = 0
@@ -79,7 +79,7 @@ class SubtaskSurvey:
 
 
 def survey(subtask: Subtask, questions: SubtaskQuestions) -> SubtaskSurvey:
-    """Go over the questions once. Pictures are looked for and not read."""
+    """Go over the questions once. Images are looked for and not read."""
     about = SubtaskSurvey()
     for line, row in questions.rows():
         about.rows += 1

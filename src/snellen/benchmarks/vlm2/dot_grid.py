@@ -1,8 +1,8 @@
-"""A grid of labelled dots over a picture: (image, column, row) under each dot.
+"""A grid of labelled dots over an image: (image, column, row) under each dot.
 
 Dots stand in the middle of the cells of columns x rows equal cells, so that each stands for an equal share of the
-picture. Dots have an outline and labels a plate of a contrasting colour, and can so be told from light ground and from
-dark. The font is at least `LEAST_TEXT` pixels high; a picture whose cells cannot hold that is enlarged first.
+image. Dots have an outline and labels a plate of a contrasting colour, and can so be told from light ground and from
+dark. The font is at least `LEAST_TEXT` pixels high; an image whose cells cannot hold that is enlarged first.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Colour: TypeAlias = tuple[int, int, int]
 
 LEAST_TEXT = 12
-MOST_DOTS = 20
+MAX_DOTS = 20
 LONGEST_SIDE = 16_384
 LEAST_CONTRAST = 3.0
 JPEG_QUALITY = 95
@@ -43,7 +43,7 @@ class DotGrid(Struct, frozen=True):
     outline: Colour = (0, 0, 0)
 
     def over(self, blob: Blob, number: int) -> Blob:
-        """Return the picture with this grid over it, drawn when it is read; `number` is the image's, from 1."""
+        """Return the image with this grid over it, drawn when it is read; `number` is the image's, from 1."""
         colours = "/".join("#" + bytes(colour).hex() for colour in (self.colour, self.outline))
         return Drawn(
             f"{blob.key}#grid={self.columns}x{self.rows}&image={number}&colours={colours}",
@@ -55,9 +55,9 @@ def grid_of(options: Mapping[str, str]) -> DotGrid:
     """`-o grid` and `-o grid-color`. Raises UsageError."""
     text = options.get("grid", "6x6")
     match = _SIZE.fullmatch(text.strip())
-    if match is None or not all(1 <= int(number) <= MOST_DOTS for number in match.groups()):
+    if match is None or not all(1 <= int(number) <= MAX_DOTS for number in match.groups()):
         raise UsageError(
-            f"grid={text!r}: columns x rows was expected, each from 1 to {MOST_DOTS}", "The default is 6x6."
+            f"grid={text!r}: columns x rows was expected, each from 1 to {MAX_DOTS}", "The default is 6x6."
         )
     return DotGrid(int(match[1]), int(match[2]), *_colours(options.get("grid-color", "white/black")))
 
@@ -105,7 +105,7 @@ class Layout(Struct, frozen=True):
     """The place of a grid on an image; all in whole pixels of the image that is drawn.
 
     Attributes:
-        width, height: of the picture, enlarged where its own cells are too small for the labels.
+        width, height: of the image, enlarged where its own cells are too small for the labels.
         text: size of the font.
         radius: of a dot, without its outline.
         outline: how thick the outline of a dot is, and how far a plate reaches beyond its label.
@@ -121,12 +121,12 @@ class Layout(Struct, frozen=True):
 
 
 def layout(width: int, height: int, grid: DotGrid, number: int) -> Layout:
-    """Return the grid on a picture of this size.
+    """Return the grid on an image of this size.
 
-    The font is a 45th of the root of the picture's area, at most what the cells hold, and at least `LEAST_TEXT`.
+    The font is a 45th of the root of the image's area, at most what the cells hold, and at least `LEAST_TEXT`.
 
     Raises:
-        ValueError: the picture would have to be enlarged beyond `LONGEST_SIDE` pixels, or beyond the limit of pixels.
+        ValueError: the image would have to be enlarged beyond `LONGEST_SIDE` pixels, or beyond the limit of pixels.
     """
     label = re.sub(r"\d", "8", f"({number},{grid.columns},{grid.rows})")
     wide, high = _needed(label, LEAST_TEXT)
@@ -210,7 +210,7 @@ def _write(brush: Any, label: str, x: int, y: int, lies: Layout, grid: DotGrid) 
 
 
 def upright(blob: Blob) -> tuple[Picture, bool]:
-    """Return a picture as viewers show it, RGB and at its own size, and whether it was a JPEG.
+    """Return an image as viewers show it, RGB and at its own size, and whether it was a JPEG.
 
     Raises MediaError, DataError.
     """
@@ -220,8 +220,8 @@ def upright(blob: Blob) -> tuple[Picture, bool]:
 
 
 def written(picture: Picture, jpeg: bool) -> bytes:
-    """The file of a picture that was drawn on or cut: a JPEG stays one (quality 95, no chroma subsampling, which would
-    blur small labels); all else becomes PNG, without loss. The same picture gives the same bytes.
+    """The file of an image that was drawn on or cut: a JPEG stays one (quality 95, no chroma subsampling, which would
+    blur small labels); all else becomes PNG, without loss. The same image gives the same bytes.
     """
     if not jpeg:
         return compress(picture, "png", JPEG_QUALITY)

@@ -1,7 +1,7 @@
-"""The official layout of VLM2-Bench's files: where question files lie in a folder or archive, and pictures beside them.
+"""The official layout of VLM2-Bench's files: where question files lie in a folder or archive, and images beside them.
 
 `jsonl/<cue>/vanilla/<file>.jsonl` (the released scripts also spell it `vallina`) beside `data/...`, at the root or under
-a folder that somebody put on top. A picture that cannot be had is an `Unreadable` that names the question's line.
+a folder that somebody put on top. An image that cannot be had is an `Unreadable` that names the question's line.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class SubtaskImages(Struct, frozen=True):
     """The images or videos of one subtask.
 
     Attributes:
-        tree: the folder or archive; None: none was found, and every picture is Unreadable.
+        tree: the folder or archive; None: none was found, and every image is Unreadable.
         prefixes: what may stand before a row's own path, in the order in which they are tried; each ends with `/` or
             is empty.
-        hint: what to do where a picture is not there.
+        hint: what to do where an image is not there.
     """
 
     tree: Tree | None
@@ -43,7 +43,7 @@ class SubtaskImages(Struct, frozen=True):
     hint: str = ""
 
     def find(self, name: str, at: str, endings: Sequence[str] = ("",)) -> Blob:
-        """Return the picture or video of a row, to be read when needed.
+        """Return the image or video of a row, to be read when needed.
 
         Args:
             name: the path as the row gives it.
@@ -104,7 +104,7 @@ def _shallowest(tree: Tree, endings: tuple[str, ...]) -> str | None:
 
 
 def beside_questions(tree: Tree, name: str, subtask: Subtask) -> SubtaskImages:
-    """Return the pictures that belong to a question file of the same folder or archive."""
+    """Return the images that belong to a question file of the same folder or archive."""
     top = next((name.removesuffix(f"{folder}/{subtask.questions}") for folder in subtask.folders if folder in name), "")
     own, inner = f"{top}{subtask.media}/", f"{subtask.media}/"
     prefixes = [own]
@@ -115,7 +115,7 @@ def beside_questions(tree: Tree, name: str, subtask: Subtask) -> SubtaskImages:
 
 
 def given_pictures(images: Path, subtask: Subtask) -> SubtaskImages:
-    """Pictures under --images: the data's root, its folder `data`, or the very folder that rows' paths start from."""
+    """Images under --images: the data's root, its folder `data`, or the very folder that rows' paths start from."""
     tree = kept_tree(images)
     inner = subtask.media.removeprefix("data/")
     return SubtaskImages(
@@ -124,7 +124,7 @@ def given_pictures(images: Path, subtask: Subtask) -> SubtaskImages:
 
 
 def above_file(path: Path, subtask: Subtask) -> SubtaskImages:
-    """Return the pictures for a question file that was given alone: `data/...` in a folder above it."""
+    """Return the images for a question file that was given alone: `data/...` in a folder above it."""
     for folder in list(path.absolute().parents)[:LEVELS_UP]:
         if (folder / subtask.media).is_dir():
             return SubtaskImages(FolderTree(folder), (f"{subtask.media}/",), "Fetch or unpack the data again.")

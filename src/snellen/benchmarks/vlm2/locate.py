@@ -37,7 +37,7 @@ class SubtaskQuestions:
     Attributes:
         file: the question file or table, as messages name it.
         rows: starts a new pass: (line, row with the fields of the authors' files, or why there is none).
-        shown: the pictures, or the video, of a row by its line; nothing is read yet, and what cannot be had is
+        shown: the images, or the video, of a row by its line; nothing is read yet, and what cannot be had is
             Unreadable.
         content: digest of the question file's or table's bytes.
         remarks: what is odd about the source itself, one line each: members of an archive that are not read ...
@@ -100,27 +100,29 @@ def _in_tree(tree: Tree, subtask: Subtask, data: Data) -> SubtaskQuestions:
             layout.HINT,
         )
     blob = tree.blob(name)
-    pictures = (
+    subtask_images = (
         layout.beside_questions(tree, name, subtask)
         if data.images is None
         else layout.given_pictures(data.images, subtask)
     )
-    return _of_rows(subtask, blob, pictures, tree if not isinstance(tree, FolderTree) else None)
+    return _of_rows(subtask, blob, subtask_images, tree if not isinstance(tree, FolderTree) else None)
 
 
 def _in_file(path: Path, subtask: Subtask, data: Data) -> SubtaskQuestions:
     regular_file(path)
     layout.check_right_file(path, subtask)
-    pictures = layout.above_file(path, subtask) if data.images is None else layout.given_pictures(data.images, subtask)
-    return _of_rows(subtask, FileBlob(path), pictures, None)
+    subtask_images = (
+        layout.above_file(path, subtask) if data.images is None else layout.given_pictures(data.images, subtask)
+    )
+    return _of_rows(subtask, FileBlob(path), subtask_images, None)
 
 
-def _of_rows(subtask: Subtask, blob: Blob, pictures: SubtaskImages, archive: Tree | None) -> SubtaskQuestions:
-    trees = {id(tree): tree for tree in (archive, pictures.tree) if tree is not None}
+def _of_rows(subtask: Subtask, blob: Blob, subtask_images: SubtaskImages, archive: Tree | None) -> SubtaskQuestions:
+    trees = {id(tree): tree for tree in (archive, subtask_images.tree) if tree is not None}
     return SubtaskQuestions(
         blob.key,
         partial(_encodable, blob),
-        partial(_shown, subtask, blob.key, pictures),
+        partial(_shown, subtask, blob.key, subtask_images),
         partial(_sha256, blob),
         tuple(_left_out(tree) for tree in trees.values() if tree.left_out),
         partial(_lines, blob) if blob.key.lower().endswith((".jsonl", ".ndjson")) else None,
@@ -145,7 +147,7 @@ def _encodable(blob: Blob) -> Iterator[tuple[int, Row | DataError]]:
 
 
 def digest(subtask: Subtask, data: Data) -> str:
-    """Return the digest of the questions of a subtask and of their pictures, for a run's fingerprint.
+    """Return the digest of the questions of a subtask and of their images, for a run's fingerprint.
 
     Equal for the zip and for the folder that it unpacks to; VLMEvalKit's table, whose questions were written by others,
     has its own.
@@ -154,18 +156,18 @@ def digest(subtask: Subtask, data: Data) -> str:
         UsageError, DataError: as `questions`; the question file cannot be read.
     """
     source = questions(subtask, data)
-    pictures = (
+    subtask_images = (
         (name, blob)
         for line, row in source.rows()
         if not isinstance(row, DataError)
         for name, blob in zip(names(subtask, row), source.shown(line, row), strict=False)
         if not isinstance(blob, VLMEvalKitImage)
     )
-    return content_digest(source.content(), pictures, f"{source.file}\0{subtask.name}")
+    return content_digest(source.content(), subtask_images, f"{source.file}\0{subtask.name}")
 
 
 def names(subtask: Subtask, row: Row) -> list[str]:
-    """Return the paths of a row's pictures, or the name of its video, as the row gives them.
+    """Return the paths of a row's images, or the name of its video, as the row gives them.
 
     What is no text is left out.
     """
@@ -173,23 +175,23 @@ def names(subtask: Subtask, row: Row) -> list[str]:
     return [name for name in values if isinstance(name, str)] if isinstance(values, list) else []
 
 
-def _shown(subtask: Subtask, file: str, pictures: SubtaskImages, line: int, row: Row) -> list[Blob]:
+def _shown(subtask: Subtask, file: str, subtask_images: SubtaskImages, line: int, row: Row) -> list[Blob]:
     endings = layout.VIDEO_ENDINGS if subtask.family == "video" else ("",)
-    return [pictures.find(name, f"{file}, line {line:,}", endings) for name in names(subtask, row)]
+    return [subtask_images.find(name, f"{file}, line {line:,}", endings) for name in names(subtask, row)]
 
 
 def _in_table(path: Path, subtask: Subtask, data: Data) -> SubtaskQuestions:
     """VLMEvalKit's table; it has no videos, and so no rows of pc-vid."""
     if data.images is None:
-        pictures = SubtaskImages(
+        subtask_images = SubtaskImages(
             FolderTree(path.absolute().parent), ("", "images/VLM2Bench/", "images/"), "Give their folder as --images."
         )
     else:
-        pictures = layout.given_pictures(data.images, subtask)
+        subtask_images = layout.given_pictures(data.images, subtask)
     return SubtaskQuestions(
         str(path),
         partial(vlmevalkit_tsv.rows, subtask, path),
-        lambda line, row: vlmevalkit_tsv.shown(path, line, pictures),
+        lambda line, row: vlmevalkit_tsv.shown(path, line, subtask_images),
         partial(_once, path),
         tuple(vlmevalkit_tsv.remarks(subtask, path)),
     )

@@ -25,7 +25,7 @@ def sample(subtask: Subtask, row: Mapping[str, Any], prompt: Prompt, turn: int =
     `pair`, `half` (p or n) and `kit_pair` (see `place`), `images` and `shown` (see `lengths`), `turn` (how often the id
     had occurred before, where it had), `no_gold` where a count has no gold answer that can be read
     (`vlmevalkit`: none that the kit can read), and `cue` or `type` for breaking results down; and where something is shown,
-    `row`: the row itself without its pictures, for exports.
+    `row`: the row itself without its images, for exports.
 
     Args:
         subtask: which of the nine.

@@ -1,7 +1,7 @@
-"""VLMEvalKit's table of the image subtasks, `VLM2Bench_img.tsv`: 1 GB of pictures in base64, read in place.
+"""VLMEvalKit's table of the image subtasks, `VLM2Bench_img.tsv`: 1 GB of images in base64, read in place.
 
 Columns: `index` (`<subtask>_<n>`, of pairs with `_p` or `_n` behind), `question`, `answer`, `category` (the subtask) and
-`image`; or, where the kit has put the pictures into files, `image_path`, a list of paths. How such tables are read is
+`image`; or, where the kit has put the images into files, `image_path`, a list of paths. How such tables are read is
 `snellen.sources.vlmevalkit_tsv`'s; the file is gone through once a process.
 """
 
@@ -27,7 +27,7 @@ NEEDED = ("index", "question", "answer", "category")
 
 @dataclass(frozen=True)
 class SubtaskTable:
-    """The table without its pictures: rows by subtask in the order of the file, by first line, and by index."""
+    """The table without its images: rows by subtask in the order of the file, by first line, and by index."""
 
     path: Path
     header: tuple[str, ...]
@@ -80,7 +80,7 @@ def rows(subtask: Subtask, path: Path) -> Iterator[tuple[int, Row | DataError]]:
     """(line, row) of a subtask, each row with the fields of the authors' question files.
 
     `q_id` is the index without the subtask in front of it, and for gc without the half behind it: the two questions of
-    a pair carry one q_id there. `images` has a name for each picture, `image_seq_len` how many there are.
+    a pair carry one q_id there. `images` has a name for each image, `image_seq_len` how many there are.
     """
     questions = table(path)
     for row in questions.by_subtask.get(subtask.name, ()):
@@ -104,7 +104,7 @@ def rows(subtask: Subtask, path: Path) -> Iterator[tuple[int, Row | DataError]]:
 
 
 def shown(path: Path, line: int, files: SubtaskImages) -> list[Blob]:
-    """Return the pictures of the row that begins in a line, to be read when needed; paths are looked for in `files`."""
+    """Return the images of the row that begins in a line, to be read when needed; paths are looked for in `files`."""
     questions = table(path)
     at = f"{path}, line {line:,}"
     row = questions.by_line[line]
@@ -127,7 +127,7 @@ def remarks(subtask: Subtask, path: Path) -> list[str]:
 
 
 def _paths(row: VLMEvalKitRow) -> list[str]:
-    """Return the paths of pictures that lie in files."""
+    """Return the paths of images that lie in files."""
     return [] if row.filled or isinstance(row.cells, DataError) else list_elements(row.cells.get("image_path", ""))
 
 

@@ -36,7 +36,7 @@ OPTIONS: Mapping[str, str] = {
 }
 BOXED = ("position_matching", "camera_motion_infer")
 STRIPPED = ("mmsi-bench", "site")  # both harnesses take white space off these questions
-MOST_FRAMES = 4096
+MAX_FRAMES = 4096
 _RATE = re.compile(r"(\d{1,3}(?:\.\d{1,3})?)fps")
 _MARK = re.compile(r"(<video>|<image>)")
 
@@ -88,10 +88,10 @@ def prompt_settings(data: Data, task: Task) -> SpatialPrompting:
                 f"sample-frames={sample_frames!r}: frames are not taken by time here ({why})", "Give a number."
             )
     elif sample_frames and not (
-        sample_frames.isascii() and sample_frames.isdecimal() and 1 <= int(sample_frames[:9]) <= MOST_FRAMES
+        sample_frames.isascii() and sample_frames.isdecimal() and 1 <= int(sample_frames[:9]) <= MAX_FRAMES
     ):
         raise UsageError(
-            f"sample-frames={sample_frames!r}: a number from 1 to {MOST_FRAMES:,}, or a rate such as 2fps, was expected"
+            f"sample-frames={sample_frames!r}: a number from 1 to {MAX_FRAMES:,}, or a rate such as 2fps, was expected"
         )
     return SpatialPrompting(form, words, 0 if rate else int(sample_frames or 0), float(rate[1]) if rate else 0.0)
 
@@ -104,8 +104,8 @@ def digest(data: Data, task: Task) -> str:
 def compose(how: SpatialPrompting, task: Task, question: SpatialQuestion, media: ShownMedia) -> Prompt:
     """Return the prompt of a question: what is shown and the text, in the harness's order.
 
-    A row whose pictures are there while no mark says where, or whose marks VLMEvalKit would stop at, gets an `Unreadable`
-    in place of them: its sample fails with the reason, for asked without pictures it would be another question.
+    A row whose images are there while no mark says where, or whose marks VLMEvalKit would stop at, gets an `Unreadable`
+    in place of them: its sample fails with the reason, for asked without images it would be another question.
     """
     words = how.words
     text = fill_template(words, _template(words, task, question, media), _values(words, task, question))
@@ -165,7 +165,7 @@ def _arranged(how: SpatialPrompting, task: Task, question: SpatialQuestion, text
 
 
 def _interleaved(text: str, images: Sequence[Part]) -> list[Part]:
-    """Text and pictures in turn at the `<image>` marks; a mark without a picture goes, and pictures beyond the marks do."""
+    """Text and images in turn at the `<image>` marks; a mark without an image goes, and images beyond the marks do."""
     parts: list[Part] = []
     pieces = text.split("<image>")
     for at, piece in enumerate(pieces):
@@ -177,8 +177,8 @@ def _interleaved(text: str, images: Sequence[Part]) -> list[Part]:
 
 
 def _interleaved_lmms_eval(text: str, images: Sequence[Part]) -> list[Part]:
-    """SITE in lmms-eval goes by the pictures: each has the text before its mark in front of it, and the text behind the
-    last mark stands at the end. So pictures beyond the marks stand before that, and of marks beyond the pictures the text
+    """SITE in lmms-eval goes by the images: each has the text before its mark in front of it, and the text behind the
+    last mark stands at the end. So images beyond the marks stand before that, and of marks beyond the images the text
     between them is lost.
     """
     *before, last = text.split("<image>")
@@ -192,7 +192,7 @@ def _interleaved_lmms_eval(text: str, images: Sequence[Part]) -> list[Part]:
 
 def _clips(how: SpatialPrompting, question: SpatialQuestion, text: str, media: ShownMedia) -> list[Part]:
     """MMSI-Video: the row's system text, then its prompts, in which each `<video>` is the frames of the next clip and each
-    `<image>` the next reference picture. Where marks and pictures differ in number VLMEvalKit stops, and lmms-eval leaves
+    `<image>` the next reference image. Where marks and images differ in number VLMEvalKit stops, and lmms-eval leaves
     out whichever are too many.
     """
     count = how.count or frames.MMSI_VIDEO
@@ -230,7 +230,7 @@ def _pick(how: SpatialPrompting, task: Task) -> Pick:
     tail = task.name != "site"
     if how.rate:
         name = f"vlmevalkit-{'rate-tail' if tail else 'rate'}:{how.rate:g}fps"
-        return Pick(name, partial(frames.by_rate, fps=how.rate, tail=tail), MOST_FRAMES, by_rate=True)
+        return Pick(name, partial(frames.by_rate, fps=how.rate, tail=tail), MAX_FRAMES, by_rate=True)
     if tail:
         return Pick(f"vlmevalkit-tail:{count}", partial(frames.uniform_tail, count=count), count + 1)
     return Pick(f"vlmevalkit-uniform:{count}", partial(frames.uniform, count=count), count)

@@ -67,7 +67,7 @@ class PromptWords(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class WordsFile(Struct, frozen=True):
-    """A file of words: whose order of text and pictures it is for, and the words by benchmark."""
+    """A file of words: whose order of text and images it is for, and the words by benchmark."""
 
     prompting: str
     words: Mapping[str, PromptWords]

@@ -84,7 +84,7 @@ class CarriedQuestions:
             yield f"unanswered {number + 1}", DataError(why, "Run the harness again.")
 
     def shown(self, question: SpatialQuestion) -> ShownMedia:
-        """Return a place without a picture, whose reading says why."""
+        """Return a place without an image, whose reading says why."""
         why = f"{self.path}: the pictures stayed with the harness that showed them"
         blob = Unreadable(f"{NAME}, {question.id}", why, "Give the benchmark's data: --data.")
         return ShownMedia(images=(blob,))

@@ -25,7 +25,7 @@ VIDEO_TYPES: Mapping[str, str] = {
     "prediction": "Prediction",
 }
 """What lmms-eval's metrics of MMSI-Video-Bench's types begin with."""
-MOST_OPTIONS = len(LETTERS)
+MAX_OPTIONS = len(LETTERS)
 
 
 def row_of(name: str, logged: Logged) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def _site(logged: Logged) -> dict[str, Any]:
         raise DataError("there is no doc, and no chance_adjusted_acc that says how many options there were")
     share = 1.0 - adjusted["total"]
     count = round(1.0 / share) if share > 0 else 0
-    if not 2 <= count <= MOST_OPTIONS:
+    if not 2 <= count <= MAX_OPTIONS:
         raise DataError(f"chance_adjusted_acc has total {adjusted['total']!r}, which no number of options gives")
     names = [key for key in adjusted if key not in ("overall", "total")]
     category = next((key for key in names if key in TASKS["site"].groups), names[0] if names else "")

@@ -1,4 +1,4 @@
-"""Pictures and videos by the paths that rows give: under a folder, in archives that lie in it, or in one archive.
+"""Images and videos by the paths that rows give: under a folder, in archives that lie in it, or in one archive.
 
 Archives are read in place. What a row calls `scannet/scene0011_00.mp4` may lie, beside under that very path,
 
@@ -7,7 +7,7 @@ Archives are read in place. What a row calls `scannet/scene0011_00.mp4` may lie,
 - without the first one or two folders of the row's path (`ViewSpatial-Bench/val2017/...`).
 
 Only one of these differences is bridged at a time, a folder's name always remains to compare, and where two members could be
-meant neither is taken: another question's picture is worse than none.
+meant neither is taken: another question's image is worse than none.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The authors' files (or lmms-eval's copies) as a source: parquet with pictures in cells, or JSON rows with paths."""
+"""The authors' files (or lmms-eval's copies) as a source: parquet with images in cells, or JSON rows with paths."""
 
 from __future__ import annotations
 
@@ -147,13 +147,13 @@ def _name(file: Path | Blob) -> str:
 
 
 def _nothing(at: str) -> Unreadable:
-    """Asked without its picture a question would be another one."""
+    """Asked without its image a question would be another one."""
     hint = "Check that the file is complete: its rows have images, or paths of files."
     return Unreadable(f"{at}: nothing to show", f"{at}: the row has no picture and names none", hint)
 
 
 def _rows(file: Path | Blob) -> Iterator[tuple[int, Row | DataError, tuple[Blob, ...]]]:
-    """(number from 1, row without its pictures, the pictures of its cells in order)."""
+    """(number from 1, row without its images, the images of its cells in order)."""
     if not isinstance(file, Path) or file.suffix.lower() != ".parquet":
         for number, row in salvaged(file):
             if isinstance(row, DataError):
@@ -191,7 +191,7 @@ def _rows(file: Path | Blob) -> Iterator[tuple[int, Row | DataError, tuple[Blob,
 
 
 def _written(row: Mapping[str, Any]) -> list[str]:
-    """Return the columns whose pictures stand as base64; a path has a dot, which base64 has not."""
+    """Return the columns whose images stand as base64; a path has a dot, which base64 has not."""
     return [column for column, value in row.items() if _PICTURES.fullmatch(column) and _is_base64(value)]
 
 

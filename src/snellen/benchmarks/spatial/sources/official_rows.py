@@ -42,12 +42,12 @@ def maybe(row: Row, name: str) -> str:
 
 
 def texts(value: Any) -> list[str]:
-    """Return a list of texts, which may stand as a literal in a text; empty for anything else, such as pictures."""
+    """Return a list of texts, which may stand as a literal in a text; empty for anything else, such as images."""
     if isinstance(value, str):
         value = listed(value) if value.lstrip().startswith("[") else None
     if not isinstance(value, Sequence):
         return []
-    # Options such as 3 and 4 may have become numbers; pictures are structs or bytes.
+    # Options such as 3 and 4 may have become numbers; images are structs or bytes.
     return [str(item) for item in value if isinstance(item, (str, int, float))]
 
 

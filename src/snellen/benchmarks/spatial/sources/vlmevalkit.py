@@ -1,7 +1,7 @@
-"""VLMEvalKit's table of a benchmark as a source: pictures in base64, or paths of pictures and videos that lie elsewhere.
+"""VLMEvalKit's table of a benchmark as a source: images in base64, or paths of images and videos that lie elsewhere.
 
 Where a table has the column `image`, that column counts: rows in which it is empty are left out, as the kit leaves them
-out, and paths beside it are only the names that the kit writes pictures to. A table without it has `image_path`, `video` or
+out, and paths beside it are only the names that the kit writes images to. A table without it has `image_path`, `video` or
 `video_path`, each one path or a list; those of MMSI-Video are lists of frames, one list a clip.
 
 Source: the kit's base classes of image and video data sets; vlmevalkit_tables.toml for names, columns and MD5s.
@@ -50,13 +50,13 @@ class _KitTables(Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class KitQuestionTable:
-    """A table without its pictures.
+    """A table without its images.
 
     Attributes:
         header: its columns, in order.
         rows: those that are asked, and those that cannot be read, in the order of the file.
         by_index: those that can be read, by index; of several of one index the first.
-        shared: indices of rows whose pictures other rows show as well.
+        shared: indices of rows whose images other rows show as well.
         dropped: how many rows were left out, their `image` being empty.
     """
 
@@ -91,7 +91,7 @@ class KitFile:
         return str(self.path)
 
     def questions(self) -> Iterator[tuple[str, SpatialQuestion | DataError]]:
-        """(place, question) in the order of the file; rows that show the same row's pictures are one cluster."""
+        """(place, question) in the order of the file; rows that show the same row's images are one cluster."""
         whole = table(self.path, self.task, self.part)
         for at, row in enumerate(whole.rows):
             place = f"line {row.place.line:,}"
@@ -110,7 +110,7 @@ class KitFile:
             yield place, question
 
     def shown(self, question: SpatialQuestion) -> ShownMedia:
-        """Return the pictures of the table itself, else files by their paths."""
+        """Return the images of the table itself, else files by their paths."""
         whole = table(self.path, self.task, self.part)
         row = whole.rows[question.row]
         at = f"{self.path}, line {row.place.line:,}"
@@ -147,7 +147,7 @@ class KitFile:
     def _file(self, name: str, at: str) -> Blob:
         if self._media_files is None:
             self._media_files = MediaFiles(self.media)
-        # Where the kit wrote large tables' pictures to files, paths are those of that machine.
+        # Where the kit wrote large tables' images to files, paths are those of that machine.
         if name.startswith("/"):
             return vlmevalkit_tsv.by_end_of_path(name, at, self._media_files.find, least=2)
         return self._media_files.find(name, at)
@@ -202,7 +202,7 @@ def table(path: Path, task: Task, part: str = "") -> KitQuestionTable:
     """Return the table at `path`, gone through once a process as long as the file stays the same.
 
     Raises:
-        DataError: it cannot be opened, is empty, is another benchmark's, lacks a column, or has a picture in no row.
+        DataError: it cannot be opened, is empty, is another benchmark's, lacks a column, or has an image in no row.
     """
     status = regular_file(path)
     return _gone_through(path, status.st_mtime_ns, status.st_size, task.name, part)

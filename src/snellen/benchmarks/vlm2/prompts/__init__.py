@@ -126,14 +126,14 @@ def compose(
 ) -> Prompt:
     """Build the prompt of one question: its images in order, then a line break and the text; no system text.
 
-    Nothing is read here: pictures are drawn on and cut when their bytes are asked for, and one that has no box raises
+    Nothing is read here: images are drawn on and cut when their bytes are asked for, and one that has no box raises
     DataError then, so that its sample alone fails.
 
     Args:
         how: from `of`.
         subtask: which of the nine; its `max_tokens` bounds a reply to vanilla.
-        images: the pictures, or the video of pc-vid.
-        names: the pictures' paths as the question's row gives them, by which boxes are looked up.
+        images: the images, or the video of pc-vid.
+        names: the images' paths as the question's row gives them, by which boxes are looked up.
         question: the row's question, unchanged.
     """
     values = {"question": question, "marker": MARKER, "images": str(len(images)), "last": str(len(images))}
