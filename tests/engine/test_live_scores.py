@@ -15,14 +15,14 @@ from stubs import score as right_or_wrong
 
 import snellen
 from servers import fast
-from snellen import offload
-from snellen.benchmarks.base import Benchmark, Data, drawn
+from snellen import event_loop
+from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine import live_scores, traces
 from snellen.engine.live_scores import LiveScores
 from snellen.errors import ModelTimeoutError
+from snellen.event_loop import off_loop
 from snellen.models.api import ApiModel, transport
 from snellen.models.base import ModelOptions
-from snellen.offload import off_loop
 from snellen.redaction import redact_bytes
 from snellen.runs.scoring import SummaryBuilder, live_builder
 from snellen.types import Prompt, Record, Response, Sample, Score, Text
@@ -76,7 +76,7 @@ def starts(benchmark: Benchmark) -> tuple[Benchmark, list[int]]:
         started.append(1)
         yield from benchmark.samples(data)
 
-    return replace(benchmark, samples=samples, digest=drawn), started
+    return replace(benchmark, samples=samples, digest=lambda data: ""), started
 
 
 def test_samples_are_generated_once_for_the_fingerprint_and_once_for_the_run(tmp_path: Path) -> None:
@@ -215,7 +215,7 @@ async def test_a_reply_is_not_searched_for_keys_again_when_its_trace_is_written(
 
 
 async def test_a_short_text_is_read_at_once_and_a_failure_in_the_thread_is_raised() -> None:
-    assert await off_loop(offload.AT_ONCE, lambda: threading.current_thread().name) == "MainThread"
-    assert (await off_loop(offload.AT_ONCE + 1, lambda: threading.current_thread().name)).startswith("snellen-")
+    assert await off_loop(event_loop.AT_ONCE, lambda: threading.current_thread().name) == "MainThread"
+    assert (await off_loop(event_loop.AT_ONCE + 1, lambda: threading.current_thread().name)).startswith("snellen-")
     with pytest.raises(ValueError, match="base 10"):
-        await off_loop(offload.AT_ONCE + 1, int, "no number")
+        await off_loop(event_loop.AT_ONCE + 1, int, "no number")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snellen.scoring.extract import read, read_whole
+from snellen.scoring.extract import read, shortcut
 from snellen.scoring.extract.base import lettered
 from snellen.scoring.extract.clean import take_apart
-from snellen.scoring.extract.fast_path import shortcut
+from snellen.scoring.extract.whole import read_whole
 
 NAMES = [
     "a robin",

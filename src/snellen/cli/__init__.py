@@ -12,17 +12,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Imports make many objects and no garbage; collecting every 700 of them takes a tenth of a short command's time.
     gc.set_threshold(50_000, *gc.get_threshold()[1:])
     from snellen import exit_signals
-    from snellen.cli.signals import exit_status, terminated_like_ctrl_c
 
     try:
-        with terminated_like_ctrl_c():
+        with exit_signals.terminated_like_ctrl_c():
             if arguments is None:
-                from snellen.cli.encoding import require_utf8_mode
-                from snellen.cli.signals import occupy_closed_streams
+                from snellen.cli.console import require_utf8_mode
 
-                occupy_closed_streams()
+                exit_signals.occupy_closed_streams()
                 require_utf8_mode()
-            return exit_status(_guarded(list(sys.argv[1:] if arguments is None else arguments)))
+            return exit_signals.status_of(_guarded(list(sys.argv[1:] if arguments is None else arguments)))
     except KeyboardInterrupt:  # outside any code with a message of its own
         print(f"snellen: stopped by {exit_signals.by_what()}", file=sys.stderr)
         return exit_signals.exit_status()
@@ -51,8 +49,7 @@ def _guarded(given: list[str]) -> int:
 def _main(given: list[str]) -> int:
     from snellen.cli.app import build
     from snellen.cli.benchmark_options import prepare
-    from snellen.cli.console import redacted_output
-    from snellen.cli.encoding import require_text
+    from snellen.cli.console import redacted_output, require_text
     from snellen.terminal_text import without_controls
 
     with redacted_output():

@@ -1,4 +1,4 @@
-"""Output to the terminal: tables, JSON and notes, all of it redacted."""
+"""Output to the terminal: tables, JSON and notes, all of it redacted; text in UTF-8, whatever the locale says."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from types import FrameType
 from typing import IO, TYPE_CHECKING, Any
 
@@ -264,3 +264,33 @@ def redraw(text: str) -> None:
 def note(text: str) -> None:
     """Print a line for the user to stderr."""
     print(without_controls(text, returns=True), file=sys.stderr, flush=True)
+
+
+def require_utf8_mode() -> None:
+    """Restart in Python's UTF-8 mode if the locale is ASCII only, as with LC_ALL=C and PYTHONUTF8=0.
+
+    ASCII cannot express paths and texts with umlauts. The process keeps its id, streams and arguments.
+    """
+    if sys.flags.utf8_mode or sys.getfilesystemencoding().lower() not in ("ascii", "us-ascii", "ansi_x3.4-1968"):
+        return
+    words = [sys.executable, "-X", "utf8", *sys.orig_argv[1:]]
+    sys.stdout is None or sys.stdout.flush()
+    os.execv(sys.executable, words)  # noqa: S606 - this program itself
+
+
+def require_text(words: Sequence[str]) -> None:
+    """Refuse arguments that are not text: bytes that are not UTF-8, and lone surrogates.
+
+    Raises:
+        UsageError: an argument is not text; it names the first one.
+    """
+    for word in words:
+        try:
+            word.encode()
+        except UnicodeEncodeError as error:
+            from snellen.errors import UsageError  # lazy: it imports msgspec, which --help does not need
+
+            raise UsageError(
+                f"the argument {word[:200]!a} is not UTF-8 at character {error.start + 1}",
+                "Pass UTF-8 text. Rename a file or folder whose name is not UTF-8.",
+            ) from None

@@ -24,8 +24,7 @@ from snellen.engine.run_folder import RunFolder
 from snellen.runs import scoring
 from snellen.scoring import metrics
 from snellen.scoring.extract import correct, read
-from snellen.scoring.record import score_record
-from snellen.scoring.scores import Scores
+from snellen.scoring.scores import Scores, score_record
 from snellen.sources import FileBlob
 from snellen.text import slug
 from snellen.types import Image, Metric, Prompt, Sample, Score, Text

@@ -18,9 +18,8 @@ from snellen.engine.run_folder import JUDGED, RunFolder, RunMeta, derived_folder
 from snellen.errors import RunError
 from snellen.runs import scoring
 from snellen.runs.judge.verdicts import Verdicts, read
-from snellen.scoring.record import score_record
 from snellen.scoring.rubric import SOURCE, Schema, built_in, read_verdict
-from snellen.scoring.scores import ScoreBuilder
+from snellen.scoring.scores import ScoreBuilder, score_record
 from snellen.scoring.statistics import with_cluster
 from snellen.sources.digests import digest
 from snellen.types import Metric, Record, Sample, Score

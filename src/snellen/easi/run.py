@@ -16,7 +16,6 @@ from snellen.easi.locate_data import data_of, on_hub
 from snellen.easi.shared_model import SharedModel
 from snellen.easi.status import NOT_JUDGED, BenchmarkRow, Board, EasiWatch, State
 from snellen.easi.unparsed import count_unparsed
-from snellen.engine.event_loop import in_loop
 from snellen.engine.live_scores import LiveScores
 from snellen.engine.preflight import require_readable, require_video_reader
 from snellen.engine.progress import Progress
@@ -25,6 +24,7 @@ from snellen.engine.resume import expected, pending
 from snellen.engine.run import run
 from snellen.engine.run_folder import JUDGED, RunFolder, RunSpec, Totals, derived_folder
 from snellen.errors import DataError, FingerprintError, InterruptedRunError, SnellenError, WorkersGoneError
+from snellen.event_loop import in_loop
 from snellen.models.base import Model, ModelOptions
 from snellen.runs.run import Run, given_data
 from snellen.runs.scoring import live_builder

@@ -30,9 +30,8 @@ from snellen.runs.export import in_order
 from snellen.runs.judge.verdicts import read
 from snellen.runs.run import Run
 from snellen.runs.status import present_state
-from snellen.scoring.record import score_record
 from snellen.scoring.rubric import built_in
-from snellen.scoring.scores import ScoreBuilder
+from snellen.scoring.scores import ScoreBuilder, score_record
 from snellen.scoring.statistics import with_cluster
 from snellen.text import slug
 from snellen.types import Record, Sample, Score

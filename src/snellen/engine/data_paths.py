@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import structs
 
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.generated.manifest import MANIFEST
+from snellen.benchmarks.registry import MANIFEST
 from snellen.engine.run_folder import RunFolder, RunMeta, RunSpec
 from snellen.errors import SnellenError
 from snellen.sources.hub import HUB

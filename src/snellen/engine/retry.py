@@ -14,8 +14,8 @@ from snellen.engine.progress import Progress
 from snellen.engine.stopping import Stop
 from snellen.engine.traces import Traces
 from snellen.errors import DataError, InputError, ModelError, ModelTimeoutError, WorkersGoneError
+from snellen.event_loop import off_loop
 from snellen.models.base import Model
-from snellen.offload import off_loop
 from snellen.plugin_errors import place_of
 from snellen.redaction import redact
 from snellen.types import Failure, Generation, Image, Prompt, Record, Response, Sample, Text, Video

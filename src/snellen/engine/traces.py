@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from snellen.engine.journal import append_whole, changed, repair, storage_error
+from snellen.event_loop import off_loop
 from snellen.models.trace import Exchange
-from snellen.offload import off_loop
 from snellen.redaction import redact_bytes
 
 SHARD_BYTES = 64 << 20

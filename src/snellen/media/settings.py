@@ -43,7 +43,7 @@ def check_settings(settings: MediaSettings) -> MediaSettings:
                 f"--video native sends a video's file unchanged; {', '.join(changed)} would change it.",
                 f"Omit {' and '.join(changed)}, or pass --video frames.",
             )
-    spelling = corruptions.canonical(settings.corrupt)
+    spelling = corruptions.canonical(settings.corrupt) if settings.corrupt else ""
     if spelling and settings.blank:
         raise UsageError(
             f"--corrupt {spelling} and --blank-images exclude each other: a blank image cannot be corrupted.",

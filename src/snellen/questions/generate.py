@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from snellen.benchmarks.generated.manifest import MANIFEST, Manifest
+from snellen.benchmarks.generated.manifest import Manifest
+from snellen.benchmarks.registry import MANIFEST
 from snellen.errors import DataError, UsageError
 from snellen.questions import attributes, distractors, sampling
 from snellen.questions.distractors import Strategy, build_pool

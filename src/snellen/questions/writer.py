@@ -19,13 +19,13 @@ from snellen.atomic_write import part_folder
 from snellen.benchmarks.generated.manifest import (
     CARD,
     COLUMNS,
-    MANIFEST,
     PICTURES,
     QUESTIONS,
     TAXONOMY,
     Manifest,
     PartInfo,
 )
+from snellen.benchmarks.registry import MANIFEST
 from snellen.errors import StorageError
 from snellen.questions.render import SCHEMA, Rendered, blocks, render
 from snellen.questions.sampling import QuestionFile

@@ -12,7 +12,6 @@ from snellen.benchmarks import registry as benchmarks
 from snellen.benchmarks.base import Benchmark
 from snellen.engine.data_paths import holds_built_set, located
 from snellen.engine.endpoints import check_rerun, with_endpoint, without_model
-from snellen.engine.event_loop import in_loop
 from snellen.engine.live_scores import LiveScores
 from snellen.engine.ownership import is_own
 from snellen.engine.progress import Display, Progress, ProgressCallback
@@ -22,6 +21,7 @@ from snellen.engine.run import require_written, run
 from snellen.engine.run_folder import JUDGE_RUNS, JUDGED, RunFolder, RunMeta, RunSpec
 from snellen.engine.stopping import UNPRICED
 from snellen.errors import UsageError
+from snellen.event_loop import in_loop
 from snellen.models.base import Model, as_model
 from snellen.redaction.arguments import key_among
 from snellen.runs.run import Run, find_benchmark
@@ -151,10 +151,11 @@ def perform(
 
 def require_no_keys(spec: RunSpec) -> None:
     """Raise UsageError if a setting holds a key: all settings are written into run_meta.json."""
-    from snellen.models.api.keys import require_variable  # it brings the API model, which most commands do without
-
     options = spec.options
-    require_variable(options.key_env)
+    if options.key_env is not None:
+        from snellen.models.api.keys import require_variable  # it brings the API model
+
+        require_variable(options.key_env)
     settings: dict[str, Any] = {
         "--model": spec.model,
         "--base-url": options.base_url,

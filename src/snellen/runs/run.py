@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct, structs
 
+from snellen.benchmarks import registry
 from snellen.benchmarks.base import Benchmark, Data, Headline
 from snellen.engine.data_paths import holds_built_set, located
 from snellen.engine.ownership import is_own
@@ -470,4 +471,4 @@ def find_benchmark(spec: RunSpec, folder: RunFolder | None = None, *, trust: boo
         from snellen.runs.failures.benchmark import labelling_benchmark
 
         return labelling_benchmark(spec.data, trust=trust)
-    return find_named(spec.benchmark, folder, trust=trust)
+    return registry.find(spec.benchmark) if trust else find_named(spec.benchmark, folder, trust=False)

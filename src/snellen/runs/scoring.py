@@ -15,9 +15,8 @@ from snellen.engine.resume import ANSWERED
 from snellen.engine.run_folder import RunFolder, RunMeta
 from snellen.errors import DataError, UsageError
 from snellen.redaction.gold import strike
-from snellen.scoring.record import score_record
 from snellen.scoring.rubric import Rubric, gold_forms, score_verdict
-from snellen.scoring.scores import ScoreBuilder
+from snellen.scoring.scores import ScoreBuilder, score_record
 from snellen.scoring.statistics import spread_metrics, with_cluster
 from snellen.types import Metric, Record, Sample, Score
 

@@ -1,16 +1,17 @@
-"""Scores as columns: the input of a benchmark's `summarize`. A million rows take about 40 MB."""
+"""Scores of records, and scores as columns: the input of a benchmark's `summarize`. A million rows take about 40 MB."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
 
-from snellen.types import VERDICTS, Sample, Score, Verdict
+from snellen.errors import PluginError
+from snellen.types import VERDICTS, Record, Sample, Score, Verdict
 
 _CODE = {name: code for code, name in enumerate(VERDICTS)}
 
@@ -193,3 +194,23 @@ def _column(codes: array[int], names: dict[str, int], order: NDArray[np.intp]) -
     for new, name in enumerate(alphabet):
         renumbered[names[name]] = new
     return Column(renumbered[np.array(codes, dtype=np.int32)][order], tuple(alphabet))
+
+
+def score_record(sample: Sample, record: Record, score: Callable[[Sample, str], Score]) -> Score:
+    """Score one record: a failed sample is worth 0 and stays in the denominator, a refusal is `invalid`.
+
+    Raises:
+        PluginError: the scorer returned something else than a Score.
+    """
+    if record.status == "ok" and record.response is not None:
+        result: object = score(sample, record.response.text)
+        if not isinstance(result, Score):
+            name = getattr(score, "__qualname__", repr(score))
+            raise PluginError(
+                f"the scorer {name} returned {result!r}, a {type(result).__name__}, for sample {sample.id!r}",
+                "Return a Score: Score(1.0, extracted, 'correct') or Score(0.0, extracted, 'wrong').",
+            )
+        return result
+    if record.status == "refused":
+        return Score(0.0, None, "invalid", "refused")
+    return Score(0.0, None, "error", record.error.kind if record.error is not None else record.status)

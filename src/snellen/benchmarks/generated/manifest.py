@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from snellen.benchmarks.registry import MANIFEST
 from snellen.errors import DataError
 from snellen.sources.safe_paths import regular_file
 
-MANIFEST = "benchmark.json"
 QUESTIONS = "questions.parquet"
 TAXONOMY = "taxonomy.csv"
 CARD = "README.md"

@@ -15,8 +15,8 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
-from snellen.engine.event_loop import in_loop
 from snellen.errors import SubmissionError, UsageError
+from snellen.event_loop import in_loop
 from snellen.models.api.endpoint import LOOPBACK, Endpoint, find_proxy
 from snellen.models.api.errors import excerpt
 from snellen.models.api.rate_limits import retry_after

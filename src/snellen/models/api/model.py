@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from snellen.errors import BadRequestError, UsageError
+from snellen.event_loop import off_loop
 from snellen.models.api.endpoint import check_temperature, parse_endpoint, warn_of_temperature
 from snellen.models.api.errors import from_status
 from snellen.models.api.keys import DEFAULT_VARIABLE, find_key
@@ -19,7 +20,6 @@ from snellen.models.api.response import read_reply
 from snellen.models.base import Model, ModelOptions, changed_option
 from snellen.models.shutdowns import announced
 from snellen.models.trace import Exchange
-from snellen.offload import off_loop
 from snellen.types import Prompt, Response
 
 if TYPE_CHECKING:

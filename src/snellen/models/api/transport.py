@@ -14,9 +14,9 @@ from aiohttp import ClientTimeout, DummyCookieJar, Payload, TCPConnector
 from aiohttp.abc import AbstractStreamWriter
 
 from snellen.errors import BadReplyError, BadRequestError, ModelTimeoutError, NetworkError
+from snellen.event_loop import off_loop
 from snellen.models.api.endpoint import Endpoint, find_proxy
 from snellen.models.api.errors import excerpt
-from snellen.offload import off_loop
 from snellen.redaction import redact_bytes
 
 if TYPE_CHECKING:

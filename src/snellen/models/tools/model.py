@@ -29,6 +29,7 @@ from snellen.errors import (
     PreflightError,
     SnellenError,
 )
+from snellen.event_loop import off_loop
 from snellen.media import encode
 from snellen.models import trace
 from snellen.models.api import ApiModel
@@ -42,7 +43,6 @@ from snellen.models.tools.images import MAX_PIXELS, ImageSet
 from snellen.models.tools.mcp_server import mime
 from snellen.models.tools.settings import ToolSettings
 from snellen.models.trace import Step
-from snellen.offload import off_loop
 from snellen.terminal_text import one_line
 from snellen.types import Image, Prompt, Response, Text, Usage
 

@@ -23,8 +23,8 @@ from snellen.engine.final_records import final_records
 from snellen.engine.journal import Journal, record_name, storage_error
 from snellen.engine.run_folder import JUDGED, RunFolder, RunMeta
 from snellen.errors import JudgeError, ModelError, SnellenError
+from snellen.event_loop import off_loop
 from snellen.models.base import Model
-from snellen.offload import off_loop
 from snellen.redaction import redact
 from snellen.redaction.gold import WITHHELD, strike
 from snellen.runs import scoring

@@ -6,55 +6,22 @@ docs/extraction.md.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from snellen.errors import DataError
-from snellen.scoring.extract.base import Reading, lettered, two_answers
-from snellen.scoring.extract.choice import read_choice
-from snellen.scoring.extract.clean import CleanReply, take_apart
-from snellen.scoring.extract.count import read_count
-from snellen.scoring.extract.fast_path import shortcut
+from snellen.scoring.extract.base import Reading, lettered
 from snellen.scoring.extract.match import correct
-from snellen.scoring.extract.number import read_number
-from snellen.scoring.extract.short import read_short
-from snellen.scoring.extract.truth import read_truth
-
-
-def read_whole(
-    kind: str, reply: CleanReply, pairs: tuple[tuple[str, str], ...], question: str, unit: str | None
-) -> Reading:
-    """Read a cleaned reply sentence by sentence; arguments and result as `read`, options as (letter, text) pairs."""
-
-    def extract(part: CleanReply) -> Reading:
-        if kind == "truth":
-            return read_truth(part, question)
-        if kind == "count":
-            return read_count(part, question)
-        if kind == "number":
-            return read_number(part, question, unit)
-        if kind == "short":
-            return read_short(part, question)
-        return read_choice(part, pairs, question)
-
-    if reply.boxes:
-        by_box = {box: extract(CleanReply(box)) for box in dict.fromkeys(reply.boxes)}
-        readings = [by_box[box] for box in reply.boxes]
-        values = list(dict.fromkeys(r.value for r in readings if r.value is not None))
-        if len(values) == 1:
-            return next(r for r in readings if r.value is not None)
-        if len(values) > 1:
-            return two_answers(values)
-        if not reply.text or any(r.reason and r.reason != "no answer" for r in readings):
-            return readings[-1]
-    if reply.unfinished:
-        return Reading(None, "reasoning not finished")
-    return extract(reply)
-
 
 __all__ = ["KINDS", "Reading", "correct", "read"]
 
 KINDS = ("truth", "choice", "choice_text", "count", "number", "short")
+_LONGEST = 80
+_LETTERED = re.compile(r"(?:A(?:nswer|NSWER): )?\(?([A-Z])[).:]?(?:\s+([^\s].*?))?\.?\s*", re.ASCII)
+_NUMBER = re.compile(r"(?:0|[1-9][0-9]{0,8})\.?\s*", re.ASCII)
+_TRUTH = {"yes": ("yes/no", True), "no": ("yes/no", False), "true": ("T/F", True), "false": ("T/F", False)}
+_TRUTH |= {"t": ("T/F", True), "f": ("T/F", False)}
 
 
 def read(
@@ -94,6 +61,8 @@ def read(
         raise DataError(f"a reply of kind {kind!r} needs options: letter to text, or a list of texts.")
     reading = shortcut(kind, reply, pairs, form)
     if reading is None:
+        from snellen.scoring.extract.whole import read_whole, take_apart  # its tables of words: not for a plain reply
+
         apart = take_apart(reply)
         reading = read_whole(kind, apart, pairs, question, unit)
         if apart.omitted:
@@ -102,3 +71,35 @@ def read(
     if kind == "choice_text" and reading.value is not None:
         reading = Reading(dict(pairs)[str(reading.value)], reading.reason)
     return reading
+
+
+def shortcut(kind: str, reply: str, pairs: tuple[tuple[str, str], ...], form: str | None) -> Reading | None:
+    """Return the reading of a plain short reply: a letter, a word or a number; None for any other reply.
+
+    It is what the full extraction returns (a test compares them), at a fraction of the time.
+    """
+    if len(reply) > _LONGEST:
+        return None
+    if kind in ("choice", "choice_text"):
+        return _option(reply, pairs)
+    if kind == "truth":
+        known = _TRUTH.get(reply.strip().removesuffix(".").lower())
+        return Reading(known[1], None) if known is not None and known[0] == form else None
+    if kind in ("count", "number") and _NUMBER.fullmatch(reply):
+        value = int(reply.strip().removesuffix("."))
+        return Reading(value if kind == "count" else float(value), None)
+    return None
+
+
+def _option(reply: str, pairs: tuple[tuple[str, str], ...]) -> Reading | None:
+    match = _LETTERED.fullmatch(reply)
+    if match is None:
+        return None
+    letter, option_text = match.groups()
+    own = [text for name, text in pairs if name == letter]
+    # Options that are letters themselves, and a letter given twice, need more than a glance.
+    if len(own) != 1 or any(len(text.strip()) < 2 for _, text in pairs):
+        return None
+    if option_text is not None and option_text.strip().lower() != own[0].strip().removesuffix(".").lower():
+        return None
+    return Reading(letter, None)
