@@ -19,7 +19,7 @@ from snellen.cli import main  # noqa: E402
 from snellen.errors import DataError, UsageError  # noqa: E402
 from snellen.features.attacks import classifier  # noqa: E402
 from snellen.features.encoders import open_encoder  # noqa: E402
-from snellen.features.extract.threads import threads_for, torch_threads  # noqa: E402
+from snellen.features.extract.loop import threads_for, torch_threads  # noqa: E402
 from snellen.features.probes.head import ProbeHead, load_head, scaling  # noqa: E402
 from snellen.features.store import open_store  # noqa: E402
 from snellen.features.store.labels import from_texts  # noqa: E402

@@ -98,8 +98,8 @@ class ImageEncoder:
     def _encoded(self, views: Sequence[Sequence[NDArray[np.uint8]]]) -> Vectors:
         import torch
 
+        from snellen.features.extract.loop import torch_threads
         from snellen.features.extract.preprocess import normalise, resize_and_crop
-        from snellen.features.extract.threads import torch_threads
 
         flat = [view for of_picture in views for view in of_picture]
         batches: list[Vectors] = []

@@ -17,7 +17,7 @@ from snellen.errors import UsageError
 from snellen.features.ranking.ranks import RelevantRanks, Ties, check_ties, rank_relevant, ranking_pool
 from snellen.features.ranking.relevance import RowsOf, as_labels, find_relevant, select_rows
 from snellen.features.ranking.similarity import Measure, check_values, prepare_spaces
-from snellen.scoring.statistics import interval
+from snellen.scoring.statistics import mean_of
 from snellen.types import Metric
 
 Precision: TypeAlias = Literal["step", "trapezoid"]
@@ -90,21 +90,12 @@ class Retrieval(Struct, frozen=True, eq=False):
             raise UsageError(f"there is no cluster {cluster!r}", "Choose class or query.")
         scored = self.relevant > 0
         group = self.cluster[scored] if cluster == "class" else np.flatnonzero(scored).astype(np.int64)
-        count, queries = int(scored.sum()), len(self.rows)
         metrics = []
         for name, values in self.values.items():
-            scored_values = values[scored]
-            chance = self.chance.get(name)
+            expected = self.chance.get(name)
+            chance = float(expected[scored].mean()) if expected is not None and scored.any() else None
             metrics.append(
-                Metric(
-                    name=name,
-                    value=float(scored_values.mean()) if count else None,
-                    n=count,
-                    ci95=interval(scored_values, group, cluster=cluster),
-                    unit="fraction",
-                    coverage=count / queries if queries else 0.0,
-                    chance=float(chance[scored].mean()) if chance is not None and count else None,
-                )
+                mean_of(name, values[scored], group, expected=len(self.rows), cluster=cluster, chance=chance)
             )
         return metrics
 

@@ -121,19 +121,16 @@ def parse_rubric(text: str, name: str) -> Rubric:
         raise JudgeError(f"rubric {name}: {error}", "docs/judge.md shows what a rubric file holds.") from error
     schema = parts.verdict
     prompt = parts.system + parts.template
-    faults = [f"{{{place}}} does not occur in it" for place in NEEDED if f"{{{place}}}" not in prompt]
-    if bool(schema.labels) == (schema.range is not None):
-        faults.append("its verdict needs either labels or a range")
-    if schema.labels and not all(0.0 <= value <= 1.0 for value in schema.labels.values()):
-        faults.append("the scores of its labels must lie between 0 and 1")
-    if schema.range is not None and not schema.range[0] < schema.range[1]:
-        faults.append("its range must go from low to high")
-    if schema.field == schema.reason or not schema.field:
-        faults.append("the verdict and the reason need names of their own")
-    if schema.marker:
-        faults += _marker_faults(schema)
-    if parts.max_tokens is not None and parts.max_tokens < 1:
-        faults.append("its max_tokens must be at least 1")
+    checks = {
+        **{f"{{{place}}} does not occur in it": f"{{{place}}}" in prompt for place in NEEDED},
+        "its verdict needs either labels or a range": bool(schema.labels) != (schema.range is not None),
+        "the scores of its labels must lie between 0 and 1": all(0 <= value <= 1 for value in schema.labels.values()),
+        "its range must go from low to high": schema.range is None or schema.range[0] < schema.range[1],
+        "the verdict and the reason need names of their own": schema.field not in ("", schema.reason),
+        **(_marker_checks(schema) if schema.marker else {}),
+        "its max_tokens must be at least 1": parts.max_tokens is None or parts.max_tokens >= 1,
+    }
+    faults = [fault for fault, passed in checks.items() if not passed]
     if faults:
         raise JudgeError(f"rubric {name}: {'; '.join(faults)}", "docs/judge.md shows what a rubric file holds.")
     return Rubric(
@@ -150,16 +147,16 @@ def _line_of(text: str, message: str) -> str:
     return next((f", line {number}" for number, line in enumerate(text.splitlines(), 1) if member.match(line)), "")
 
 
-def _marker_faults(schema: Schema) -> list[str]:
-    faults = []
-    ends = schema.range or (0.0, 0.0)
-    if schema.range is None or not all(end.is_integer() and 0 <= end < 10**_DIGITS for end in ends):
-        faults.append("with a marker it needs a range of whole numbers from 0 up")
-    if schema.reason or schema.field != Schema().field:
-        faults.append("behind a marker stands a number alone, without a field or a reason")
-    if schema.marker != schema.marker.strip():
-        faults.append("its marker must not begin or end with white space")
-    return faults
+def _marker_checks(schema: Schema) -> dict[str, bool]:
+    """Return each fault that a rubric with a marker can have, and whether this one is free of it."""
+    ends = schema.range or (-1.0,)
+    whole = all(end.is_integer() and 0 <= end < 10**_DIGITS for end in ends)
+    alone = not schema.reason and schema.field == Schema().field
+    return {
+        "with a marker it needs a range of whole numbers from 0 up": whole,
+        "behind a marker stands a number alone, without a field or a reason": alone,
+        "its marker must not begin or end with white space": schema.marker == schema.marker.strip(),
+    }
 
 
 def _digest(parts: _Parts) -> str:

@@ -132,7 +132,7 @@ def attack(
 
     from snellen.features.attacks import classifier
     from snellen.features.encoders import open_encoder
-    from snellen.features.extract.threads import torch_threads
+    from snellen.features.extract.loop import torch_threads
     from snellen.features.probes.head import load_head
 
     _require_used(context, "--corrupt" if options.corrupt else f"--method {options.method}")

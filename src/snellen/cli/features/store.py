@@ -96,7 +96,7 @@ def extract(
     """
     from snellen.features.encoders import open_encoder
     from snellen.features.extract import extract as extract_features
-    from snellen.features.extract.threads import torch_threads
+    from snellen.features.extract.loop import torch_threads
 
     names = None if stored.outputs is None else comma_list(stored.outputs)
     extract_with = partial(

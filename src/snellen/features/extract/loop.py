@@ -1,10 +1,11 @@
-"""Encoding loop: rows of images to features, a batch at a time, decoded ahead in threads."""
+"""Encoding loop: rows of images to features, a batch at a time, decoded ahead in threads; and torch's number of threads."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any
 
@@ -126,3 +127,34 @@ def _batches(
         finally:
             for _, future in waiting:
                 future.cancel()
+
+
+WORK_OF_A_THREAD = 2e9
+"""Multiply-adds of a batch that keep one thread busy: some 40 ms of a core, against some microseconds a barrier.
+
+The threads of a product wait for each other by spinning. For an encoder of a few hundred thousand weights the waiting
+costs more than the help is worth. The number of threads changes a result in its last bit at most.
+"""
+
+
+def threads_for(work: float, available: int) -> int:
+    """Return the threads for a batch of `work` multiply-adds, at most `available` and at least 1."""
+    return max(1, min(available, int(work // WORK_OF_A_THREAD)))
+
+
+@contextmanager
+def torch_threads(encoder: Encoder, batch_size: int, threads: int | None = None) -> Iterator[int]:
+    """Set torch's threads for encoding batches of this size, yield their number, and restore the setting.
+
+    Args:
+        threads: their number; None uses `threads_for`, and never more than torch's own setting.
+    """
+    import torch
+
+    before = torch.get_num_threads()
+    chosen = threads_for(encoder.work() * batch_size, before) if threads is None else threads
+    torch.set_num_threads(chosen)
+    try:
+        yield chosen
+    finally:
+        torch.set_num_threads(before)

@@ -25,7 +25,12 @@ from snellen.features.store.labels import Labels, find_columns
 from snellen.scoring.statistics import mean_of
 from snellen.types import Metric
 
-METHODS = ("logistic", "ridge", "lda")
+PENALTIES = {
+    "logistic": "C: inverse L2 penalty on the sum of losses, bias free",
+    "ridge": "multiple of the scatter's mean eigenvalue, bias free",
+    "lda": "share of the identity in the covariance",
+}
+"""What the strength of each method means."""
 NOT_CHOSEN = "No training row could be held out (one row per class, or too few rows), so the penalty was not tuned."
 _BLOCK = 4_096
 _ONE_THREAD_UP_TO = 500_000_000
@@ -213,8 +218,8 @@ def probe(
     """
     values = check_values(features)
     known = as_labels(labels, len(values))
-    if method not in METHODS:
-        raise UsageError(f"there is no method {method!r}", f"Choose one of: {', '.join(METHODS)}.")
+    if method not in PENALTIES:
+        raise UsageError(f"there is no method {method!r}", f"Choose one of: {', '.join(PENALTIES)}.")
     if known.many is not None and method != "logistic":
         raise UsageError(f"{method} takes one label a row, and these rows have several", "Take --method logistic.")
     parts, protocol = _parts(known, train_rows, test_rows, split, len(values), folds)
@@ -255,6 +260,7 @@ def probe(
         fits.append(fitted)
         heads.append(head)
     grid = len(default_grid(method) if strengths is None else strengths)
+    trained_on = np.unique(np.concatenate([train_part for train_part, _ in parts]))
     settings = ProbeSettings(
         method=method,
         standardise=standardise,
@@ -263,28 +269,25 @@ def probe(
         selection=_selection(fits, share, grid),
         protocol=protocol,
         seed=seed,
-        penalty="C: inverse L2 penalty on the sum of losses, bias free"
-        if method == "logistic"
-        else "share of the identity in the covariance"
-        if method == "lda"
-        else "multiple of the scatter's mean eigenvalue, bias free",
+        penalty=PENALTIES[method],
         converged=all(fit.converged for fit in fits),
         iterations=tuple(fit.iterations for fit in fits),
         gap=max(fit.gap for fit in fits),
         precision=fits[0].precision,
         classes=max(len(head.classes) for head in heads),
-        train_rows=len(np.unique(np.concatenate([train_part for train_part, _ in parts]))),
+        train_rows=len(trained_on),
         test_rows=sum(len(test_part) for _, test_part in parts),
     )
     rows = np.concatenate([test_part for _, test_part in parts])
     targets = np.concatenate([part[1] for part in scored])
-    everything = np.unique(np.concatenate([train_part for train_part, _ in parts]))
-    counted = (
-        np.bincount(known.columns[everything], minlength=len(known.classes))
-        if known.many is None
-        else known.many[everything].sum(axis=0)
-    )
-    predicted = np.concatenate([part[0] if known.many is None else part[0] > 0.0 for part in scored])
+    predicted = np.concatenate([part[0] for part in scored])
+    several = None
+    if known.many is None:
+        counted = np.bincount(known.columns[trained_on], minlength=len(known.classes))
+    else:
+        counted = known.many[trained_on].sum(axis=0)
+        several = multilabel.score(predicted, targets, learnt=_learnt(known.many, parts))
+        predicted = predicted > 0.0
     return Probe(
         settings=settings,
         rows=rows,
@@ -301,9 +304,7 @@ def probe(
         labels=known,
         train_counts=counted,
         trained=tuple(fits),
-        several=None
-        if known.many is None
-        else multilabel.score(np.concatenate([part[0] for part in scored]), targets, learnt=_learnt(known.many, parts)),
+        several=several,
     )
 
 

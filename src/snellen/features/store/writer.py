@@ -214,9 +214,7 @@ class StoreWriter:
         else:
             try:
                 for array in self._outputs.values():
-                    shape = (len(rows.ids), array.width)
-                    np.lib.format.open_memmap(self.path / array.file, "w+", np.dtype(array.dtype), shape).flush()
-                    _reserve(self.path / array.file)
+                    self._create(array, len(rows.ids))
                 write_table(self.path / "rows.parquet", rows.ids, rows.splits, rows.labels)
                 (self.path / COMMITS).write_bytes(b"")
             except OSError as error:
@@ -276,10 +274,7 @@ class StoreWriter:
         outputs = {}
         for name, array in self._outputs.items():
             copy = StoreOutput(f"{name}.kept.npy", array.width, array.dtype)
-            values = np.lib.format.open_memmap(
-                self.path / copy.file, "w+", np.dtype(array.dtype), (len(kept_rows), array.width)
-            )
-            _reserve(self.path / copy.file)
+            values = self._create(copy, len(kept_rows))
             for start in range(0, len(kept_rows), 8192):
                 values[start : start + 8192] = self._arrays[name][kept_rows[start : start + 8192]]
             values.flush()
@@ -288,6 +283,17 @@ class StoreWriter:
         table = "rows.kept.parquet"
         write_table(self.path / table, [rows.ids[i] for i in kept_rows], [rows.splits[i] for i in kept_rows], labels)
         return outputs, table, labels
+
+    def _create(self, array: StoreOutput, rows: int) -> np.memmap[Any, Any]:
+        """Create an array and claim its blocks: a full disk is an error here, and would end the process in a mapped write."""
+        path = self.path / array.file
+        values: np.memmap[Any, Any]
+        values = np.lib.format.open_memmap(path, "w+", np.dtype(array.dtype), (rows, array.width))
+        values.flush()
+        if hasattr(os, "posix_fallocate"):
+            with path.open("r+b") as file:
+                os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+        return values
 
     def _not_finite(self, name: str, row: int, values: np.ndarray) -> DataError:
         if np.isfinite(np.asarray(values, dtype=np.float64)).all():
@@ -299,13 +305,6 @@ class StoreWriter:
             f"{self.path}: row {row:,} ({self._rows.ids[row]}): the encoder's {name} is not finite",
             "Compute in another precision (--compute float32), or check the weights.",
         )
-
-
-def _reserve(path: Path) -> None:
-    """Claim the file's blocks now: a full disk is an error here, and would end the process in a mapped write."""
-    if hasattr(os, "posix_fallocate"):
-        with path.open("r+b") as file:
-            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
 
 
 def require_same(path: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
