@@ -259,9 +259,7 @@ _LINKS = terms(", . maybe perhaps possibly and or nor / & option options the a a
 
 def _rare(words: list[str], options: Options) -> SentenceFinding:
     owners = list(dict.fromkeys(options.unique[s] for s in map(stem, words) if s in options.unique))
-    if len(owners) == 1:
-        return SentenceFinding((owners[0],))
-    return NOTHING
+    return SentenceFinding((owners[0],)) if len(owners) == 1 else NOTHING
 
 
 def _by_rare_words(text: str, options: Options) -> Reading | None:

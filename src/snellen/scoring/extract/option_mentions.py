@@ -219,11 +219,8 @@ def _ordinal(words: list[str], i: int, options: Options) -> tuple[int, str] | No
         at = n - 1 if word == "last" else _ORDINALS[word]
         if after == "one" and i + 2 < len(words) and words[i + 2] in ("is", "has", "shows") and i > 1:
             return None
-        return (
-            (i + 1 + (after in _CALLED or after == "one" or after in _ALSO_CALLED), options.order[at])
-            if 0 <= at < n
-            else None
-        )
+        if 0 <= at < n:
+            return i + 1 + (after in _CALLED or after == "one" or after in _ALSO_CALLED), options.order[at]
     return None
 
 
@@ -245,23 +242,19 @@ def status(words: list[str], mention: Mention, group: tuple[int, int]) -> str:
     start, end = group
     negations = 0
     weak = False
-    i = start - 1
-    steps = 0
-    while i >= 0 and steps < 14:
+    for steps, i in enumerate(range(start - 1, max(-1, start - 15), -1)):
         word = words[i]
         if word in ("instead", "rather") and i + 1 < len(words) and words[i + 1] in ("of", "than"):
             return "no"
-        if word in BREAKS and not (word in ("(", "[", ":") and steps == 0) and not (word == "," and steps == 0):
+        if word in BREAKS and not (steps == 0 and word in ("(", "[", ":", ",")):
             break
+        before = words[i - 1] if i else ""
         if (
             word in NEGATORS
             or word.endswith("n't")
+            or word in ("rule", "ruled", "ruling")
             or (word == "no" and steps < 2 and words[i + 1] != ",")
-            or word == "rule"
-            or word == "ruled"
-            or word == "ruling"
-            or (word == "than" and i and words[i - 1] in ("other",))
-            or (word == "from" and i and words[i - 1] in ("different", "distinct"))
+            or (before, word) in (("other", "than"), ("different", "from"), ("distinct", "from"))
         ):
             negations += 1
         elif word in WEAK or (
@@ -269,8 +262,6 @@ def status(words: list[str], mention: Mention, group: tuple[int, int]) -> str:
             and (steps == 0 or (steps == 1 and words[i + 1] in ("the", "a", "an", "option")))
         ):
             weak = True
-        i -= 1
-        steps += 1
     i = end
     n = len(words)
     while i < n and i - end < 3 and words[i] in (":", "-", "(", ",", ")", '"', "'", ".", "|"):
@@ -291,11 +282,9 @@ def status(words: list[str], mention: Mention, group: tuple[int, int]) -> str:
                 return "no"
         elif words[i] in _CONFIRM:
             return "yes"
-    i = end
-    steps = 0
-    while i < n and steps < 9:
+    for i in range(end, min(n, end + 9)):
         word = words[i]
-        if word in BREAKS and not (steps == 0 and word in (")", "]")) and word != "as":
+        if word in BREAKS and not (i == end and word in (")", "]")) and word != "as":
             break
         if word in NEGATORS or word.endswith("n't"):
             if word == "not" and i + 1 < n and words[i + 1] in ("only", "just"):
@@ -305,8 +294,6 @@ def status(words: list[str], mention: Mention, group: tuple[int, int]) -> str:
             negations += 1
         elif word in _TENTATIVE:
             weak = True
-        i += 1
-        steps += 1
     if negations % 2:
         return "no"
     return "weak" if weak or negations else "yes"
