@@ -172,7 +172,7 @@ sys.exit(main(sys.argv[1:]))
 MOMENTS = {
     "while the command is imported": ("snellen.cli", "app", "load"),
     "before the model is loaded": ("snellen.runs", "evaluate", "open_model"),
-    "while figures are made": ("snellen.runs.run", "Run", "summarize"),
+    "while the summary is written": ("snellen.runs.run", "Run", "save_collected"),
 }
 
 

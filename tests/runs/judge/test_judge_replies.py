@@ -63,7 +63,7 @@ def test_a_file_of_a_judges_replies_scores_a_run_without_a_model(form):
     assert f"{line[1]}: 'v2' has no reply" in text
     assert f"{line[4]}: 'v1' repeats {line[0]}; the first one counts" in text
     assert f"{line[5]}: 'nobody'" in text and f"{line[6]}: 'v0'" in text and f"{line[7]}: there is no id" in text
-    assert f"2 rows of {path} belong to no reply that a judge decides:" in text
+    assert f"2 rows of {path} without a reply that a judge decides:" in text
     assert f"3 rows of {path} that could not be used:" in text
     assert Path("run/summary.json").read_bytes() == before
     assert summary.for_judge == 5 and summary.without_verdict == 2
@@ -99,7 +99,7 @@ def test_of_a_suite_a_judges_replies_go_by_the_members_own_ids():
         each=lambda one: rows.update({one.sample.id: one.scores["official"].value}),
     )
     assert (rows["clips/v1"], rows["clips/v3"], rows["plain/v1"]) == (1.0, 0.0, 1.0)
-    assert not any("belong to no" in line for line in notes) and run.benchmark.rubric is not None
+    assert not any("without a reply" in line for line in notes) and run.benchmark.rubric is not None
 
 
 def test_judges_replies_that_cannot_mean_anything_are_refused():
@@ -157,7 +157,7 @@ def test_a_judges_replies_by_position_are_refused_with_the_option_and_taken_with
     assert "Give --id-is position: 2 of the first 6 samples" in " ".join(capsys.readouterr().err.split())
     assert main(["score", "run", "--judge-replies", "said.jsonl", "--id-is", "position", "--json"]) == 0
     told = " ".join(capsys.readouterr().err.split())
-    assert "2 of 5 replies; 3 of 5 have no verdict" in told and "1 rows of said.jsonl belong to no reply" in told
+    assert "2 of 5 replies; 3 of 5 have no verdict" in told and "1 row of said.jsonl without a reply" in told
     assert main(["score", "run", "--id-is", "position"]) == 2  # a run's own answers need no such option
     assert "--id-is is for files of other programs" in " ".join(capsys.readouterr().err.split())
 

@@ -153,7 +153,7 @@ class Replies(Verdicts):
             if name not in self.used:
                 unknown.add(where, repr(name))
         return [
-            *unknown.lines(f"of {self._path} belong to no reply that a judge decides"),
+            *unknown.lines(f"of {self._path} without a reply that a judge decides"),
             *self._problems.lines(f"of {self._path} that could not be used"),
         ]
 
