@@ -67,7 +67,7 @@ def measure(who: str, eps: float, scale: float, count: int) -> dict[str, Any]:
     clean = predictions(model, images)
     start = time.process_time()
     if who == "snellen":
-        found = pgd(model, images, labels, eps=eps, steps=STEPS, alpha=alpha, random_start=False).images
+        found = pgd(model, images, labels, eps=eps, steps=STEPS, alpha=alpha, starts=None).images
     else:
         import torchattacks
 

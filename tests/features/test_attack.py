@@ -80,7 +80,7 @@ def test_the_embedded_model_falls_to_the_same_pictures_as_under_torchattacks(emb
     torchattacks = pytest.importorskip("torchattacks", reason="pip install --no-deps torchattacks")
     encoder, head, images, labels = embedded
     model = classifier.build_classifier(encoder, head)
-    mine = pgd.pgd(model, images, labels, eps=eps / 255, steps=5, alpha=1 / 255, random_start=False)
+    mine = pgd.pgd(model, images, labels, eps=eps / 255, steps=5, alpha=1 / 255, starts=None)
     peer = torchattacks.PGD(model, eps=eps / 255, alpha=1 / 255, steps=5, random_start=False)
     theirs = pgd.predictions(model, peer(images, labels))
     assert (mine.predicted == theirs).all()
@@ -93,7 +93,7 @@ def test_an_l2_attack_breaks_the_same_pictures_as_torchattacks(embedded):
     encoder, head, images, labels = embedded
     # torchattacks adds 1e-10 to a gradient's length, which cuts its steps short where a model is sure; this one is not.
     model = classifier.build_classifier(encoder, replace(head, weights=head.weights / 20))
-    mine = pgd.pgd(model, images, labels, eps=0.7, steps=4, alpha=0.3, norm="l2", random_start=False)
+    mine = pgd.pgd(model, images, labels, eps=0.7, steps=4, alpha=0.3, norm="l2", starts=None)
     peer = torchattacks.PGDL2(model, eps=0.7, alpha=0.3, steps=4, random_start=False)
     assert (mine.predicted == pgd.predictions(model, peer(images, labels))).all()
     assert not mine.correct.all()
@@ -102,7 +102,7 @@ def test_an_l2_attack_breaks_the_same_pictures_as_torchattacks(embedded):
 
 def test_steps_are_those_of_the_plain_reading_to_the_last_pixel_in_float64():
     model, images, labels = curved().double(), pictures(kind=torch.float64), torch.arange(24) % 5
-    mine = pgd.pgd(model, images, labels, eps=6 / 255, steps=7, alpha=2 / 255, random_start=False)
+    mine = pgd.pgd(model, images, labels, eps=6 / 255, steps=7, alpha=2 / 255, starts=None)
     theirs = restated(model, images, labels, 6 / 255, 2 / 255, 7)
     assert (mine.images - theirs).abs().max() < 1e-15
     assert (mine.predicted == model(theirs).argmax(1).numpy()).all()
@@ -114,7 +114,7 @@ def test_a_confident_model_is_attacked_where_float32_sees_no_gradient():
     sure = model(images)
     assert (pgd.margin(sure, labels) < -17).float().mean() > 0.8
     naive = restated(model, images, labels, 0.2, 0.04, 10)
-    mine = pgd.pgd(model, images, labels, eps=0.2, steps=10, alpha=0.04, random_start=False)
+    mine = pgd.pgd(model, images, labels, eps=0.2, steps=10, alpha=0.04, starts=None)
     still = pgd.predictions(model, naive) == labels.numpy()
     assert still.mean() > 0.5
     assert mine.correct.mean() < 0.1
@@ -152,7 +152,7 @@ def test_the_gradient_is_the_cross_entropys_over_1_minus_p():
 def test_every_attacked_image_lies_in_the_ball_and_in_its_bounds(norm, eps):
     images = pictures()
     images[0], images[1] = 0.0, 1.0
-    found = pgd.pgd(curved(), images, torch.arange(24) % 5, eps=eps, norm=norm, alpha=eps, restarts=2)
+    found = pgd.pgd(curved(), images, torch.arange(24) % 5, eps=eps, norm=norm, alpha=eps, starts=pgd.RandomStarts(2))
     away = (found.images.double() - images.double()).flatten(1)
     if norm == "linf":
         assert away.abs().max() <= eps  # exactly: no rounding leads out
@@ -177,12 +177,12 @@ def test_an_image_outside_its_ball_or_bounds_ends_the_attack():
 def test_random_starts_follow_from_the_id_and_not_from_batch_or_order():
     model, images, labels = curved().double(), pictures(kind=torch.float64), torch.arange(24) % 5
     ids = [f"bird {i}.jpg" for i in range(24)]
-    settings = {"eps": 4 / 255, "steps": 3, "restarts": 2, "seed": 5}
+    settings = {"eps": 4 / 255, "steps": 3, "starts": pgd.RandomStarts(2, 5)}
     whole = pgd.pgd(model, images, labels, ids=ids, **settings)
     order = torch.randperm(24, generator=torch.Generator().manual_seed(0))
     other = pgd.pgd(model, images[order], labels[order], ids=[ids[i] for i in order.tolist()], batch_size=7, **settings)
     assert (other.images - whole.images[order]).abs().max() < 1e-12
-    again = pgd.pgd(model, images, labels, ids=ids, **{**settings, "seed": 6})
+    again = pgd.pgd(model, images, labels, ids=ids, **{**settings, "starts": pgd.RandomStarts(2, 6)})
     assert (again.images - whole.images).abs().max() > 1e-3
 
 
@@ -202,7 +202,9 @@ def test_starts_fill_the_ball_and_differ_between_restarts():
 def test_restarts_only_ever_break_more():
     model, images = curved(), pictures(40)
     labels = torch.from_numpy(pgd.predictions(model, images))
-    right = [pgd.pgd(model, images, labels, eps=2 / 255, steps=2, restarts=n).correct for n in (1, 2, 6)]
+    right = [
+        pgd.pgd(model, images, labels, eps=2 / 255, steps=2, starts=pgd.RandomStarts(n)).correct for n in (1, 2, 6)
+    ]
     assert (right[0] >= right[1]).all()
     assert (right[1] >= right[2]).all()
     assert right[2].sum() < 40
@@ -223,7 +225,7 @@ def test_fgsm_is_one_step_along_the_sign():
     model, images, labels = linear(), pictures(), torch.arange(24) % 4
     found = pgd.fgsm(model, images, labels, eps=0.01)
     assert torch.allclose(found.images, restated(model, images, labels, 0.01, 0.01, 1), atol=1e-7)
-    told = attack_curve(model, images, labels, eps=[0.01], steps=1, alpha="eps", random_start=False)
+    told = attack_curve(model, images, labels, eps=[0.01], steps=1, alpha="eps", starts=None)
     assert told.settings.attack == "FGSM"
     assert (told.correct[0] == found.correct).all()
 
@@ -252,9 +254,9 @@ def test_a_module_gets_its_training_mode_back_and_is_attacked_without_dropout():
     model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Dropout(0.9), torch.nn.Linear(108, 3))
     model[0].eval()
     images, labels = pictures(), torch.zeros(24, dtype=torch.int64)
-    first = pgd.pgd(model, images, labels, eps=0.01, random_start=False)
+    first = pgd.pgd(model, images, labels, eps=0.01, starts=None)
     assert [one.training for one in model.modules()] == [True, False, True, True]
-    second = pgd.pgd(model, images, labels, eps=0.01, random_start=False)
+    second = pgd.pgd(model, images, labels, eps=0.01, starts=None)
     assert torch.equal(first.images, second.images)
     assert model[2].weight.grad is None
 
@@ -263,7 +265,7 @@ def test_images_without_a_gradient_are_counted_and_told():
     def stuck(images: torch.Tensor) -> torch.Tensor:
         return torch.stack([images.flatten(1).sum(1).round(), torch.zeros(len(images))], dim=1)
 
-    found = attack_curve(stuck, pictures(8), torch.zeros(8, dtype=torch.int64), eps=["1/255"], random_start=False)
+    found = attack_curve(stuck, pictures(8), torch.zeros(8, dtype=torch.int64), eps=["1/255"], starts=None)
     assert found.blind.all()
     assert any("never attacked" in one for one in found.notes())
 
@@ -316,7 +318,7 @@ def test_what_cannot_be_attacked_is_refused(images, labels, said):
 
 def test_settings_that_mean_nothing_are_refused():
     model, images, labels = linear(), pictures(2), [0, 1]
-    for wrong in ({"eps": -0.1}, {"steps": 0}, {"norm": "l1"}, {"restarts": 2, "random_start": False}, {"alpha": 0.0}):
+    for wrong in ({"eps": -0.1}, {"steps": 0}, {"norm": "l1"}, {"starts": pgd.RandomStarts(0)}, {"alpha": 0.0}):
         with pytest.raises(UsageError):
             pgd.pgd(model, images, labels, **{"eps": 0.01, **wrong})
     with pytest.raises(DataError, match="not all finite"):

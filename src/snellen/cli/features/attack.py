@@ -212,17 +212,20 @@ def _store_of(head: Path) -> Path:
 
 def _strength(options: AttackOptions, target: Any) -> dict[str, Any]:
     """Return the settings of a PGD or FGSM attack as keyword arguments."""
+    from snellen.features.attacks.pgd import RandomStarts
     from snellen.features.attacks.robust_accuracy import parse_strength
 
     fgsm = options.method == "fgsm"
+    if options.restarts > 1 and not options.random_start:
+        raise UsageError(
+            f"{options.restarts} restarts without a random start are all the same.", "Ask for one of the two."
+        )
     return {
         "eps": comma_list(options.eps),
         "steps": 1 if fgsm else options.steps,
         "alpha": "eps" if fgsm else None if options.alpha is None else parse_strength(options.alpha),
         "norm": options.norm,
-        "random_start": options.random_start and not fgsm,
-        "restarts": options.restarts,
-        "seed": options.seed,
+        "starts": RandomStarts(options.restarts, options.seed) if options.random_start and not fgsm else None,
         "target": target,
     }
 

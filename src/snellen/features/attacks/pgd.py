@@ -36,6 +36,13 @@ STEPS = 10
 BATCH = 64
 
 
+class RandomStarts(Struct, frozen=True):
+    """Random starts of an attack: how many, and their seed."""
+
+    count: int = 1
+    seed: int = 0
+
+
 class Attacked(Struct, frozen=True, eq=False):
     """Result of attacking n images at one strength.
 
@@ -68,9 +75,7 @@ def pgd(
     steps: int = STEPS,
     alpha: float | None = None,
     norm: Norm = "linf",
-    random_start: bool = True,
-    restarts: int = 1,
-    seed: int = 0,
+    starts: RandomStarts | None = RandomStarts(),
     ids: Sequence[str] | None = None,
     targets: Any = None,
     batch_size: int = BATCH,
@@ -90,9 +95,8 @@ def pgd(
         steps: how many.
         alpha: length of a step; None takes 2.5 * eps / steps.
         norm: of the ball.
-        random_start: begin at a random point of the ball: uniform (linf), or a Gaussian direction times eps times a
-            uniform number (l2). The point follows from seed, restart and the image's id alone.
-        restarts: random starts; more than one needs `random_start`.
+        starts: random points of the ball to begin at: uniform (linf), or a Gaussian direction times eps times a uniform
+            number (l2). A point follows from seed, number of the start and the image's id alone. None: the image itself.
         ids: [n] names of the images for their starts; None takes their numbers.
         targets: [n] integers to be led to; None for none.
         batch_size: images at once. Starts do not depend on it; a float32 model's rounding may.
@@ -105,7 +109,7 @@ def pgd(
     """
     import torch
 
-    step = _check_settings(eps, steps, alpha, norm, random_start, restarts, batch_size)
+    step = _check_settings(eps, steps, alpha, norm, starts, batch_size)
     clean, wanted, aims = _as_tensors(images, labels, targets, bounds)
     names = [str(i) for i in range(len(clean))] if ids is None else [str(name) for name in ids]
     if len(names) != len(clean):
@@ -120,7 +124,7 @@ def pgd(
             parts.append(
                 _attack_batch(
                     logits, ball, wanted[rows], aim, names[rows], device, first, steps, step,
-                    restarts if random_start else 0, seed,
+                    starts,
                 )
             )  # fmt: skip
     if not parts:
@@ -147,7 +151,7 @@ def fgsm(
         eps=eps,
         steps=1,
         alpha=eps,
-        random_start=False,
+        starts=None,
         targets=targets,
         batch_size=batch_size,
     )
@@ -192,7 +196,7 @@ def fgbmk_legacy(
             eps=0.2,
             alpha=1 / 255,
             steps=steps,
-            random_start=False,
+            starts=None,
             batch_size=batch_size,
             bounds=None,
         )
@@ -260,10 +264,9 @@ def _attack_batch(
     first: int,
     steps: int,
     alpha: float,
-    restarts: int,
-    seed: int,
+    starts: RandomStarts | None,
 ) -> Attacked:
-    """The worst of some restarts for one batch; `restarts` 0 starts once, at the images."""
+    """The worst of some random starts for one batch; None starts once, at the images."""
     import torch
 
     count = len(labels)
@@ -273,12 +276,12 @@ def _attack_batch(
     blind = torch.ones(count, dtype=torch.bool)
     open_ = torch.arange(count)
     classes = 0
-    for restart in range(max(1, restarts)):
+    for restart in range(1 if starts is None else starts.count):
         inner = ball if len(open_) == count else ball.only(open_)
         begin = inner.images
-        if restarts and ball.eps > 0:
+        if starts is not None and ball.eps > 0:
             shape = tuple(begin.shape[1:])
-            random = random_starts([names[i] for i in open_.tolist()], shape, ball.norm, seed, restart)
+            random = random_starts([names[i] for i in open_.tolist()], shape, ball.norm, starts.seed, restart)
             begin = inner.project(begin + ball.eps * torch.from_numpy(random).to(begin.dtype))
         toward = labels[open_] if aims is None else aims[open_]
         points, dark = _ascend(logits, inner, begin, toward, aims is not None, device, first, steps, alpha)
@@ -389,17 +392,15 @@ def _require_gradient(ascent: torch.Tensor, first: int) -> None:
 
 
 def _check_settings(
-    eps: float, steps: int, alpha: float | None, norm: str, random_start: bool, restarts: int, batch_size: int
+    eps: float, steps: int, alpha: float | None, norm: str, starts: RandomStarts | None, batch_size: int
 ) -> float:
     """The length of a step. Raises UsageError."""
     if norm not in ("linf", "l2"):
         raise UsageError(f"the norm {norm!r} is not known.", "Choose linf or l2.")
     if not np.isfinite(eps) or eps < 0 or (alpha is not None and (not np.isfinite(alpha) or alpha <= 0 < eps)):
         raise UsageError(f"eps {eps} and alpha {alpha}: positive numbers were expected.", "As in eps 4/255.")
-    if steps < 1 or restarts < 1 or batch_size < 1:
+    if steps < 1 or (starts is not None and starts.count < 1) or batch_size < 1:
         raise UsageError("steps, restarts and batch size are 1 or more.", "Correct the number.")
-    if restarts > 1 and not random_start:
-        raise UsageError(f"{restarts} restarts without a random start are all the same.", "Ask for one of the two.")
     return 2.5 * eps / steps if alpha is None else alpha
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from snellen.errors import UsageError
 from snellen.features.attacks.lp_ball import Norm
-from snellen.features.attacks.pgd import BATCH, STEPS, Logits, evaluating, pgd, predictions
+from snellen.features.attacks.pgd import BATCH, STEPS, Logits, RandomStarts, evaluating, pgd, predictions
 from snellen.scoring.statistics import mean_of, wilson
 from snellen.types import Interval, IntervalMethod, Metric
 
@@ -127,9 +127,7 @@ def attack_curve(
     steps: int = STEPS,
     alpha: float | Literal["eps"] | None = None,
     norm: Norm = "linf",
-    random_start: bool = True,
-    restarts: int = 1,
-    seed: int = 0,
+    starts: RandomStarts | None = RandomStarts(),
     ids: Sequence[str] | None = None,
     targets: Any = None,
     batch_size: int = BATCH,
@@ -160,9 +158,7 @@ def attack_curve(
                 steps=steps,
                 alpha=value if alpha == "eps" else alpha,
                 norm=norm,
-                random_start=random_start,
-                restarts=restarts,
-                seed=seed,
+                starts=starts,
                 ids=ids,
                 targets=targets,
                 batch_size=batch_size,
@@ -171,14 +167,14 @@ def attack_curve(
         ]
     return AttackCurve(
         settings=AttackSettings(
-            attack="FGSM" if (steps, alpha, random_start, norm) == (1, "eps", False, "linf") else "PGD",
+            attack="FGSM" if (steps, alpha, starts, norm) == (1, "eps", None, "linf") else "PGD",
             norm=norm,
             eps=written,
             steps=steps,
             alpha=tuple(run.alpha for run in runs),
-            random_start=random_start,
-            restarts=restarts,
-            seed=seed,
+            random_start=starts is not None,
+            restarts=1 if starts is None else starts.count,
+            seed=0 if starts is None else starts.seed,
             targeted=targets is not None,
         ),
         clean=clean,
