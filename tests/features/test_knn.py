@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snellen.errors import DataError, UsageError
-from snellen.features.knn import knn
+from snellen.features.knn import Shots, knn
 from snellen.features.ranking import neighbours
 from snellen.features.ranking.fgbmk_class_rank import class_rank
 
@@ -119,14 +119,14 @@ def test_few_shot_draws_the_same_rows_for_a_seed_and_limits_k():
     y = np.repeat([0, 4, 9], 40)
     x = rng.standard_normal((120, 5)) + y[:, None] * 0.2
     rows = {"train": np.arange(0, 120, 2), "queries": np.arange(1, 120, 2)}
-    runs = [knn(x, y, n_per_class=3, seeds=seeds, ks=(1, 2, 10), **rows) for seeds in ((0,), (1,), (0, 1))]
+    runs = [knn(x, y, shots=Shots(3, seeds), ks=(1, 2, 10), **rows) for seeds in ((0,), (1,), (0, 1))]
     assert [sorted(run.used) for run in runs] == [[1, 2, 3]] * 3
     assert runs[0].train == 9
     np.testing.assert_allclose(runs[2].values["knn@3"], (runs[0].values["knn@3"] + runs[1].values["knn@3"]) / 2)
     assert (runs[0].values["knn@3"] != runs[1].values["knn@3"]).any()
     # A class with fewer rows gives all that it has.
     assert (
-        knn(x, y, n_per_class=1000, ks=(1,), **rows).values["knn@1"].tolist()
+        knn(x, y, shots=Shots(1000), ks=(1,), **rows).values["knn@1"].tolist()
         == knn(x, y, ks=(1,), **rows).values["knn@1"].tolist()
     )
 
@@ -152,7 +152,7 @@ def test_rows_without_splits_and_negative_seeds_are_told():
     with pytest.raises(UsageError, match="the rows have no splits"):
         knn(x, y, split=[""] * 3)
     with pytest.raises(UsageError, match="a seed of -1"):
-        knn(x, y, train=[0, 1], queries=[2], n_per_class=1, seeds=(-1,))
+        knn(x, y, train=[0, 1], queries=[2], shots=Shots(1, (-1,)))
 
 
 def test_what_a_vote_cannot_take_is_refused():
@@ -169,7 +169,7 @@ def test_what_a_vote_cannot_take_is_refused():
         {"temperatures": (0.0,)},
         {"vote": "soft"},
         {"ties": "x"},
-        {"n_per_class": 0},
+        {"shots": Shots(0)},
     ):
         with pytest.raises(UsageError):
             knn(x, [0, 0, 1, 1], train=[0, 1], queries=[2, 3], **wrong)

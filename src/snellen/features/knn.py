@@ -26,6 +26,13 @@ from snellen.types import Metric
 Vote: TypeAlias = Literal["weighted", "majority"]
 
 
+class Shots(Struct, frozen=True):
+    """Training rows of each class for a few-shot vote, drawn anew for each seed by numpy's PCG64."""
+
+    n_per_class: int
+    seeds: tuple[int, ...] = (0,)
+
+
 class KnnSettings(Struct, frozen=True):
     """Settings of a k-NN result, besides features and labels.
 
@@ -108,8 +115,7 @@ def knn(
     similarity: Measure = "cosine",
     vote: Vote = "weighted",
     ties: Ties = "pessimistic",
-    n_per_class: int | None = None,
-    seeds: Sequence[int] = (0,),
+    shots: Shots | None = None,
     threads: int | None = None,
 ) -> Knn:
     """Classify queries by the votes of their nearest training rows; top-1 and top-5.
@@ -125,9 +131,8 @@ def knn(
         similarity: "cosine" or "l2".
         vote: "weighted" or "majority".
         ties: see KnnSettings.
-        n_per_class: few-shot: so many training rows of each class (all of a smaller one), drawn anew for each seed by
-            numpy's PCG64. As in DINOv2 every k above n_per_class is then left out and n_per_class itself added.
-        seeds: of these draws; without n_per_class nothing is drawn.
+        shots: few-shot: training rows drawn of each class (all of a smaller one). As in DINOv2 every k above their number
+            is then left out and the number itself added. None: all rows vote.
         threads: how many; None for one a core.
 
     Raises:
@@ -142,6 +147,7 @@ def knn(
         raise UsageError(f"numbers of neighbours {list(ks)}", "Give whole numbers from 1.")
     if not temperatures or not all(0.0 < t < float("inf") for t in temperatures):
         raise UsageError(f"temperatures {list(temperatures)}", "Give positive numbers.")
+    n_per_class, seeds = (None, (0,)) if shots is None else (shots.n_per_class, shots.seeds)
     if n_per_class is not None and n_per_class < 1:
         raise UsageError(f"n_per_class {n_per_class}", "Draw at least one row of each class.")
     if not seeds:

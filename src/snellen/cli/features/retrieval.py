@@ -183,6 +183,7 @@ def knn(
     """Classify the rows of one split by the vote of their nearest rows of another: DINOv2's k-NN evaluation."""
     from msgspec import to_builtins
 
+    from snellen.features.knn import Shots
     from snellen.features.knn import knn as classify
     from snellen.features.store import open_store
 
@@ -204,8 +205,7 @@ def knn(
         similarity=voting.similarity,
         vote=voting.vote,
         ties=voting.ties,
-        n_per_class=few.shots,
-        seeds=(0,) if few.shots is None else numbers(few.seeds, "--seeds"),
+        shots=None if few.shots is None else Shots(few.shots, tuple(numbers(few.seeds, "--seeds"))),
         threads=threads,
     )
     settings = {"output": features.name, "train": train, "queries": queries, **to_builtins(result.settings)}
