@@ -74,7 +74,8 @@ def test_the_embedded_model_stands_beside_one_behind_an_endpoint_and_is_the_same
 
 
 def test_one_model_that_fails_does_not_stop_the_others(snellen):
-    said = snellen("run", "lights", "-m", "api:nobody", "-m", "pixels", "--base-url", "http://127.0.0.1:9/v1")
+    address = ("--base-url", "http://127.0.0.1:9/v1", "--patience", "0")
+    said = snellen("run", "lights", "-m", "api:nobody", "-m", "pixels", *address)
     assert said.status == 4
     assert "snellen: " in said.err and "60 answered" in said.out
 

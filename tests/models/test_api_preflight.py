@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 
@@ -56,13 +58,11 @@ async def test_a_good_server_passes_and_is_asked_no_question(hostile: HostileSer
 
 async def test_a_dead_endpoint_is_named_with_what_to_do() -> None:
     with pytest.raises(PreflightError, match=r"Cannot connect to http://127.0.0.1:9/v1[\s\S]*--base-url"):
-        await check("http://127.0.0.1:9/v1")
+        await check("http://127.0.0.1:9/v1", patience_s=0.0)
 
 
 async def test_a_server_that_accepts_and_says_nothing_does_not_hang_the_check() -> None:
     async def hang(request: web.Request) -> web.StreamResponse:
-        import asyncio
-
         await asyncio.sleep(600)
         return web.Response()
 
@@ -143,7 +143,7 @@ async def test_a_web_page_is_not_taken_for_a_model_server() -> None:
 async def test_a_server_that_is_still_loading_is_told_from_a_wrong_one() -> None:
     async with server(replies(503, {"error": {"message": "Loading model"}}), replies(503, {})) as url:
         with pytest.raises(PreflightError, match=r"503: Loading model[\s\S]*still be loading"):
-            await check(url)
+            await check(url, patience_s=0.0)
 
 
 async def test_a_redirect_is_not_followed_with_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,3 +184,46 @@ async def test_a_model_that_wants_the_newer_name_for_its_token_limit_is_asked_ag
         ["max_completion_tokens"],
         ["max_completion_tokens"],
     ]
+
+
+async def test_a_server_that_comes_up_later_is_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        port = reserved.getsockname()[1]
+    app = web.Application()
+    app.router.add_get("/v1/models", replies(200, {"data": []}))
+    app.router.add_post("/v1/chat/completions", replies(400, {"error": {"message": "no messages"}}))
+
+    async def start_late() -> TestServer:
+        await asyncio.sleep(1.2)
+        running = TestServer(app, port=port)
+        await running.start_server()
+        return running
+
+    starting = asyncio.create_task(start_late())
+    try:
+        await check(f"http://127.0.0.1:{port}/v1")
+    finally:
+        await (await starting).close()
+    assert "waiting up to 30 s for the server: Cannot connect" in capsys.readouterr().err
+
+
+async def test_a_server_that_is_not_ready_is_waited_for_no_longer_than_patience_says() -> None:
+    loading = [503, 503, 200]
+
+    async def models(request: web.Request) -> web.StreamResponse:
+        return web.json_response({"data": []}, status=loading.pop(0))
+
+    async with server(models, replies(400)) as url:
+        await check(url, patience_s=20.0)
+    assert not loading
+    async with server(replies(503), None) as url:
+        with pytest.raises(PreflightError, match=r"It was waited for 1 s\.[\s\S]*--patience SECONDS"):
+            await check(url, patience_s=1.0)
+
+
+async def test_a_wrong_address_is_not_waited_for() -> None:
+    watch = Stopwatch()
+    with pytest.raises(PreflightError, match="--base-url"):
+        await check("http://no-such-host.invalid/v1", patience_s=60.0)
+    assert watch.seconds < 30

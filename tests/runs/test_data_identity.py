@@ -115,6 +115,17 @@ def test_replayed_ids_that_match_in_part_are_counted(pictures, tmp_path, capsys)
     assert run.meta.totals.error == 2
 
 
+def test_lines_of_a_replayed_file_that_cannot_be_used_are_named(pictures, tmp_path, monkeypatch):
+    monkeypatch.setattr("snellen.formats.readers.LINE_BYTES", 1000)
+    path = rows(tmp_path / "a.jsonl", id=["q0", "q1", "q2", "q3"], reply=["cat", "cat " * 1000, "cat", "cat"])
+    run = evaluate(plug_in(pictures), f"replay:{path}", out=tmp_path / "run")
+    assert run.remarks == (
+        f"1 of 4 samples have no answer in replay:{path}; they count as failed",
+        "1 row cannot be used:",
+        "  line 2: longer than 1,000 bytes",
+    )
+
+
 def test_scored_ids_that_match_no_sample_are_refused_with_the_option_that_matches(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     path = rows(tmp_path / "a.jsonl", index=list(range(5)), prediction=["yes"] * 5)

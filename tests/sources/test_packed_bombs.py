@@ -15,6 +15,7 @@ from snellen.errors import DataError, SnellenError
 from snellen.features.probes.head import load_head
 from snellen.features.store.importers import import_file
 from snellen.sources import parquet
+from snellen.sources.parquet_images import rows_with_images
 from snellen.sources.rows import rows
 
 
@@ -79,6 +80,30 @@ def test_a_large_text_that_counts_for_many_rows_is_decoded_a_few_rows_at_a_time(
     if encoding == "dictionary":
         with pytest.raises(DataError, match="the texts of column 'q'"):
             parquet.read_whole(path)
+
+
+def test_a_large_text_that_counts_for_millions_of_rows_ends_with_an_error(tmp_path, monkeypatch):
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"reply": repeated("x" * 1_000_000, 3_000)}), path, compression="zstd")
+    assert path.stat().st_size < 1_000_000
+    monkeypatch.setattr(parquet, "WHOLE_BYTES", 200_000_000)
+    taken = 0
+    with pytest.raises(DataError, match="at most 200 times its size"):
+        for _ in rows(path):
+            taken += 1
+    assert 100 < taken < 300
+    with pytest.raises(DataError, match="at most 200 times its size"):
+        list(rows_with_images(path))
+    pq.write_table(pa.table({"image": repeated(b"x" * 1_000_000, 3_000)}), path, compression="zstd")
+    with pytest.raises(DataError, match="at most 200 times its size"):
+        list(rows_with_images(path))
+
+
+def test_rows_beside_images_are_measured_by_the_metadata_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(parquet, "MAX_ROWS", 99)
+    pq.write_table(pa.table({"a": list(range(100))}), tmp_path / "t.parquet")
+    with pytest.raises(DataError, match="claims 100 rows; at most 99"):
+        next(rows_with_images(tmp_path / "t.parquet"))
 
 
 def test_a_plain_table_is_read_whole_as_ever(tmp_path):

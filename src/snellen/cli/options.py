@@ -35,7 +35,8 @@ PATIENCE = typer.Option(
     metavar="SECONDS",
     min=0.0,
     max=604_800.0,
-    help="Maximum time that a sample waits for a server that refuses it (429, 503) or cannot be reached.",
+    help="Maximum time that a sample waits for a server that refuses it (429, 503) or cannot be reached. At the start a "
+    "server that is down is waited for as long if this is set, else 30 s.",
     rich_help_panel=ENDPOINT,
 )
 Seed = Annotated[int, typer.Option(help="Seed of the benchmark's random draws and of a local model's sampling.")]

@@ -75,8 +75,9 @@ class RequestErrors(Struct, frozen=True):
         if not self.errors:
             return head
         first = self.errors[0]
-        others = f"; {len(self.errors) - 1:,} other errors" if len(self.errors) > 1 else ""
-        return f"{head}; {first.count:,} × {first.kind}: {first.message}{others}. {first.hint}"
+        others = len(self.errors) - 1
+        more = f"; {others:,} other error{'s' if others > 1 else ''}" if others else ""
+        return f"{head}; {first.count:,} × {first.kind}: {first.message}{more}. {first.hint}"
 
     def as_json(self) -> dict[str, Any] | None:
         """Return the `failures` part of JSON; None without failures."""

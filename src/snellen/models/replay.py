@@ -33,12 +33,15 @@ class _Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Meeting(msgspec.Struct, frozen=True):
-    """Coverage of the samples by a file: samples, those with an answer, rows of the file, the file's first id."""
+    """Coverage of the samples by a file: samples, those with an answer, rows of the file, its first id, rows that cannot
+    be used.
+    """
 
     samples: int
     answered: int
     rows: int
     first_id: str
+    unusable: tuple[str, ...] = ()
 
 
 def open_model(name: str, options: ModelOptions) -> ReplayModel:
@@ -68,6 +71,7 @@ class ReplayModel(Model):
         self._codes = array("q")
         self._rows = array("q")
         self._starts = array("q")
+        self._unusable: tuple[str, ...] = ()
 
     def identity(self) -> Mapping[str, Any]:
         """Return a digest of the file's content, not its place."""
@@ -129,6 +133,7 @@ class ReplayModel(Model):
         self._codes = array("q", unsorted[order].tobytes())
         self._rows = array("q", order.astype(np.int64).tobytes())
         self._starts = starts
+        self._unusable = tuple(contents.problems.lines("cannot be used"))
         self._file = file
 
     def meet(self, pairs: Iterable[tuple[str, str]]) -> Meeting:
@@ -145,7 +150,9 @@ class ReplayModel(Model):
                 self._file_ids[sample_id] = file_id
             if self._find(file_id, 0) is not None:
                 answered += 1
-        return Meeting(samples, answered, len(self._codes), self._entry(0).sample_id if self._codes else "")
+        return Meeting(
+            samples, answered, len(self._codes), self._entry(0).sample_id if self._codes else "", self._unusable
+        )
 
     def holds(self, file_id: str) -> bool:
         """Return True if the file answers this id, as the file writes it."""

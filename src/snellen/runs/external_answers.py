@@ -226,7 +226,8 @@ def meet_replay(model: ReplayModel, benchmark: Benchmark, data: Data, limit: int
         )
     return [
         f"{meeting.samples - meeting.answered:,} of {meeting.samples:,} samples have no answer in {model.name}; "
-        "they count as failed"
+        "they count as failed",
+        *meeting.unusable,
     ]
 
 

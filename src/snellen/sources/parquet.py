@@ -32,6 +32,8 @@ BATCH_BYTES = 256 << 20
 """Maximum bytes of a batch of rows in the worst case, unless one row takes more."""
 WHOLE_BYTES = 1 << 33
 """Maximum bytes of texts in one column that is read whole."""
+UNPACKED_PER_BYTE = 200
+"""Maximum bytes of values per byte of a file that is read in batches, beyond WHOLE_BYTES."""
 _REPEATING = frozenset({"PLAIN_DICTIONARY", "RLE_DICTIONARY", "DELTA_BYTE_ARRAY"})
 """Encodings that store a large value once for many rows."""
 
@@ -39,13 +41,27 @@ _REPEATING = frozenset({"PLAIN_DICTIONARY", "RLE_DICTIONARY", "DELTA_BYTE_ARRAY"
 class ParquetReader:
     """An opened file; `file` is pyarrow's, `row` the number of rows read so far."""
 
-    def __init__(self, file: Any, row: int) -> None:
+    def __init__(self, file: Any, row: int, name: str | Path) -> None:
         self.file = file
         self.row = row
+        self.file_bytes = 0
+        self._name, self._unpacked = name, 0
 
     def batches(self, rows: int, columns: Sequence[str], groups: Sequence[int] | None = None) -> Iterator[Any]:
-        """Yield record batches of up to `rows` rows (of the row groups `groups`); nothing is read ahead."""
+        """Yield record batches of up to `rows` rows (of the row groups `groups`); nothing is read ahead.
+
+        Raises:
+            DataError: the values exceed WHOLE_BYTES and 200 times the file.
+        """
+        rows = batch_rows(self.file.metadata, rows)
         for batch in self.file.iter_batches(rows, row_groups=groups, columns=columns, use_threads=False):
+            self._unpacked += sum(_repeated(column).nbytes for column in batch.columns)
+            if self._unpacked > max(WHOLE_BYTES, UNPACKED_PER_BYTE * self.file_bytes):
+                raise DataError(
+                    f"{self._name}: unpacks to {self._unpacked:,} bytes or more from {self.file_bytes:,}; "
+                    f"at most {UNPACKED_PER_BYTE} times its size is read",
+                    "Fetch the file again; it may have been made to exhaust this machine.",
+                )
             yield batch
             self.row += batch.num_rows
 
@@ -66,13 +82,13 @@ def opened(source: Path | bytes, name: str | Path, hint: str = FETCH_AGAIN, row:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    reader = ParquetReader(None, row)
+    reader = ParquetReader(None, row, name)
     try:
         place: Any = pa.BufferReader(source) if isinstance(source, bytes) else source
         size = len(source) if isinstance(source, bytes) else regular_file(source).st_size
         with pq.ParquetFile(place, buffer_size=1 << 20, pre_buffer=False) as file:
             _check(file.metadata, name, size)
-            reader.file = file
+            reader.file, reader.file_bytes = file, size
             yield reader
     except (pa.ArrowException, OSError, UnicodeDecodeError, KeyError) as error:
         where = f"{name}, after row {reader.row:,}" if reader.row else name
@@ -83,7 +99,7 @@ def rows(blob: Blob, name: str, columns: Sequence[str] | None) -> RowsAndErrors:
     """Yield (row number, row) of a parquet file; only the requested columns are read, at most 64 rows at a time."""
     with opened(blob.path if isinstance(blob, FileBlob) else blob.read(), name) as reader:
         wanted = [column for column, _ in pick(reader.file.schema_arrow.names, columns, name)]
-        for batch in reader.batches(batch_rows(reader.file.metadata, ROWS_AT_ONCE), wanted):
+        for batch in reader.batches(ROWS_AT_ONCE, wanted):
             yield from enumerate(batch.select(wanted).to_pylist(), reader.row + 1)
 
 
@@ -144,6 +160,13 @@ def batch_rows(metadata: Any, limit: int) -> int:
     """Return the number of rows to decode at once: `limit`, or fewer if a repeated value may exceed BATCH_BYTES."""
     largest = max((_repeated_bytes(column) for _, column in _chunks(metadata)), default=0)
     return max(1, min(limit, BATCH_BYTES // max(largest, 1)))
+
+
+def _repeated(column: Any) -> Any:
+    """Return the column with each value as often as its rows have it: a dictionary holds it once."""
+    import pyarrow as pa
+
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
 def _chunks(metadata: Any) -> Any:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import sys
+import time
 from difflib import get_close_matches
 from typing import Any
 
 import msgspec
+from aiohttp import ClientConnectorDNSError, ClientConnectorError, ClientSSLError
 
 from snellen.errors import BadReplyError, ModelError, NetworkError, PreflightError
 from snellen.models.api.endpoint import Endpoint
@@ -15,6 +18,37 @@ from snellen.models.api.errors import from_status, server_message
 from snellen.models.api.transport import HttpReply, Transport
 
 TIMEOUT_S = 20.0
+START_S = 30.0
+"""Maximum wait for a server that does not answer at the start, unless --patience is set: its address may be wrong."""
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 5.0
+
+
+class ServerDownError(PreflightError):
+    """A server that refuses connections, or says by a status of 5xx that it is not ready yet."""
+
+
+async def wait_and_check(
+    transport: Transport, endpoint: Endpoint, model: str, key_name: str, has_key: bool, wait_s: float
+) -> None:
+    """Check the server as `check`; wait up to `wait_s` seconds for one that is down, and print that this is done.
+
+    Raises:
+        PreflightError: as `check`; a server that is down only after the wait.
+    """
+    end, pause_s = time.monotonic() + wait_s, FIRST_PAUSE_S
+    while True:
+        try:
+            return await check(transport, endpoint, model, key_name, has_key)
+        except ServerDownError as error:
+            left_s = end - time.monotonic()
+            if left_s <= 0.0:
+                waited = f" It was waited for {wait_s:g} s." if wait_s > 0.0 else ""
+                hint = f"{error.hint} To wait longer: --patience SECONDS."
+                raise ServerDownError(f"{error.message}{waited}", hint) from None
+            if pause_s == FIRST_PAUSE_S:
+                print(f"snellen: waiting up to {wait_s:g} s for the server: {error.message}", file=sys.stderr)
+        await asyncio.sleep(min(pause_s, left_s))
+        pause_s = min(2.0 * pause_s, LONGEST_PAUSE_S)
 
 
 async def check(transport: Transport, endpoint: Endpoint, model: str, key_name: str, has_key: bool) -> None:
@@ -38,7 +72,7 @@ async def check(transport: Transport, endpoint: Endpoint, model: str, key_name: 
     _refuse_key(listing, endpoint, key_name, has_key)
     if listing.status >= 500 and listing.status not in (501, 529):
         message, _ = server_message(listing.body)
-        raise PreflightError(
+        raise ServerDownError(
             f"{endpoint} answers, but with HTTP {listing.status}: {message}",
             "The server may still be loading the model; try again when it is up.",
         )
@@ -117,7 +151,13 @@ async def _ask(transport: Transport, endpoint: Endpoint, path: str, body: bytes 
         )
         if answered and endpoint.base.startswith("http://"):
             hint += f" If it speaks TLS: {_by_tls(endpoint)}"
-        raise PreflightError(error.message, hint) from None
+        raise (ServerDownError if _may_come(error) else PreflightError)(error.message, hint) from None
+
+
+def _may_come(error: ModelError) -> bool:
+    """Return True where connections are refused; an unknown host, TLS or a broken reply is a wrong address."""
+    cause = error.__context__
+    return isinstance(cause, ClientConnectorError) and not isinstance(cause, ClientConnectorDNSError | ClientSSLError)
 
 
 def _refuse_key(reply: HttpReply, endpoint: Endpoint, key_name: str, has_key: bool) -> None:
