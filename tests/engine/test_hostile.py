@@ -9,6 +9,7 @@ import pytest
 
 from servers.hostile import KIND, HostileServer
 from snellen.benchmarks.base import Benchmark, Data
+from snellen.engine import retry
 from snellen.engine.retry import Backoff
 from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.models.base import ModelOptions
@@ -37,6 +38,12 @@ WORST = Benchmark(
     profiles={"strict": "the reply has an A"},
     size=lambda data: ROUNDS * len(KIND),
 )
+
+
+@pytest.fixture(autouse=True)
+def _hanging_requests_are_not_a_dead_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six requests that hang look like a dead server when the patience is this small; tests of rate limits see that stop."""
+    monkeypatch.setattr(retry, "SILENT_S", 60.0)
 
 
 def go(url: str, out: Path, timeout_s: float) -> Run:
