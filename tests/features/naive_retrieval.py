@@ -27,10 +27,16 @@ def relevant(labels: Any, i: int, j: int) -> bool:
 
 
 def ranking(
-    features: NDArray[Any], labels: Any, query: int, gallery: Sequence[int], metric: str, ties: str
+    features: NDArray[Any],
+    labels: Any,
+    query: int,
+    gallery: Sequence[int],
+    metric: str,
+    ties: str,
+    junk: Sequence[int] = (),
 ) -> NDArray[np.bool_]:
-    """Relevance of the gallery in the order of similarity, the query itself left out."""
-    items = np.array([i for i in gallery if i != query], dtype=int)
+    """Relevance of the gallery in the order of similarity, the query itself and its junk left out."""
+    items = np.array([i for i in gallery if i != query and i not in set(junk)], dtype=int)
     if not len(items):
         return np.zeros(0, dtype=bool)
     score = similarities(features[[query]], features[items], metric)[0]
@@ -56,4 +62,6 @@ def measures(hit: NDArray[np.bool_], ks: Sequence[int]) -> dict[str, float]:
         found[f"precision@{k}"] = len(near) / k
         found[f"map@{k} sum"] = sum(precision[i] for i in near)
         found[f"hits@{k}"] = float(len(near))
+        found[f"r_recall@{k}"] = len(near) / total
+    found["mrr"] = 1 / (ranks[0] + 1)
     return found

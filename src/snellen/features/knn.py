@@ -80,14 +80,23 @@ class Knn(Struct, frozen=True, eq=False):
     classes: int
     unseen: int
 
-    def metrics(self, cluster: Literal["class", "query"] = "class") -> list[Metric]:
-        """Mean over queries with its 95 % interval; `cluster` as in `Retrieval.metrics`."""
+    def metrics(
+        self, cluster: Literal["class", "query"] = "class", average: Literal["query", "class"] = "query"
+    ) -> list[Metric]:
+        """Mean over queries (or classes) with its 95 % interval; `cluster` and `average` as in `Retrieval.metrics`."""
         if cluster not in ("class", "query"):
             raise UsageError(f"there is no cluster {cluster!r}", "Choose class or query.")
+        if average not in ("class", "query"):
+            raise UsageError(f"there is no average {average!r}", "Choose class or query.")
         group = self.cluster if cluster == "class" else None
+        weights = None
+        if average == "class" and len(self.cluster):
+            _, codes, counts = np.unique(self.cluster, return_inverse=True, return_counts=True)
+            weights = 1.0 / (len(counts) * counts[codes])
+        end = "/class-mean" if average == "class" else ""
         chances = {top: min(1.0, top / self.classes) if self.classes else None for top in (1, 5)}
         return [
-            mean_of(name, values, group, cluster=cluster, chance=chances[5 if "/top5" in name else 1])
+            mean_of(name + end, values, group, weights, cluster=cluster, chance=chances[5 if "/top5" in name else 1])
             for name, values in self.values.items()
         ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -13,7 +14,15 @@ from snellen.cli.option_groups import expand_options
 from snellen.errors import UsageError
 
 if TYPE_CHECKING:
+    from snellen.features.knn import Knn
+    from snellen.features.retrieval import Retrieval
     from snellen.features.store import Features
+    from snellen.types import Metric
+
+
+ClassMean = Annotated[
+    bool, typer.Option("--class-mean", help="Report each metric as a mean over classes too: NAME/class-mean.")
+]
 
 
 @dataclass(frozen=True)
@@ -31,6 +40,13 @@ class RetrievalRows:
         bool,
         typer.Option("--leave-one-out", help="Each row queries all others: of --queries, or of the store."),
     ] = False
+    junk: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help='Items removed from the ranking of single queries: JSON {"query id": ["item id"]} or CSV query,item.',
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -42,7 +58,9 @@ class RankingOptions:
         Literal["pessimistic", "optimistic", "index"],
         typer.Option(help="Order of items with equal similarity."),
     ] = "pessimistic"
-    k: Annotated[str, typer.Option("--k", metavar="LIST", help="Depths of recall@k, precision@k and map@k.")] = "1,5,10"
+    k: Annotated[
+        str, typer.Option("--k", metavar="LIST", help="Depths of recall@k, precision@k, map@k and r_recall@k.")
+    ] = "1,5,10"
     ap: Annotated[Literal["step", "trapezoid"], typer.Option(help="Average precision of the full ranking.")] = "step"
     denominator: Annotated[
         Literal["R", "min(R,k)", "retrieved", "hits"], typer.Option(help="Denominator of map@k.")
@@ -59,6 +77,7 @@ class RankingOptions:
         Literal["class", "query"],
         typer.Option(help="Sampling unit of the interval: whole classes, or queries of the same classes."),
     ] = "class"
+    class_mean: ClassMean = False
 
 
 @group.command()
@@ -84,6 +103,8 @@ def retrieval(
     features = open_store(store, output)
     queries, gallery = _protocol(features, rows.queries, rows.gallery, rows.leave_one_out)
     if ranking.protocol == "fgbmk-legacy":
+        if rows.junk is not None or ranking.class_mean:
+            raise UsageError("fgbmk-legacy takes no --junk and no --class-mean.", "Omit these options.")
         from snellen.features.ranking.fgbmk_class_rank import class_rank
 
         legacy = class_rank(
@@ -115,6 +136,7 @@ def retrieval(
         ks=numbers(ranking.k, "--k"),
         ap=ranking.ap,
         denominator=ranking.denominator,
+        junk=None if rows.junk is None else _junk(rows.junk, features, queries, gallery),
         threads=threads,
     )
     settings = {
@@ -130,7 +152,7 @@ def retrieval(
         store,
         "retrieval",
         settings,
-        result.metrics(ranking.interval),
+        _averages(result, ranking.interval, ranking.class_mean),
         [*store_notes(features), *result.notes()],
         as_json,
     )
@@ -177,6 +199,7 @@ def knn(
         Literal["class", "query"],
         typer.Option(help="Sampling unit of the interval: whole classes, or queries of the same classes."),
     ] = "class",
+    class_mean: ClassMean = False,
     threads: Threads = None,
     as_json: shared.JsonResult = False,
 ) -> None:
@@ -210,7 +233,26 @@ def knn(
     )
     settings = {"output": features.name, "train": train, "queries": queries, **to_builtins(result.settings)}
     settings["interval"] = interval
-    show_result(store, "knn", settings, result.metrics(interval), [*store_notes(features), *result.notes()], as_json)
+    metrics = _averages(result, interval, class_mean)
+    show_result(store, "knn", settings, metrics, [*store_notes(features), *result.notes()], as_json)
+
+
+def _averages(result: Retrieval | Knn, interval: Literal["class", "query"], class_mean: bool) -> list[Metric]:
+    """Return the means over queries, and on request those over classes."""
+    return result.metrics(interval) + (result.metrics(interval, "class") if class_mean else [])
+
+
+def _junk(path: Path, features: Features, queries: str | None, gallery: str | None) -> dict[int, list[int]]:
+    from snellen.features.ranking.junk import read_junk
+    from snellen.features.ranking.relevance import select_rows
+
+    count = len(features)
+    return read_junk(
+        path,
+        features.ids,
+        select_rows(queries, features.split, count, "queries"),
+        select_rows(gallery, features.split, count, "gallery"),
+    )
 
 
 def _protocol(

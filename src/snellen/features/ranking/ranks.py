@@ -183,7 +183,7 @@ def _unit_ranks(
     if not len(row):
         return []
     own_scores = scores[row, item].astype(np.float64)
-    out = _relevant_and_selves(relevance, places, row, item)
+    out = _uncounted(relevance, places, row, item)
     limits = limits_around(own_scores, 2.0 * error.of(queries.length[places[row]], own_scores), scores.dtype)
     near = between_by_levels(scores, row, limits, out, int(_COARSE_SHARE * scores.size))
     if near is None:
@@ -224,7 +224,7 @@ def _exact_ranks(
         differences = scores[row, item] if uses_differences(queries, gallery) else None
         width = tie_width(queries, gallery, some[row], item, differences)
         limits = limits_around(scores[row, item], width, scores.dtype)
-        out = _relevant_and_selves(relevance, some, row, item)
+        out = _uncounted(relevance, some, row, item)
         over, about, others = count_above(scores, row, limits, out)
         if ties == "pessimistic":
             over = about
@@ -235,13 +235,15 @@ def _exact_ranks(
         yield _ranks(some, row, over)
 
 
-def _relevant_and_selves(
+def _uncounted(
     relevance: Relevance, places: NDArray[np.int64], row: NDArray[np.int64], item: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return pairs (place in `places`, place in the gallery) that no relevant item is compared with."""
+    """Return pairs (place in `places`, place in the gallery) that no relevant item is compared with: relevant items, the
+    query itself and its junk."""
     selves = relevance.selves[places]
     inside = np.flatnonzero(selves >= 0)
-    return np.concatenate((row, inside)), np.concatenate((item, selves[inside]))
+    junk_row, junk_item = relevance.junk_of(places)
+    return np.concatenate((row, inside, junk_row)), np.concatenate((item, selves[inside], junk_item))
 
 
 def _ranks(places: NDArray[np.int64], row: NDArray[np.int64], over: NDArray[np.int64]) -> RelevantRanks:

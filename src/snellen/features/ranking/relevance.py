@@ -10,6 +10,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from snellen.errors import DataError, UsageError
+from snellen.features.ranking.junk import Junk, junk_pairs
 from snellen.features.store.labels import Labels, find_columns, from_array, from_lists
 
 Flat: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -108,8 +109,9 @@ class Relevance(Struct, frozen=True, eq=False):
 
     Attributes:
         selves: [q] the query's own place in the gallery, -1 where it is not there.
-        counts: [q] relevant items of each query, itself left out.
+        counts: [q] relevant items of each query, itself and its junk left out.
         cluster: [q] equal for queries of the same class (or the same set of labels).
+        junk: pairs (query, item) that are in no ranking, ordered by query, then by item.
     """
 
     selves: NDArray[np.int64]
@@ -121,6 +123,7 @@ class Relevance(Struct, frozen=True, eq=False):
     query_class: NDArray[np.int64]
     query_many: NDArray[np.float32] | None
     gallery_many: NDArray[np.float32] | None
+    junk: Flat
 
     def of(self, queries: NDArray[np.int64]) -> Flat:
         """Return pairs (place in `queries`, place in the gallery) of all relevant items, ordered by query, then by item."""
@@ -130,7 +133,20 @@ class Relevance(Struct, frozen=True, eq=False):
         else:
             row, item = class_members(self.order, self.starts, self.sizes, self.query_class[queries])
         keep = item != self.selves[queries][row]
+        if len(self.junk[0]):
+            junk_row, junk_item = self.junk_of(queries)
+            width = 1 + max(int(item.max(initial=0)), int(junk_item.max(initial=0)))
+            keep &= ~np.isin(row * width + item, junk_row * width + junk_item)
         return row[keep].astype(np.int64), item[keep].astype(np.int64)
+
+    def junk_of(self, queries: NDArray[np.int64]) -> Flat:
+        """Return pairs (place in `queries`, place in the gallery) of the junk of some queries (ascending)."""
+        query, item = self.junk
+        first, last = np.searchsorted(query, queries), np.searchsorted(query, queries, side="right")
+        size = last - first
+        row = np.repeat(np.arange(len(queries)), size)
+        within = np.arange(len(row)) - np.repeat(np.cumsum(size) - size, size)
+        return row, item[np.repeat(first, size) + within]
 
 
 def class_members(
@@ -143,8 +159,14 @@ def class_members(
     return row, order[starts[codes[row]] + within] if len(row) else row
 
 
-def find_relevant(labels: Labels, queries: NDArray[np.int64], gallery: NDArray[np.int64]) -> Relevance:
-    """Find the relevance of gallery rows to query rows: the same class, or at least one label in common; never a row itself."""
+def find_relevant(
+    labels: Labels, queries: NDArray[np.int64], gallery: NDArray[np.int64], junk: Junk | None = None
+) -> Relevance:
+    """Find the relevance of gallery rows to query rows: the same class, or at least one label in common; never a row itself.
+
+    `junk`: row number of a query to row numbers that are removed from its ranking. Raises UsageError as `junk_pairs`.
+    """
+    pairs = junk_pairs(junk, queries, gallery, len(labels))
     place = np.full(len(labels), -1, dtype=np.int64)
     place[gallery] = np.arange(len(gallery))
     selves = place[queries]
@@ -155,8 +177,12 @@ def find_relevant(labels: Labels, queries: NDArray[np.int64], gallery: NDArray[n
         for start in range(0, len(queries), 256):
             counts[start : start + 256] = (query_many[start : start + 256] @ gallery_many.T > 0.5).sum(axis=1)
         counts -= (selves >= 0) & (query_many.sum(axis=1) > 0)
+        for start in range(0, len(pairs[0]), 65_536):
+            query, item = (ends[start : start + 65_536] for ends in pairs)
+            shared = np.einsum("pc,pc->p", query_many[query], gallery_many[item]) > 0.5
+            counts -= np.bincount(query[shared], minlength=len(queries))
         _, cluster = np.unique(labels.many[queries], axis=0, return_inverse=True)
-        return Relevance(selves, counts, cluster.reshape(-1), none, none, none, none, query_many, gallery_many)
+        return Relevance(selves, counts, cluster.reshape(-1), none, none, none, none, query_many, gallery_many, pairs)
     classes_of = single_labels(labels)
     classes, codes = np.unique(classes_of[gallery], return_inverse=True)
     order = np.argsort(codes, kind="stable").astype(np.int64)
@@ -165,4 +191,7 @@ def find_relevant(labels: Labels, queries: NDArray[np.int64], gallery: NDArray[n
     query_class = find_columns(classes, classes_of[queries])
     counts = np.where(query_class >= 0, sizes[query_class], 0) if len(sizes) else np.zeros_like(query_class)
     counts = counts - (selves >= 0)
-    return Relevance(selves, counts, classes_of[queries], order, starts, sizes, query_class, None, None)
+    if len(pairs[0]):
+        shared = query_class[pairs[0]] == codes[pairs[1]]
+        counts = counts - np.bincount(pairs[0][shared], minlength=len(queries))
+    return Relevance(selves, counts, classes_of[queries], order, starts, sizes, query_class, None, None, pairs)
