@@ -148,6 +148,8 @@ class Benchmark:
         headline: the metrics in one line; None where nothing is figured yet.
         variables: environment variables that stand in for options of `snellen run`, variable to option (`DATA_ZIP` to
             `data`): snellen.cli.environment says which options these may be.
+        places: where the authors' own layout has these files, option (`data`, `image`) to patterns relative to the working
+            folder, tried in order; used if the option is omitted and no variable names the file.
         published: tables to show beside a run.
         gold: which published revision of its gold answers some data holds, in words, by the data and the digest that a run
             recorded of it; "" where there is one revision, or nothing tells which this is.
@@ -174,6 +176,7 @@ class Benchmark:
     ruled_correct: Callable[[Sample, str], bool] | None = None
     headline: Callable[[Sequence[Metric]], Headline | None] | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
+    places: Mapping[str, Sequence[str]] = field(default_factory=dict)
     published: Sequence[Published] = ()
     gold: Callable[[Data, str], str] = lambda data, digest: ""
     exports: Mapping[str, Exporter] = field(default_factory=dict)

@@ -48,6 +48,7 @@ def _guarded(given: list[str]) -> int:
 
 def _main(given: list[str]) -> int:
     from snellen.cli.app import build
+    from snellen.cli.bare_judge import with_bare_judge
     from snellen.cli.benchmark_options import prepare
     from snellen.cli.console import redacted_output, require_text
     from snellen.terminal_text import without_controls
@@ -55,6 +56,7 @@ def _main(given: list[str]) -> int:
     with redacted_output():
         try:
             require_text(given)
+            given = with_bare_judge(given)
             command, words = prepare(build(given), given)
             if any(not word.startswith("-") for word in words):
                 from snellen.cli.suggestions import check

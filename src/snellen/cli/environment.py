@@ -10,6 +10,8 @@ option is omitted. The options that they set:
     hub cache  the cache folder of the hub's client (HF_HOME, unless that is set)
     image      --sif, with --sandbox apptainer
 
+A file that neither an option nor a variable names is looked for where the benchmark's authors put it (`Benchmark.places`).
+
 `snellen serve vllm` reads GPU, PORT, DATA_PARALLEL_SIZE, SIF, VLLM_DOCKER_IMAGE and HF_CACHE_DIR in the same way.
 `snellen judge` reads JUDGE_MODEL, JUDGE_BASE_URL and JUDGE_API_KEY, for any benchmark.
 """
@@ -17,6 +19,7 @@ option is omitted. The options that they set:
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -52,6 +55,8 @@ def with_variables(
     if data is None and "data" in set_:
         data = Path(set_["data"][1])
         used.append(set_["data"])
+    if data is None:
+        data = _placed("data", benchmarks, "--data")
     if limit is None and "limit" in set_:
         limit = _limit(*set_["limit"])
         used.append(set_["limit"])
@@ -73,11 +78,13 @@ def with_variables(
 
 
 def sandbox_image(sif: Path | None, sandbox: str, benchmarks: Sequence[str]) -> Path | None:
-    """Return --sif, or with --sandbox apptainer the image that the benchmark's variable names."""
+    """Return --sif, or with --sandbox apptainer the image that the benchmark's variable names or its layout holds."""
     name = next((name for name, option in _variables(benchmarks).items() if option == "image"), "")
     value = os.environ.get(name, "")
-    if sif is not None or sandbox != "apptainer" or not value:
+    if sif is not None or sandbox != "apptainer":
         return sif
+    if not value:
+        return _placed("image", benchmarks, "--sif")
     note(f"note: {name}={value} is used, from the environment")
     return Path(value)
 
@@ -119,7 +126,39 @@ def with_serve_variables(
         used.append("HF_CACHE_DIR")
     for name in used:
         note(f"note: {name}={environment[name]} is used, from the environment")
+    named = {"apptainer", "docker"} & {name for name in filled if filled[name]}
+    if image and not named and shutil.which("vllm") is None:
+        filled["apptainer"] = find_placed(VLLM_IMAGES, "--apptainer")
     return filled
+
+
+VLLM_IMAGES = ("../containers/vllm-openai.sif", "containers/vllm-openai.sif")
+"""Where FIKA-Bench's scripts put the image of vLLM; used by `snellen serve vllm` on a machine without vLLM."""
+
+
+def find_placed(patterns: Sequence[str], option: str) -> Path | None:
+    """Return the file that the first pattern with a match names, and say so on stderr; None if there is none.
+
+    Raises:
+        UsageError: a pattern matches several files.
+    """
+    for pattern in patterns:
+        paths = sorted(path for path in Path().glob(pattern) if path.is_file())
+        if len(paths) > 1:
+            listed = ", ".join(map(str, paths[:3])) + (" …" if len(paths) > 3 else "")
+            raise UsageError(f"{len(paths)} files match {pattern}: {listed}", f"Name one: {option} {paths[0]}")
+        if paths:
+            note(f"note: {paths[0]} is used; {option} selects another file")
+            return paths[0]
+    return None
+
+
+def _placed(kind: str, benchmarks: Sequence[str], option: str) -> Path | None:
+    """Return the file that the layout of all benchmarks of the call holds; None if they have different ones."""
+    from snellen.benchmarks import registry
+
+    first, *others = (tuple(registry.find(name).places.get(kind, ())) for name in dict.fromkeys(benchmarks))
+    return find_placed(first, option) if all(other == first for other in others) else None
 
 
 def _variables(benchmarks: Sequence[str]) -> Mapping[str, str]:

@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from snellen.cli import options as shared
-from snellen.cli.console import note
 from snellen.cli.option_groups import expand_options, only
 from snellen.cli.results import Outcome, failures_as_json, finish
 
@@ -41,6 +40,7 @@ class JudgeOptions:
         int, typer.Option(help="Seed of the delimiters around replies and of a local judge's sampling.")
     ] = 0
     id_is: shared.IdIs = "id"
+    resume: shared.Resume = False
 
 
 @expand_options
@@ -58,11 +58,10 @@ def judge(
     JUDGE_MODEL, JUDGE_BASE_URL and JUDGE_API_KEY are the defaults. Without a key no request is sent, and no rule
     replaces the judge. The last line is SUMMARY_JSON and one JSON object (on stderr with --json).
     """
-    import msgspec
-
+    from snellen.cli.inline_judge import print_summary
     from snellen.engine.progress import display
     from snellen.engine.run_folder import JUDGED, derived_folder
-    from snellen.runs.judge.ask import MODEL, setting, verdicts
+    from snellen.runs.judge.ask import MODEL, setting
     from snellen.runs.judge.ask import judge as judge_run
 
     folder, model = options.out or derived_folder(run, JUDGED), options.model or setting(MODEL)
@@ -83,6 +82,5 @@ def judge(
             ),
         )
     status = finish(Outcome([judged]), profile=None, report=False, as_json=output.as_json)
-    line = f"SUMMARY_JSON {msgspec.json.encode(verdicts(judged)).decode()}"
-    note(line) if output.as_json else print(line)
+    print_summary(judged, as_json=output.as_json)
     raise typer.Exit(status)

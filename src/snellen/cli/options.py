@@ -40,6 +40,12 @@ PATIENCE = typer.Option(
     rich_help_panel=ENDPOINT,
 )
 Seed = Annotated[int, typer.Option(help="Seed of the benchmark's random draws and of a local model's sampling.")]
+Resume = Annotated[
+    bool,
+    typer.Option(
+        "--resume", help="Accepted for scripts that pass it: an unfinished run is resumed with or without it."
+    ),
+]
 PricesOfRun = Annotated[
     Path | None,
     typer.Option("--prices", metavar="FILE", help="Price file (TOML or JSON): show the cost of the recorded answers."),

@@ -40,9 +40,10 @@ class Failure(NamedTuple):
 
 @dataclass
 class Outcome:
-    """Finished and failed runs of a command."""
+    """Finished and failed runs of a command; `judged` are the judge's runs about `runs`, which are not printed."""
 
     runs: list[Run] = field(default_factory=list)
+    judged: list[Run] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
 
     @property
@@ -50,7 +51,11 @@ class Outcome:
         """Exit code of the first failure, else 9 if an answer is missing, else 0."""
         if self.failures:
             return self.failures[0].error.exit_code
-        return UNANSWERED if any(run.meta.totals.error or run.meta.totals.timeout for run in self.runs) else 0
+        return (
+            UNANSWERED
+            if any(run.meta.totals.error or run.meta.totals.timeout for run in (*self.runs, *self.judged))
+            else 0
+        )
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ from msgspec import structs
 from snellen.cli import options as shared
 from snellen.cli.console import note
 from snellen.cli.errors import tell
+from snellen.cli.inline_judge import InlineJudge, InlineJudgeOptions, inline_judge, print_summary
 from snellen.cli.option_groups import expand_options
 from snellen.cli.option_text import parse_pairs
 from snellen.cli.preview import (
@@ -70,6 +71,7 @@ class RunOptions:
         ),
     ] = None
     id_is: shared.IdIs = "id"
+    resume: shared.Resume = False
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -100,6 +102,7 @@ def run(
     agents: shared.AgentOptions,
     workers: shared.WorkerOptions,
     budget: shared.BudgetOptions,
+    judging: InlineJudgeOptions,
     output: RunOutputOptions,
 ) -> None:
     """Run benchmarks against a model, or resume an unfinished run.
@@ -151,7 +154,8 @@ def run(
     ]
     if len(set(folders)) < len(folders):
         raise UsageError("two of these runs would share a folder", "Run them one by one, each with its own --out.")
-    faults = _check(specs, folders, output.profile, dry_run=options.dry_run)
+    benchmarks, faults = _check(specs, folders, output.profile, dry_run=options.dry_run)
+    judge = inline_judge(judging, benchmarks, base.options)
     if options.dry_run:
         show_estimates(specs, folders, as_json=output.as_json)
         return
@@ -164,14 +168,18 @@ def run(
             address = servers.enter_context(serving(server, note)).url
             served = structs.replace(base.options, base_url=address)
             specs = [_without_endpoint(structs.replace(spec, options=served), models) for spec in specs]
-        outcome = _perform_all(specs, folders, faults, output)
+        outcome = _perform_all(specs, folders, faults, output, judge)
+    for judged in outcome.judged:
+        print_summary(judged, as_json=output.as_json)
     raise typer.Exit(finish(outcome, profile=output.profile, report=output.report, as_json=output.as_json))
 
 
 def _check(
     specs: Sequence[RunSpec], folders: Sequence[Path], profile: str | None, *, dry_run: bool
-) -> dict[Path, PluginError]:
-    """Refuse options, folders and data before the first request; return the faults of plug-ins by run folder.
+) -> tuple[list[Benchmark], dict[Path, PluginError]]:
+    """Refuse options, folders and data before the first request.
+
+    Return the benchmarks, and the faults of plug-ins by run folder.
 
     Of several runs, one whose plug-in is faulty fails in its turn; the others are run.
     """
@@ -193,11 +201,15 @@ def _check(
                     raise
                 faults[folder] = fault
     require_used_data(specs[0].data, benchmarks)
-    return faults
+    return benchmarks, faults
 
 
 def _perform_all(
-    specs: Sequence[RunSpec], folders: Sequence[Path], faults: dict[Path, PluginError], output: RunOutputOptions
+    specs: Sequence[RunSpec],
+    folders: Sequence[Path],
+    faults: dict[Path, PluginError],
+    output: RunOutputOptions,
+    judge: InlineJudge | None,
 ) -> Outcome:
     """Perform the runs one after the other; of several, a failed one does not stop the others."""
     from snellen.engine.progress import display
@@ -230,7 +242,27 @@ def _perform_all(
                 raise
             tell(cause)
             outcome.failures.append(failure)
+        else:
+            if judge is not None:
+                _judge(judge, outcome, output)
     return outcome
+
+
+def _judge(judge: InlineJudge, outcome: Outcome, output: RunOutputOptions) -> None:
+    """Judge the last run of the outcome; a judge that fails is a failure of its own, and the run stays."""
+    from snellen.engine.progress import display
+    from snellen.engine.run_folder import JUDGED, derived_folder
+
+    run = outcome.runs[-1]
+    try:
+        judged = judge.judge(run, display(as_json=output.as_json, quiet=output.quiet))
+    except InterruptedRunError:
+        raise
+    except SnellenError as error:
+        tell(error)
+        outcome.failures.append(Failure(derived_folder(run.path, JUDGED), JUDGED, None, error))
+    else:
+        outcome.judged += [] if judged is None else [judged]
 
 
 def _without_endpoint(spec: RunSpec, models: Sequence[str]) -> RunSpec:

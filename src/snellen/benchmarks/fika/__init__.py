@@ -6,6 +6,7 @@ fields, prompt, rubric) is ours and lies in data files: docs/fika.md.
 
 from __future__ import annotations
 
+from snellen.benchmarks import published
 from snellen.benchmarks.base import Benchmark
 from snellen.benchmarks.fika import metrics, samples, scorers
 
@@ -21,6 +22,19 @@ VARIABLES = {
     "HF_CACHE_DIR": "hub cache",
     "SIF": "image",
 }
+
+PLACES = {
+    "data": (
+        "../release/fika-bench-testset.zip",
+        "../release/*.zip",
+        "release/fika-bench-testset.zip",
+        "release/*.zip",
+        "data/fika-bench-testset.zip",
+        "fika-bench-testset.zip",
+    ),
+    "image": ("../containers/*.sif", "containers/*.sif"),
+}
+"""The layout that the authors' README recommends, seen from the checkout and from the folder above it."""
 
 FIKA = Benchmark(
     cluster="target",
@@ -45,4 +59,6 @@ FIKA = Benchmark(
     ruled_correct=scorers.ruled_correct,
     headline=metrics.headline,
     variables=VARIABLES,
+    places=PLACES,
+    published=published.load(__name__),
 )

@@ -1,0 +1,124 @@
+"""Option --judge of `snellen run`: judge the replies right after the run, so that one command gives the scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+import typer
+
+from snellen.cli.bare_judge import DEFAULT, OPTION
+from snellen.cli.console import note
+from snellen.errors import UsageError
+
+if TYPE_CHECKING:
+    from snellen.benchmarks.base import Benchmark
+    from snellen.engine.progress import Display
+    from snellen.models.base import ModelOptions
+    from snellen.runs.run import Run
+    from snellen.runs.settings import JudgeSettings
+
+
+@dataclass(frozen=True)
+class InlineJudgeOptions:
+    """Judge that reads the replies after the run."""
+
+    PANEL: ClassVar[str] = "Judge"
+
+    judge: Annotated[
+        str | None,
+        typer.Option(
+            OPTION,
+            "--judge-model",
+            metavar="KIND:NAME",
+            help="Judge the replies with this model after the run, as `snellen judge RUN` does. Without a value the judge "
+            "is that of JUDGE_MODEL.",
+            show_default="none",
+        ),
+    ] = None
+    judge_base_url: Annotated[
+        str | None,
+        typer.Option(help="Endpoint of the judge, up to and including /v1.", show_default="JUDGE_BASE_URL"),
+    ] = None
+    judge_key_env: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Name of the variable that holds the judge's key.",
+            show_default="JUDGE_API_KEY, else OPENAI_API_KEY",
+        ),
+    ] = None
+
+
+class InlineJudge:
+    """The judge of one call of `snellen run`.
+
+    Args:
+        chosen: the options of the command.
+        concurrency, timeout_s: of the run's own requests; the judge's are as many at once, and wait as long.
+        benchmarks: all benchmarks of the call.
+
+    Raises:
+        UsageError: no benchmark of the call is judged, or an option of a judge is given without one.
+        JudgeError: no judge, no key, or one that cannot judge.
+    """
+
+    def __init__(self, chosen: InlineJudgeOptions, benchmarks: Sequence[Benchmark], options: ModelOptions) -> None:
+        from snellen.models.base import ModelOptions
+        from snellen.runs.judge.ask import appointed
+
+        self._settings: JudgeSettings = {
+            "base_url": chosen.judge_base_url,
+            "key_env": chosen.judge_key_env,
+            "concurrency": options.concurrency,
+            "timeout_s": options.timeout_s,
+            "patience_s": options.patience_s,
+        }
+        judged = [benchmark.name for benchmark in benchmarks if benchmark.rubric is not None]
+        if not judged:
+            names = ", ".join(dict.fromkeys(benchmark.name for benchmark in benchmarks))
+            raise UsageError(
+                f"{OPTION}: {names} is scored by rules, and no reply of it is for a judge",
+                f"Omit {OPTION}. To have all replies judged as well: snellen judge RUN --model api:NAME --rubric match",
+            )
+        self._model = None if chosen.judge == DEFAULT else chosen.judge
+        appointed(
+            self._model,
+            ModelOptions(base_url=chosen.judge_base_url, key_env=chosen.judge_key_env),
+            option=OPTION,
+        )
+
+    def judge(self, run: Run, display: Display) -> Run | None:
+        """Judge the replies of a finished run, and score it; None if it has no reply for a judge."""
+        from snellen.runs.judge.ask import judge
+
+        if run.benchmark.rubric is None:
+            note(f"note: {run.benchmark.name} is scored by rules; nothing of it is judged")
+            return None
+        if run.request_errors().nothing_answered or not run.judged_by():
+            note(f"note: {run.path} holds no reply for a judge")
+            return None
+        return judge(run.path, self._model, trust=True, display=display, **self._settings)
+
+
+def inline_judge(
+    chosen: InlineJudgeOptions, benchmarks: Sequence[Benchmark], options: ModelOptions
+) -> InlineJudge | None:
+    """Return the judge of the call; None without --judge. Raises as `InlineJudge`."""
+    if chosen.judge is not None:
+        return InlineJudge(chosen, benchmarks, options)
+    for flag, value in (("--judge-base-url", chosen.judge_base_url), ("--judge-key-env", chosen.judge_key_env)):
+        if value is not None:
+            raise UsageError(f"{flag} is given without {OPTION}", f"Add {OPTION} api:NAME, or omit {flag}.")
+    return None
+
+
+def print_summary(judged: Run, *, as_json: bool) -> None:
+    """Print the SUMMARY_JSON line of a judged run; on stderr with --json."""
+    import msgspec
+
+    from snellen.runs.judge.ask import verdicts
+
+    line = f"SUMMARY_JSON {msgspec.json.encode(verdicts(judged)).decode()}"
+    note(line) if as_json else print(line)
