@@ -11,8 +11,8 @@ import pytest
 from snellen.errors import AgentInstallError, PreflightError, UsageError
 from snellen.models.agents import apptainer, sandbox
 from snellen.models.agents.install import Installation
-from snellen.models.agents.process import Command
-from snellen.models.agents.workdir import ModelSettings, WorkdirFactory
+from snellen.models.agents.process import AgentCommand
+from snellen.models.agents.workdir import AgentModelSettings, WorkdirFactory
 from snellen.types import Generation
 
 FAKE = '#!/bin/sh\n[ "$1" = build ] || exit 3\n[ -e "$3/broken" ] && { echo "no space"; exit 255; }\necho "image of $3" > "$2"\n'
@@ -65,10 +65,10 @@ def test_what_is_missing_is_named(tmp_path, monkeypatch):
 def test_the_command_shows_the_image_the_installation_and_the_box_and_no_key(program, tmp_path):
     rooms = WorkdirFactory(tmp_path)
     here = rooms.make(
-        ModelSettings("p", "m", "http://h/v1", Generation(), 5.0), "work", sandbox.SAMPLE, sandbox.AGENT, None
+        AgentModelSettings("p", "m", "http://h/v1", Generation(), 5.0), "work", sandbox.SAMPLE, sandbox.AGENT, None
     )
     found = Installation("opencode", "1", "", 0, 0, "", "", tmp_path / "installation")
-    command = Command(
+    command = AgentCommand(
         ["/agent/program", "run"], {"HOME": f"{here.inside}/home"}, f"{here.inside}/{here.workplace}", b"?"
     )
     shut = sandbox.wrap_command("apptainer", command, here, found, "k-123456789", "image.sif")

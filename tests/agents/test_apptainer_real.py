@@ -21,7 +21,7 @@ from servers.scripted import ScriptedServer
 from snellen.models import trace
 from snellen.models.agents import apptainer, process, sandbox
 from snellen.models.agents.install import Installation
-from snellen.models.agents.process import Command, TranscriptState
+from snellen.models.agents.process import AgentCommand, TranscriptState
 from snellen.models.agents.workdir import WorkdirFactory
 
 pytestmark = pytest.mark.skipif(
@@ -82,7 +82,7 @@ def test_what_lies_outside_cannot_be_read_from_inside_apptainer(image, tmp_path)
         "[ -w /proc/sys/kernel/core_pattern ] && echo wrote-kernel; ls /sys/* && echo saw-sys; cat /proc/self/status; "
         f"echo kept > {workplace}/kept.txt; pwd; env; echo done\n"
     )
-    command = Command(["/bin/sh", "-s"], {"HOME": f"{here.inside}/home"}, workplace, script.encode())
+    command = AgentCommand(["/bin/sh", "-s"], {"HOME": f"{here.inside}/home"}, workplace, script.encode())
     found = Installation("opencode", "1", "", 0, 0, "", "", installation)
     shut = sandbox.wrap_command("apptainer", command, here, found, "k-123456789", str(image))
     assert "k-123456789" not in " ".join(shut.argv), "process arguments are public"

@@ -17,7 +17,7 @@ from msgspec import structs
 from agents.test_shut_in import ASKED, shell
 from snellen.errors import AgentLimitError, UsageError
 from snellen.models.agents import sandbox
-from snellen.models.agents.limits import Limits, limits_of
+from snellen.models.agents.limits import AgentLimits, limits_of
 from snellen.models.agents.model import _failure
 from snellen.models.agents.process import ProcessResult
 from snellen.models.agents.system_calls import bpf
@@ -28,13 +28,13 @@ from snellen.models.registry import open_model
 
 bubblewrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="NO bwrap HERE: the sandbox is not tested")
 FILTER = base64.b64encode(bpf()).decode()
-LIMITS = Limits(memory=200 << 20, disk=64 << 20, processes=40, open_files=400, files=3000, depth=50)
+LIMITS = AgentLimits(memory=200 << 20, disk=64 << 20, processes=40, open_files=400, files=3000, depth=50)
 PYTHON = "/usr/bin/python3"
 python = pytest.mark.skipif(not Path(PYTHON).exists(), reason=f"NO {PYTHON} HERE: the attacks are written in it")
 
 
 def attacked(
-    tmp_path: Path, script: str, limits: Limits = LIMITS, timeout_s: float = 60.0
+    tmp_path: Path, script: str, limits: AgentLimits = LIMITS, timeout_s: float = 60.0
 ) -> tuple[ProcessResult, str]:
     """How a script in the sandbox ends, and what it prints."""
     rooms = WorkdirFactory(tmp_path, limits)
@@ -326,7 +326,7 @@ def test_limits_and_network_are_in_the_fingerprint_and_too_small_ones_are_refuse
     options = ModelOptions(agent_model="here/m", base_url="http://127.0.0.1:9/v1")
     identity = open_model("agent:opencode", options).identity()
     assert identity["network"] == "endpoint" and identity["limits"]["memory"] == 2 << 30
-    for name in Limits.__struct_fields__:
+    for name in AgentLimits.__struct_fields__:
         other = structs.replace(options, **{f"agent_{name}": getattr(options, f"agent_{name}") + 1})
         assert open_model("agent:opencode", other).identity() != identity
         with pytest.raises(UsageError, match=f"--agent-{name.replace('_', '-')} 1 is too small"):
@@ -342,7 +342,7 @@ def test_limits_and_network_are_in_the_fingerprint_and_too_small_ones_are_refuse
 
 @bubblewrap
 def test_the_default_limits_are_under_3_gb_of_memory_and_2_gb_of_files():
-    limits = Limits()
+    limits = AgentLimits()
     assert limits.memory < 3_000_000_000 and limits.disk < 2_000_000_000
 
 

@@ -18,7 +18,7 @@ from agents.test_real_agents import Played, play, session
 from servers.scripted import Call, Refuse, Say, ScriptedServer
 from snellen.models import trace
 from snellen.models.agents import opencode, runner, sandbox
-from snellen.models.agents.process import Command
+from snellen.models.agents.process import AgentCommand
 from snellen.models.agents.workdir import Workdir
 
 pytestmark = [
@@ -51,7 +51,7 @@ def unattached(agent, tmp_path_factory) -> Iterator[Played]:
     real = runner.AGENTS[agent]
     real_command = real.command
 
-    def command(room: Workdir, program: str, question: str, images: list[str]) -> Command:
+    def command(room: Workdir, program: str, question: str, images: list[str]) -> AgentCommand:
         for name in images:
             question = question.replace(f"./{name}", name)
         return real_command(room, program, question, [])

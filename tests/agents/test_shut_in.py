@@ -16,15 +16,15 @@ import pytest
 from snellen.errors import PreflightError, UsageError
 from snellen.models.agents import process, sandbox
 from snellen.models.agents.install import Installation
-from snellen.models.agents.limits import Limits
+from snellen.models.agents.limits import AgentLimits
 from snellen.models.agents.model import _failure
-from snellen.models.agents.process import Command, ProcessResult, TranscriptState
+from snellen.models.agents.process import AgentCommand, ProcessResult, TranscriptState
 from snellen.models.agents.supervisor import descendants
 from snellen.models.agents.transcript import Transcript
-from snellen.models.agents.workdir import ModelSettings, Workdir, WorkdirFactory
+from snellen.models.agents.workdir import AgentModelSettings, Workdir, WorkdirFactory
 from snellen.types import Generation
 
-ASKED = ModelSettings("p", "m", "http://127.0.0.1:9/v1", Generation(), 5.0)
+ASKED = AgentModelSettings("p", "m", "http://127.0.0.1:9/v1", Generation(), 5.0)
 KINDS = [
     pytest.param(
         "bubblewrap",
@@ -52,7 +52,7 @@ def shell(
     folder = here.host.parent / "installation"
     folder.mkdir(exist_ok=True)
     found = Installation("opencode", "1", "", 0, 0, "", "", folder)
-    command = Command(
+    command = AgentCommand(
         ["/bin/sh", "-s"], {"HOME": f"{here.inside}/home"}, f"{here.inside}/{here.workplace}", script.encode()
     )
     shut = sandbox.wrap_command(kind, command, here, found, "k-123456789", None)
@@ -193,7 +193,7 @@ def test_an_agent_that_dies_at_its_start_says_why_without_keys_and_colours(rooms
     script = "printf '\\033[31mno module\\033[0m of Bearer abcdefgh12345\\n\\nline 2\\n' >&2; exec 2>&-; exit 127"
     ran = shell("none", here, script, asked=False)
     assert ran.stderr_head == "no module of Bearer [redacted] / line 2" and ran.status == 127
-    error = _failure("aborted", ran, Transcript(), 5.0, Limits())
+    error = _failure("aborted", ran, Transcript(), 5.0, AgentLimits())
     assert "exit status 127" in error.message and error.message.endswith("it said: " + ran.stderr_head)
     asked = shell("none", room(rooms, "none", tmp_path), script)
     assert asked.stderr_head == "", "what it logs while it works is no reason"

@@ -27,7 +27,7 @@ from snellen.models.agents.prompt_files import Question
 from snellen.models.agents.reader import read_record
 from snellen.models.agents.runner import AGENTS
 from snellen.models.agents.transcript import Transcript, loops
-from snellen.models.agents.workdir import ModelSettings, Workdir
+from snellen.models.agents.workdir import AgentModelSettings, Workdir
 from snellen.models.trace import Step
 from snellen.types import Generation
 
@@ -38,7 +38,7 @@ BASE64 = base64.b64encode(PICTURE).decode()
 
 @pytest.fixture
 def here(tmp_path) -> Workdir:
-    asked = ModelSettings("p", "m", "http://127.0.0.1:9/v1", Generation(), 5.0)
+    asked = AgentModelSettings("p", "m", "http://127.0.0.1:9/v1", Generation(), 5.0)
     made = Workdir(tmp_path, "/sample", "/agent", "work", asked)
     made.work.mkdir(parents=True)
     made.stderr.write_text("")

@@ -20,20 +20,20 @@ from agents.conftest import picture
 from models.tools.test_tools_addresses import ALLOWED, Names, backend, site  # noqa: F401 - a fixture
 from snellen.models.agents import process, sandbox, tool_setup
 from snellen.models.agents.install import Installation
-from snellen.models.agents.process import Command, TranscriptState
+from snellen.models.agents.process import AgentCommand, TranscriptState
 from snellen.models.agents.tool_setup import ToolSetup
 from snellen.models.agents.web_gateway import WebGateway
-from snellen.models.agents.workdir import ModelSettings, WorkdirFactory
+from snellen.models.agents.workdir import AgentModelSettings, WorkdirFactory
 from snellen.models.base import ModelOptions
 from snellen.models.registry import open_model
 from snellen.models.tools.base import ToolError
-from snellen.models.tools.settings import Limits, ToolSettings
+from snellen.models.tools.settings import ToolLimits, ToolSettings
 from snellen.models.tools.web_relay import GetPage, RelayedBackend, ReverseImage, Search
 from snellen.types import Generation
 
 T = TypeVar("T")
 WEB = ToolSettings(backend="web")
-ASKED = ModelSettings("p", "m", "http://127.0.0.1:9/v1", Generation(), 60.0)
+ASKED = AgentModelSettings("p", "m", "http://127.0.0.1:9/v1", Generation(), 60.0)
 
 
 @contextlib.asynccontextmanager
@@ -72,7 +72,9 @@ async def test_tools_in_a_sandbox_without_a_network_read_pages_and_the_shell_bes
 """
     (tmp_path / "agent").mkdir()
     installation = Installation("openclaw", "1", "", 0, 0, "", "", tmp_path / "agent")
-    command = Command(["/bin/sh", "-s"], {"HOME": f"{sandbox.SAMPLE}/home"}, f"{sandbox.SAMPLE}/work", script.encode())
+    command = AgentCommand(
+        ["/bin/sh", "-s"], {"HOME": f"{sandbox.SAMPLE}/home"}, f"{sandbox.SAMPLE}/work", script.encode()
+    )
     shut = sandbox.wrap_command("bubblewrap", command, room, installation, "none", None, equipment)
     gateway = WebGateway(WEB, backend(port, Names(open_example_org="127.0.0.1")))
     async with gateway.open_to(room.listeners[1]):
@@ -126,7 +128,7 @@ async def test_no_address_of_the_machine_or_its_network_is_read_for_an_agent(url
 
 async def test_a_page_and_a_bomb_come_no_longer_than_the_limit_and_time_is_bounded(site):  # noqa: F811
     port, _ = site
-    limits = Limits(page_bytes=5000)
+    limits = ToolLimits(page_bytes=5000)
     settings = ToolSettings(backend="web", limits=limits)
     async with relay(WebGateway(settings, backend(port, Names(open_example_org="127.0.0.1"), limits))) as address:
         inside = RelayedBackend(settings, address)
@@ -135,14 +137,14 @@ async def test_a_page_and_a_bomb_come_no_longer_than_the_limit_and_time_is_bound
             assert len(fetched.data) == 5000 and fetched.cut
         page = await inside.fetch(f"http://{ALLOWED}:{port}/page")
         assert page.title == "Café & bar"
-    hurried = ToolSettings(backend="web", limits=Limits(seconds=0.5))
+    hurried = ToolSettings(backend="web", limits=ToolLimits(seconds=0.5))
     async with relay(WebGateway(hurried, backend(port, Names(open_example_org="127.0.0.1")))) as address:
         assert "more than 0.5 s" in await fault(RelayedBackend(hurried, address).get(f"http://{ALLOWED}:{port}/slow"))
 
 
 async def test_calls_are_counted_outside_where_no_agent_resets_them(site):  # noqa: F811
     port, visits = site
-    limits = Limits(calls=2)
+    limits = ToolLimits(calls=2)
     settings = ToolSettings(backend="web", limits=limits)
     async with relay(WebGateway(settings, backend(port, Names(open_example_org="127.0.0.1")))) as address:
         inside = RelayedBackend(settings, address)
@@ -165,7 +167,7 @@ async def test_what_the_user_has_not_given_is_refused_outside_too(site):  # noqa
 
 async def test_a_gateway_answers_nothing_but_calls_of_the_tools(site):  # noqa: F811
     port, visits = site
-    settings = ToolSettings(backend="web", limits=Limits(image_bytes=1000))
+    settings = ToolSettings(backend="web", limits=ToolLimits(image_bytes=1000))
     gateway = WebGateway(settings, backend(port, Names(open_example_org="127.0.0.1")))
     wrong: list[tuple[str, str, bytes]] = [
         ("GET", "/", b""),

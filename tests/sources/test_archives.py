@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snellen.errors import DataError, SnellenError, UnsafeArchiveError
-from snellen.sources import Limits, open_tree
+from snellen.sources import ArchiveLimits, open_tree
 
 KINDS = ["zip", "stored.zip", "tar", "tar.gz", "tgz"]
 
@@ -252,7 +252,7 @@ def test_a_bomb_is_refused_also_where_other_members_are_left_out(kind, tmp_path)
     path = packed(tmp_path / f"a.{kind}", {"../x": b"", "bomb": bytes(64 << 20)})
     with pytest.raises(UnsafeArchiveError, match="200 times its packed size"):
         open_tree(path, leave_out=True).read("bomb")
-    for limits in (Limits(total_bytes=1000), Limits(stream_bytes=1000), Limits(members=0)):
+    for limits in (ArchiveLimits(total_bytes=1000), ArchiveLimits(stream_bytes=1000), ArchiveLimits(members=0)):
         with pytest.raises(UnsafeArchiveError):
             open_tree(path, limits, leave_out=True)
 
@@ -314,16 +314,16 @@ def test_a_decompression_bomb_is_refused(kind, tmp_path):
 
 def test_the_absolute_limits_hold_one_member_all_members_and_their_number(tmp_path):
     path = packed(tmp_path / "a.zip", {"a": random.Random(0).randbytes(5000), "b": b"x" * 10})
-    tree = open_tree(path, Limits(read_bytes=1000))
+    tree = open_tree(path, ArchiveLimits(read_bytes=1000))
     assert tree.read("b") == b"x" * 10
     with pytest.raises(UnsafeArchiveError, match="at most 1,000 is read"):
         tree.read("a")
-    for limits in (Limits(stream_bytes=1000), Limits(total_bytes=5005), Limits(members=1)):
+    for limits in (ArchiveLimits(stream_bytes=1000), ArchiveLimits(total_bytes=5005), ArchiveLimits(members=1)):
         with pytest.raises(UnsafeArchiveError):
             open_tree(path, limits)
     tar = packed(tmp_path / "a.tar.gz", {"a": random.Random(0).randbytes(5000)})
     with pytest.raises(UnsafeArchiveError):
-        open_tree(tar, Limits(total_bytes=3000))
+        open_tree(tar, ArchiveLimits(total_bytes=3000))
 
 
 @pytest.mark.parametrize("claimed", [100, 1 << 30])

@@ -82,12 +82,12 @@ def _sandbox() -> tuple[str, bool, str]:
     """Check that a sandbox can be made: namespaces, file system and network of its own."""
     from tempfile import TemporaryDirectory
 
-    from snellen.models.agents.limits import Limits
+    from snellen.models.agents.limits import AgentLimits
     from snellen.models.agents.supervisor_client import Supervisor
 
     try:
         with TemporaryDirectory() as folder:
-            Supervisor(Path(folder), Limits(), isolated=True, network=False).close()
+            Supervisor(Path(folder), AgentLimits(), isolated=True, network=False).close()
     except SnellenError as error:
         return "agent sandbox", False, f"{error.message}; unprivileged user namespaces are needed"
     return "agent sandbox", True, "namespaces, bounded files and a network of its own"

@@ -14,10 +14,10 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 import snellen
-from snellen.cli.option_values import Commands, Group
+from snellen.cli.option_values import CheckedGroup, Commands
 
 
-class Front(Group):
+class Front(CheckedGroup):
     """The group of all commands, with a front page of its own."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -51,7 +51,7 @@ class Front(Group):
         console.print(Padding(Text(self.epilog or ""), 1))
 
 
-class Command(NamedTuple):
+class ListedCommand(NamedTuple):
     """A command: its function as MODULE:NAME, its line in the help, and the heading above that line."""
 
     target: str
@@ -62,28 +62,32 @@ class Command(NamedTuple):
 RUNS, SCORES, MAKE, OTHER = "Run", "Score and report", "Make benchmarks", "Look around"
 FEATURES = "Measure what a model sees"
 COMMANDS = {
-    "run": Command("snellen.cli.run:run", "Run benchmarks against a model, or resume an unfinished run.", RUNS),
-    "easi": Command("snellen.cli.easi:easi", "Run EASI's spatial benchmarks, judge and submit.", RUNS),
-    "rerun": Command("snellen.cli.rerun:rerun", "Repeat a run from its run_meta.json.", RUNS),
-    "judge": Command("snellen.cli.judge:judge", "Judge the answers of a run with a model.", RUNS),
-    "serve": Command("snellen.cli.serve:serve", "Serve a local model behind an OpenAI-compatible endpoint.", RUNS),
-    "score": Command("snellen.cli.score:score", "Score answers again, under any profile.", SCORES),
-    "compare": Command("snellen.cli.compare:compare", "Compare runs sample by sample.", SCORES),
-    "report": Command("snellen.cli.report:report", "Write one HTML page about one or more runs.", SCORES),
-    "query": Command("snellen.cli.query:query", "Query runs in SQL.", SCORES),
-    "failures": Command("snellen.cli.failures:failures", "Label the causes of incorrect answers.", SCORES),
-    "export": Command("snellen.cli.export:export", "Write a run in another program's result format.", SCORES),
-    "submit": Command("snellen.cli.submit:group", "Send results to a leaderboard.", SCORES),
-    "extract": Command("snellen.cli.extract:extract", "Extract answers from replies, with reasons.", SCORES),
-    "build": Command("snellen.cli.build:group", "Make a benchmark from images and a taxonomy, and check it.", MAKE),
-    "prompts": Command("snellen.cli.prompts:group", "Import prompt wordings from another harness.", MAKE),
-    "features": Command(
+    "run": ListedCommand("snellen.cli.run:run", "Run benchmarks against a model, or resume an unfinished run.", RUNS),
+    "easi": ListedCommand("snellen.cli.easi:easi", "Run EASI's spatial benchmarks, judge and submit.", RUNS),
+    "rerun": ListedCommand("snellen.cli.rerun:rerun", "Repeat a run from its run_meta.json.", RUNS),
+    "judge": ListedCommand("snellen.cli.judge:judge", "Judge the answers of a run with a model.", RUNS),
+    "serve": ListedCommand(
+        "snellen.cli.serve:serve", "Serve a local model behind an OpenAI-compatible endpoint.", RUNS
+    ),
+    "score": ListedCommand("snellen.cli.score:score", "Score answers again, under any profile.", SCORES),
+    "compare": ListedCommand("snellen.cli.compare:compare", "Compare runs sample by sample.", SCORES),
+    "report": ListedCommand("snellen.cli.report:report", "Write one HTML page about one or more runs.", SCORES),
+    "query": ListedCommand("snellen.cli.query:query", "Query runs in SQL.", SCORES),
+    "failures": ListedCommand("snellen.cli.failures:failures", "Label the causes of incorrect answers.", SCORES),
+    "export": ListedCommand("snellen.cli.export:export", "Write a run in another program's result format.", SCORES),
+    "submit": ListedCommand("snellen.cli.submit:group", "Send results to a leaderboard.", SCORES),
+    "extract": ListedCommand("snellen.cli.extract:extract", "Extract answers from replies, with reasons.", SCORES),
+    "build": ListedCommand(
+        "snellen.cli.build:group", "Make a benchmark from images and a taxonomy, and check it.", MAKE
+    ),
+    "prompts": ListedCommand("snellen.cli.prompts:group", "Import prompt wordings from another harness.", MAKE),
+    "features": ListedCommand(
         "snellen.cli.features:group", "Measure how well an encoder's features separate classes.", FEATURES
     ),
-    "agents": Command("snellen.cli.agents:group", "Install and list agents.", OTHER),
-    "list": Command("snellen.cli.listing:list_all", "List benchmarks, model kinds, profiles and runs.", OTHER),
-    "doctor": Command("snellen.cli.doctor:doctor", "Check this machine's setup.", OTHER),
-    "version": Command("snellen.cli.app:version", "Print the version.", OTHER),
+    "agents": ListedCommand("snellen.cli.agents:group", "Install and list agents.", OTHER),
+    "list": ListedCommand("snellen.cli.listing:list_all", "List benchmarks, model kinds, profiles and runs.", OTHER),
+    "doctor": ListedCommand("snellen.cli.doctor:doctor", "Check this machine's setup.", OTHER),
+    "version": ListedCommand("snellen.cli.app:version", "Print the version.", OTHER),
 }
 
 
@@ -116,7 +120,7 @@ def build(arguments: Sequence[str] | None) -> typer.Typer:
     return app
 
 
-def load(command: Command) -> Callable[..., Any]:
+def load(command: ListedCommand) -> Callable[..., Any]:
     """Import the function of a command, or the Typer of a group."""
     module, _, function = command.target.partition(":")
     target: Callable[..., Any] = getattr(import_module(module), function)

@@ -23,7 +23,7 @@ group.command()(curate)
 
 
 @dataclass(frozen=True)
-class SourceOptions:
+class BuildSourceOptions:
     """Images, labels and taxonomy of a set of questions."""
 
     PANEL: ClassVar[str] = SOURCE
@@ -104,7 +104,7 @@ class SamplingOptions:
 @expand_options
 def questions(
     out: Annotated[Path, typer.Option("--out", help="Folder to write; it must not exist, or be empty.")],
-    source: SourceOptions,
+    source: BuildSourceOptions,
     wording: QuestionOptions,
     sampling: SamplingOptions,
     as_json: Annotated[bool, typer.Option("--json", help="Print the manifest as one JSON object.")] = False,

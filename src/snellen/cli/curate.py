@@ -72,7 +72,7 @@ class HardOptions:
 
 
 @dataclass(frozen=True)
-class SourceOptions:
+class CurationSourceOptions:
     """Sources of search results and web pages."""
 
     PANEL: ClassVar[str] = SOURCES
@@ -150,7 +150,7 @@ def curate(
     *,
     stages: StageOptions,
     hard: HardOptions,
-    sources: SourceOptions,
+    sources: CurationSourceOptions,
     leaks: LeakOptions,
     evidence: EvidenceOptions,
     generation: Annotated[shared.GenerationOptions, only("max_tokens", "temperature")],

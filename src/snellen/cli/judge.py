@@ -10,7 +10,7 @@ import typer
 
 from snellen.cli import options as shared
 from snellen.cli.option_groups import expand_options, only
-from snellen.cli.results import Outcome, failures_as_json, finish
+from snellen.cli.results import ModelOutcome, failures_as_json, finish
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,6 @@ def judge(
                 generation, endpoint, budget, seed=options.seed, id_is=options.id_is, limit=options.limit
             ),
         )
-    status = finish(Outcome([judged]), profile=None, report=False, as_json=output.as_json)
+    status = finish(ModelOutcome([judged]), profile=None, report=False, as_json=output.as_json)
     print_summary(judged, as_json=output.as_json)
     raise typer.Exit(status)

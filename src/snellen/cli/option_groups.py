@@ -31,7 +31,7 @@ class Only(NamedTuple):
     names: tuple[str, ...]
 
 
-class Group(NamedTuple):
+class OptionGroup(NamedTuple):
     """A parameter of a command that stands for several options.
 
     Attributes:
@@ -55,7 +55,7 @@ def expand_options(command: Callable[..., None]) -> Callable[..., None]:
         TypeError: two parameters or fields have the same name, or `only` names a field that the group lacks.
     """
     hints = get_type_hints(command, include_extras=True)
-    groups: dict[str, Group] = {}
+    groups: dict[str, OptionGroup] = {}
     parameters: dict[str, inspect.Parameter] = {}
 
     def add(name: str, default: Any, annotation: Any) -> None:
@@ -101,7 +101,7 @@ def _under_panel(annotation: Any, group: type) -> Any:
     return Annotated[kind, option]
 
 
-def _group(hint: Any) -> Group | None:
+def _group(hint: Any) -> OptionGroup | None:
     """Return the group that a parameter's annotation names, or None if it is an option or an argument."""
     selected: tuple[str, ...] | None = None
     if get_origin(hint) is Annotated:
@@ -112,4 +112,4 @@ def _group(hint: Any) -> Group | None:
     names = tuple(field.name for field in dataclasses.fields(hint))
     if unknown := set(selected or ()) - set(names):
         raise TypeError(f"{hint.__name__} has no option named {', '.join(sorted(unknown))}")
-    return Group(hint, names if selected is None else selected)
+    return OptionGroup(hint, names if selected is None else selected)

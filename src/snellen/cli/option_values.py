@@ -61,11 +61,11 @@ class _CheckedHelp:
         return self._checked_help
 
 
-class Group(_CheckedHelp, TyperGroup):
+class CheckedGroup(_CheckedHelp, TyperGroup):
     """A group of commands."""
 
 
-class Command(_CheckedHelp, TyperCommand):
+class CheckedCommand(_CheckedHelp, TyperCommand):
     """A command whose options and arguments are checked."""
 
     def __init__(self, name: str | None, *, params: list[Any] | None = None, **settings: Any) -> None:
@@ -75,14 +75,14 @@ class Command(_CheckedHelp, TyperCommand):
 class Commands(typer.Typer):
     """An application or a group whose commands check their values."""
 
-    def __init__(self, *, cls: type[TyperGroup] = Group, **settings: Any) -> None:
+    def __init__(self, *, cls: type[TyperGroup] = CheckedGroup, **settings: Any) -> None:
         super().__init__(cls=cls, **settings)
 
     def command(
         self, name: str | None = None, *, cls: type[TyperCommand] | None = None, **settings: Any
     ) -> Callable[[Registered], Registered]:
         """Return the decorator that adds a command, as `typer.Typer.command` does."""
-        return super().command(name, cls=cls or Command, **settings)
+        return super().command(name, cls=cls or CheckedCommand, **settings)
 
 
 def _checked(param: Any) -> Any:

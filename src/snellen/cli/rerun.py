@@ -11,7 +11,7 @@ import typer
 from snellen.cli import options as shared
 from snellen.cli.option_groups import expand_options, only
 from snellen.cli.preview import require_rerun
-from snellen.cli.results import Outcome, failures_as_json, finish, names
+from snellen.cli.results import ModelOutcome, failures_as_json, finish, names
 
 
 @expand_options
@@ -77,7 +77,7 @@ def rerun(
         from snellen.runs import costs
 
         note(f"note: {costs.sentence(costs.recorded(repeated.folder, prices))}")
-    raise typer.Exit(finish(Outcome([repeated]), profile=profile, report=report, as_json=output.as_json))
+    raise typer.Exit(finish(ModelOutcome([repeated]), profile=profile, report=report, as_json=output.as_json))
 
 
 def _confirm(question: str) -> bool:

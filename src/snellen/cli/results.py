@@ -29,7 +29,7 @@ UNANSWERED = 9
 """Exit status of a finished run in which questions have no answer."""
 
 
-class Failure(NamedTuple):
+class FailedModel(NamedTuple):
     """A run that failed; benchmark and model are None if unknown."""
 
     path: Path
@@ -39,12 +39,12 @@ class Failure(NamedTuple):
 
 
 @dataclass
-class Outcome:
+class ModelOutcome:
     """Finished and failed runs of a command; `judged` are the judge's runs about `runs`, which are not printed."""
 
     runs: list[Run] = field(default_factory=list)
     judged: list[Run] = field(default_factory=list)
-    failures: list[Failure] = field(default_factory=list)
+    failures: list[FailedModel] = field(default_factory=list)
 
     @property
     def status(self) -> int:
@@ -66,8 +66,8 @@ def failures_as_json(folder: Path, benchmark: str | None, model: str | None, *, 
     except SnellenError as error:
         if not wanted:
             raise
-        failure = Failure(folder, benchmark, model, error)
-        raise typer.Exit(tell_failure(Outcome(), failure)) from error
+        failure = FailedModel(folder, benchmark, model, error)
+        raise typer.Exit(tell_failure(ModelOutcome(), failure)) from error
 
 
 def names(run: Path) -> tuple[str | None, str | None]:
@@ -79,7 +79,7 @@ def names(run: Path) -> tuple[str | None, str | None]:
     return spec.benchmark, spec.model
 
 
-def tell_failure(outcome: Outcome, failure: Failure) -> int:
+def tell_failure(outcome: ModelOutcome, failure: FailedModel) -> int:
     """Print an error and the JSON of all runs up to it; return the exit status."""
     status = tell(failure.error)
     outcome.failures.append(failure)
@@ -87,7 +87,7 @@ def tell_failure(outcome: Outcome, failure: Failure) -> int:
     return status
 
 
-def finish(outcome: Outcome, *, profile: str | None, report: bool, as_json: bool) -> int:
+def finish(outcome: ModelOutcome, *, profile: str | None, report: bool, as_json: bool) -> int:
     """Print the runs (a table per benchmark, or one JSON object), write reports, and return the exit status."""
     summaries = _summaries(outcome, profile)
     if report:
@@ -118,7 +118,7 @@ def finish(outcome: Outcome, *, profile: str | None, report: bool, as_json: bool
     return outcome.status
 
 
-def _summaries(outcome: Outcome, profile: str | None) -> list[dict[str, list[Metric]]]:
+def _summaries(outcome: ModelOutcome, profile: str | None) -> list[dict[str, list[Metric]]]:
     """Return each run's metrics by profile; of several runs, one whose plug-in fails becomes a failure."""
     summaries, summarized = [], []
     for run in outcome.runs:
@@ -129,7 +129,7 @@ def _summaries(outcome: Outcome, profile: str | None) -> list[dict[str, list[Met
             if fault is None or len(outcome.runs) + len(outcome.failures) == 1:
                 raise
             tell(fault)
-            outcome.failures.append(Failure(run.path, run.meta.spec.benchmark, run.meta.spec.model, fault))
+            outcome.failures.append(FailedModel(run.path, run.meta.spec.benchmark, run.meta.spec.model, fault))
         else:
             summarized.append(run)
     outcome.runs = summarized
@@ -153,7 +153,7 @@ def _run_json(run: Run, metrics: dict[str, list[Metric]]) -> dict[str, Any]:
     }
 
 
-def _failure_json(failure: Failure) -> dict[str, Any]:
+def _failure_json(failure: FailedModel) -> dict[str, Any]:
     path, benchmark, model, error = failure
     return {
         "path": str(path),

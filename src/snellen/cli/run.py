@@ -24,7 +24,7 @@ from snellen.cli.preview import (
     require_used_data,
     show_estimates,
 )
-from snellen.cli.results import Failure, Outcome, finish, tell_failure
+from snellen.cli.results import FailedModel, ModelOutcome, finish, tell_failure
 from snellen.cli.serve import parse_vllm
 from snellen.errors import InterruptedRunError, PluginError, SnellenError, UsageError
 from snellen.plugin_errors import plugin_fault
@@ -210,14 +210,14 @@ def _perform_all(
     faults: dict[Path, PluginError],
     output: RunOutputOptions,
     judge: InlineJudge | None,
-) -> Outcome:
+) -> ModelOutcome:
     """Perform the runs one after the other; of several, a failed one does not stop the others."""
     from snellen.engine.progress import display
     from snellen.engine.run_folder import RunFolder
     from snellen.runs.evaluate import perform
     from snellen.runs.run import find_benchmark
 
-    outcome = Outcome()
+    outcome = ModelOutcome()
     verbose = not (output.quiet or output.as_json)
     for spec, folder in zip(specs, folders, strict=True):
         if len(specs) > 1 and verbose:
@@ -234,7 +234,7 @@ def _perform_all(
             cause = error if isinstance(error, SnellenError) else plugin_fault(error)
             if cause is None or (cause is not error and len(specs) == 1 and not output.as_json):
                 raise
-            failure = Failure(folder, spec.benchmark, spec.model, cause)
+            failure = FailedModel(folder, spec.benchmark, spec.model, cause)
             last = len(specs) == 1 or isinstance(cause, InterruptedRunError)
             if last and output.as_json:
                 raise typer.Exit(tell_failure(outcome, failure)) from error
@@ -248,7 +248,7 @@ def _perform_all(
     return outcome
 
 
-def _judge(judge: InlineJudge, outcome: Outcome, output: RunOutputOptions) -> None:
+def _judge(judge: InlineJudge, outcome: ModelOutcome, output: RunOutputOptions) -> None:
     """Judge the last run of the outcome; a judge that fails is a failure of its own, and the run stays."""
     from snellen.engine.progress import display
     from snellen.engine.run_folder import JUDGED, derived_folder
@@ -260,7 +260,7 @@ def _judge(judge: InlineJudge, outcome: Outcome, output: RunOutputOptions) -> No
         raise
     except SnellenError as error:
         tell(error)
-        outcome.failures.append(Failure(derived_folder(run.path, JUDGED), JUDGED, None, error))
+        outcome.failures.append(FailedModel(derived_folder(run.path, JUDGED), JUDGED, None, error))
     else:
         outcome.judged += [] if judged is None else [judged]
 

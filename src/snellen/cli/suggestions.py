@@ -19,7 +19,7 @@ from snellen.redaction.arguments import key_among
 from snellen.text import comma_list
 
 
-class Command(NamedTuple):
+class CommandHint(NamedTuple):
     """Our counterpart of another program's command: what it does, and example arguments if none were typed."""
 
     ours: str
@@ -27,12 +27,12 @@ class Command(NamedTuple):
     example: str = "RUN"
 
 
-_RUN = Command("run", "`run` runs a benchmark, scores it and prints the table.", "chart --model embedded")
-_REPORT = Command("report", "`report` writes one HTML page with scores, plots and every answer.")
-_RERUN = Command("rerun", "The same command resumes a run, and so does `rerun`.")
-_LIST = Command("list", "`list` shows benchmarks and model kinds, `list --runs` runs.", "")
-_RUNS = Command("list --runs", "`list --runs` shows the runs in results/.", "")
-_SCORE = Command("score", "`score` scores recorded answers again; it sends no request.")
+_RUN = CommandHint("run", "`run` runs a benchmark, scores it and prints the table.", "chart --model embedded")
+_REPORT = CommandHint("report", "`report` writes one HTML page with scores, plots and every answer.")
+_RERUN = CommandHint("rerun", "The same command resumes a run, and so does `rerun`.")
+_LIST = CommandHint("list", "`list` shows benchmarks and model kinds, `list --runs` runs.", "")
+_RUNS = CommandHint("list --runs", "`list --runs` shows the runs in results/.", "")
+_SCORE = CommandHint("score", "`score` scores recorded answers again; it sends no request.")
 COMMAND_OF = {
     name: command
     for names, command in {
@@ -43,20 +43,20 @@ COMMAND_OF = {
         "benchmarks tasks datasets models ls info profiles": _LIST,
         "logs log runs results history status": _RUNS,
         "rescore metrics metric grade summary summarize summarise import": _SCORE,
-        "diff vs": Command("compare", "`compare` pairs runs sample by sample.", "RUN RUN"),
-        "sql db stats": Command("query", "`query` runs SQL over all runs.", "'SELECT * FROM runs'"),
-        "errors analyze analyse wrong": Command("failures", "`failures` labels incorrect answers."),
-        "check env diagnose health": Command("doctor", "`doctor` checks this machine.", ""),
-        "convert dump save": Command("export", "`export` writes other programs' formats."),
-        "upload push": Command("submit easi", "`submit easi` sends results to EASI's leaderboard."),
-        "embed encode probe knn linear retrieval": Command(
+        "diff vs": CommandHint("compare", "`compare` pairs runs sample by sample.", "RUN RUN"),
+        "sql db stats": CommandHint("query", "`query` runs SQL over all runs.", "'SELECT * FROM runs'"),
+        "errors analyze analyse wrong": CommandHint("failures", "`failures` labels incorrect answers."),
+        "check env diagnose health": CommandHint("doctor", "`doctor` checks this machine.", ""),
+        "convert dump save": CommandHint("export", "`export` writes other programs' formats."),
+        "upload push": CommandHint("submit easi", "`submit easi` sends results to EASI's leaderboard."),
+        "embed encode probe knn linear retrieval": CommandHint(
             "features", "`features` measures how well an encoder separates classes.", "--help"
         ),
-        "init new create make": Command("build", "`build` makes a benchmark.", "--help"),
-        "leaderboard": Command(
+        "init new create make": CommandHint("build", "`build` makes a benchmark.", "--help"),
+        "leaderboard": CommandHint(
             "report --reference easi", "`report --reference easi` compares runs with published rows."
         ),
-        "help": Command("--help", "", ""),
+        "help": CommandHint("--help", "", ""),
     }.items()
     for name in names.split()
 }

@@ -98,7 +98,7 @@ class ReferenceResult(Struct, frozen=True):
     rows: tuple[ComparedRow, ...]
 
 
-class PublishedLine(Struct, frozen=True):
+class ReferenceLine(Struct, frozen=True):
     """One row of the published table: points by benchmark, and their mean over the measured benchmarks.
 
     `comparable` is False where some of these are missing, so that the mean is over fewer; of ours where one of them is of
@@ -140,7 +140,7 @@ class ReferenceComparison(Struct, frozen=True):
     title: str
     source: str
     missing: tuple[str, ...]
-    lines: tuple[PublishedLine, ...]
+    lines: tuple[ReferenceLine, ...]
     printed: tuple[BugDifference, ...]
 
 
@@ -206,10 +206,10 @@ def _compare(
 
 def _line(
     name: str, values: Mapping[str, float | None], mean: Average, *, measured: bool, comparable: bool
-) -> PublishedLine:
+) -> ReferenceLine:
     values_in_points = {benchmark: points(values.get(benchmark)) for benchmark in EIGHT}
     value = None if mean.value is None else round(mean.value, 4)
-    return PublishedLine(name, measured, values_in_points, value, mean.coverage, comparable)
+    return ReferenceLine(name, measured, values_in_points, value, mean.coverage, comparable)
 
 
 def _result(by_profile: Mapping[str, BenchmarkResult], table_model: str) -> ReferenceResult:

@@ -13,11 +13,11 @@ import msgspec
 from snellen.errors import DataError, UnsafeArchiveError
 from snellen.formats.base import Answer, AnswerFile, Problems, missing
 from snellen.formats.columns import id_of
-from snellen.sources.archive import Limits, check_unpacked
+from snellen.sources.archive import ArchiveLimits, check_unpacked
 from snellen.sources.safe_paths import regular_file
 
 ZSTANDARD = 93
-LIMITS = Limits(read_bytes=256 << 20, ratio_from=64 << 20)
+LIMITS = ArchiveLimits(read_bytes=256 << 20, ratio_from=64 << 20)
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
 
 

@@ -15,14 +15,14 @@ from msgspec import Struct
 from snellen.models import subreaper
 
 
-class Group(Struct, frozen=True):
+class ProcessGroup(Struct, frozen=True):
     """A process that leads its group. `guard_pipe` is our end of the pipe that its guard reads; None: no guard."""
 
     process: subprocess.Popen[bytes]
     guard_pipe: int | None
 
 
-def start(argv: Sequence[str], env: Mapping[str, str], output: IO[bytes] | int) -> Group:
+def start(argv: Sequence[str], env: Mapping[str, str], output: IO[bytes] | int) -> ProcessGroup:
     """Start a command, which reads nothing and writes both its streams to `output`.
 
     Args:
@@ -52,10 +52,10 @@ def start(argv: Sequence[str], env: Mapping[str, str], output: IO[bytes] | int) 
     finally:
         if reading is not None:
             os.close(reading)
-    return Group(process, guard_pipe)
+    return ProcessGroup(process, guard_pipe)
 
 
-def end(group: Group, grace_s: float, ask: Callable[[], object] | None = None) -> None:
+def end(group: ProcessGroup, grace_s: float, ask: Callable[[], object] | None = None) -> None:
     """End a group; nothing of it is left on return. A second Ctrl-C shortens the grace and nothing else.
 
     Args:

@@ -28,7 +28,7 @@ from snellen.questions.image_rows import (
     read_rows,
 )
 from snellen.questions.images import check_images, copy_images, neutral_names
-from snellen.questions.sampling import LevelQuestions, QuestionFile
+from snellen.questions.sampling import LevelQuestions, QuestionArrays
 from snellen.questions.taxonomy import Homonyms, Taxonomy
 from snellen.questions.taxonomy_readers import read_darwin_core, read_json, read_newick, read_table
 from snellen.questions.templates import BUILT_IN, Templates, load_templates
@@ -236,7 +236,7 @@ def _labels(images: Images, taxonomy: Taxonomy) -> np.ndarray[Any, np.dtype[np.i
     return classes
 
 
-def _parts(s: BuildSettings, read: _OrderedImages, templates: Templates) -> Iterator[QuestionFile]:
+def _parts(s: BuildSettings, read: _OrderedImages, templates: Templates) -> Iterator[QuestionArrays]:
     taxonomy = read.taxonomy
     for level in s.at or ():
         if level not in taxonomy.levels:
@@ -289,7 +289,7 @@ def _level(s: BuildSettings, read: _OrderedImages, depth: int, nearest: Any, fol
 
 def _kinds(
     questions: LevelQuestions, kinds: Sequence[str], s: BuildSettings, templates: Templates
-) -> Iterator[QuestionFile]:
+) -> Iterator[QuestionArrays]:
     if not len(questions.image):
         raise DataError(f"the {questions.ask} {questions.level!r}: no images left")
     for kind in kinds:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from msgspec import Struct
 
 from snellen.questions.distractors import KINSHIP, NONE
-from snellen.questions.sampling import RIGHT, QuestionFile
+from snellen.questions.sampling import RIGHT, QuestionArrays
 from snellen.questions.templates import Templates, fill, listed
 
 ROWS = 1 << 15
@@ -57,7 +57,7 @@ class QuestionRecord(Struct, frozen=True, rename={"klass": "class"}):
 class Block(NamedTuple):
     """Consecutive rows of one file with everything needed to render them; `first` is the number of the first, from 1."""
 
-    part: QuestionFile
+    part: QuestionArrays
     first: int
     images: list[str]
     sources: list[str]
@@ -74,7 +74,7 @@ class Rendered:
 
 
 def blocks(
-    part: QuestionFile, images: Sequence[str], sources: Sequence[str], noun: str, templates: Templates
+    part: QuestionArrays, images: Sequence[str], sources: Sequence[str], noun: str, templates: Templates
 ) -> Iterator[Block]:
     """Split a file into blocks of 32,768 questions.
 
@@ -106,7 +106,7 @@ def render(block: Block) -> Rendered:
     return Rendered(msgspec.json.Encoder().encode_lines(records), _table(block, texts, targets, labels))
 
 
-def _targets(part: QuestionFile) -> list[str]:
+def _targets(part: QuestionArrays) -> list[str]:
     if part.kind == "truth":
         return ["yes" if right else "no" for right in (part.asked == part.label).tolist()]
     return [part.names[at] for at in part.label.tolist()]

@@ -23,7 +23,7 @@ FILES: Mapping[str, str] = {"truth": "true_false", "choice": "choice", "short": 
 
 
 @dataclass(frozen=True)
-class QuestionFile:
+class QuestionArrays:
     """One file of questions, as arrays.
 
     Attributes:
@@ -99,7 +99,7 @@ class LevelQuestions:
     def key(self) -> tuple[int, str, str]:
         return (self.seed, self.ask, self.level)
 
-    def question_file(self, kind: Kind, stems: int, **arrays: NDArray[np.generic]) -> QuestionFile:
+    def question_file(self, kind: Kind, stems: int, **arrays: NDArray[np.generic]) -> QuestionArrays:
         n = len(arrays["image"]) if "image" in arrays else len(self.image)
         empty = np.empty((n, 0))
         columns = {
@@ -111,7 +111,7 @@ class LevelQuestions:
             **arrays,
         }
         stem = turns(np.zeros(n, dtype=np.int8), *self.key, kind, "stem") % stems
-        return QuestionFile(
+        return QuestionArrays(
             ask=self.ask,
             level=self.level,
             depth=self.depth,
@@ -125,12 +125,12 @@ class LevelQuestions:
         )
 
 
-def draw_short(questions: LevelQuestions, stems: int) -> QuestionFile:
+def draw_short(questions: LevelQuestions, stems: int) -> QuestionArrays:
     """Build one open question for each image."""
     return questions.question_file("short", stems)
 
 
-def draw_truth(questions: LevelQuestions, stems: int) -> QuestionFile:
+def draw_truth(questions: LevelQuestions, stems: int) -> QuestionArrays:
     """Build one yes/no question for each image, balanced to within one overall and for each class."""
     turn = turns(questions.label, *questions.key, "truth", "turn")
     right = turn % 2 == 0
@@ -138,7 +138,7 @@ def draw_truth(questions: LevelQuestions, stems: int) -> QuestionFile:
     return _truth(questions, stems, np.where(right, questions.label, wrong).astype(np.int32))
 
 
-def draw_bias(questions: LevelQuestions, stems: int) -> QuestionFile:
+def draw_bias(questions: LevelQuestions, stems: int) -> QuestionArrays:
     """Build two yes/no questions for each image: the true one, then the false one."""
     turn = turns(questions.label, *questions.key, "bias", "turn")
     wrong = _wrong(questions, 1, "bias", turn)[:, 0]
@@ -147,13 +147,13 @@ def draw_bias(questions: LevelQuestions, stems: int) -> QuestionFile:
     return _truth(questions, stems, both, image=image, label=label)
 
 
-def _truth(questions: LevelQuestions, stems: int, named: Ints, **arrays: Ints) -> QuestionFile:
+def _truth(questions: LevelQuestions, stems: int, named: Ints, **arrays: Ints) -> QuestionArrays:
     label = arrays.get("label", questions.label)
     kinship = np.where(named == label, RIGHT, questions.pool.kinship(label, named)).astype(np.uint8)
     return questions.question_file("truth", stems, asked=named, kinship=kinship[:, None], **arrays)
 
 
-def draw_choice(questions: LevelQuestions, stems: int, count: int) -> QuestionFile:
+def draw_choice(questions: LevelQuestions, stems: int, count: int) -> QuestionArrays:
     """Build one multiple-choice question for each image; the right option is balanced over all positions."""
     wrong = _wrong(questions, count - 1, "choice")
     option_counts = 1 + (wrong != NONE).sum(axis=1)

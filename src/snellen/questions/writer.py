@@ -28,7 +28,7 @@ from snellen.benchmarks.generated.manifest import (
 from snellen.benchmarks.registry import MANIFEST
 from snellen.errors import StorageError
 from snellen.questions.render import SCHEMA, Rendered, blocks, render
-from snellen.questions.sampling import QuestionFile
+from snellen.questions.sampling import QuestionArrays
 from snellen.questions.taxonomy import Taxonomy
 from snellen.questions.templates import Templates
 from snellen.text import pretty_json
@@ -96,7 +96,7 @@ class SetContents:
     name: str
     version: str
     taxonomy: Taxonomy
-    parts: Sequence[QuestionFile]
+    parts: Sequence[QuestionArrays]
     images: Sequence[str]
     sources: Sequence[str]
     noun: str

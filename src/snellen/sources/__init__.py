@@ -1,6 +1,6 @@
 """Sources of rows and images: files, folders, archives, tables, the hub. All of them are untrusted."""
 
-from snellen.sources.archive import Limits, Tree
+from snellen.sources.archive import ArchiveLimits, Tree
 from snellen.sources.blobs import Base64Blob, BytesBlob, Drawn, FileBlob, Unreadable, UrlBlob
 from snellen.sources.digests import cache_folder, digest
 from snellen.sources.hub import Snapshot, download, download_file, locate
@@ -11,12 +11,12 @@ from snellen.sources.tree import FolderTree, kept_tree, open_tree
 from snellen.sources.zip_archive import ZipBlob, ZipTree
 
 __all__ = [
+    "ArchiveLimits",
     "Base64Blob",
     "BytesBlob",
     "Drawn",
     "FileBlob",
     "FolderTree",
-    "Limits",
     "Snapshot",
     "TarBlob",
     "TarTree",

@@ -17,7 +17,7 @@ from snellen.types import Blob
 QUICK_STORED = 1 << 20
 
 
-class Limits(Struct, frozen=True):
+class ArchiveLimits(Struct, frozen=True):
     """Limits of an archive's unpacked size, in bytes unless stated otherwise.
 
     Attributes:
@@ -90,10 +90,10 @@ class ArchiveTree(Tree, Generic[M]):
 
     blob_class: ClassVar[type[MemberBlob[Any]]]
 
-    def __init__(self, path: Path | str, limits: Limits | None = None, *, leave_out: bool = False) -> None:
+    def __init__(self, path: Path | str, limits: ArchiveLimits | None = None, *, leave_out: bool = False) -> None:
         """Prepare the list of members. Raises DataError if the file is missing or not regular."""
         self.path = Path(path)
-        self.limits = limits or Limits()
+        self.limits = limits or ArchiveLimits()
         self.left_out: dict[str, DataError] = {}
         self._leave_out = leave_out
         self._file_bytes = regular_file(self.path).st_size
@@ -198,7 +198,7 @@ class MemberBlob(Struct, Generic[A], frozen=True):
         return self.tree.open(self.name)
 
 
-def check_unpacked(path: Path, name: str, unpacked: int, packed: int, limit: int, limits: Limits) -> None:
+def check_unpacked(path: Path, name: str, unpacked: int, packed: int, limit: int, limits: ArchiveLimits) -> None:
     """Raise UnsafeArchiveError if `unpacked` bytes are more than `limit`, or too many for `packed` bytes."""
     if unpacked > limit:
         raise too_much(path, name, f"{unpacked:,} bytes or more", f"{limit:,}")

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from snellen.errors import DataError
-from snellen.sources.archive import Limits, check_unpacked
+from snellen.sources.archive import ArchiveLimits, check_unpacked
 
-LIMITS = Limits()
+LIMITS = ArchiveLimits()
 
 
 def check_npz(path: Path) -> None:

@@ -15,8 +15,8 @@ from typing import IO, TYPE_CHECKING, Any, cast
 from snellen.errors import DataError
 from snellen.sources.archive import (
     QUICK_STORED,
+    ArchiveLimits,
     ArchiveTree,
-    Limits,
     MemberBlob,
     check_unpacked,
     damaged,
@@ -34,7 +34,7 @@ HEADER_BYTES = 1 << 20
 class TarTree(ArchiveTree[tuple[int, int]]):
     """The members of a tar or tar.gz file, as (offset, size) in bytes of the unpacked tar. Thread-safe."""
 
-    def __init__(self, path: Path | str, limits: Limits | None = None, *, leave_out: bool = False) -> None:
+    def __init__(self, path: Path | str, limits: ArchiveLimits | None = None, *, leave_out: bool = False) -> None:
         """Open, index and check the archive; a .tar.gz is read through once. Raises DataError, UnsafeArchiveError."""
         super().__init__(path, limits, leave_out=leave_out)
         with self.path.open("rb") as start:

@@ -16,7 +16,7 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from snellen.errors import DataError
-from snellen.sources.archive import Limits, check_unpacked, too_much
+from snellen.sources.archive import ArchiveLimits, check_unpacked, too_much
 
 CHUNK = 1 << 16
 STEP = 1 << 20
@@ -28,7 +28,7 @@ GZIP = 16 + zlib.MAX_WBITS
 class GzipFile:
     """Random access to the unpacked bytes of a gzip file. Reads are independent of each other and thread-safe."""
 
-    def __init__(self, path: Path, limits: Limits) -> None:
+    def __init__(self, path: Path, limits: ArchiveLimits) -> None:
         self.path = path
         self.limits = limits
         self._descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))

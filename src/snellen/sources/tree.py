@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO
 
 from snellen.errors import DataError, UsageError
-from snellen.sources.archive import Limits, Tree
+from snellen.sources.archive import ArchiveLimits, Tree
 from snellen.sources.blobs import FileBlob
 from snellen.sources.safe_paths import regular_file, within
 from snellen.sources.tar_archive import TarTree
@@ -18,7 +18,7 @@ TARS = (".tar", ".tar.gz", ".tgz")
 NOT_IN_PLACE = (".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst", ".7z", ".rar")
 
 
-def open_tree(path: Path | str | None, limits: Limits | None = None, *, leave_out: bool = False) -> Tree:
+def open_tree(path: Path | str | None, limits: ArchiveLimits | None = None, *, leave_out: bool = False) -> Tree:
     """Open a folder, .zip, .tar, .tar.gz or .tgz, read in place.
 
     Args:

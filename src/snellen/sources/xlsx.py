@@ -15,11 +15,11 @@ from xml.parsers import expat
 from zipfile import ZipFile
 
 from snellen.errors import DataError, MissingExtraError, UnsafeArchiveError
-from snellen.sources.archive import Limits, check_unpacked
+from snellen.sources.archive import ArchiveLimits, check_unpacked
 from snellen.sources.rows import RowsAndErrors, pick
 from snellen.types import Blob
 
-SHEET_LIMITS = Limits(stream_bytes=1 << 31, total_bytes=1 << 32)
+SHEET_LIMITS = ArchiveLimits(stream_bytes=1 << 31, total_bytes=1 << 32)
 ROWS, COLUMNS = 1_048_576, 16_384
 """Maximum rows and columns of a sheet (Microsoft: Excel specifications and limits)."""
 CELLS = 50_000_000

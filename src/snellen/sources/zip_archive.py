@@ -16,8 +16,8 @@ from typing import IO, Any
 from snellen.errors import DataError
 from snellen.sources.archive import (
     QUICK_STORED,
+    ArchiveLimits,
     ArchiveTree,
-    Limits,
     MemberBlob,
     check_unpacked,
     damaged,
@@ -30,7 +30,7 @@ QUICK_DEFLATED = 1 << 16
 class ZipTree(ArchiveTree[zipfile.ZipInfo]):
     """The members of a zip file. Thread-safe."""
 
-    def __init__(self, path: Path | str, limits: Limits | None = None, *, leave_out: bool = False) -> None:
+    def __init__(self, path: Path | str, limits: ArchiveLimits | None = None, *, leave_out: bool = False) -> None:
         """Open and check the archive. Raises DataError (no zip, encrypted), UnsafeArchiveError (all else above)."""
         super().__init__(path, limits, leave_out=leave_out)
         try:
@@ -106,7 +106,7 @@ ZipTree.blob_class = ZipBlob
 class _Watched(RawIOBase):
     """A member's stream that counts its bytes and names the archive in every error."""
 
-    def __init__(self, raw: IO[bytes], path: Path, name: str, limit: int, packed: int, limits: Limits) -> None:
+    def __init__(self, raw: IO[bytes], path: Path, name: str, limit: int, packed: int, limits: ArchiveLimits) -> None:
         self._raw, self._path, self._name = raw, path, name
         self._max_bytes, self._packed, self._limits = limit, packed, limits
         self._out = 0

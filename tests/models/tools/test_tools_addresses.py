@@ -14,7 +14,7 @@ import pytest
 from aiohttp.abc import AbstractResolver
 
 from snellen.models.tools.base import ToolError
-from snellen.models.tools.settings import Limits
+from snellen.models.tools.settings import ToolLimits
 from snellen.models.tools.url_policy import checked, public
 from snellen.models.tools.web import WebBackend
 
@@ -122,13 +122,13 @@ def site() -> Iterator[tuple[int, list[str]]]:
     server.server_close()
 
 
-def backend(port: int, names: Names, limits: Limits | None = None) -> WebBackend:
+def backend(port: int, names: Names, limits: ToolLimits | None = None) -> WebBackend:
     """The real backend, for which one name alone may be on loopback, where the test's server is."""
 
     def permitted(host: str, address: str) -> bool:
         return public(host, address) or address == NOWHERE or (host == ALLOWED and address == "127.0.0.1")
 
-    return WebBackend(limits or Limits(), resolver=names, permitted=permitted, ports=frozenset({80, 443, port}))
+    return WebBackend(limits or ToolLimits(), resolver=names, permitted=permitted, ports=frozenset({80, 443, port}))
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def backend(port: int, names: Names, limits: Limits | None = None) -> WebBackend
 async def test_no_form_of_a_forbidden_address_is_reached(url: str) -> None:
     names = Names()
     with pytest.raises(ToolError):
-        await WebBackend(Limits(seconds=5), resolver=names).fetch(url)
+        await WebBackend(ToolLimits(seconds=5), resolver=names).fetch(url)
     assert names.asked == [], "refused before any name is resolved"
 
 
@@ -212,7 +212,7 @@ async def test_a_rebinding_name_is_connected_where_it_was_checked(site: tuple[in
     port, visits = site
     names = Names(rebinding_example_org=[NOWHERE, "127.0.0.1"])
     with pytest.raises(ToolError, match=r"cannot be reached|no answer"):
-        await backend(port, names, Limits(seconds=0.5)).fetch(f"http://rebinding.example.org:{port}/secret")
+        await backend(port, names, ToolLimits(seconds=0.5)).fetch(f"http://rebinding.example.org:{port}/secret")
     assert names.asked == ["rebinding.example.org"], "resolved once, and never again between check and connection"
     assert visits == []
 
@@ -240,7 +240,7 @@ async def test_redirects_are_followed_and_not_for_ever(site: tuple[int, list[str
 
 async def test_a_page_that_unpacks_to_300_megabytes_is_cut(site: tuple[int, list[str]]) -> None:
     port, _ = site
-    limits = Limits(page_bytes=1_000_000)
+    limits = ToolLimits(page_bytes=1_000_000)
     got = await backend(port, Names(open_example_org="127.0.0.1"), limits).get(f"http://{ALLOWED}:{port}/bomb")
     assert (len(got.data), got.cut) == (1_000_000, True)
 
@@ -267,7 +267,7 @@ async def test_what_cannot_be_read_is_told(site: tuple[int, list[str]], path: st
     port, _ = site
     names = Names(open_example_org="127.0.0.1")
     with pytest.raises(ToolError, match=why):
-        await backend(port, names, Limits(seconds=0.5)).fetch(f"http://{ALLOWED}:{port}/{path}")
+        await backend(port, names, ToolLimits(seconds=0.5)).fetch(f"http://{ALLOWED}:{port}/{path}")
 
 
 async def test_no_proxy_of_the_environment_stands_between_check_and_connection(

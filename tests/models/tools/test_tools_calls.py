@@ -20,8 +20,8 @@ from snellen.media import read_header
 from snellen.models.tools import (
     Context,
     ImageSet,
-    Limits,
     Tool,
+    ToolLimits,
     ToolResult,
     ToolSettings,
     all_tools,
@@ -67,7 +67,7 @@ def test_the_five_tools_are_given_where_there_is_something_to_search(pages: Path
 
 
 def test_a_search_leads_to_a_page_and_a_page_is_read_on(pages: Path) -> None:
-    settings = ToolSettings(pages=str(pages), limits=Limits(text_chars=500))
+    settings = ToolSettings(pages=str(pages), limits=ToolLimits(text_chars=500))
     assert "https://example.org/cat" in call(settings, "web_search", {"query": "ginger", "k": "3"}).text
     page = call(settings, "fetch_url", {"url": "https://example.org/cat"})
     assert "read on with start=500" in page.text
@@ -79,7 +79,7 @@ def test_a_search_leads_to_a_page_and_a_page_is_read_on(pages: Path) -> None:
 
 def test_a_picture_is_shown_whole_and_in_parts(pages: Path) -> None:
     context = Context(ImageSet([CAT]))
-    settings = ToolSettings(pages=str(pages), limits=Limits(image_side=200))
+    settings = ToolSettings(pages=str(pages), limits=ToolLimits(image_side=200))
     seen = call(settings, "view_image", {"image": "image.png"}, context)
     assert seen.text == "image.png: 451 x 300 pixels, shown at 200 x 133"
     part = call(ToolSettings(), "crop_zoom", {"image": "image.png", "box": [0.5, 0, 1, 0.5], "scale": 3}, context)
@@ -141,7 +141,7 @@ def test_a_picture_that_claims_to_be_enormous_is_refused_before_it_is_decoded() 
 
 
 def test_calls_are_counted_over_all_tools(pages: Path) -> None:
-    settings = ToolSettings(pages=str(pages), limits=Limits(calls=2))
+    settings = ToolSettings(pages=str(pages), limits=ToolLimits(calls=2))
     context = Context(ImageSet([CAT]))
     for _ in range(2):
         assert not call(settings, "view_image", {"image": "image.png"}, context).error
@@ -268,7 +268,7 @@ async def test_the_mcp_server_gives_the_same_tools(pages: Path, tmp_path: Path) 
     sample = tmp_path / "sample"
     sample.mkdir()
     (sample / "image.png").write_bytes(CAT)
-    settings = ToolSettings(pages=str(pages), images="sample", limits=Limits(calls=4))
+    settings = ToolSettings(pages=str(pages), images="sample", limits=ToolLimits(calls=4))
     write(settings, tmp_path / "tools.json")
     server = StdioServerParameters(
         command=sys.executable,
@@ -302,7 +302,7 @@ def test_a_skill_is_a_page_to_read_and_a_command_to_run(pages: Path, tmp_path: P
     sample.mkdir()
     (sample / "image.png").write_bytes(CAT)
     folder = sample / "skills" / "snellen-tools"
-    command = write_skill(folder, ToolSettings(pages=str(pages), images=str(sample), limits=Limits(calls=3)))
+    command = write_skill(folder, ToolSettings(pages=str(pages), images=str(sample), limits=ToolLimits(calls=3)))
     page = (folder / "SKILL.md").read_text()
     assert page.startswith("---\nname: snellen-tools\ndescription: ")
     assert all(f"- `{name} " in page for name in FIVE)

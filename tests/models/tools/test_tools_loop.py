@@ -23,7 +23,7 @@ from snellen.errors import (
 from snellen.models.api.request import BodyWriter
 from snellen.models.base import ModelOptions
 from snellen.models.registry import open_model
-from snellen.models.tools import Limits, ToolSettings
+from snellen.models.tools import ToolLimits, ToolSettings
 from snellen.models.tools.conversation import ToolConversation, read_calls
 from snellen.models.tools.model import ToolsModel
 from snellen.models.trace import Step, calls_by_tool, read, turns
@@ -130,11 +130,11 @@ async def test_when_turns_are_used_up_the_model_is_asked_for_its_answer(settings
     script = [Call("web_search", {"query": "cat", "k": number}) for number in (1, 2)] + [Say("a cat, I think")]
     from msgspec import structs
 
-    reply, asked = await ask(script, structs.replace(settings, limits=Limits(turns=3)))
+    reply, asked = await ask(script, structs.replace(settings, limits=ToolLimits(turns=3)))
     assert reply.text == "a cat, I think"
     assert asked[2]["tool_choice"] == "none"
     assert "final answer" in asked[2]["messages"][-1]["content"]
-    reply, asked = await ask(script[:1] + script[2:], structs.replace(settings, limits=Limits(calls=1)))
+    reply, asked = await ask(script[:1] + script[2:], structs.replace(settings, limits=ToolLimits(calls=1)))
     assert [body.get("tool_choice") for body in asked] == [None, "none"]
 
 

@@ -10,7 +10,7 @@ from snellen.benchmarks.spatial.interop import harness_metrics, results
 from snellen.benchmarks.spatial.interop.harness_metrics import HarnessMetrics, read_all_lmms_results, read_kit_acc
 from snellen.benchmarks.spatial.sources import lmms_eval_rows
 from snellen.easi.external import lmms_eval, vlmevalkit
-from snellen.easi.external.import_run import AnswerFile
+from snellen.easi.external.import_run import HarnessAnswers
 from snellen.easi.external.settings import BenchmarkJob
 from snellen.formats.base import Problems
 from snellen.formats.readers import table_rows
@@ -53,7 +53,7 @@ def of_kit(
 
 
 def differences(
-    run: Run, job: BenchmarkJob, theirs: HarnessMetrics | None, scored: Iterable[AnswerFile], profile: str
+    run: Run, job: BenchmarkJob, theirs: HarnessMetrics | None, scored: Iterable[HarnessAnswers], profile: str
 ) -> tuple[float | None, list[str]]:
     """Return the overall score in percent, and the differences from the harness, one line each.
 
@@ -91,7 +91,7 @@ def _points(metric: Metric | None) -> float | None:
 
 
 def _samples(
-    job: BenchmarkJob, by_sample: Mapping[str, Scored], scored: Iterable[AnswerFile], profile: str
+    job: BenchmarkJob, by_sample: Mapping[str, Scored], scored: Iterable[HarnessAnswers], profile: str
 ) -> list[str]:
     parted: list[str] = []
     compared = count = 0
@@ -123,7 +123,7 @@ def _samples(
     )
 
 
-def _theirs(job: BenchmarkJob, answers: AnswerFile) -> Iterator[tuple[str, float | None, str]]:
+def _theirs(job: BenchmarkJob, answers: HarnessAnswers) -> Iterator[tuple[str, float | None, str]]:
     """Yield (sample id, the harness's score, its extracted answer) of each row."""
     scores: dict[str, tuple[float | None, str]] = {}
     for where, row in table_rows(answers.path, Problems()):

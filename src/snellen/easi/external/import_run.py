@@ -32,7 +32,7 @@ FAILED = ("[LMMS_EVAL_REQUEST_FAILED", "[LMMS_EVAL_BUDGET_EXCEEDED", "Failed to 
 """What begins a reply that is none: lmms-eval (0.7.3) and VLMEvalKit write these where a request failed, and score them."""
 
 
-class AnswerFile(Struct, frozen=True):
+class HarnessAnswers(Struct, frozen=True):
     """A file of answers to one part of a benchmark.
 
     Attributes:
@@ -79,7 +79,7 @@ def identity(job: BenchmarkJob, harness: str, version: str, configuration: Mappi
 def keep(
     folder: RunFolder,
     job: BenchmarkJob,
-    answers: Iterable[AnswerFile],
+    answers: Iterable[HarnessAnswers],
     identity_: Mapping[str, Any],
     *,
     expected: Mapping[str, int | None],
@@ -170,7 +170,9 @@ def aside(folder: Path) -> Path | None:
     return target
 
 
-def _rows(job: BenchmarkJob, source: AnswerFile, problems: Problems) -> Iterable[tuple[CarriedQuestion, list[Record]]]:
+def _rows(
+    job: BenchmarkJob, source: HarnessAnswers, problems: Problems
+) -> Iterable[tuple[CarriedQuestion, list[Record]]]:
     suite = job.name == "site"
     inner = results.InFile(problems, source.path.name)
     for where, question, replies in results.question_rows(job.task, source.path, source.form, inner):

@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 
 from snellen.benchmarks.spatial.interop.harness_metrics import HarnessMetrics
 from snellen.easi.external import compare, import_run, lmms_eval, vlmevalkit
-from snellen.easi.external.import_run import AnswerFile, ImportCounts
+from snellen.easi.external.import_run import HarnessAnswers, ImportCounts
 from snellen.easi.external.settings import BenchmarkJob, HarnessOutcome, HarnessSettings
 from snellen.engine import fingerprint
 from snellen.engine.run_folder import RunFolder
@@ -51,8 +51,8 @@ class HarnessFiles(Struct, frozen=True):
         figured: reads the harness's own figures.
     """
 
-    answers: Sequence[AnswerFile]
-    scored: Sequence[AnswerFile]
+    answers: Sequence[HarnessAnswers]
+    scored: Sequence[HarnessAnswers]
     expected: Mapping[str, int | None]
     figured: Callable[[], HarnessMetrics | None]
 

@@ -16,7 +16,7 @@ from msgspec import structs
 
 from snellen.benchmarks.spatial.interop.harness_metrics import HarnessMetrics
 from snellen.easi.external import compare, import_run, lmms_eval, log_errors, outcome, process, vlmevalkit
-from snellen.easi.external.import_run import AnswerFile
+from snellen.easi.external.import_run import HarnessAnswers
 from snellen.easi.external.outcome import DrivenHarness, HarnessFiles
 from snellen.easi.external.process import CommandEnd
 from snellen.easi.external.settings import BenchmarkJob, HarnessOutcome, HarnessSettings, jobs
@@ -163,7 +163,7 @@ class _Driver:
                 written[part] = lmms_eval.written(work, self.settings, task, problems)
             except DataError as error:
                 problems.add(str(work), error.message)
-        answers = [AnswerFile(part, path, "lmms") for part, files in written.items() for path in files.samples]
+        answers = [HarnessAnswers(part, path, "lmms") for part, files in written.items() for path in files.samples]
         expected = {part: files.original for part, files in written.items()}
         errors = _faults(self.log, start, ()).get("", [])
         base = self._failed(job, CommandEnd(status, timed_out), seconds, errors)
@@ -226,12 +226,16 @@ class _Driver:
             except DataError as error:
                 problems.add(str(work), error.message)
         answers = [
-            AnswerFile(part, path, "kit") for part, files in written.items() if (path := files.answers or files.scored)
+            HarnessAnswers(part, path, "kit")
+            for part, files in written.items()
+            if (path := files.answers or files.scored)
         ]
         expected = {part: vlmevalkit.questions(self.settings, data) for part, data in job.parts}
         own = [fault for _, data in job.parts for fault in errors.get(data, [])]
         base = self._failed(job, ended, seconds, own or errors.get("", []))
-        scored = [AnswerFile(part, files.scored, "kit") for part, files in written.items() if files.scored is not None]
+        scored = [
+            HarnessAnswers(part, files.scored, "kit") for part, files in written.items() if files.scored is not None
+        ]
         made = outcome.made(
             self.harness,
             job,

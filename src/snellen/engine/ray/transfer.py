@@ -18,7 +18,7 @@ from msgspec import Struct, structs
 from snellen.errors import DataError
 from snellen.media.video import Frame
 from snellen.sources import FileBlob, Tree, open_tree
-from snellen.sources.archive import Limits, MemberBlob
+from snellen.sources.archive import ArchiveLimits, MemberBlob
 from snellen.sources.blobs import Base64Blob, BytesBlob, Drawn, Unreadable, UrlBlob
 from snellen.types import Blob, Image, Prompt, Text, Video
 
@@ -34,7 +34,7 @@ class FilePlace(Struct, frozen=True):
     size: int
     changed_ns: int
     member: str | None = None
-    limits: Limits | None = None
+    limits: ArchiveLimits | None = None
 
     def here(self) -> bool:
         """Return True if this process sees that very file."""
@@ -129,7 +129,7 @@ def _place(blob: Blob) -> FilePlace | None:
 
 
 @lru_cache(maxsize=OPEN_ARCHIVES)
-def _archive(path: str, size: int, changed_ns: int, limits: Limits | None) -> Tree:
+def _archive(path: str, size: int, changed_ns: int, limits: ArchiveLimits | None) -> Tree:
     # What the archive may hold was decided where the question was made; this member was accepted there.
     return open_tree(path, limits, leave_out=True)
 

@@ -22,7 +22,7 @@ _LEAST = {
 }
 
 
-class Limits(Struct, frozen=True):
+class AgentLimits(Struct, frozen=True):
     """Limits of one sample; their names are those of the error kinds and, with `--agent-` before them, of the options.
 
     Attributes:
@@ -47,13 +47,13 @@ class Limits(Struct, frozen=True):
         return {name: int(value) for name, value in msgspec.to_builtins(self).items()}
 
 
-def limits_of(options: ModelOptions) -> Limits:
+def limits_of(options: ModelOptions) -> AgentLimits:
     """Return the limits that the options set.
 
     Raises:
         UsageError: one is too small for any agent to work in, or memory is smaller than disk.
     """
-    limits = Limits(**{name: getattr(options, f"agent_{name}") for name in Limits.__struct_fields__})
+    limits = AgentLimits(**{name: getattr(options, f"agent_{name}") for name in AgentLimits.__struct_fields__})
     for name, least in _LEAST.items():
         value: Any = getattr(limits, name)
         if value < least:
@@ -67,7 +67,7 @@ def limits_of(options: ModelOptions) -> Limits:
     return limits
 
 
-def breach_text(limit: str, used: int, limits: Limits) -> str:
+def breach_text(limit: str, used: int, limits: AgentLimits) -> str:
     """Describe the limit that was hit, for the sample's error."""
     allowed = getattr(limits, limit, 0)
     option = f"--agent-{limit.replace('_', '-')}"

@@ -27,12 +27,12 @@ from snellen.errors import (
 )
 from snellen.models import trace
 from snellen.models.agents import apptainer, install, process, sandbox, tool_setup
-from snellen.models.agents.limits import NETWORKS, Limits, breach_text, limits_of
+from snellen.models.agents.limits import NETWORKS, AgentLimits, breach_text, limits_of
 from snellen.models.agents.process import ProcessResult
 from snellen.models.agents.prompt_files import Question
 from snellen.models.agents.runner import NO_KEY, AgentRunner
 from snellen.models.agents.transcript import Transcript, loops
-from snellen.models.agents.workdir import ModelSettings
+from snellen.models.agents.workdir import AgentModelSettings
 from snellen.models.api.endpoint import parse_endpoint
 from snellen.models.api.keys import find_key
 from snellen.models.api.prices import load_price
@@ -71,7 +71,7 @@ class AgentModel(Model):
         self._endpoint = parse_endpoint(options.base_url)
         if self._endpoint.query:
             raise UsageError("agents cannot send api-version with --base-url", "Name an endpoint without it.")
-        self._model_settings = ModelSettings(
+        self._model_settings = AgentModelSettings(
             provider, model, str(self._endpoint), options.generation, options.timeout_s
         )
         self._price = load_price(options.prices, model) if options.prices else None
@@ -268,7 +268,9 @@ def _outcome(record: Transcript, result: ProcessResult, question: Question) -> s
     return trace.ABORTED
 
 
-def _failure(outcome: str, result: ProcessResult, record: Transcript, timeout_s: float, limits: Limits) -> ModelError:
+def _failure(
+    outcome: str, result: ProcessResult, record: Transcript, timeout_s: float, limits: AgentLimits
+) -> ModelError:
     turns, why = trace.turns(record.steps), _why(result, record)
     if outcome == "limit":
         return AgentLimitError(f"{breach_text(result.limit, result.used, limits)}, after {turns} turns", result.limit)

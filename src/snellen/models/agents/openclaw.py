@@ -15,7 +15,7 @@ import msgspec
 
 from snellen.models.agents import tool_setup
 from snellen.models.agents.openclaw_record import SESSION
-from snellen.models.agents.process import Command
+from snellen.models.agents.process import AgentCommand
 from snellen.models.agents.workdir import CONTEXT, KEY, Workdir
 from snellen.models.tools.settings import ToolSettings
 
@@ -66,13 +66,13 @@ def prepare(workdir: Workdir, tools: ToolSettings | None) -> None:
         tool_setup.skill(workdir, tools)
 
 
-def command(workdir: Workdir, program: str, question: str, images: list[str]) -> Command:
+def command(workdir: Workdir, program: str, question: str, images: list[str]) -> AgentCommand:
     """Return its process. `images` are named in the question, which is how OpenClaw finds them."""
     entry = f"{workdir.agent}/node_modules/openclaw/openclaw.mjs"
     words = ["agent", "--local", "--agent", "main", "--session-id", SESSION, "--json"]
     # Its own limit is a little later than ours, so that ours is the one that counts.
     limit = ["--timeout", str(math.ceil(workdir.model_settings.timeout_s) + 5)]
-    return Command(
+    return AgentCommand(
         argv=[program, f"{workdir.inside}/launch.mjs", entry, *words, *limit],
         env={
             "HOME": f"{workdir.inside}/home",

@@ -13,7 +13,7 @@ import msgspec
 
 from snellen.models.agents import tool_setup
 from snellen.models.agents.opencode_record import DATABASE, LOG
-from snellen.models.agents.process import Command
+from snellen.models.agents.process import AgentCommand
 from snellen.models.agents.workdir import CONTEXT, KEY, Workdir
 from snellen.models.tools.settings import ToolSettings
 
@@ -71,12 +71,12 @@ def prepare(workdir: Workdir, tools: ToolSettings | None) -> None:
     (folder / "opencode.json").write_bytes(msgspec.json.encode(config))
 
 
-def command(workdir: Workdir, program: str, question: str, images: list[str]) -> Command:
+def command(workdir: Workdir, program: str, question: str, images: list[str]) -> AgentCommand:
     """Return its process; `images` are names in the working folder."""
     home = f"{workdir.inside}/home"
     words = ["run", "--format", "json", "-m", workdir.model_settings.name, "--title", "sample"]
     attached = [word for name in images for word in ("-f", f"{workdir.inside}/{WORKPLACE}/{name}")]
-    return Command(
+    return AgentCommand(
         argv=[program, *words, "--print-logs", *attached],
         env={
             "HOME": home,

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from snellen.errors import AgentAbortedError
-from snellen.models.agents.supervisor_client import Outcome, Supervisor
+from snellen.models.agents.supervisor_client import SupervisedOutcome, Supervisor
 from snellen.redaction import redact
 
 POLL_S = 0.2
@@ -30,7 +30,7 @@ _CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 End: TypeAlias = Literal["exit", "time", "start", "loop", "output", "limit"]
 
 
-class Command(Struct, frozen=True):
+class AgentCommand(Struct, frozen=True):
     """A process as its agent sees it: paths are those inside the sandbox. `stdin` is the question."""
 
     argv: list[str]
@@ -182,12 +182,12 @@ async def run(
     )
 
 
-async def _outcome(ending: asyncio.Task[Outcome]) -> Outcome:
+async def _outcome(ending: asyncio.Task[SupervisedOutcome]) -> SupervisedOutcome:
     """Wait for the supervisor's last message; it gives the agent a moment of grace, and then kills."""
     try:
         return await asyncio.wait_for(ending, END_S)
     except TimeoutError:
-        return Outcome()
+        return SupervisedOutcome()
 
 
 async def _serve_streams(supervisor: Supervisor, question: bytes, outputs: tuple[Path, Path]) -> None:

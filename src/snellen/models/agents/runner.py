@@ -13,8 +13,8 @@ from snellen.errors import PreflightError
 from snellen.models.agents import install, openclaw, opencode, process, sandbox, tool_setup
 from snellen.models.agents.gateway import BASE_URL, Gateway
 from snellen.models.agents.install import Installation
-from snellen.models.agents.limits import Limits
-from snellen.models.agents.process import Command, ProcessResult, TranscriptState
+from snellen.models.agents.limits import AgentLimits
+from snellen.models.agents.process import AgentCommand, ProcessResult, TranscriptState
 from snellen.models.agents.prompt_files import Question, write_question
 from snellen.models.agents.reader import read_record
 from snellen.models.agents.request_fields import RequestLimits
@@ -22,7 +22,7 @@ from snellen.models.agents.tool_setup import ToolSetup
 from snellen.models.agents.transcript import Transcript, loops
 from snellen.models.agents.warm_start import warm_up
 from snellen.models.agents.web_gateway import WebGateway
-from snellen.models.agents.workdir import ModelSettings, Workdir, WorkdirFactory, WorkdirPool
+from snellen.models.agents.workdir import AgentModelSettings, Workdir, WorkdirFactory, WorkdirPool
 from snellen.models.tools.settings import ToolSettings
 from snellen.redaction import redact
 from snellen.types import Generation, MediaSettings, Prompt
@@ -40,7 +40,7 @@ class Agent(Protocol):
     ASKED_MARK: bytes
 
     def prepare(self, workdir: Workdir, tools: ToolSettings | None) -> None: ...
-    def command(self, workdir: Workdir, program: str, question: str, images: list[str]) -> Command: ...
+    def command(self, workdir: Workdir, program: str, question: str, images: list[str]) -> AgentCommand: ...
     def transcript_size(self, workdir: Workdir) -> int: ...
     def record(self, workdir: Workdir) -> dict[str, bytes]: ...
 
@@ -69,7 +69,7 @@ class AgentRunner:
         key: str,
         media: MediaSettings,
         setup: ToolSetup | None,
-        limits: Limits,
+        limits: AgentLimits,
         network: str,
     ) -> None:
         self.installation = installation
@@ -85,7 +85,7 @@ class AgentRunner:
         self._workdirs = WorkdirFactory(limits=limits, network=self._shares_network)
         self._pool = WorkdirPool(self._make, _WORKDIRS_AHEAD)
 
-    async def ask(self, settings: ModelSettings, prompt: Prompt) -> tuple[Question, ProcessResult, Transcript]:
+    async def ask(self, settings: AgentModelSettings, prompt: Prompt) -> tuple[Question, ProcessResult, Transcript]:
         """Run one sample in a workdir of its own, which is removed afterwards."""
         workdir = await self._pool.take(settings)
         try:
@@ -95,7 +95,7 @@ class AgentRunner:
             await asyncio.shield(asyncio.to_thread(workdir.remove))
         return question, result, record
 
-    async def start_once(self, settings: ModelSettings) -> None:
+    async def start_once(self, settings: AgentModelSettings) -> None:
         """Make sure that the agent answers here, and that what it compiles at its first start is kept.
 
         Raises:
@@ -128,7 +128,7 @@ class AgentRunner:
         await self._pool.clear()
         await asyncio.to_thread(self._workdirs.close)
 
-    def _make(self, settings: ModelSettings) -> Workdir:
+    def _make(self, settings: AgentModelSettings) -> Workdir:
         hidden = self.sandbox != "none"
         inner = settings if self._shares_network else structs.replace(settings, base_url=BASE_URL)
         workdir = self._workdirs.make(
@@ -145,7 +145,7 @@ class AgentRunner:
             raise
         return workdir
 
-    def _allowed(self, settings: ModelSettings) -> RequestLimits:
+    def _allowed(self, settings: AgentModelSettings) -> RequestLimits:
         return RequestLimits(settings.model, settings.max_tokens, self._limits.requests)
 
     async def _work(

@@ -14,7 +14,7 @@ import sys
 from snellen.errors import PreflightError, UsageError
 from snellen.models.agents import apptainer
 from snellen.models.agents.install import Installation
-from snellen.models.agents.process import Command, SandboxedCommand
+from snellen.models.agents.process import AgentCommand, SandboxedCommand
 from snellen.models.agents.programs import bubblewrap_fault, locate, system_binds
 from snellen.models.agents.system_calls import CALLS, profile, supported
 from snellen.models.agents.tool_setup import ToolSetup
@@ -64,7 +64,7 @@ def choose(wanted: str) -> str:
 
 def wrap_command(
     kind: str,
-    command: Command,
+    command: AgentCommand,
     workdir: Workdir,
     installation: Installation,
     key: str,

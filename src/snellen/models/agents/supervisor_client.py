@@ -19,7 +19,7 @@ import msgspec
 from snellen.errors import AgentAbortedError, PreflightError
 from snellen.models import processes as group
 from snellen.models.agents import supervisor
-from snellen.models.agents.limits import Limits
+from snellen.models.agents.limits import AgentLimits
 from snellen.models.agents.system_calls import bpf
 from snellen.text import json_or_none
 
@@ -28,7 +28,7 @@ _READY_S = 60.0
 _END_S = 3 * supervisor.GRACE_S
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class SupervisedOutcome(msgspec.Struct, frozen=True):
     """The supervisor's last message; see supervisor.py. `fault`: the program could not be started."""
 
     limit: str = ""
@@ -52,7 +52,7 @@ class Supervisor:
         PreflightError: namespaces or the file system cannot be had on this machine.
     """
 
-    def __init__(self, mount: Path, limits: Limits, isolated: bool, network: bool) -> None:
+    def __init__(self, mount: Path, limits: AgentLimits, isolated: bool, network: bool) -> None:
         self.limits = limits
         self.box: int | None = None
         self.listeners: list[socket.socket] = []
@@ -118,7 +118,7 @@ class Supervisor:
         except OSError as error:
             raise AgentAbortedError(f"its supervisor is gone: {error}") from error
 
-    async def outcome(self) -> Outcome:
+    async def outcome(self) -> SupervisedOutcome:
         """Wait for the end."""
         self._control.setblocking(False)
         loop, text = asyncio.get_running_loop(), b""
@@ -131,9 +131,9 @@ class Supervisor:
                 break
             text += chunk
         try:
-            return msgspec.json.decode(text, type=Outcome)
+            return msgspec.json.decode(text, type=SupervisedOutcome)
         except (msgspec.DecodeError, RecursionError):
-            return Outcome()
+            return SupervisedOutcome()
 
     def end(self) -> None:
         """Ask the agent to end; it is killed after a moment of grace."""

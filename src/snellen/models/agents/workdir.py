@@ -31,7 +31,7 @@ from typing import IO
 import filelock
 from msgspec import Struct
 
-from snellen.models.agents.limits import Limits
+from snellen.models.agents.limits import AgentLimits
 from snellen.models.agents.removal import remove_tree
 from snellen.models.agents.supervisor_client import WEB_PORT, Supervisor
 from snellen.types import Generation
@@ -43,7 +43,7 @@ MAX_RECORD = 128 << 20  # bytes of an agent's own record that are read
 _PREFIX = "snellen-agents-"
 
 
-class ModelSettings(Struct, frozen=True):
+class AgentModelSettings(Struct, frozen=True):
     """The model as an agent is configured for it.
 
     Attributes:
@@ -78,7 +78,7 @@ class Workdir(Struct, frozen=True):
     inside: str
     agent: str
     workplace: str
-    model_settings: ModelSettings
+    model_settings: AgentModelSettings
     supervisor: Supervisor | None = None
 
     @property
@@ -193,10 +193,10 @@ class WorkdirFactory:
         network: whether an agent shares the network of this machine.
     """
 
-    def __init__(self, parent: Path | None = None, limits: Limits | None = None, network: bool = False) -> None:
+    def __init__(self, parent: Path | None = None, limits: AgentLimits | None = None, network: bool = False) -> None:
         parent = parent or Path(tempfile.gettempdir())
         _remove_left_over(parent)
-        self._limits = limits or Limits()
+        self._limits = limits or AgentLimits()
         self._network = network
         self._root = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
         self._lock = filelock.FileLock(self._root / ".lock", thread_local=False)
@@ -204,7 +204,7 @@ class WorkdirFactory:
         self._numbers = itertools.count(1)
 
     def make(
-        self, settings: ModelSettings, workplace: str, inside: str | None, agent: str, warm: Path | None
+        self, settings: AgentModelSettings, workplace: str, inside: str | None, agent: str, warm: Path | None
     ) -> Workdir:
         """Make an empty workdir; `inside` None: the agent has no sandbox and sees the host's paths. `warm` is copied into its tmp.
 
@@ -263,13 +263,13 @@ class WorkdirPool:
     are ready are thrown away.
     """
 
-    def __init__(self, make: Callable[[ModelSettings], Workdir], ahead: int) -> None:
+    def __init__(self, make: Callable[[AgentModelSettings], Workdir], ahead: int) -> None:
         self._make = make
         self._ahead = ahead
-        self._model_settings: ModelSettings | None = None
+        self._model_settings: AgentModelSettings | None = None
         self._coming: list[asyncio.Task[Workdir]] = []
 
-    async def take(self, settings: ModelSettings) -> Workdir:
+    async def take(self, settings: AgentModelSettings) -> Workdir:
         """Return a workdir that nobody else has. The caller removes it."""
         if settings != self._model_settings:
             await self.clear()
@@ -288,5 +288,5 @@ class WorkdirPool:
             if isinstance(workdir, Workdir):
                 workdir.remove()
 
-    def _order(self, settings: ModelSettings) -> None:
+    def _order(self, settings: AgentModelSettings) -> None:
         self._coming.append(asyncio.create_task(asyncio.to_thread(self._make, settings)))

@@ -14,7 +14,7 @@ from snellen.errors import DataError
 from snellen.models.tools import images
 from snellen.models.tools.base import Backend, Context, Page, Tool, ToolError, ToolResult
 from snellen.models.tools.recorded import Recorded
-from snellen.models.tools.settings import Limits, ToolSettings, prepare
+from snellen.models.tools.settings import ToolLimits, ToolSettings, prepare
 
 if TYPE_CHECKING:
     from snellen.models.tools.web import WebBackend
@@ -136,7 +136,7 @@ def open_web(settings: ToolSettings) -> WebBackend:
     return WebBackend(settings.limits, settings.searxng, settings.reverse_engines)
 
 
-def _tool(name: str, form: type[Struct], description: str, run: Run, limits: Limits) -> Tool:
+def _tool(name: str, form: type[Struct], description: str, run: Run, limits: ToolLimits) -> Tool:
     async def call(arguments: object, context: Context) -> ToolResult:
         context.calls += 1
         if context.calls > limits.calls:
@@ -163,7 +163,7 @@ def _schema(form: type[Struct]) -> dict[str, Any]:
 class _Tools:
     """The tools' work, once their arguments are read."""
 
-    def __init__(self, backend: Backend, limits: Limits) -> None:
+    def __init__(self, backend: Backend, limits: ToolLimits) -> None:
         self._backend = backend
         self._limits = limits
 

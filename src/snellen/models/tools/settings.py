@@ -24,7 +24,7 @@ ENGINES = ("Bing", "Copyseeker", "Google", "GoogleLens", "Tineye", "Yandex")
 Positive = Annotated[int, Meta(ge=1)]
 
 
-class Limits(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class ToolLimits(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Limits of one conversation.
 
     Attributes:
@@ -74,7 +74,7 @@ class ToolSettings(Struct, frozen=True, forbid_unknown_fields=True, omit_default
     record: str | None = None
     replay: bool = False
     tools: tuple[str, ...] = ()
-    limits: Limits = Limits()
+    limits: ToolLimits = ToolLimits()
     images: str = "."
 
     def __post_init__(self) -> None:

@@ -18,7 +18,7 @@ from snellen.media import read_header
 from snellen.models.tools import reverse_image
 from snellen.models.tools.base import Hit, ImageHit, Page, ToolError
 from snellen.models.tools.html_text import decoded, read_page, tidy
-from snellen.models.tools.settings import Limits
+from snellen.models.tools.settings import ToolLimits
 from snellen.models.tools.url_policy import PORTS, CheckedResolver, Permitted, checked, public
 
 REDIRECTS = 5
@@ -56,7 +56,7 @@ class WebBackend:
 
     def __init__(
         self,
-        limits: Limits,
+        limits: ToolLimits,
         searxng: str | None = None,
         reverse_engines: tuple[str, ...] = (),
         resolver: AbstractResolver | None = None,
