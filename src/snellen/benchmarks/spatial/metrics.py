@@ -37,23 +37,23 @@ def summarize(task: Task, scores: Scores, profile: str) -> list[Metric]:
     """Return `overall`, its sub-scores, then how many replies could not be read or failed."""
     rows = rows_of(scores, task)
     if task.name == "3dsrbench":
-        metrics = [_mean("overall", scores), *_parts(task, scores), *_settings(task, scores, rows, profile)]
+        metrics = [mean_metric("overall", scores), *_parts(task, scores), *_settings(task, scores, rows, profile)]
     elif figures := composite(task, profile):
         values = figures(rows)
-        intervals = _intervals(figures, rows, scores) if values else {}
+        intervals = bootstrap_intervals(figures, rows, scores) if values else {}
         # A category of SITE is adjusted for chance too, and no mean over its rows.
         group_means = {} if task.name == "site" else {metric.name: metric for metric in _parts(task, scores)}
         by_key = {
             _key(task, name): group_means.get(_key(task, name))
-            or _metric(_key(task, name), value, intervals.get(name), _members(scores, task, name))
+            or figure_metric(_key(task, name), value, intervals.get(name), _members(scores, task, name))
             for name, value in values.items()
         }
         by_key = {name: by_key[name] for name in ("overall", *task.keys, *by_key) if name in by_key}
         metrics = [by_key.pop("overall", Metric("overall", None, 0, coverage=0.0)), *by_key.values()]
         if task.name == "site":
-            metrics = [structs.replace(metric, chance=0.0) for metric in metrics] + [_mean("accuracy", scores)]
+            metrics = [structs.replace(metric, chance=0.0) for metric in metrics] + [mean_metric("accuracy", scores)]
     else:
-        metrics = [_mean("overall", scores), *_parts(task, scores)]
+        metrics = [mean_metric("overall", scores), *_parts(task, scores)]
     return [*metrics, share(scores, "invalid", "invalid"), share(scores, "error", "error")]
 
 
@@ -101,13 +101,14 @@ def rows_of(scores: Scores, task: Task) -> list[ScoredRow]:
     ]
 
 
-def _mean(name: str, scores: Scores) -> Metric:
+def mean_metric(name: str, scores: Scores) -> Metric:
+    """Return the mean over rows, with the chance level of those rows."""
     return statistics.mean(name, scores, chance=guessing(scores))
 
 
 def _parts(task: Task, scores: Scores) -> list[Metric]:
     """The mean of each group under the payload's key, in the payload's order, groups that it does not know behind."""
-    by_key = {_key(task, value): _mean(_key(task, value), part) for value, part in scores.by(task.by)}
+    by_key = {_key(task, value): mean_metric(_key(task, value), part) for value, part in scores.by(task.by)}
     first = [by_key.pop(key) for key in task.keys if key in by_key]
     return [*first, *by_key.values()]
 
@@ -133,12 +134,15 @@ def _members(scores: Scores, task: Task, name: str) -> Scores:
     return scores.select(np.isin(column.codes, codes))
 
 
-def _metric(name: str, value: float, ci95: tuple[float, float] | None, scores: Scores) -> Metric:
+def figure_metric(name: str, value: float, ci95: tuple[float, float] | None, scores: Scores) -> Metric:
+    """Return a figure that is no plain mean, with an interval that was found otherwise."""
     scored = int(np.count_nonzero(~np.isnan(scores.value)))
     return Metric(name, value, scored, ci95, coverage=min(1.0, scored / scores.expected) if scores.expected else 0.0)
 
 
-def _intervals(figures: Figures, rows: Sequence[ScoredRow], scores: Scores) -> dict[str, tuple[float, float] | None]:
+def bootstrap_intervals(
+    figures: Figures, rows: Sequence[ScoredRow], scores: Scores
+) -> dict[str, tuple[float, float] | None]:
     """Return the interval of every figure at once, from the rows of clusters drawn with replacement.
 
     The seed is fixed.

@@ -22,14 +22,19 @@ LONGEST = 1 << 20  # Python's parser takes a few hundred bytes of memory for eac
 
 def listed(text: str) -> list[Any] | None:
     """Parse a Python literal in text as a list; None where it is anything else, or longer than a megabyte."""
+    value = literal(text)
+    return value if isinstance(value, list) else None
+
+
+def literal(text: str) -> Any:
+    """Parse a Python literal in text; None where it is none, or longer than a megabyte."""
     if len(text) > LONGEST:
         return None
     try:
         with warnings.catch_warnings():
             # Python warns about forms such as `1and`, which here are a model's words.
             warnings.simplefilter("ignore", SyntaxWarning)
-            value = ast.literal_eval(text)
+            return ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
         # RecursionError and MemoryError are what the parser raises for brackets nested too deep.
         return None
-    return value if isinstance(value, list) else None

@@ -15,13 +15,13 @@ def strict(sample: Sample, reply: str) -> Score:
     compared is unscored. Extractors know the options and the question where those are at hand.
     """
     if sample.kind == "number":
-        reading = read("number", reply, question=_question(sample))
+        reading = read("number", reply, question=question_text(sample))
         score = vsi.score_number(None if reading.value is None else float(reading.value), str(sample.meta["gold"]))
         return Score(score.value, score.extracted, score.verdict, reading.reason or score.reason)
     if sample.kind == "choice":
         if not isinstance(sample.target, str) or len(sample.target) != 1:
             return Score(None, None, "unscored", f"the gold answer {sample.meta['gold']!r} is no letter")
-        reading = read("choice", reply, question=_question(sample), options=sample.options or UNKNOWN_OPTIONS)
+        reading = read("choice", reply, question=question_text(sample), options=sample.options or UNKNOWN_OPTIONS)
         if reading.value is None:
             return Score(0.0, None, "invalid", reading.reason)
         right = reading.value == sample.target
@@ -29,5 +29,6 @@ def strict(sample: Sample, reply: str) -> Score:
     return spar.strict_view_change(reply, str(sample.meta["gold"]))
 
 
-def _question(sample: Sample) -> str:
+def question_text(sample: Sample) -> str:
+    """Return the texts of the prompt, one a line."""
     return "\n".join(part.text for part in sample.prompt.parts if isinstance(part, Text))

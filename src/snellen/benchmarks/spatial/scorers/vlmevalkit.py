@@ -204,6 +204,11 @@ def match_choice(reply: str, choices: Mapping[str, str]) -> str | None:
     match = _ANSWER_IS.search(reply)
     if match and match[1].upper() in choices:
         return match[1].upper()
+    return match_text(reply, choices)
+
+
+def match_text(reply: str, choices: Mapping[str, str]) -> str | None:
+    """Return the letter of the only choice whose text occurs in a reply of at most twice the length of all choices."""
     lowered = reply.lower()
     if len(lowered) > 2 * sum(len(text) for text in choices.values()):
         return None
