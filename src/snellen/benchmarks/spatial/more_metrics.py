@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+
 from snellen.benchmarks.spatial.metrics import Figures, bootstrap_intervals, figure_metric, mean_metric
 from snellen.benchmarks.spatial.scorers import lego, osi, revsi, stare, vsi_super
 from snellen.benchmarks.spatial.scorers.constants import CONSTANTS
