@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from servers.fast import MODEL
+from snellen.models.base import ModelOptions
 
 
 def test_a_run_prints_one_table_and_says_where_it_is(snellen):
@@ -78,6 +80,16 @@ def test_one_model_that_fails_does_not_stop_the_others(snellen):
     said = snellen("run", "lights", "-m", "api:nobody", "-m", "pixels", *address)
     assert said.status == 4
     assert "snellen: " in said.err and "60 answered" in said.out
+
+
+def test_patience_at_its_default_is_told_apart_from_the_same_patience_that_a_user_sets(snellen):
+    recorded = {}
+    for name, words in {"unset": (), "set": ("--patience", "900")}.items():
+        assert snellen("run", "lights", "-m", "pixels", "--limit", 1, *words, "--out", name).status == 0
+        options = json.loads(Path(name, "run_meta.json").read_text())["spec"]["options"]
+        recorded[name] = msgspec.convert(options, ModelOptions)
+    assert (recorded["unset"].sample_patience_s(), recorded["unset"].start_patience_s()) == (900.0, 30.0)
+    assert (recorded["set"].sample_patience_s(), recorded["set"].start_patience_s()) == (900.0, 900.0)
 
 
 def test_failed_samples_make_exit_status_9_and_a_rerun_mends_them(snellen, hostile):

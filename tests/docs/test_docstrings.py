@@ -8,6 +8,8 @@ import importlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
+from typing import get_type_hints
 
 import pytest
 
@@ -32,7 +34,24 @@ def documented(path: Path) -> Iterator[tuple[str, set[str], set[str]]]:
         names = {name for line in re.findall(r"(?m)^    (\w+(?:, \w+)*): ", section) for name in re.split(", ", line)}
         arguments = function.args
         parameters = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
-        yield node.name, names, {parameter.arg for parameter in parameters if parameter is not None}
+        own = {parameter.arg for parameter in parameters if parameter is not None}
+        yield node.name, names, own | settings(path, arguments.kwarg)
+
+
+def settings(path: Path, keywords: ast.arg | None) -> set[str]:
+    """Return the names that `**settings: Unpack[TypedDict]` stands for: the keys of the TypedDict."""
+    if keywords is None or keywords.annotation is None:
+        return set()
+    unpacked = re.fullmatch(r"Unpack\[(\w+)\]", ast.unparse(keywords.annotation))
+    if unpacked is None:
+        return set()
+    return set(get_type_hints(getattr(imported(path), unpacked[1])))
+
+
+def imported(path: Path) -> ModuleType:
+    """Import the module of a source file."""
+    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    return importlib.import_module(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
 
 
 def initializer(node: ast.ClassDef) -> ast.FunctionDef | None:
@@ -51,10 +70,14 @@ def test_docstrings_name_the_parameters_that_there_are() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_settings_count_as_parameters_by_their_own_names_only() -> None:
+    parameters = {name: set(there) for name, _, there in documented(SOURCE / "runs" / "evaluate.py")}
+    assert {"repeats", "max_cost", "base_url"} <= parameters["evaluate"]
+    assert "repeats" not in parameters["rerun"] and "max_costs" not in parameters["evaluate"]
+
+
 @pytest.mark.parametrize("path", WITH_EXAMPLES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_examples_in_docstrings_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
-    module = importlib.import_module(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
-    result = doctest.testmod(module, extraglobs={"snellen": snellen}, optionflags=doctest.ELLIPSIS)
+    result = doctest.testmod(imported(path), extraglobs={"snellen": snellen}, optionflags=doctest.ELLIPSIS)
     assert result.attempted and not result.failed

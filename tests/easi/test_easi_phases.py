@@ -217,7 +217,7 @@ def test_replayed_answers_are_met_by_position_and_refused_where_no_id_matches(da
 
 def test_a_judge_that_cannot_be_asked_is_named_before_the_model_is_asked(data, tmp_path, stub, capsys, monkeypatch):
     monkeypatch.setenv("JUDGE_API_KEY", "any-word")
-    monkeypatch.setattr("snellen.models.api.preflight.START_S", 0.0)
+    monkeypatch.setattr("snellen.models.base.START_PATIENCE_S", 0.0)
     line = ["easi", "-m", "api:stub-vlm", "--base-url", stub.url, "--benchmarks", "blink", "--dataset-dir", str(data)]
     line += ["--output-dir", str(tmp_path / "out"), "--no-rich", "--judge", "api:judge"]
     for address, status, answer in (

@@ -186,7 +186,10 @@ async def test_a_model_that_wants_the_newer_name_for_its_token_limit_is_asked_ag
     ]
 
 
-async def test_a_server_that_comes_up_later_is_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("patience", "wait"), [({}, "30 s"), ({"patience_s": 900.0}, "900 s")])
+async def test_a_server_that_comes_up_later_is_waited_for(
+    patience: dict[str, float], wait: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with socket.socket() as reserved:
         reserved.bind(("127.0.0.1", 0))
         port = reserved.getsockname()[1]
@@ -202,10 +205,10 @@ async def test_a_server_that_comes_up_later_is_waited_for(capsys: pytest.Capture
 
     starting = asyncio.create_task(start_late())
     try:
-        await check(f"http://127.0.0.1:{port}/v1")
+        await check(f"http://127.0.0.1:{port}/v1", **patience)
     finally:
         await (await starting).close()
-    assert "waiting up to 30 s for the server: Cannot connect" in capsys.readouterr().err
+    assert f"waiting up to {wait} for the server: Cannot connect" in capsys.readouterr().err
 
 
 async def test_a_server_that_is_not_ready_is_waited_for_no_longer_than_patience_says() -> None:

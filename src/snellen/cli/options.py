@@ -35,8 +35,8 @@ PATIENCE = typer.Option(
     metavar="SECONDS",
     min=0.0,
     max=604_800.0,
-    help="Maximum time that a sample waits for a server that refuses it (429, 503) or cannot be reached. At the start a "
-    "server that is down is waited for as long if this is set, else 30 s.",
+    help="Maximum time that a sample waits for a server that refuses it (429, 503) or cannot be reached, and that a run "
+    "waits at its start for a server that is down. Without it: 900 s, and 30 s at the start.",
     rich_help_panel=ENDPOINT,
 )
 Seed = Annotated[int, typer.Option(help="Seed of the benchmark's random draws and of a local model's sampling.")]
@@ -157,7 +157,7 @@ class EndpointOptions:
             min=1, help="Maximum attempts per sample; waiting for a rate limit or an unreachable server is not counted."
         ),
     ] = 6
-    patience: Annotated[float, PATIENCE] = 900.0
+    patience: Annotated[float | None, PATIENCE] = None
     rpm: Annotated[
         float | None,
         typer.Option(

@@ -15,7 +15,7 @@ from snellen.engine.stopping import Stop
 from snellen.engine.traces import Traces
 from snellen.errors import DataError, InputError, ModelError, ModelTimeoutError, WorkersGoneError
 from snellen.event_loop import off_loop
-from snellen.models.base import Model
+from snellen.models.base import PATIENCE_S, Model
 from snellen.plugin_errors import place_of
 from snellen.redaction import redact
 from snellen.types import Failure, Generation, Image, Prompt, Record, Response, Sample, Text, Video
@@ -39,7 +39,7 @@ class Backoff(Struct, frozen=True):
     attempts: int = 6
     base_s: float = 1.0
     cap_s: float = 60.0
-    patience_s: float = 900.0
+    patience_s: float = PATIENCE_S
 
     def wait_s(self, attempt: int, asked_s: float | None, chance: random.Random) -> float:
         own = chance.uniform(0.0, min(self.cap_s, self.base_s * 2.0 ** min(attempt - 1, 60)))

@@ -64,7 +64,7 @@ async def run(
     """
     display = display or Silent()
     require_price(spec, model)
-    check_pace(spec.options.patience_s, spec.options.rpm, spec.options.tpm)
+    check_pace(spec.options.sample_patience_s(), spec.options.rpm, spec.options.tpm)
     with folder.locked():
         identity = fingerprint.identity(spec, benchmark, model)
         widest = spec.limit
@@ -163,7 +163,7 @@ async def _execute(
     options = spec.options
     remote = spec.model.partition(":")[0] in REMOTE
     offset = time.time() - time.monotonic()
-    backoff = backoff or Backoff(attempts=spec.max_attempts, patience_s=options.patience_s)
+    backoff = backoff or Backoff(attempts=spec.max_attempts, patience_s=options.sample_patience_s())
     pacer = Pacer(
         workers,
         remote=remote,

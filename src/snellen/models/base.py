@@ -12,6 +12,10 @@ from msgspec import Struct, field, structs
 from snellen.errors import UsageError
 from snellen.types import Generation, MediaSettings, Prompt, Response
 
+PATIENCE_S = 900.0
+START_PATIENCE_S = 30.0
+"""Less than for a sample: at the start, the address may be wrong."""
+
 
 class ModelOptions(Struct, frozen=True):
     """Options of a model from the command line or `evaluate`. A model kind refuses what it cannot use.
@@ -23,7 +27,8 @@ class ModelOptions(Struct, frozen=True):
         key_env: name of the environment variable that holds the key (never the key itself).
         extra_body: merged into every request body.
         timeout_s: seconds until a request counts as timed out.
-        patience_s: seconds that a sample waits for a server that refuses it (429, 503) or cannot be reached.
+        patience_s: seconds that a sample waits for a server that refuses it (429, 503) or cannot be reached, and that a
+            run waits at its start for a server that is down; None: PATIENCE_S and, at the start, START_PATIENCE_S.
         rpm, tpm: requests and tokens a minute at most; None: as many as the server takes.
         concurrency: requests in flight at most, or the local batch size to aim at.
         dtype: torch dtype of a local model: auto, float32, bfloat16, float16.
@@ -50,7 +55,7 @@ class ModelOptions(Struct, frozen=True):
     key_env: str | None = None
     extra_body: Mapping[str, Any] = field(default_factory=dict)
     timeout_s: float = 300.0
-    patience_s: float = 900.0
+    patience_s: float | None = None
     rpm: float | None = None
     tpm: float | None = None
     concurrency: int = 16
@@ -75,6 +80,12 @@ class ModelOptions(Struct, frozen=True):
     agent_depth: int = 128
     agent_requests: int = 300
 
+    def sample_patience_s(self) -> float:
+        return PATIENCE_S if self.patience_s is None else self.patience_s
+
+    def start_patience_s(self) -> float:
+        return START_PATIENCE_S if self.patience_s is None else self.patience_s
+
 
 class ModelSettings(TypedDict, total=False):
     """Fields of ModelOptions as keywords of Python functions; ModelOptions says what each is and its default."""
@@ -85,7 +96,7 @@ class ModelSettings(TypedDict, total=False):
     key_env: str | None
     extra_body: Mapping[str, Any]
     timeout_s: float
-    patience_s: float
+    patience_s: float | None
     rpm: float | None
     tpm: float | None
     concurrency: int

@@ -17,7 +17,7 @@ from snellen.models.api.keys import DEFAULT_VARIABLE, find_key
 from snellen.models.api.prices import Price, load_price
 from snellen.models.api.request import Body, BodyWriter
 from snellen.models.api.response import read_reply
-from snellen.models.base import DEFAULTS, Model, ModelOptions, changed_option
+from snellen.models.base import Model, ModelOptions, changed_option
 from snellen.models.shutdowns import announced
 from snellen.models.trace import Exchange
 from snellen.types import Prompt, Response
@@ -64,7 +64,7 @@ class ApiModel(Model):
         self._url = self._endpoint.url("/chat/completions")
         self.writer = BodyWriter(self._model, options)
         self.price: Price | None = load_price(options.prices, self._model) if options.prices else None
-        self.patience_s = options.patience_s
+        self.patience_s = options.sample_patience_s()
         self._transport: Transport | None = None
         self._has_key = False
 
@@ -98,11 +98,9 @@ class ApiModel(Model):
         key = find_key(self._options.key_env)
         transport = Transport(self._endpoint, key, min(preflight.TIMEOUT_S, self._options.timeout_s))
         key_name = self._options.key_env or DEFAULT_VARIABLE
-        patience_s = self.patience_s if self.patience_s != DEFAULTS.patience_s else preflight.START_S
         try:
-            await preflight.wait_and_check(
-                transport, self._endpoint, self._model, key_name, key is not None, patience_s
-            )
+            wait_s = self._options.start_patience_s()
+            await preflight.wait_and_check(transport, self._endpoint, self._model, key_name, key is not None, wait_s)
         finally:
             await transport.close()
 

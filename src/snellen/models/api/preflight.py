@@ -18,8 +18,6 @@ from snellen.models.api.errors import from_status, server_message
 from snellen.models.api.transport import HttpReply, Transport
 
 TIMEOUT_S = 20.0
-START_S = 30.0
-"""Maximum wait for a server that does not answer at the start, unless --patience is set: its address may be wrong."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 5.0
 
 
