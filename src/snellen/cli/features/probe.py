@@ -15,9 +15,13 @@ from snellen.errors import UsageError
 from snellen.text import comma_list
 
 if TYPE_CHECKING:
+    from snellen.features.probes import Probe
+    from snellen.features.probes.grid_probe import GridProbe
     from snellen.features.store import Features
+    from snellen.types import Metric
 
 GRID = "The grid of heads"
+MAX_MISTAKES = 5
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,23 @@ class GridOptions:
     device: Annotated[str, typer.Option(help="Device, as torch names it.")] = "cpu"
 
 
+@dataclass(frozen=True)
+class DetailOptions:
+    """Details beside the accuracy."""
+
+    PANEL: ClassVar[str] = shared.OUTPUT
+
+    per_class: Annotated[bool, typer.Option("--per-class", help="Print the accuracy of each class too.")] = False
+    calibration: Annotated[
+        bool, typer.Option("--calibration", help="Report calibration: ece, nll and brier; not for ridge.")
+    ] = False
+    bins: Annotated[int, typer.Option(min=1, help="Bins of equal width of ece.")] = 15
+    confusion: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the confusion matrix to a CSV file; print the largest confusions."),
+    ] = None
+
+
 @group.command()
 @expand_options
 def probe(
@@ -89,9 +110,7 @@ def probe(
     ] = None,
     few: FewShotOptions,
     grid: GridOptions,
-    per_class: Annotated[
-        bool, typer.Option("--per-class", help="Print the accuracy of each class too.", rich_help_panel=shared.OUTPUT)
-    ] = False,
+    details: DetailOptions,
     save: Annotated[bool, typer.Option("--save", help="Write the layer to STORE/probe.npz.")] = False,
     as_json: shared.JsonResult = False,
 ) -> None:
@@ -108,8 +127,9 @@ def probe(
     from snellen.features.store import open_store
     from snellen.types import Metric
 
+    _check_details(details, method)
     if method == "heads" or grid.protocol == "fgbmk-legacy":
-        if c is not None or standardise != "none" or few.shots is not None or per_class:
+        if c is not None or standardise != "none" or few.shots is not None or details.per_class:
             raise UsageError("heads take no --c, --standardise, --shots or --per-class.", "Omit these options.")
         _heads(
             store,
@@ -121,6 +141,7 @@ def probe(
             splits.seed,
             grid.device,
             save,
+            details,
             as_json,
         )
         return
@@ -133,8 +154,8 @@ def probe(
     if save and few.shots is None and (train is None or test is None):
         raise UsageError("--save needs one layer, and cross-validation trains several.", "Name --train and --test.")
     if few.shots is not None:
-        if save or per_class:
-            raise UsageError("--shots trains many layers.", "Omit --save and --per-class.")
+        if save or details.per_class or details.calibration or details.confusion is not None:
+            raise UsageError("--shots trains many layers.", "Omit --save, --per-class, --calibration and --confusion.")
         if train is None or test is None:
             raise UsageError("--shots draws rows of one split and tests on another.", "Name --train and --test.")
         settings: dict[str, Any] = {"method": method, "standardise": standardise, "share": splits.held_out}
@@ -157,12 +178,13 @@ def probe(
         folds=splits.folds,
     )
     metrics = fitted.metrics()
-    if per_class:
+    if details.per_class:
         metrics += [
             Metric(f"accuracy/class/{row.name}", row.accuracy, row.test, row.ci95) for row in fitted.per_class()
         ]
     notes = [*store_notes(features), *fitted.notes()]
     settings = {"output": features.name, "train": train, "test": test, **to_builtins(fitted.settings)}
+    _add_details(fitted, details, metrics, settings, notes, as_json)
     if save:
         if fitted.head is None:
             raise UsageError("--save needs one layer, and cross-validation trains several.", "Name --train and --test.")
@@ -182,6 +204,7 @@ def _heads(
     seed: int,
     device: str,
     save: bool,
+    details: DetailOptions,
     as_json: bool,
 ) -> None:
     from msgspec import to_builtins
@@ -195,13 +218,53 @@ def _heads(
     fitted = grids.grid_probe(inputs, recipe, train=train, test=test, epochs=epochs, seed=seed, device=device)
     settings = {"train": train, "test": test, **to_builtins(fitted.settings)}
     notes = [*store_notes(inputs.features), *fitted.notes()]
+    metrics = fitted.metrics()
+    _add_details(fitted, details, metrics, settings, notes, as_json)
     if save:
         identity = training_identity(inputs.features)
         head = grids.head_for_saving(fitted, train=train, test=test, store=str(store), identity=identity)
         notes.append(f"The layer was written to {head.save(Path(store))}; its input is {fitted.settings.output}.")
     if not as_json:
         del settings["trials"]
-    show_result(store, "probe", settings, fitted.metrics(), notes, as_json)
+    show_result(store, "probe", settings, metrics, notes, as_json)
+
+
+def _check_details(details: DetailOptions, method: str) -> None:
+    """Raise UsageError for details that this method lacks or a file that cannot be written, before training."""
+    from snellen.engine.output_file import require_output_file
+    from snellen.features.probes.calibration import NOT_PROBABILITIES
+
+    if details.calibration and method == "ridge":
+        raise UsageError(f"{NOT_PROBABILITIES}.", "Take --method logistic or lda, or omit --calibration.")
+    if details.confusion is not None:
+        require_output_file(details.confusion, "--confusion", (".csv",))
+
+
+def _add_details(
+    fitted: Probe | GridProbe,
+    details: DetailOptions,
+    metrics: list[Metric],
+    settings: dict[str, Any],
+    notes: list[str],
+    as_json: bool,
+) -> None:
+    """Add calibration and confusion matrix to a result, as asked."""
+    from msgspec import to_builtins
+
+    if details.calibration:
+        calibrated = fitted.calibration(details.bins)
+        metrics += calibrated.metrics
+        notes += calibrated.notes
+        settings["bins"] = details.bins
+        if as_json:
+            settings["reliability"] = to_builtins(calibrated.bins)
+    if details.confusion is not None:
+        matrix = fitted.confusion()
+        notes.append(f"The confusion matrix was written to {matrix.save(details.confusion)}.")
+        notes += [
+            f"{one.n:,} test rows of {one.true} ({one.share:.0%}) were taken for {one.predicted}."
+            for one in matrix.mistakes()[:MAX_MISTAKES]
+        ]
 
 
 def _few_shot(

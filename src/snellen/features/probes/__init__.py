@@ -16,6 +16,16 @@ from numpy.typing import NDArray
 
 from snellen.errors import DataError, UsageError
 from snellen.features.probes import holdout, multilabel
+from snellen.features.probes.calibration import (
+    BINS,
+    Calibration,
+    RowProbabilities,
+    calibrate,
+    class_probabilities,
+    join,
+    label_probabilities,
+)
+from snellen.features.probes.confusion import Confusion, count_confusions
 from snellen.features.probes.fit import Method, TrainedProbe, default_grid, train
 from snellen.features.probes.head import ProbeHead, Scale
 from snellen.features.ranking.blas import single_threaded
@@ -94,6 +104,7 @@ class Probe(Struct, frozen=True, eq=False):
         train_counts: [classes of labels] training rows of each (of all rows, after cross-validation).
         trained: the fits, one a fold.
         several: scores for several labels a row, else None.
+        probabilities: what the probe held likely; None for ridge, whose scores are no probabilities.
     """
 
     settings: ProbeSettings
@@ -106,6 +117,7 @@ class Probe(Struct, frozen=True, eq=False):
     train_counts: NDArray[np.int64]
     trained: tuple[TrainedProbe, ...]
     several: multilabel.MultiLabel | None = None
+    probabilities: RowProbabilities | None = None
 
     @property
     def correct(self) -> NDArray[np.bool_]:
@@ -117,6 +129,14 @@ class Probe(Struct, frozen=True, eq=False):
         if self.several is not None:
             return list(self.several.metrics)
         return accuracy_metrics(self.rank, self.targets, self.settings.classes)
+
+    def calibration(self, bins: int = BINS) -> Calibration:
+        """Return `ece`, `nll`, `brier` and the reliability diagram. Raises UsageError for ridge."""
+        return calibrate(self.probabilities, bins)
+
+    def confusion(self) -> Confusion:
+        """Return how often each class was taken for which."""
+        return count_confusions(self.labels, self.targets, self.predicted)
 
     def per_class(self) -> list[ClassAccuracy]:
         """Return the accuracy of every class that has a test row, in the order of ids; for one label a row."""
@@ -226,6 +246,7 @@ def probe(
     fits: list[TrainedProbe] = []
     heads: list[ProbeHead] = []
     scored: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+    likely: list[RowProbabilities] = []
     for train_part, test_part in parts:
         columns, targets = _columns(known, train_part)
         # Several threads spin longer than they compute on products so small.
@@ -254,7 +275,9 @@ def probe(
                 "Multiply or divide all features by one number, so that they are near 1.",
             )
         if known.many is None:
-            scored.append(place_true_class(logits, head.classes, np.asarray(known.single)[test_part]))
+            true_ids = np.asarray(known.single)[test_part]
+            scored.append(place_true_class(logits, head.classes, true_ids))
+            likely.append(class_probabilities(logits, find_columns(head.classes, true_ids)))
         else:
             scored.append((logits, known.many[test_part], np.zeros(0, dtype=np.int64)))
         fits.append(fitted)
@@ -283,10 +306,13 @@ def probe(
     predicted = np.concatenate([part[0] for part in scored])
     several = None
     if known.many is None:
+        probabilities = None if method == "ridge" else join(likely)
         counted = np.bincount(known.columns[trained_on], minlength=len(known.classes))
     else:
         counted = known.many[trained_on].sum(axis=0)
-        several = multilabel.score(predicted, targets, learnt=_learnt(known.many, parts))
+        learnt = _learnt(known.many, parts)
+        several = multilabel.score(predicted, targets, learnt=learnt)
+        probabilities = label_probabilities(predicted[:, learnt], targets[:, learnt])
         predicted = predicted > 0.0
     return Probe(
         settings=settings,
@@ -305,6 +331,7 @@ def probe(
         train_counts=counted,
         trained=tuple(fits),
         several=several,
+        probabilities=probabilities,
     )
 
 

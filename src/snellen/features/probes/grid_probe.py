@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from snellen.errors import DataError, UsageError
 from snellen.features.probes import accuracy_metrics, finite_rows, place_true_class
+from snellen.features.probes.calibration import BINS, Calibration, RowProbabilities, calibrate, class_probabilities
+from snellen.features.probes.confusion import Confusion, count_confusions
 from snellen.features.probes.dinov2_grid import GridRecipe, HeadGrid, Trial, train_grid
 from snellen.features.probes.head import ProbeHead, Scaling
 from snellen.features.ranking.relevance import select_rows
@@ -64,20 +66,32 @@ class GridProbe(Struct, frozen=True, eq=False):
     Attributes:
         settings: as declared.
         targets: [m] class ids of the test rows.
+        predicted: [m] class ids of the best score.
         rank: [m] 1-based place of the right class; classes + 1 where it was not in train.
+        probabilities: what the head held likely.
         head: takes the output that `settings.output` names: `cls_last4`, or `cls_last4+patch_mean` side by side.
         labels: of all rows.
     """
 
     settings: GridProbeSettings
     targets: NDArray[np.int64]
+    predicted: NDArray[np.int64]
     rank: NDArray[np.int64]
+    probabilities: RowProbabilities
     head: ProbeHead
     labels: Labels
 
     def metrics(self) -> list[Metric]:
         """accuracy, accuracy/top5 (with more than five classes), balanced_accuracy."""
         return accuracy_metrics(self.rank, self.targets, self.settings.classes)
+
+    def calibration(self, bins: int = BINS) -> Calibration:
+        """Return `ece`, `nll`, `brier` and the reliability diagram."""
+        return calibrate(self.probabilities, bins)
+
+    def confusion(self) -> Confusion:
+        """Return how often each class was taken for which."""
+        return count_confusions(self.labels, self.targets, self.predicted)
 
     def notes(self) -> list[str]:
         """Return notes for readers of the metrics, one sentence each."""
@@ -176,7 +190,8 @@ def grid_probe(
     head, output = _head(grid, inputs, known, classes)
     chosen = [*reversed(tokens[: grid.best.blocks]), *([means] if grid.best.avgpool and means is not None else [])]
     logits = head.logits(np.concatenate([values[test_at] for values in chosen], axis=1).astype(np.float32))
-    _, targets, rank = place_true_class(logits, head.classes, known.single[test_part])
+    predicted, targets, rank = place_true_class(logits, head.classes, known.single[test_part])
+    likely = class_probabilities(logits, find_columns(head.classes, targets))
     settings = GridProbeSettings(
         "heads",
         recipe.name,
@@ -197,7 +212,7 @@ def grid_probe(
         len(test_part),
         grid.trials,
     )
-    return GridProbe(settings, targets, rank, head, known)
+    return GridProbe(settings, targets, predicted, rank, likely, head, known)
 
 
 def _deepest(widths: Any, kind: str, need: int) -> str | None:
