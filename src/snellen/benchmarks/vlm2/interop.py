@@ -221,6 +221,7 @@ def kit_row(subtask: Subtask, row: Mapping[str, Any]) -> dict[str, Any]:
     """
     images = _listed(row.get("image_path")) or _listed(row.get("image"))
     fields: dict[str, Any] = {
+        "index": str(row.get("index")),
         "q_id": vlmevalkit_tsv.q_id(subtask, str(row.get("index"))),
         "question": row.get("question"),
         "gt_answer": row.get("answer"),

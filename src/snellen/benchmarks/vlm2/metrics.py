@@ -290,6 +290,7 @@ def _pair_codes(scores: Scores, *, kit: bool) -> tuple[NDArray[np.int64], int]:
     if kit:
         other = _codes(scores, "kit_pair") >= 0
         names, known = np.where(other, _strings(scores, "kit_pair"), names), known | other
+        known &= _codes(scores, "no_kit_pair") < 0
     _, key = np.unique(names, return_inverse=True)
     repeat = _codes(scores, "repeat") + 1
     repeats = int(repeat.max(initial=0)) + 1

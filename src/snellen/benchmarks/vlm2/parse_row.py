@@ -22,7 +22,7 @@ def sample(subtask: Subtask, row: Mapping[str, Any], prompt: Prompt, turn: int =
     """Return the sample that a row stands for.
 
     Its meta holds what the scoring profiles go by: `gold` (the gold answer as the row gives it, where it is a text),
-    `pair`, `half` (p or n) and `kit_pair` (see `place`), `images` and `shown` (see `lengths`), `turn` (how often the id
+    `pair`, `half` (p or n), `kit_pair` and `no_kit_pair` (see `place`), `images` and `shown` (see `lengths`), `turn` (how often the id
     had occurred before, where it had), `no_gold` where a count has no gold answer that can be read
     (`vlmevalkit`: none that the kit can read), and `cue` or `type` for breaking results down; and where something is shown,
     `row`: the row itself without its images, for exports.
@@ -45,7 +45,7 @@ def sample(subtask: Subtask, row: Mapping[str, Any], prompt: Prompt, turn: int =
     group = ""
     options: Mapping[str, str] = {}
     if subtask.family == "pair":
-        places = place(subtask, row.get("q_id"), gold)
+        places = place(subtask, row.get("q_id"), gold, row.get("index"))
         meta |= places
         group = places.get("pair", "")
         if subtask.cue == "gc":
@@ -123,17 +123,28 @@ def kit_count(gold: Any) -> int | None:
         return None
 
 
-def place(subtask: Subtask, q_id: Any, gold: Any) -> dict[str, str]:
+def place(subtask: Subtask, q_id: Any, gold: Any, index: Any = None) -> dict[str, str]:
     """Return the pair and the half of a row, under the authors' rule (`pair`, `half`) and VLMEvalKit's (`kit_pair`).
+
+    A row of VLMEvalKit's has its `index`, whose last `_` ends the kit's pair, whatever stands behind it. An index without
+    one is in no pair of the kit's (`no_kit_pair`), though it may be in one of the authors'.
 
     gc: the two questions of a pair carry one q_id, and the gold answer tells them apart: exactly `T` or exactly `F`.
     Rows without a q_id are together one pair, since no q_id is a value like any other to the authors' grouping.
     oc-cpr, pc-cpr: q_id is `<main>_p` or `<main>_n`, split at the first underscore; pc-cpr drops a leading `tf_`. What
-    is not of that form has no pair. VLMEvalKit splits its index at the last underscore and does not look at the suffix;
-    its index is the q_id, with the half behind it for gc.
+    is not of that form has no pair. Of the authors' rows VLMEvalKit's index is the q_id, with the half behind it for gc.
 
     Source: the released scripts "3acc" (gc, oc, pc) and VLMEvalKit's VLM2Bench.
     """
+    places = _authors_place(subtask, q_id, gold)
+    if isinstance(index, str):
+        places.pop("kit_pair", None)
+        kit, mark, _ = index.rpartition("_")
+        places |= {"kit_pair": kit} if mark else {"no_kit_pair": "yes"}
+    return places
+
+
+def _authors_place(subtask: Subtask, q_id: Any, gold: Any) -> dict[str, str]:
     if subtask.cue == "gc":
         whole = isinstance(q_id, float) and q_id.is_integer()
         places = {"pair": "" if q_id is None else str(int(q_id) if whole else q_id)}
@@ -157,16 +168,14 @@ def lengths(row: Mapping[str, Any]) -> tuple[int, int]:
     """Return the number of images of a counting question, as the authors' evaluator counts and as VLMEvalKit does.
 
     The authors': `image_seq_len`, else the length of the list `image_seq`, else 2; `images` is not looked at.
-    VLMEvalKit: `image_seq_len`, else the number of images, else 2.
+    VLMEvalKit: a positive `image_seq_len`, else the number of images, else 2.
     """
     length = row.get("image_seq_len")
-    if type(length) is int or (isinstance(length, float) and isfinite(length)):
-        return int(length), int(length)
     sequence, images = row.get("image_seq"), row.get("images")
-    return (
-        len(sequence) if isinstance(sequence, list) else DEFAULT_LENGTH,
-        len(images) if isinstance(images, list) and images else DEFAULT_LENGTH,
-    )
+    counted = len(images) if isinstance(images, list) and images else DEFAULT_LENGTH
+    if type(length) is int or (isinstance(length, float) and isfinite(length)):
+        return int(length), int(length) if int(length) > 0 else counted
+    return len(sequence) if isinstance(sequence, list) else DEFAULT_LENGTH, counted
 
 
 def choices(question: Any) -> dict[str, str]:

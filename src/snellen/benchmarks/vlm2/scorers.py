@@ -77,7 +77,7 @@ def score_truth_official(sample: Sample, reply: str) -> Score:
 def score_truth_vlmevalkit(sample: Sample, reply: str) -> Score:
     """Score comparisons and general cues by VLMEvalKit's rule: the same reading; an index without `_` is unscored."""
     letter, why = truth_letter(scored_text(sample, reply).upper())
-    if "pair" not in sample.meta and "kit_pair" not in sample.meta:
+    if "no_kit_pair" in sample.meta or not {"pair", "kit_pair"} & sample.meta.keys():
         return Score(None, letter, "unscored", "the index has no underscore")
     return _score_truth_letter(sample, letter, why)
 

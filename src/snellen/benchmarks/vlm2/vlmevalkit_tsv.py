@@ -94,6 +94,7 @@ def rows(subtask: Subtask, path: Path) -> Iterator[tuple[int, Row | DataError]]:
             row.place.line,
             {
                 **{name: cell for name, cell in cells.items() if name not in (*NEEDED, "image_path")},
+                "index": cells["index"],
                 "q_id": q_id(subtask, cells["index"]),
                 "question": cells["question"],
                 "gt_answer": gold(subtask, cells["answer"]),
