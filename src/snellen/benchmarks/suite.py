@@ -44,6 +44,8 @@ def suite(
     results: ResultReader | None = None,
     published: Sequence[Published] = (),
     exports: Mapping[str, Exporter] | None = None,
+    fit: Callable[[str, Data], Data] = lambda task, data: data,
+    notices: Callable[[Data], Sequence[str]] = lambda data: (),
 ) -> Benchmark:
     """Return one benchmark out of several.
 
@@ -57,7 +59,9 @@ def suite(
         version: raised whenever the set of members changes; members' own versions are added to it.
         about: as for any benchmark.
         summarize: what the scores sum up to; None: see `by_member`.
-        results, published, exports: as for any benchmark. Notices and rubrics are the members'.
+        results, published, exports: as for any benchmark. Rubrics are the members'.
+        fit: a member's short name and the user's settings to the settings of that member.
+        notices: lines about the suite, before those of its members.
 
     Raises:
         ValueError: two members have one name, or no profile is common to all.
@@ -76,7 +80,7 @@ def suite(
 
     def seen_by(member: Benchmark, data: Data) -> Data:
         shared = {key: value for key, value in data.options.items() if key in member.options or key not in options}
-        return structs.replace(data, options=shared)
+        return fit(member_name(name, member), structs.replace(data, options=shared))
 
     def samples(data: Data) -> Iterator[Sample]:
         for task, member in named.items():
@@ -96,12 +100,13 @@ def suite(
         digests = [member.digest(seen_by(member, data)) for member in members]
         return blake2b("\n".join(digests).encode(), digest_size=16).hexdigest() if any(digests) else ""
 
-    def notices(data: Data) -> list[str]:
+    def all_notices(data: Data) -> list[str]:
         tasks_by_line: dict[str, list[str]] = {}
         for task, member in named.items():
             for line in member.notices(seen_by(member, data)):
                 tasks_by_line.setdefault(line, []).append(task)
-        return [line if len(by) == len(named) else f"{', '.join(by)}: {line}" for line, by in tasks_by_line.items()]
+        lines = [line if len(by) == len(named) else f"{', '.join(by)}: {line}" for line, by in tasks_by_line.items()]
+        return [*notices(data), *lines]
 
     def rubric(sample: Sample) -> Rubric | None:
         own = named[str(sample.meta["task"])].rubric
@@ -121,7 +126,7 @@ def suite(
         about=about,
         members=tuple(members),
         results=results,
-        notices=notices,
+        notices=all_notices,
         rubric=rubric if any(member.rubric is not None for member in members) else None,
         published=published,
         exports=exports or {},

@@ -13,7 +13,7 @@ from snellen.benchmarks.base import Benchmark, Published, Scorer
 from snellen.benchmarks.published import column, load
 from snellen.benchmarks.suite import suite
 from snellen.benchmarks.vlm2 import interop, metrics, prompts, samples, scorers
-from snellen.benchmarks.vlm2.subtasks import SUBTASKS, Subtask
+from snellen.benchmarks.vlm2.subtasks import BY_NAME, SUBTASKS, Subtask
 
 VERSION = "1"
 PROFILES = {
@@ -92,4 +92,6 @@ VLM2 = suite(
     results=interop.read_suite_results,
     published=published_tables(),
     exports=interop.exports(),
+    fit=lambda task, data: prompts.fitted(data, BY_NAME[task]),
+    notices=prompts.suite_notices,
 )

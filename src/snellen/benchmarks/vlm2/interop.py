@@ -251,9 +251,8 @@ def _scored(
     """(sample, record) of each row; a second row with the same place gets a turn, so that the last one can be told."""
     seen: dict[int, int] = {}
     kinds: dict[str, type] = {}
-    variant: dict[str, Any] = {
-        key: data.options[key] for key in ("prompting",) if data.options.get(key, "vanilla") != "vanilla"
-    }
+    name = prompts.variant_name(data)
+    variant: dict[str, Any] = {} if name == "vanilla" else {"prompting": name}
     for where, row, reply in rows:
         if "lengths" in row:
             variant["images"], variant["shown"] = row["lengths"]
@@ -341,7 +340,7 @@ def _every_category(path: Path, data: Data, problems: Problems) -> Answered:
             problems.add(where, f"category {str(row.get('category'))[:40]!r} is none of VLM2-Bench's")
             continue
         rows = iter([(where, kit_row(subtask, row), row.get("prediction"))])
-        for sample, record in _scored(subtask, rows, problems, data):
+        for sample, record in _scored(subtask, rows, problems, prompts.fitted(data, subtask)):
             turn = seen[(subtask.name, sample.id)] = seen.get((subtask.name, sample.id), -1) + 1
             name = f"{subtask.name}/{sample.id}" + (f"#{turn + 1}" if turn else "")
             meta = {**sample.meta, "task": subtask.name, **({"turn": turn} if turn else {})}

@@ -19,18 +19,19 @@ from pathlib import Path
 from typing import Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.vlm2.crops import Boxes, margin_of, read_boxes
 from snellen.benchmarks.vlm2.dot_grid import DotGrid, grid_of
-from snellen.benchmarks.vlm2.subtasks import Subtask
+from snellen.benchmarks.vlm2.subtasks import BY_NAME, Subtask
 from snellen.errors import UsageError
 from snellen.sources.blobs import FileBlob
 from snellen.types import Generation, Image, Prompt, Text, Video
 
 MARKER = "MY_ANSWER:"
 VARIANTS = ("vanilla", "cot", "cot-special", "vp-grid", "vp-zoom")
+SHORT_NAMES = {"special": "cot-special", "grid": "vp-grid", "zoom": "vp-zoom"}
 OPTIONS: Mapping[str, str] = {
     "prompting": f"how questions are asked: {', '.join(VARIANTS)} (default: vanilla)",
     "boxes": "vp-zoom: file with the box of each image (.jsonl, .json, .csv, .tsv)",
@@ -77,6 +78,37 @@ class VariantPrompting(Struct, frozen=True):
     margin: float = 0.0
 
 
+def variant_name(data: Data) -> str:
+    """Return the variant that the options name, by its full name; unchecked."""
+    name = data.options.get("prompting", "vanilla")
+    return SHORT_NAMES.get(name, name)
+
+
+def fitted(data: Data, subtask: Subtask) -> Data:
+    """Return the settings of one subtask of the suite: vanilla where the variant is not for it.
+
+    An unknown variant stays, so that it is refused.
+    """
+    variant = variant_name(data)
+    if variant not in VARIANTS or subtask.name in wording(variant).subtasks:
+        return data
+    owned = [option for option, owner in _BELONGS.items() if owner == variant]
+    options = {key: value for key, value in data.options.items() if key not in ("prompting", *owned)}
+    return structs.replace(data, options=options)
+
+
+def suite_notices(data: Data) -> list[str]:
+    """Return a line that names the subtasks which a variant leaves as they are; none where it is for all."""
+    variant = variant_name(data)
+    if variant not in VARIANTS:
+        return []
+    asked = wording(variant).subtasks
+    others = [name for name in BY_NAME if name not in asked]
+    if not others:
+        return []
+    return [f"prompting={variant} is for {', '.join(asked)}; as vanilla: {', '.join(others)}"]
+
+
 @cache
 def wording(variant: str) -> VariantWording:
     """Read a variant's file in prompts/."""
@@ -92,9 +124,12 @@ def prompt_variant(data: Data, subtask: Subtask) -> VariantPrompting:
             cannot be used, vp-zoom without boxes.
         DataError: the boxes file cannot be read, or a box in it is none.
     """
-    variant = data.options.get("prompting", "vanilla")
+    variant = variant_name(data)
     if variant not in VARIANTS:
-        raise UsageError(f"prompting={variant!r} is not known", f"One of these: {', '.join(VARIANTS)}.")
+        shorter = ", ".join(f"{short} for {full}" for short, full in SHORT_NAMES.items())
+        raise UsageError(
+            f"prompting={variant!r} is not known", f"One of these: {', '.join(VARIANTS)}. Short names: {shorter}."
+        )
     known = wording(variant)
     if subtask.name not in known.subtasks:
         fitting = [name for name in VARIANTS if subtask.name in wording(name).subtasks]
@@ -176,7 +211,7 @@ def digest(data: Data) -> str:
     It belongs into the benchmark's digest, so that a run is not resumed with other boxes. Raises DataError.
     """
     path = _boxes_file(data)
-    if path is None or data.options.get("prompting") != "vp-zoom":
+    if path is None or variant_name(data) != "vp-zoom":
         return ""
     return blake2b(FileBlob(path).read(), digest_size=8).hexdigest()
 
