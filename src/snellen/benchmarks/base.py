@@ -75,6 +75,7 @@ class Published(Struct, frozen=True):
             of its benchmarks stand there in one line.
         questions: how many questions its figures are over, at least; None where nobody says.
         gold: (metric, revision): which gold answers its column rests on, as the benchmark's `gold` names them.
+        against: a metric of the table; a further column holds how far it lies from the human row's. Empty: none.
     """
 
     title: str
@@ -87,6 +88,7 @@ class Published(Struct, frozen=True):
     whole: Published | None = None
     questions: int | None = None
     gold: tuple[tuple[str, str], ...] = ()
+    against: str = ""
 
 
 READY_SUMMARY = ("snellen.scoring.scorers", "accuracy")
@@ -151,6 +153,7 @@ class Benchmark:
         places: where the authors' own layout has these files, option (`data`, `image`) to patterns relative to the working
             folder, tried in order; used if the option is omitted and no variable names the file.
         published: tables to show beside a run.
+        overall: names of the metrics that a suite makes of several members; runs of single members together give them too.
         gold: which published revision of its gold answers some data holds, in words, by the data and the digest that a run
             recorded of it; "" where there is one revision, or nothing tells which this is.
         exports: format name to a writer of a run in that format, beside those of `snellen.formats.export`, where it
@@ -181,6 +184,7 @@ class Benchmark:
     gold: Callable[[Data, str], str] = lambda data, digest: ""
     exports: Mapping[str, Exporter] = field(default_factory=dict)
     cluster: str = "group"
+    overall: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         for field_name in ("name", "version"):

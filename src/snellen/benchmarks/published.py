@@ -31,6 +31,7 @@ class _PublishedTable(Struct, frozen=True, forbid_unknown_fields=True):
     metrics: tuple[str, ...]
     rows: tuple[_PublishedLine, ...]
     gold: Mapping[str, str] = {}
+    against: str = ""
     notes: tuple[str, ...] = ()
 
 
@@ -52,7 +53,8 @@ def read(text: str, place: str) -> tuple[Published, ...]:
 
     Each `[[table]]` holds `title`, `source`, `profile`, `columns`, `metrics`, `rows` and `notes`; a row holds `kind`
     (chance, human or model, in this order), `name` and `values` in the order of the columns: fractions, or "-" where
-    the table has none. `gold` names, by metric, the revision of the gold answers where there are several.
+    the table has none. `gold` names, by metric, the revision of the gold answers where there are several. `against` names the
+    metric that is also held against the human row.
 
     Args:
         text: TOML.
@@ -81,6 +83,7 @@ def read(text: str, place: str) -> tuple[Published, ...]:
             ),
             notes=table.notes,
             gold=tuple(table.gold.items()),
+            against=table.against,
         )
         for table in tables
     )
@@ -89,6 +92,8 @@ def read(text: str, place: str) -> tuple[Published, ...]:
 def _faults(table: _PublishedTable) -> Iterator[str]:
     if unknown := [metric for metric in table.gold if metric not in table.metrics]:
         yield f"gold is of {', '.join(unknown)}, which is no metric of the table"
+    if table.against and (table.against not in table.metrics or not any(row.kind == "human" for row in table.rows)):
+        yield f"against is {table.against}: a metric of the table was expected, and a human row"
     if len(table.metrics) != len(table.columns):
         yield f"{len(table.columns)} columns and {len(table.metrics)} metrics"
     for kind, names in (
@@ -131,6 +136,7 @@ def column(published: Published, member: str) -> Published:
     return structs.replace(
         published,
         columns=columns,
+        against="",
         metrics=tuple(published.metrics[at].removeprefix(f"{member}/") for at in places),
         gold=tuple(
             (metric.removeprefix(f"{member}/"), name)

@@ -7,7 +7,7 @@ from hashlib import blake2b
 
 from msgspec import structs
 
-from snellen.benchmarks.base import Benchmark, Data, Exporter, Published, ResultReader, Scorer, Summary
+from snellen.benchmarks.base import Benchmark, Data, Exporter, Headline, Published, ResultReader, Scorer, Summary
 from snellen.scoring.rubric import Rubric
 from snellen.scoring.scores import Scores
 from snellen.scoring.statistics import mean, with_cluster
@@ -46,6 +46,8 @@ def suite(
     exports: Mapping[str, Exporter] | None = None,
     fit: Callable[[str, Data], Data] = lambda task, data: data,
     notices: Callable[[Data], Sequence[str]] = lambda data: (),
+    overall: Sequence[str] = (),
+    headline: Callable[[Sequence[Metric]], Headline | None] | None = None,
 ) -> Benchmark:
     """Return one benchmark out of several.
 
@@ -59,7 +61,7 @@ def suite(
         version: raised whenever the set of members changes; members' own versions are added to it.
         about: as for any benchmark.
         summarize: what the scores sum up to; None: see `by_member`.
-        results, published, exports: as for any benchmark. Rubrics are the members'.
+        results, published, exports, overall, headline: as for any benchmark. Rubrics are the members'.
         fit: a member's short name and the user's settings to the settings of that member.
         notices: lines about the suite, before those of its members.
 
@@ -130,6 +132,8 @@ def suite(
         rubric=rubric if any(member.rubric is not None for member in members) else None,
         published=published,
         exports=exports or {},
+        overall=overall,
+        headline=headline,
     )
 
 

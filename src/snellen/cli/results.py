@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from snellen.runs.run import Run
+    from snellen.runs.suite_overall import SuiteOverall
 
 UNANSWERED = 9
 """Exit status of a finished run in which questions have no answer."""
@@ -90,6 +91,7 @@ def tell_failure(outcome: ModelOutcome, failure: FailedModel) -> int:
 def finish(outcome: ModelOutcome, *, profile: str | None, report: bool, as_json: bool) -> int:
     """Print the runs (a table per benchmark, or one JSON object), write reports, and return the exit status."""
     summaries = _summaries(outcome, profile)
+    together = _together(outcome.runs, profile)
     if report:
         from snellen.reports.runs import report as write_report
 
@@ -97,7 +99,9 @@ def finish(outcome: ModelOutcome, *, profile: str | None, report: bool, as_json:
             write_report([run], run.folder.report)
     if as_json:
         runs = [_run_json(run, metrics) for run, metrics in zip(outcome.runs, summaries, strict=True)]
-        show_json({"runs": runs + [_failure_json(failure) for failure in outcome.failures]})
+        suites = [_suite_json(overall) for overall in together]
+        failures = [_failure_json(failure) for failure in outcome.failures]
+        show_json({"runs": runs + failures, **({"suites": suites} if suites else {})})
         return outcome.status
     by_benchmark: dict[str, list[tuple[Run, dict[str, list[Metric]]]]] = {}
     for run, metrics in zip(outcome.runs, summaries, strict=True):
@@ -115,7 +119,37 @@ def finish(outcome: ModelOutcome, *, profile: str | None, report: bool, as_json:
         print(_last_line(run, report))
         for line in run.remarks:
             note(f"note: {line}")
+    for overall in together:
+        print(_suite_line(overall))
     return outcome.status
+
+
+def _together(runs: list[Run], profile: str | None) -> list[SuiteOverall]:
+    """Return what runs of a suite's members give together; nothing of a single run, nor where samples cannot be read."""
+    if len(runs) < 2:
+        return []
+    from snellen.runs.suite_overall import suite_overall
+
+    try:
+        return suite_overall(runs, profile)
+    except SnellenError as error:
+        note(f"note: no overall score of the runs together: {error.message}")
+        return []
+
+
+def _suite_json(overall: SuiteOverall) -> dict[str, Any]:
+    return {
+        "benchmark": overall.suite,
+        "model": overall.model,
+        "profile": overall.profile,
+        "runs": [str(run.path) for run in overall.runs],
+        "metrics": [structs.asdict(metric) for metric in overall.metrics],
+    }
+
+
+def _suite_line(overall: SuiteOverall) -> str:
+    scores = ", ".join(f"{metric.name} {_cell(metric)}" for metric in overall.metrics)
+    return f"{overall.suite} · {overall.model} · {overall.profile}, {len(overall.runs)} runs together: {scores}"
 
 
 def _summaries(outcome: ModelOutcome, profile: str | None) -> list[dict[str, list[Metric]]]:

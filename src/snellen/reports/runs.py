@@ -18,6 +18,7 @@ from snellen.runs.costs import sentence as sentence_of
 from snellen.runs.run import Run, load_run
 from snellen.runs.scoring import profiles_of, scores_of
 from snellen.runs.status import present_state
+from snellen.runs.suite_overall import suite_overall
 
 
 def report(
@@ -54,6 +55,10 @@ def report(
     opened = [run if isinstance(run, Run) else load_run(run, trust=trust) for run in several]
     names = run_names([run.path for run in opened])
     views = [run_view(run, name=name, show_gold=show_gold) for run, name in zip(opened, names, strict=True)]
+    for overall in suite_overall(opened, "all") if len(opened) > 1 else ():
+        number = next(at for at, run in enumerate(opened) if run is overall.runs[0])
+        by_profile = {**views[number].overall, overall.profile: overall.metrics}
+        views[number] = structs.replace(views[number], overall=by_profile)
     if prices is not None:
         paid = [sentence_of(recorded(run.folder, prices)) for run in opened]
         views = [

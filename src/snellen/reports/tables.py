@@ -261,7 +261,7 @@ def published_tables(series: Sequence[Series], runs: Sequence[RunView]) -> list[
             table.title,
             table.source,
             table.profile,
-            tuple(zip(table.columns, table.metrics, strict=True)),
+            (*zip(table.columns, table.metrics, strict=True), *([] if _people(table) is None else [AGAINST])),
             (*lines, *_published(table)),
             table.notes,
         )
@@ -284,13 +284,17 @@ def _joined(table: Published, group: Sequence[tuple[Series, RunView]]) -> list[P
         free[run.benchmark] = (column, run)
     lines = []
     for line in runs_by_line:
-        scores = {
-            f"{benchmark}/{metric.name}": _score(metric, column, run)
+        scores: dict[str, MetricCell | None] = {
+            f"{name}/{metric.name}": _score(metric, column, run)
             for benchmark, (column, run) in line.items()
             for metric in column.metrics
-            if f"{benchmark}/{metric.name}" in table.metrics
+            for name in (benchmark, benchmark.rpartition("/")[2])  # a table of a suite names its members alone
+            if f"{name}/{metric.name}" in table.metrics
         }
-        cells = tuple(scores.get(name) for name in table.metrics)
+        for column, run in line.values():
+            for metric in run.overall.get(column.profile, ()):
+                scores.setdefault(metric.name, _score(metric, column, run))
+        cells = _with_distance(table, tuple(scores.get(name) for name in table.metrics))
         part = ["coverage below 100 %"] if any(score is not None and not score.full for score in cells) else []
         remarks = [f"{run.name}: {condition}" for _, run in line.values() for condition in run.conditions]
         names = ", ".join(run.name for _, run in line.values())
@@ -302,9 +306,31 @@ def _joined(table: Published, group: Sequence[tuple[Series, RunView]]) -> list[P
 def _measured(table: Published, column: Series, run: RunView, *, several: bool) -> PublishedLine:
     metrics = {metric.name: metric for metric in column.metrics}
     listed = [metrics.get(name) for name in table.metrics]
-    cells = tuple(None if metric is None else _score(metric, column, run) for metric in listed)
+    cells = _with_distance(table, tuple(None if metric is None else _score(metric, column, run) for metric in listed))
     part = ["coverage below 100 %"] if any(score is not None and not score.full for score in cells) else []
     return PublishedLine(run.model, cells, column.colour, (*([run.name] if several else []), *part, *run.conditions))
+
+
+AGAINST = ("against people", "the score in the column of the mean minus that of the human row, in points")
+"""Heading and explanation of the column that is made of `Published.against`."""
+
+
+def _people(table: Published) -> float | None:
+    """Return the human row's score in the column that is held against it."""
+    if not table.against:
+        return None
+    return next((row.values[table.metrics.index(table.against)] for row in table.rows if row.kind == "human"), None)
+
+
+def _with_distance(table: Published, cells: tuple[MetricCell | None, ...]) -> tuple[MetricCell | None, ...]:
+    """Return a run's cells, and its distance from people where the table has that column."""
+    people = _people(table)
+    if people is None:
+        return cells
+    cell = cells[table.metrics.index(table.against)]
+    if cell is None:
+        return (*cells, None)
+    return (*cells, structs.replace(cell, text=f"{float(cell.text) - 100 * people:+.2f}", interval="", method=""))
 
 
 def _score(metric: Metric, column: Series, run: RunView) -> MetricCell | None:
@@ -321,15 +347,23 @@ def _published(table: Published) -> list[PublishedLine]:
         max((v for row in models if (v := row.values[at]) is not None), default=None) if len(models) > 1 else None
         for at in range(len(table.columns))
     ]
+    people = _people(table)
+    distances: list[tuple[PublishedFigure | None, ...]] = [()] * len(table.rows)
+    if people is not None:
+        scores = [row.values[table.metrics.index(table.against)] for row in table.rows]
+        distances = [
+            (None if score is None else PublishedFigure(f"{100 * (score - people):+.2f}", False),) for score in scores
+        ]
     return [
         PublishedLine(
             row.name if row.kind in ("model", row.name.lower()) else f"{row.name} ({row.kind})",
             tuple(
                 None if v is None else PublishedFigure(f"{100 * v:.2f}", row.kind == "model" and v == top)
                 for v, top in zip(row.values, best, strict=True)
-            ),
+            )
+            + distance,
         )
-        for row in table.rows
+        for row, distance in zip(table.rows, distances, strict=True)
     ]
 
 

@@ -42,6 +42,8 @@ class RunView(Struct, frozen=True):
         notes: what a reader must know first (only 200 of 2,000 asked; gold hidden), shown above the scores.
         filters: metric name to the meta values (and `kind`) of its answers, where its name does not say them.
         published: tables of others that this run's metrics are comparable with.
+        overall: profile to the metrics of the suite that this run gives together with others of the page, one run of each
+            group holding them.
         conditions: how the questions were asked where that is not how the benchmark asks them ("prompting = cot"); said
             wherever the run stands beside published figures.
         labels: why answers were not correct; None where nobody has said.
@@ -58,6 +60,7 @@ class RunView(Struct, frozen=True):
     notes: Sequence[str] = ()
     filters: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     published: Sequence[Published] = ()
+    overall: Mapping[str, Sequence[Metric]] = field(default_factory=dict)
     conditions: Sequence[str] = ()
     labels: LabelCounts | None = None
     media: MediaSettings = MediaSettings()

@@ -6,14 +6,17 @@ each profile in words.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache, partial
 
-from snellen.benchmarks.base import Benchmark, Published, Scorer
+from msgspec import structs
+
+from snellen.benchmarks.base import Benchmark, Headline, Published, Scorer
 from snellen.benchmarks.published import column, load
 from snellen.benchmarks.suite import suite
 from snellen.benchmarks.vlm2 import interop, metrics, prompts, samples, scorers
 from snellen.benchmarks.vlm2.subtasks import BY_NAME, SUBTASKS, Subtask
+from snellen.types import Metric
 
 VERSION = "1"
 PROFILES = {
@@ -40,7 +43,9 @@ def published_tables() -> tuple[Published, ...]:
 
 def published_column(name: str) -> Published:
     """Return the fourth version's column of one subtask (`oc-cnt`); the older table has the same cells for all models."""
-    return column(published_tables()[0], name)
+    published = column(published_tables()[0], name)
+    notes = tuple(note for note in published.notes if not note.startswith("Against people"))
+    return structs.replace(published, notes=notes, whole=published_tables()[0])
 
 
 def _scorers(subtask: Subtask) -> Mapping[str, Scorer]:
@@ -82,6 +87,21 @@ def declare(subtask: Subtask) -> Benchmark:
     )
 
 
+def against_people(measured: Sequence[Metric]) -> Headline | None:
+    """Return the overall scores with their distance from people, each by its own table and rule; None without a score."""
+    by_name = {metric.name: metric.value for metric in measured}
+    texts, figures = [], {}
+    for table in published_tables():
+        value = by_name.get(table.against)
+        if value is None:
+            continue
+        at = table.metrics.index(table.against)
+        people = next(row.values[at] for row in table.rows if row.kind == "human") or 0.0
+        texts.append(f"{table.against} {100 * value:.2f}, people {100 * people:.2f}: {100 * (value - people):+.2f} points")
+        figures[f"{table.against}_against_people"] = value - people
+    return Headline("; ".join(texts), figures) if texts else None
+
+
 GC_MAT, GC_TRK, OC_CPR, OC_CNT, OC_GRP, PC_CPR, PC_CNT, PC_GRP, PC_VID = map(declare, SUBTASKS)
 VLM2 = suite(
     "vlm2",
@@ -94,4 +114,6 @@ VLM2 = suite(
     exports=interop.exports(),
     fit=lambda task, data: prompts.fitted(data, BY_NAME[task]),
     notices=prompts.suite_notices,
+    overall=metrics.OVERALL,
+    headline=against_people,
 )

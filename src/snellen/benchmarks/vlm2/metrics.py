@@ -23,6 +23,7 @@ from snellen.scoring.statistics.bootstrap import SEED, percentile_interval, resa
 from snellen.types import Metric
 
 KIT = ("vlmevalkit", "vlmevalkit-legacy")
+OVERALL = ("overall_8", "overall_9")
 
 
 @dataclass(frozen=True)
@@ -229,9 +230,8 @@ def summarize_suite(scores: Scores, profile: str) -> list[Metric]:
             guesses[name] = own[0].chance
         rest += [structs.replace(metric, name=f"{name}/{metric.name}") for metric in own]
     overall = []
-    for title, wanted in (
-        ("overall_8", [n for n, s in BY_NAME.items() if s.family != "video"]),
-        ("overall_9", list(BY_NAME)),
+    for title, wanted in zip(
+        OVERALL, ([n for n, s in BY_NAME.items() if s.family != "video"], list(BY_NAME)), strict=True
     ):
         if profile in KIT and title == "overall_9":
             continue
