@@ -79,7 +79,9 @@ def _over(suite: Benchmark, members: dict[str, Run], profile: str | None) -> lis
                 score = scoring.scores_of(run.benchmark, sample, record, scorers, verdicts)[name]
                 group = f"{task}/{sample.group}" if sample.group else ""
                 meta = {**sample.meta, "task": task}
-                builder.add(structs.replace(sample, id=f"{task}/{sample.id}", group=group, meta=meta), score, record.repeat)
+                builder.add(
+                    structs.replace(sample, id=f"{task}/{sample.id}", group=group, meta=meta), score, record.repeat
+                )
             expected += scoring.count(run.benchmark, spec.data) * spec.repeats
         metrics = with_cluster(suite.summarize(builder.build(expected), name), suite.cluster)
         known = tuple(metric for metric in metrics if metric.name in suite.overall and metric.value is not None)

@@ -27,7 +27,9 @@ def replies(benchmark: str, data: Path, out: Path) -> Path:
     for sample in find(benchmark).samples(Data(data)):
         task = sample.meta.get("task", benchmark.partition("/")[2])
         asked[task] = asked.get(task, -1) + 1
-        gold = {"truth": "T" if sample.target else "F", "count": sample.target, "choice": f"{sample.target})"}.get(sample.kind)
+        gold = {"truth": "T" if sample.target else "F", "count": sample.target, "choice": f"{sample.target})"}.get(
+            sample.kind
+        )
         reply = "1" if asked[task] % 3 == 2 else str(gold)
         lines.append(json.dumps({"id": sample.id, "reply": reply}) + "\n")
     out.write_text("".join(lines), "utf-8")

@@ -83,7 +83,7 @@ def declare(subtask: Subtask) -> Benchmark:
         notices=partial(samples.notices, subtask),
         rubric=scorers.video_rubric if subtask.family == "video" else None,
         published=(published_column(subtask.name),),
-        exports=interop.exports(subtask),
+        exports=interop.exports(_scorers, subtask),
     )
 
 
@@ -97,7 +97,9 @@ def against_people(measured: Sequence[Metric]) -> Headline | None:
             continue
         at = table.metrics.index(table.against)
         people = next(row.values[at] for row in table.rows if row.kind == "human") or 0.0
-        texts.append(f"{table.against} {100 * value:.2f}, people {100 * people:.2f}: {100 * (value - people):+.2f} points")
+        texts.append(
+            f"{table.against} {100 * value:.2f}, people {100 * people:.2f}: {100 * (value - people):+.2f} points"
+        )
         figures[f"{table.against}_against_people"] = value - people
     return Headline("; ".join(texts), figures) if texts else None
 
@@ -111,7 +113,7 @@ VLM2 = suite(
     summarize=metrics.summarize_suite,
     results=interop.read_suite_results,
     published=published_tables(),
-    exports=interop.exports(),
+    exports=interop.exports(_scorers),
     fit=lambda task, data: prompts.fitted(data, BY_NAME[task]),
     notices=prompts.suite_notices,
     overall=metrics.OVERALL,

@@ -20,10 +20,11 @@ from typing import Any
 from msgspec import structs
 
 from snellen.benchmarks.base import Answered, Data
-from snellen.benchmarks.vlm2 import parse_row, prompts, vlmevalkit_tsv
+from snellen.benchmarks.vlm2 import parse_row, prompts, vlmevalkit_export, vlmevalkit_tsv
 from snellen.benchmarks.vlm2.locate import questions as where_questions
 from snellen.benchmarks.vlm2.scorers import scored_text
 from snellen.benchmarks.vlm2.subtasks import BY_NAME, Subtask
+from snellen.benchmarks.vlm2.vlmevalkit_export import KitScorers
 from snellen.errors import DataError, UsageError
 from snellen.formats.base import Problems, missing
 from snellen.formats.columns import text_of
@@ -33,8 +34,12 @@ from snellen.sources.vlmevalkit_tsv import list_elements
 from snellen.types import Prompt, Record, Response, Sample
 
 
-def exports(subtask: Subtask | None = None) -> Mapping[str, Writer]:
+def exports(scorers: KitScorers, subtask: Subtask | None = None) -> Mapping[str, Writer]:
     """Return the formats of one subtask's runs; None: of the suite's, whose samples say what they are of (`task`)."""
+
+    def kit(answers: Iterator[tuple[Sample, Record]], folder: Path, model: str, stamp: str) -> Exported:
+        """VLMEvalKit's table of predictions, and the scores that it would give."""
+        return vlmevalkit_export.write(answers, folder, model, subtask, scorers)
 
     def write(answers: Iterator[tuple[Sample, Record]], folder: Path, model: str, stamp: str) -> Exported:
         """The authors' result files, one a subtask, for their evaluators."""
@@ -55,7 +60,7 @@ def exports(subtask: Subtask | None = None) -> Mapping[str, Writer]:
             files.setdefault(folder / place(task, name, stamp), []).append(answered)
         return Exported(tuple(write_lines(path, rows) for path, rows in files.items()), tuple(_notes(counted)))
 
-    return {"authors": write}
+    return {"authors": write, "vlmevalkit": kit}
 
 
 def place(subtask: Subtask, model: str, stamp: str) -> Path:
