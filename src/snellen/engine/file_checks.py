@@ -23,6 +23,7 @@ FILES = (
     "results.jsonl",
     "results.damaged",
     "summary.json",
+    "predictions.jsonl",
     "report.html",
     "verdicts.jsonl",
     "failures.jsonl",

@@ -130,6 +130,10 @@ class RunFolder:
         return self.path / "summary.json"
 
     @property
+    def predictions(self) -> Path:
+        return self.path / "predictions.jsonl"
+
+    @property
     def report(self) -> Path:
         return self.path / "report.html"
 

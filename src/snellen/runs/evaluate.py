@@ -24,6 +24,7 @@ from snellen.errors import UsageError
 from snellen.event_loop import in_loop
 from snellen.models.base import Model, as_model
 from snellen.redaction.arguments import key_among
+from snellen.runs.predictions import PredictionRows
 from snellen.runs.run import Run, find_benchmark
 from snellen.runs.scoring import live_builder
 from snellen.runs.settings import RerunSettings, RunSettings, run_spec, takes
@@ -130,7 +131,7 @@ def perform(
         if isinstance(replayed, ReplayModel):
             remarks = meet_replay(replayed, subject, spec.data, spec.limit)
 
-    builder = live_builder(subject)
+    builder = live_builder(subject, None if spec.benchmark in JUDGE_RUNS else PredictionRows(subject))
     scores = LiveScores(builder)
 
     async def whole() -> RunMeta:

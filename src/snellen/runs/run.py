@@ -20,6 +20,7 @@ from snellen.engine.resume import verified_meta, with_size, without_record
 from snellen.engine.run_folder import JUDGED, LABELLED, RunFolder, RunMeta, RunSpec
 from snellen.errors import DataError, SnellenError, UsageError
 from snellen.runs.caveats import caveats
+from snellen.runs.predictions import PredictionRows
 from snellen.runs.status import present_state
 from snellen.runs.trust import find_named, guarded
 from snellen.text import pretty_json
@@ -307,6 +308,7 @@ class Run:
         newest = self._last_verdict()
         judge = verdicts if verdicts is not None else self.verdicts()
         spec = self.meta.spec
+        rows = self._prediction_rows() if save else None
         summary = scoring.summarize(
             benchmark,
             self.answers(),
@@ -314,6 +316,7 @@ class Run:
             expected=scoring.count(benchmark, spec.data) * spec.repeats,
             each=each,
             verdicts=judge,
+            predictions=rows,
         )
         who = ""
         if summary.for_judge:
@@ -321,9 +324,15 @@ class Run:
 
             who = judged_by(summary, judge)
         self._judged_by = (newest, who)
+        if rows is not None:
+            rows.write(self.folder.predictions)
         if save:
             self._save(summary, judge)
         return summary
+
+    def _prediction_rows(self) -> PredictionRows | None:
+        """Return the rows of predictions.jsonl; None for a run that has none: a judge's, or one that cannot be written."""
+        return None if self.meta.judges or not self.writable else PredictionRows(self.benchmark)
 
     def answers(self) -> Iterator[tuple[Sample, Record]]:
         """Yield each sample with the record of it that counts, in the order of the journal."""
@@ -354,6 +363,8 @@ class Run:
                     builder.add(sample, record, builder.score(sample, record), row)
         whole = meta.state == "complete" and meta.spec.limit is None  # then the run itself has counted the samples
         expected = recorded if whole else count(benchmark, meta.spec.data) * meta.spec.repeats
+        if builder.predictions is not None and self.writable:
+            builder.predictions.write(self.folder.predictions)
         self._save(builder.build(expected), None)
 
     def write_verdicts(self) -> None:

@@ -15,6 +15,7 @@ from snellen.engine.resume import ANSWERED
 from snellen.engine.run_folder import RunFolder, RunMeta
 from snellen.errors import DataError, UsageError
 from snellen.redaction.gold import strike
+from snellen.runs.predictions import PredictionRows
 from snellen.scoring.rubric import Rubric, gold_forms, score_verdict
 from snellen.scoring.scores import ScoreBuilder, score_record
 from snellen.scoring.statistics import spread_metrics, with_cluster
@@ -192,9 +193,14 @@ class SummaryBuilder:
     """A summary of records, built row by row. Memory does not grow with replies (see ScoreBuilder)."""
 
     def __init__(
-        self, benchmark: Benchmark, scorers: Mapping[str, Scorer], verdicts: Mapping[str, str] | None = None
+        self,
+        benchmark: Benchmark,
+        scorers: Mapping[str, Scorer],
+        verdicts: Mapping[str, str] | None = None,
+        predictions: PredictionRows | None = None,
     ) -> None:
         """Take what `summarize` takes."""
+        self.predictions = predictions
         self.rows = 0
         self._benchmark, self._scorers, self._verdicts = benchmark, scorers, verdicts
         self._builders = {profile: ScoreBuilder() for profile in scorers}
@@ -209,7 +215,8 @@ class SummaryBuilder:
     def add(self, sample: Sample, record: Record, scores: Mapping[str, Score], row: int | None = None) -> int:
         """Add a record, or replace the one in `row`, which failed or has no scores yet. Return its row."""
         self._answered |= record.status in ANSWERED
-        if self._benchmark.rubric is not None and rubric_for(self._benchmark, sample, record) is not None:
+        judged = self._benchmark.rubric is not None and rubric_for(self._benchmark, sample, record) is not None
+        if judged:
             value = next(iter(scores.values())).value
             self._for_judge += 1
             self._without_verdict += value is None
@@ -224,8 +231,20 @@ class SummaryBuilder:
                 reason = (score.reason or "no reason")[:REASON_CHARACTERS]
                 reasons = self._unread[profile]
                 reasons[reason if reason in reasons or len(reasons) < REASONS_KEPT else "another reason"] += 1
+        number = self.rows if row is None else row
         self.rows += row is None
-        return self.rows - 1 if row is None else row
+        if self.predictions is not None:
+            self.predictions.set(number, sample, record, self._predicted(sample, record, scores), judged=judged)
+        return number
+
+    def _predicted(self, sample: Sample, record: Record, scores: Mapping[str, Score]) -> Score | None:
+        """Return the score under the benchmark's first profile; None for a reply that is scored later."""
+        assert self.predictions is not None  # noqa: S101 - asked by the caller
+        profile = self.predictions.profile
+        if not scores or profile in scores:
+            return scores.get(profile)
+        scorers = {profile: self._benchmark.score[profile]}
+        return scores_of(self._benchmark, sample, record, scorers, self._verdicts)[profile]
 
     def build(self, expected: int | None) -> Summary:
         """Build the summary; `expected` is how many records a complete run has, None: these are all."""
@@ -249,13 +268,13 @@ class SummaryBuilder:
         )
 
 
-def live_builder(benchmark: Benchmark) -> SummaryBuilder:
+def live_builder(benchmark: Benchmark, predictions: PredictionRows | None = None) -> SummaryBuilder:
     """Return a builder for a run that is going on.
 
     Of a benchmark with rubrics, whose judge comes later, it scores by the default rule alone, for the progress line.
     """
     if benchmark.rubric is None:
-        return SummaryBuilder(benchmark, benchmark.score)
+        return SummaryBuilder(benchmark, benchmark.score, predictions=predictions)
     return SummaryBuilder(replace(benchmark, rubric=None), profiles_of(benchmark, None))
 
 
@@ -271,6 +290,7 @@ def summarize(
     expected: int | None,
     each: Callable[[Scored], None] | None = None,
     verdicts: Mapping[str, str] | None = None,
+    predictions: PredictionRows | None = None,
 ) -> Summary:
     """Score every pair under every profile and summarize.
 
@@ -281,8 +301,9 @@ def summarize(
         expected: how many records a complete run has; None: these are all.
         each: sees one row at a time, for files and galleries.
         verdicts: a judge's replies by `record_name`, for samples that the benchmark has rubrics for.
+        predictions: takes what was read from each reply.
     """
-    builder = SummaryBuilder(benchmark, scorers, verdicts)
+    builder = SummaryBuilder(benchmark, scorers, verdicts, predictions)
     for sample, record in pairs:
         scores = builder.score(sample, record)
         builder.add(sample, record, scores)
