@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import typer
 
 from snellen.cli import options as shared
+from snellen.cli.features.against import AgainstOptions, compare_results, open_others, store_names
 from snellen.cli.features.shared import Output, Store, group, numbers, show_result, store_notes
 from snellen.cli.option_groups import expand_options
 from snellen.errors import UsageError
@@ -111,6 +112,7 @@ def probe(
     few: FewShotOptions,
     grid: GridOptions,
     details: DetailOptions,
+    comparison: AgainstOptions,
     save: Annotated[bool, typer.Option("--save", help="Write the layer to STORE/probe.npz.")] = False,
     as_json: shared.JsonResult = False,
 ) -> None:
@@ -131,6 +133,7 @@ def probe(
     if method == "heads" or grid.protocol == "fgbmk-legacy":
         if c is not None or standardise != "none" or few.shots is not None or details.per_class:
             raise UsageError("heads take no --c, --standardise, --shots or --per-class.", "Omit these options.")
+        _require_alone(comparison, "heads")
         _heads(
             store,
             output,
@@ -154,6 +157,7 @@ def probe(
     if save and few.shots is None and (train is None or test is None):
         raise UsageError("--save needs one layer, and cross-validation trains several.", "Name --train and --test.")
     if few.shots is not None:
+        _require_alone(comparison, "--shots")
         if save or details.per_class or details.calibration or details.confusion is not None:
             raise UsageError("--shots trains many layers.", "Omit --save, --per-class, --calibration and --confusion.")
         if train is None or test is None:
@@ -164,32 +168,42 @@ def probe(
             store, features, train, test, numbers(few.shots, "--shots"), few.tries, splits.seed, settings, as_json
         )
         return
-    fitted = train_probe(
-        features.values,
-        features.labels,
-        train_rows=train,
-        test_rows=test,
-        split=features.split,
-        method=method,
-        standardise=standardise,
-        strengths=None if c is None else _strengths(c),
-        share=splits.held_out,
-        seed=splits.seed,
-        folds=splits.folds,
-    )
+    compared, notes = open_others(features, output, comparison)
+    fits = [
+        train_probe(
+            part.values,
+            part.labels,
+            train_rows=train,
+            test_rows=test,
+            split=part.split,
+            method=method,
+            standardise=standardise,
+            strengths=None if c is None else _strengths(c),
+            share=splits.held_out,
+            seed=splits.seed,
+            folds=splits.folds,
+        )
+        for part in compared
+    ]
+    fitted = fits[0]
     metrics = fitted.metrics()
     if details.per_class:
         metrics += [
             Metric(f"accuracy/class/{row.name}", row.accuracy, row.test, row.ci95) for row in fitted.per_class()
         ]
-    notes = [*store_notes(features), *fitted.notes()]
+    notes = [*store_notes(features), *notes, *fitted.notes()]
     settings = {"output": features.name, "train": train, "test": test, **to_builtins(fitted.settings)}
+    trained = dict(settings)
     _add_details(fitted, details, metrics, settings, notes, as_json)
+    others, remarks, comparisons = compare_results(store_names(compared), fits, lambda fit: fit.metrics(), "query")
+    metrics, notes = metrics + others, notes + remarks
+    if as_json and comparisons:
+        settings["comparisons"] = comparisons
     if save:
         if fitted.head is None:
             raise UsageError("--save needs one layer, and cross-validation trains several.", "Name --train and --test.")
         trained_on = {"store": str(store), "identity": training_identity(features)}
-        file = replace(fitted.head, settings={**settings, **trained_on}).save(Path(store))
+        file = replace(fitted.head, settings={**trained, **trained_on}).save(Path(store))
         notes.append(f"The layer was written to {file}.")
     show_result(store, "probe", settings, metrics, notes, as_json)
 
@@ -227,6 +241,11 @@ def _heads(
     if not as_json:
         del settings["trials"]
     show_result(store, "probe", settings, metrics, notes, as_json)
+
+
+def _require_alone(comparison: AgainstOptions, what: str) -> None:
+    if comparison.against:
+        raise UsageError(f"{what} takes no --against.", "Omit --against, or compare single probes.")
 
 
 def _check_details(details: DetailOptions, method: str) -> None:

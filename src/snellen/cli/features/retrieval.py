@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from snellen.cli import options as shared
+from snellen.cli.features.against import AgainstOptions, compare_results, open_others, store_names
 from snellen.cli.features.shared import Output, Store, Threads, group, numbers, show_result, store_notes
 from snellen.cli.option_groups import expand_options
 from snellen.errors import UsageError
@@ -88,6 +90,7 @@ def retrieval(
     output: Output = None,
     rows: RetrievalRows,
     ranking: RankingOptions,
+    comparison: AgainstOptions,
     threads: Threads = None,
     as_json: shared.JsonResult = False,
 ) -> None:
@@ -103,8 +106,8 @@ def retrieval(
     features = open_store(store, output)
     queries, gallery = _protocol(features, rows.queries, rows.gallery, rows.leave_one_out)
     if ranking.protocol == "fgbmk-legacy":
-        if rows.junk is not None or ranking.class_mean:
-            raise UsageError("fgbmk-legacy takes no --junk and no --class-mean.", "Omit these options.")
+        if rows.junk is not None or ranking.class_mean or comparison.against:
+            raise UsageError("fgbmk-legacy takes no --junk, --class-mean or --against.", "Omit these options.")
         from snellen.features.ranking.fgbmk_class_rank import class_rank
 
         legacy = class_rank(
@@ -125,20 +128,25 @@ def retrieval(
         }
         show_result(store, "retrieval", settings, legacy.metrics(ranking.interval), store_notes(features), as_json)
         return
-    result = rank_gallery(
-        features.values,
-        features.labels,
-        queries=queries,
-        gallery=gallery,
-        split=features.split,
-        similarity=ranking.similarity,
-        ties=ranking.ties,
-        ks=numbers(ranking.k, "--k"),
-        ap=ranking.ap,
-        denominator=ranking.denominator,
-        junk=None if rows.junk is None else _junk(rows.junk, features, queries, gallery),
-        threads=threads,
-    )
+    compared, notes = open_others(features, output, comparison)
+    results = [
+        rank_gallery(
+            part.values,
+            part.labels,
+            queries=queries,
+            gallery=gallery,
+            split=part.split,
+            similarity=ranking.similarity,
+            ties=ranking.ties,
+            ks=numbers(ranking.k, "--k"),
+            ap=ranking.ap,
+            denominator=ranking.denominator,
+            junk=None if rows.junk is None else _junk(rows.junk, part, queries, gallery),
+            threads=threads,
+        )
+        for part in compared
+    ]
+    result = results[0]
     settings = {
         "output": features.name,
         "queries": queries or "all rows",
@@ -148,13 +156,11 @@ def retrieval(
         "skipped_classes": result.skipped_classes,
         "interval": ranking.interval,
     }
+    metrics, remarks = _with_others(
+        compared, results, ranking.interval, ranking.class_mean, settings if as_json else {}
+    )
     show_result(
-        store,
-        "retrieval",
-        settings,
-        _averages(result, ranking.interval, ranking.class_mean),
-        [*store_notes(features), *result.notes()],
-        as_json,
+        store, "retrieval", settings, metrics, [*store_notes(features), *notes, *result.notes(), *remarks], as_json
     )
 
 
@@ -195,6 +201,7 @@ def knn(
     queries: Annotated[str, typer.Option(metavar="SPLIT", help="Rows to classify.")] = "test",
     voting: VotingOptions,
     few: ShotOptions,
+    comparison: AgainstOptions,
     interval: Annotated[
         Literal["class", "query"],
         typer.Option(help="Sampling unit of the interval: whole classes, or queries of the same classes."),
@@ -217,24 +224,47 @@ def knn(
         raise UsageError(
             f"--temperature {voting.temperature}: numbers separated by commas were expected", "Example: 0.07,0.2."
         ) from None
-    result = classify(
-        features.values,
-        features.labels,
-        train=train,
-        queries=queries,
-        split=features.split,
-        ks=numbers(voting.k, "--k"),
-        temperatures=temperatures,
-        similarity=voting.similarity,
-        vote=voting.vote,
-        ties=voting.ties,
-        shots=None if few.shots is None else Shots(few.shots, tuple(numbers(few.seeds, "--seeds"))),
-        threads=threads,
-    )
-    settings = {"output": features.name, "train": train, "queries": queries, **to_builtins(result.settings)}
+    compared, notes = open_others(features, output, comparison)
+    results = [
+        classify(
+            part.values,
+            part.labels,
+            train=train,
+            queries=queries,
+            split=part.split,
+            ks=numbers(voting.k, "--k"),
+            temperatures=temperatures,
+            similarity=voting.similarity,
+            vote=voting.vote,
+            ties=voting.ties,
+            shots=None if few.shots is None else Shots(few.shots, tuple(numbers(few.seeds, "--seeds"))),
+            threads=threads,
+        )
+        for part in compared
+    ]
+    settings = {"output": features.name, "train": train, "queries": queries, **to_builtins(results[0].settings)}
     settings["interval"] = interval
-    metrics = _averages(result, interval, class_mean)
-    show_result(store, "knn", settings, metrics, [*store_notes(features), *result.notes()], as_json)
+    metrics, remarks = _with_others(compared, results, interval, class_mean, settings if as_json else {})
+    notes = [*store_notes(features), *notes, *results[0].notes(), *remarks]
+    show_result(store, "knn", settings, metrics, notes, as_json)
+
+
+def _with_others(
+    compared: Sequence[Features],
+    results: Sequence[Retrieval | Knn],
+    interval: Literal["class", "query"],
+    class_mean: bool,
+    settings: dict[str, Any],
+) -> tuple[list[Metric], list[str]]:
+    """Return the metrics of the first store, those of the others with paired differences, and notes on these."""
+
+    def metrics_of(result: Retrieval | Knn) -> list[Metric]:
+        return _averages(result, interval, class_mean)
+
+    metrics, notes, comparisons = compare_results(store_names(compared), results, metrics_of, interval)
+    if comparisons:
+        settings["comparisons"] = comparisons
+    return metrics_of(results[0]) + metrics, notes
 
 
 def _averages(result: Retrieval | Knn, interval: Literal["class", "query"], class_mean: bool) -> list[Metric]:

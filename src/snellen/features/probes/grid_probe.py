@@ -9,7 +9,8 @@ import numpy as np
 from msgspec import Struct, to_builtins
 from numpy.typing import NDArray
 
-from snellen.errors import DataError, UsageError
+from snellen.errors import UsageError
+from snellen.features.layers import layer_views
 from snellen.features.probes import accuracy_metrics, finite_rows, place_true_class
 from snellen.features.probes.calibration import BINS, Calibration, RowProbabilities, calibrate, class_probabilities
 from snellen.features.probes.confusion import Confusion, count_confusions
@@ -228,15 +229,8 @@ def _depth(name: str, kind: str) -> bool:
 
 
 def _blocks(features: Features) -> list[NDArray[Any]]:
-    """Return views of an output's blocks, the last block first; a store holds them in their order, side by side."""
-    depth = int(features.name.rpartition("_last")[2]) if "_last" in features.name else 1
-    width, rest = divmod(features.values.shape[1], depth)
-    if rest:
-        raise DataError(
-            f"{features.path}: {features.name} has {features.values.shape[1]} columns, which {depth} blocks cannot share",
-            "The store is not one of `snellen features extract`; name one output with --output.",
-        )
-    return [features.values[:, (depth - 1 - i) * width : (depth - i) * width] for i in range(depth)]
+    """Return views of an output's blocks, the last block first."""
+    return [view.values for view in reversed(layer_views(features))]
 
 
 def _head(grid: HeadGrid, inputs: GridInputs, labels: Labels, classes: NDArray[np.int64]) -> tuple[ProbeHead, str]:

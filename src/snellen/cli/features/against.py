@@ -1,0 +1,122 @@
+"""Paired differences from other stores: the options of `retrieval`, `knn` and `probe`, and the rows of their tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import typer
+
+if TYPE_CHECKING:
+    from snellen.features.knn import Knn
+    from snellen.features.probes import Probe
+    from snellen.features.retrieval import Retrieval
+    from snellen.features.store import Features
+    from snellen.types import Metric
+
+    Result = Retrieval | Knn | Probe
+
+AGAINST = "Paired differences"
+
+
+@dataclass(frozen=True)
+class AgainstOptions:
+    """Stores to compare with."""
+
+    PANEL: ClassVar[str] = AGAINST
+
+    against: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="STORE",
+            help="Another encoder's store of the same images: report its metrics and the paired difference with interval "
+            "and p; may be repeated.",
+        ),
+    ] = None
+    against_output: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Output of these stores.", show_default="that of --output, else the first of each"
+        ),
+    ] = None
+
+
+def open_others(features: Features, output: str | None, options: AgainstOptions) -> tuple[list[Features], list[str]]:
+    """Return the store and those it is compared with, restricted to shared rows, and notes; alone without --against.
+
+    Raises:
+        UsageError: --against-output without --against, or the same output of the same store twice.
+        DataError: as `share_rows`.
+    """
+    from snellen.errors import UsageError
+    from snellen.features.pairing import share_rows
+    from snellen.features.store import open_store, store_outputs
+
+    if not options.against:
+        if options.against_output is not None:
+            raise UsageError("--against-output requires --against.", "Add --against STORE.")
+        return [features], []
+    stores = [features]
+    for path in options.against:
+        wanted = options.against_output or (output if output in store_outputs(path) else None)
+        stores.append(open_store(path, wanted))
+    names = store_names(stores)
+    if len(set(names)) < len(names):
+        raise UsageError(
+            f"the same output of the same store is named twice: {', '.join(names)}", "Name another --against-output."
+        )
+    return share_rows(stores, names)
+
+
+def store_names(stores: Sequence[Features]) -> list[str]:
+    """Return a name for each: its folder's, with the output where a folder comes twice."""
+    from snellen.features.alignment import distinct_names
+
+    paths = [store.path.resolve() if store.path is not None else None for store in stores]
+    if len(set(paths)) == len(paths):
+        return list(distinct_names(stores))
+    return [f"{path.name if path else ''} · {store.name}" for path, store in zip(paths, stores, strict=True)]
+
+
+def compare_results(
+    names: Sequence[str],
+    results: Sequence[Result],
+    metrics_of: Callable[[Any], list[Metric]],
+    cluster: str,
+) -> tuple[list[Metric], list[str], dict[str, Any]]:
+    """Return the metrics of the other stores, paired differences, notes with p, and settings for JSON.
+
+    A difference is the first store's value minus the other's: above 0 the first has more.
+    """
+    from msgspec import structs, to_builtins
+
+    from snellen.features.pairing import describe_difference, paired_differences, row_values
+
+    if len(results) < 2:
+        return [], [], {}
+    metrics: list[Metric] = []
+    notes: list[str] = []
+    settings: dict[str, Any] = {}
+    own = row_values(results[0], cluster)
+    for name, result in zip(names[1:], results[1:], strict=True):
+        metrics += [structs.replace(metric, name=f"{name}/{metric.name}") for metric in metrics_of(result)]
+        differences = paired_differences(own, row_values(result, cluster))
+        for measure, comparison in differences.items():
+            metrics.append(_metric(f"difference/{names[0]}-{name}/{measure}", comparison, cluster))
+            notes.append(describe_difference(f"{measure} of {names[0]} minus {name}", comparison))
+        settings[name] = to_builtins(differences)
+    if len(notes) > 1:
+        notes.append("The p-values are not corrected for the number of comparisons.")
+    return metrics, notes, settings
+
+
+def _metric(name: str, comparison: Any, cluster: str) -> Metric:
+    """Return a comparison as a metric whose interval names its cluster."""
+    from msgspec import structs
+
+    metric: Metric = comparison.metric(name)
+    if metric.interval is not None and metric.interval.cluster is not None:
+        metric = structs.replace(metric, interval=structs.replace(metric.interval, cluster=cluster))
+    return structs.replace(metric, unit="nats") if name.endswith("/nll") else metric
