@@ -6,7 +6,9 @@ Such lists stand in replies, and in the cells of VLMEvalKit's tables.
 from __future__ import annotations
 
 import ast
+import re
 import tomllib
+import unicodedata
 import warnings
 from importlib import resources
 from typing import Any
@@ -20,6 +22,15 @@ CONSTANTS: dict[str, Any] = tomllib.loads(
 LONGEST = 1 << 20  # Python's parser takes a few hundred bytes of memory for each character of a list
 
 
+_FOREIGN = re.compile(r"[^\x00-\x7f]{200,}")
+MAX_MARKS = 100
+
+
+def _heaps_marks(run: str) -> bool:
+    """Return True for more combining marks than any word has: Python's parser takes the square of their number."""
+    return sum(map(bool, map(unicodedata.combining, run))) > MAX_MARKS
+
+
 def listed(text: str) -> list[Any] | None:
     """Parse a Python literal in text as a list; None where it is anything else, or longer than a megabyte."""
     value = literal(text)
@@ -28,7 +39,7 @@ def listed(text: str) -> list[Any] | None:
 
 def literal(text: str) -> Any:
     """Parse a Python literal in text; None where it is none, or longer than a megabyte."""
-    if len(text) > LONGEST:
+    if len(text) > LONGEST or any(map(_heaps_marks, _FOREIGN.findall(text))):
         return None
     try:
         with warnings.catch_warnings():

@@ -99,7 +99,7 @@ def circular_group(rows: Iterable[tuple[str, Mapping[str, str], str]]) -> tuple[
     return resolved, resolved
 
 
-_COMPACT = re.compile(r"(?<![A-Za-z])[A-D](?:[^A-Za-z\n]{0,5}[A-D]){3}(?![A-Za-z])")
+_COMPACT = re.compile(r"(?<![A-Za-z])[A-D](?:[^A-Za-z\n]{0,8}[A-D]){3}(?![A-Za-z])")
 
 
 def strict_order(reply: str) -> str | None:
