@@ -27,7 +27,7 @@ class Exported(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-Writer: TypeAlias = Callable[[Iterator[tuple[Sample, Record]], Path, str, str], Exported]
+Writer: TypeAlias = Callable[..., Exported]
 """A writer: (answers, folder, model, time stamp) to the files that it wrote.
 
 `answers` are in the order of the questions, each final: a failure that was later answered is not among them. `folder`

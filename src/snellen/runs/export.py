@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 from snellen.atomic_write import part_folder
@@ -18,16 +19,19 @@ from snellen.runs import scoring
 from snellen.runs.caveats import caveats
 from snellen.runs.run import Run, load_run
 from snellen.runs.status import present_state
+from snellen.runs.trajectories import write_trajectories
 from snellen.text import slug
 from snellen.types import Record, Sample
 
+ATIF = "atif"
 NAME_LENGTH = 100
 
 
 def formats(benchmark: Benchmark) -> dict[str, Format]:
     """Return the export formats for a benchmark: its own first, then those for any benchmark."""
     own = {name: Format(write) for name, write in benchmark.exports.items()}
-    return own | {name: format_ for name, format_ in FORMATS.items() if name not in own}
+    any_benchmark = {**FORMATS, ATIF: Format(write_trajectories, gold=False)}
+    return own | {name: format_ for name, format_ in any_benchmark.items() if name not in own}
 
 
 def export(
@@ -79,7 +83,10 @@ def export(
     try:
         target.mkdir(parents=True, exist_ok=True)
         with part_folder(target) as folder:
-            written = known[format].write(answers, folder, file_name(moved.meta.spec.model), stamp)
+            write = known[format].write
+            if write is write_trajectories:
+                write = partial(write_trajectories, run=moved)
+            written = write(answers, folder, file_name(moved.meta.spec.model), stamp)
             files = tuple(_moved(path, folder, target) for path in written.files)
     except OSError as error:
         raise storage_error(Path(error.filename or target), error) from error
