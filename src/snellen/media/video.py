@@ -35,7 +35,7 @@ from snellen.errors import MediaError, MissingExtraError
 from snellen.media import corruptions, decode
 from snellen.media.encode import compress
 from snellen.media.video_index import Scan, Uncertain, opened, scan, take
-from snellen.types import Image, MediaSettings, Pick, Video
+from snellen.types import Blob, Image, MediaSettings, Pick, Video
 
 TIMES = 768  # frames that are sent by time at most
 EARLY = Fraction(1, 1000)  # seconds
@@ -137,6 +137,25 @@ def frames(video: Video, settings: MediaSettings, limit: int | None = None) -> l
     return as_images(video.blob.key, settings, extracted)
 
 
+def frames_and_rate(blob: Blob) -> tuple[int, float] | None:
+    """Return how many frames a video file shows, and its average frames a second; None where its container does not say.
+
+    Raises:
+        MediaError, DataError: as `frames`.
+        MissingExtraError: PyAV is not installed.
+    """
+    check_pyav(blob.key)
+    data = blob.read()
+    try:
+        scanned = scan(data, blob.key, decode.pixel_limit())
+    except MediaError:
+        raise
+    except Exception as error:
+        raise _cannot_decode(blob.key, data, error) from error
+    total = scanned.packets - scanned.hidden
+    return (total, scanned.rate) if total and scanned.rate else None
+
+
 def check_pyav(key: str) -> None:
     """Raise MissingExtraError where PyAV is not installed, before anything is read."""
     try:
@@ -177,10 +196,14 @@ def extract(
         raise
     except Exception as error:
         # FFmpeg's errors, and whatever PyAV stumbles over where a damaged file leaves it without a codec or a size.
-        raise MediaError(
-            f"video {key}: {len(data):,} bytes cannot be decoded: {error}",
-            "The file is damaged, cut off, or of a container that is not read; fetch it again or convert it to MP4.",
-        ) from error
+        raise _cannot_decode(key, data, error) from error
+
+
+def _cannot_decode(key: str, data: bytes, error: Exception) -> MediaError:
+    return MediaError(
+        f"video {key}: {len(data):,} bytes cannot be decoded: {error}",
+        "The file is damaged, cut off, or of a container that is not read; fetch it again or convert it to MP4.",
+    )
 
 
 def _by_index(

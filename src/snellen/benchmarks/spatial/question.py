@@ -40,6 +40,8 @@ class SpatialQuestion(Struct, frozen=True):
         row: its place in its file, from 0, by which lmms-eval numbers its answers.
         index: VLMEvalKit's index, where the row is of a table of the kit's.
         count: how many options it has, where that is known otherwise than from `options`; 0 where it is not.
+        masks: paths of masks that answers are scored by, relative to the media's root.
+        scoring: what the sample's meta holds beside texts, such as a mask that is read when a reply is scored.
     """
 
     id: str
@@ -55,6 +57,8 @@ class SpatialQuestion(Struct, frozen=True):
     row: int = -1
     index: str = ""
     count: int = 0
+    masks: tuple[str, ...] = ()
+    scoring: Mapping[str, Any] = {}
 
 
 def sample(question: SpatialQuestion, prompt: Prompt = Prompt(())) -> Sample:
@@ -63,7 +67,7 @@ def sample(question: SpatialQuestion, prompt: Prompt = Prompt(())) -> Sample:
     The target is what people compare an answer with: a letter, a float, or the gold text.
     """
     n = len(question.options) or question.count
-    meta: dict[str, Any] = {**question.groups, "gold": question.gold}
+    meta: dict[str, Any] = {**question.groups, **question.scoring, "gold": question.gold}
     if question.kind == "choice":
         meta["n"] = n
         if n:
@@ -83,8 +87,14 @@ def sample(question: SpatialQuestion, prompt: Prompt = Prompt(())) -> Sample:
     )
 
 
-def target(question: SpatialQuestion) -> str | float | None:
-    """Return the gold answer in the type of the sample's kind; None where it is no number though one is asked for."""
+def target(question: SpatialQuestion) -> str | float | bool | None:
+    """Return the gold answer in the type of the sample's kind; None where it is no number though one is asked for, and
+    of an open question.
+    """
+    if question.kind == "truth":
+        return question.gold.strip().lower() == "yes"
+    if question.kind == "open":
+        return None
     if question.kind == "number":
         try:
             return float(question.gold)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import PurePath
 
 from msgspec import structs
@@ -15,10 +16,11 @@ from msgspec import structs
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.spatial import prompts
 from snellen.benchmarks.spatial.metrics import AVERAGED_GROUPS
+from snellen.benchmarks.spatial.prompts import more
 from snellen.benchmarks.spatial.question import SpatialQuestion, sample
 from snellen.benchmarks.spatial.reference import gold_revisions as revisions
 from snellen.benchmarks.spatial.sources import carried, locate
-from snellen.benchmarks.spatial.tasks import SITE_HALVES, Task
+from snellen.benchmarks.spatial.tasks import MORE, SITE_HALVES, Task
 from snellen.errors import DataError
 from snellen.sources import Unreadable
 from snellen.types import Blob, Image, Prompt, Sample
@@ -36,7 +38,10 @@ def samples(task: Task, part: str, data: Data) -> Iterator[Sample]:
         UsageError: no data was given.
         DataError: there are no questions, or none that can be read.
     """
-    how = prompts.prompt_settings(data, task)
+    if task.name in MORE:
+        compose = partial(more.compose, more.prompt_settings(data, task), task)
+    else:
+        compose = partial(prompts.compose, prompts.prompt_settings(data, task), task)
     source = locate.source(task, part, data)
     counts: dict[str, int] = {}
     for place, question in source.questions():
@@ -45,7 +50,7 @@ def samples(task: Task, part: str, data: Data) -> Iterator[Sample]:
             continue
         count = counts[question.id] = counts.get(question.id, 0) + 1
         named = question if count == 1 else structs.replace(question, id=f"{question.id}#{count}")
-        yield sample(named, prompts.compose(how, task, question, source.shown(question)))
+        yield sample(named, compose(question, source.shown(question)))
 
 
 def _lost(file: str, place: str, error: DataError) -> Sample:
@@ -66,7 +71,8 @@ def size(task: Task, part: str, data: Data) -> int | None:
 
 def digest(task: Task, part: str, data: Data) -> str:
     """Return the digest of the questions' bytes and of how they are put."""
-    return locate.source(task, part, data).content() + prompts.digest(data, task)
+    wording = more.digest(data, task) if task.name in MORE else prompts.digest(data, task)
+    return locate.source(task, part, data).content() + wording
 
 
 def gold(task: Task, part: str, data: Data, recorded: str) -> str:
@@ -155,7 +161,7 @@ def _fault_lines(file: str, faults: Mapping[str, tuple[int, str]]) -> list[str]:
 
 def _known(task: Task, group: str) -> bool:
     """Return True if metrics include a group: a type of VSI-Bench counts by itself or in its mean of three."""
-    return group in task.groups or any(group in made for made in AVERAGED_GROUPS.values())
+    return not task.groups or group in task.groups or any(group in made for made in AVERAGED_GROUPS.values())
 
 
 def _blobs(media: prompts.ShownMedia) -> Iterator[Blob]:

@@ -1,4 +1,7 @@
-"""The twelve benchmarks by name: what EASI, VLMEvalKit and lmms-eval call them, and what their parts are called."""
+"""The spatial benchmarks by name: what EASI, VLMEvalKit and lmms-eval call them, and what their parts are called.
+
+`TASKS` are the twelve of EASI's payload, `MORE` its further ones and ReVSI, which no payload has a place for.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,12 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True):
         by: the meta column that figures are broken down by.
         groups: a value of that column, in any of the harnesses' spellings, to the key of its sub-score in EASI's payload.
 
-    Source: tasks.toml; names and keys as EASI v0.2.2 has them.
+        together: splits that are read one behind the other, where none of `splits` is there.
+        pictures: columns of parquet files whose images are shown; none: by the names that such columns usually have.
+        subset_by: the meta column by which `-o subset=` selects questions; empty where subsets lie in folders of their own.
+        subsets: what can be selected; none where there is no such option.
+
+    Source: tasks.toml and more_tasks.toml; names and keys as EASI v0.2.2 has them.
     """
 
     id: str
@@ -46,6 +54,10 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True):
     name: str = ""
     groups: Mapping[str, str] = {}
     same_groups_as: str = ""
+    together: tuple[str, ...] = ()
+    pictures: tuple[str, ...] = ()
+    subset_by: str = ""
+    subsets: tuple[str, ...] = ()
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -53,8 +65,8 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True):
         return tuple(dict.fromkeys(self.groups.values()))
 
 
-def _read() -> dict[str, Task]:
-    text = resources.files(__package__).joinpath("tasks.toml").read_text(encoding="utf-8")
+def _read(file: str) -> dict[str, Task]:
+    text = resources.files(__package__).joinpath(file).read_text(encoding="utf-8")
     tables: dict[str, dict[str, object]] = tomllib.loads(text)
     for name, table in tables.items():
         table["name"] = name
@@ -63,8 +75,13 @@ def _read() -> dict[str, Task]:
     return {name: msgspec.convert(table, Task) for name, table in tables.items()}
 
 
-TASKS: Mapping[str, Task] = _read()
+TASKS: Mapping[str, Task] = _read("tasks.toml")
 """By name, in EASI's order: the eight of its average first (SITE being one), then the four others."""
+
+MORE: Mapping[str, Task] = _read("more_tasks.toml")
+"""The further benchmarks by name; none of them counts in a payload."""
+
+EVERY: Mapping[str, Task] = {**TASKS, **MORE}
 
 SITE_HALVES = ("image", "video")
 
@@ -77,6 +94,6 @@ def task(name: str) -> Task:
     Raises:
         DataError: there is none.
     """
-    if name not in TASKS:
-        raise DataError(f"there is no spatial benchmark {name!r}; they are {', '.join(TASKS)}.")
-    return TASKS[name]
+    if name not in EVERY:
+        raise DataError(f"there is no spatial benchmark {name!r}; they are {', '.join(EVERY)}.")
+    return EVERY[name]

@@ -77,23 +77,31 @@ def prompt_settings(data: Data, task: Task) -> SpatialPrompting:
         raise UsageError(f"prompting={prompting!r} is not known", f"One of these: {', '.join(FORMS)}.")
     file = data.options.get("prompts")
     form, words = words_for(task, prompting, None if file is None else Path(file).expanduser())
-    sample_frames = data.options.get("sample-frames", "")
-    rate = _RATE.fullmatch(sample_frames)
+    count, rate = sample_frames(asked := data.options.get("sample-frames", ""))
+    if rate and (form != "vlmevalkit" or task.name == "mmsi-video-bench"):
+        why = "MMSI-Video's clips are frames already" if form == "vlmevalkit" else f"not by {form}"
+        raise UsageError(f"sample-frames={asked!r}: frames are not taken by time here ({why})", "Give a number.")
+    return SpatialPrompting(form, words, count, rate)
+
+
+def sample_frames(asked: str) -> tuple[int, float]:
+    """Return the number of frames or the frames a second that `-o sample-frames` asks for; 0 where it does not.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    rate = _RATE.fullmatch(asked)
     if rate is not None:
-        if form != "vlmevalkit" or task.name == "mmsi-video-bench" or not float(rate[1]):
-            why = (
-                "MMSI-Video's clips are frames already" if form == "vlmevalkit" and float(rate[1]) else f"not by {form}"
-            )
+        if not float(rate[1]):
             raise UsageError(
-                f"sample-frames={sample_frames!r}: frames are not taken by time here ({why})", "Give a number."
+                f"sample-frames={asked!r}: frames are not taken by time here (not by 0 a second)", "Give a number."
             )
-    elif sample_frames and not (
-        sample_frames.isascii() and sample_frames.isdecimal() and 1 <= int(sample_frames[:9]) <= MAX_FRAMES
-    ):
+        return 0, float(rate[1])
+    if asked and not (asked.isascii() and asked.isdecimal() and 1 <= int(asked[:9]) <= MAX_FRAMES):
         raise UsageError(
-            f"sample-frames={sample_frames!r}: a number from 1 to {MAX_FRAMES:,}, or a rate such as 2fps, was expected"
+            f"sample-frames={asked!r}: a number from 1 to {MAX_FRAMES:,}, or a rate such as 2fps, was expected"
         )
-    return SpatialPrompting(form, words, 0 if rate else int(sample_frames or 0), float(rate[1]) if rate else 0.0)
+    return int(asked or 0), 0.0
 
 
 def digest(data: Data, task: Task) -> str:
@@ -151,9 +159,9 @@ def _arranged(how: SpatialPrompting, task: Task, question: SpatialQuestion, text
     if task.name == "mmsi-video-bench":
         parts = _clips(how, question, text, media)
     elif task.name == "mindcube-tiny" and (question.pieces.get("input_prompt") or "<image>" in text):
-        parts = _interleaved(text, images)
+        parts = interleaved(text, images)
     elif task.name == "site" and "<image>" in text:
-        parts = _interleaved_lmms_eval(text, images) if how.form == "lmms-eval" else _interleaved(text, images)
+        parts = _interleaved_lmms_eval(text, images) if how.form == "lmms-eval" else interleaved(text, images)
     elif task.name == "site":
         parts = [*images, Text(text.strip())]
     else:
@@ -164,7 +172,7 @@ def _arranged(how: SpatialPrompting, task: Task, question: SpatialQuestion, text
     return parts
 
 
-def _interleaved(text: str, images: Sequence[Part]) -> list[Part]:
+def interleaved(text: str, images: Sequence[Part]) -> list[Part]:
     """Text and images in turn at the `<image>` marks; a mark without an image goes, and images beyond the marks do."""
     parts: list[Part] = []
     pieces = text.split("<image>")

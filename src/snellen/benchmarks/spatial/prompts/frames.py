@@ -46,6 +46,17 @@ def by_rate(total: int, video_fps: float, fps: float, *, tail: bool = False) -> 
     return [*chosen, total - 1] if tail and (not chosen or chosen[-1] != total - 1) else chosen
 
 
+def inner(total: int, count: int) -> list[int]:
+    """VLMEvalKit's form for ReVSI: `count` frames at even steps inside of the clip, neither end among them."""
+    step = _frames(total) / (count + 1)
+    return [int(place * step) for place in range(1, count + 1)]
+
+
+def revsi_by_rate(total: int, video_fps: float, fps: float) -> list[int]:
+    """VLMEvalKit's form by rate for ReVSI: as `by_rate`, but a clip too short for one frame shows its first."""
+    return by_rate(total, video_fps, fps) or [0]
+
+
 def mmsi_video_lmms_eval(lengths: Sequence[int], count: int = MMSI_VIDEO) -> list[list[int]]:
     """Frames of each segment in lmms-eval: all of them up to `count` in total, else even steps over all segments together.
 

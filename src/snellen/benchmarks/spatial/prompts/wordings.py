@@ -182,13 +182,16 @@ def fill_template(words: PromptWords, kind: str, values: Mapping[str, str]) -> s
         values: what its places stand for, `letters` among them; a place without a value stays empty.
     """
     own = {name: getattr(words, name).replace("{letters}", values.get("letters", "")) for name in _OWN}
-    every = {**values, **own}
+    return fill(getattr(words, kind), {**values, **own})
+
+
+def fill(template: str, values: Mapping[str, str]) -> str:
+    """Return a template with its places filled; a place without a value stays empty."""
 
     def filled_or_empty(part: re.Match[str]) -> str:
-        return part[1] if any(every.get(place) for place in _PLACE.findall(part[1])) else ""
+        return part[1] if any(values.get(place) for place in _PLACE.findall(part[1])) else ""
 
-    template = _OPTIONAL.sub(filled_or_empty, getattr(words, kind))
-    return _PLACE.sub(lambda place: every.get(place[1], ""), template)
+    return _PLACE.sub(lambda place: values.get(place[1], ""), _OPTIONAL.sub(filled_or_empty, template))
 
 
 _OWN = ("pre", "post", "post_number", "post_video")

@@ -12,7 +12,7 @@ from snellen.sources import kept_tree
 from snellen.types import Blob
 
 TABLES = (".parquet", ".jsonl", ".ndjson", ".json")
-_VARIANT = re.compile(r"_(?:\d+frame|manual_cot)$")
+_VARIANT = re.compile(r"_(?:\d+frame|\d+fps|manual_cot)$")
 
 
 def kit_tables(task: Task, part: str = "") -> tuple[str, ...]:
@@ -39,6 +39,10 @@ def chosen(task: Task, part: str, folder: Path) -> tuple[tuple[Path | Blob, ...]
             if matches:
                 alike = [name for name in names if name not in matches and _is_alike(name, config, split)]
                 return tuple(names[name] for name in matches), _remarks(folder, matches, alike)
+    if task.together and (matches := _of_one_kind([name for name in names if _is_part(name, task.together)])):
+        at = {split: number for number, split in enumerate(task.together)}
+        matches.sort(key=lambda name: (at[_is_part(name, task.together)], name))
+        return tuple(names[name] for name in matches), ()
     for wanted in task.files:
         for name, path in names.items():
             if name == wanted or name.endswith(f"/{wanted}"):
@@ -53,7 +57,7 @@ def chosen(task: Task, part: str, folder: Path) -> tuple[tuple[Path | Blob, ...]
     if len(names) == 1 and not _of_another(task, part, folder):
         return tuple(names.values()), ()
     some = ", ".join(list(names)[:8]) or "no parquet or JSON file"
-    shards = (f"{split}-*.parquet" for split in task.splits)
+    shards = (f"{split}-*.parquet" for split in (*task.splits, *task.together))
     wanted_names = ", ".join(dict.fromkeys((*shards, *task.files, *kit_tables(task, part))))
     under = [config for config in configs(task, part) if config]
     raise DataError(
@@ -109,6 +113,14 @@ def patterns(task: Task, part: str = "") -> list[str]:
         for top in tops:
             for split in task.splits:
                 globs += [f"{top}{split}{mark}{suffix}" for mark in ("", "-*-of-*") for suffix in TABLES]
+    parts = (
+        f"{top}{split}{mark}{suffix}"
+        for split in task.together
+        for top in ("", "*/")
+        for mark in ("", "-*-of-*")
+        for suffix in TABLES
+    )
+    globs += [*parts, *(f"*{split}*/question*.json" for split in task.together)]
     globs += [pattern for name in task.files for pattern in (name, f"*/{name}")]
     globs += [f"*{part}*{suffix}" for suffix in TABLES if part]
     return [*globs, *kit_tables(task, part)]
@@ -137,6 +149,15 @@ def _is_alike(name: str, config: str, split: str) -> bool:
 def _is_shard(name: str, config: str, split: str) -> bool:
     folder = {"": r"(?:data/)?", "*": r"[^/]+/"}.get(config, rf"(?:.*/)?{re.escape(config)}/")
     return re.fullmatch(rf"{folder}{re.escape(split)}(?:-\d+-of-\d+)?\.(?:parquet|jsonl?|ndjson)", name) is not None
+
+
+def _is_part(name: str, together: tuple[str, ...]) -> str:
+    """Return which of a set's parts a file holds, by its name or, of a `question.json`, by its folder; else empty."""
+    path = Path(name)
+    stem = re.sub(r"-\d+-of-\d+$", "", path.stem).lower()
+    if stem in ("question", "questions"):
+        stem = path.parent.name.lower()
+    return next((split for split in together if stem in (split.lower(), f"{split.lower()}_questions")), "")
 
 
 def is_archive(path: Path) -> bool:

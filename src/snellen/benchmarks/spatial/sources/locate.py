@@ -13,7 +13,9 @@ from snellen.benchmarks.spatial.question import SpatialQuestion
 from snellen.benchmarks.spatial.sources import carried, vlmevalkit
 from snellen.benchmarks.spatial.sources.find_files import TABLES, chosen, is_archive, packed_table, patterns
 from snellen.benchmarks.spatial.sources.official import OfficialFiles
-from snellen.benchmarks.spatial.tasks import TASKS, Task
+from snellen.benchmarks.spatial.sources.subsets import SelectedQuestions, chosen_subsets, for_subsets
+from snellen.benchmarks.spatial.sources.vlmevalkit import KitFile
+from snellen.benchmarks.spatial.tasks import EVERY, MORE, Task
 from snellen.errors import DataError, UsageError
 from snellen.sources import locate
 from snellen.sources.hub import HUB
@@ -53,26 +55,58 @@ def source(task: Task, part: str, data: Data) -> Source:
     if data.path is None:
         hint = f"Give it: --data hf:{task.hub}, or a folder, a parquet or JSON file, or VLMEvalKit's table."
         raise UsageError(f"{task.name} needs its data, and none was given", hint)
+    if task.name in MORE:
+        return _more(task, data)
     path = questions_on_disk(str(data.path), task.name, part)
     media = media_root(task, data, path)
     if path.is_dir():
         if (table := vlmevalkit.in_folder(task, part, path)) is not None:
-            return vlmevalkit.KitFile(task, part, table, media, vlmevalkit.beside(table))
+            return KitFile(task, part, table, media, vlmevalkit.beside(table))
         files, remarks = chosen(task, part, path)
         return OfficialFiles(task, part, path, files, media, remarks)
     regular_file(path)
     if path.name == carried.NAME:
         return carried.CarriedQuestions(task, part, path)
     if path.suffix.lower() == ".tsv":
-        return vlmevalkit.KitFile(task, part, path, media)
+        return KitFile(task, part, path, media)
     if is_archive(path):
         return OfficialFiles(task, part, path, (packed_table(task, path),), media)
     if path.suffix.lower() in TABLES:
         return OfficialFiles(task, part, path, (path,), media)
-    raise DataError(
+    raise _not_data(task, path)
+
+
+def _not_data(task: Task, path: Path) -> DataError:
+    return DataError(
         f"{path}: a folder, {', '.join(TABLES)}, .zip or .tsv was expected",
         f"Give what {task.hub} holds, or VLMEvalKit's table of {task.kit}.",
     )
+
+
+def _more(task: Task, data: Data) -> Source:
+    """Locate the questions of one of the further benchmarks, which may lie in several tables, and select its subsets."""
+    subsets = chosen_subsets(task, data)
+    task = for_subsets(task, subsets)
+    path = questions_on_disk(str(data.path), task.name, "", subsets)
+    media = media_root(task, data, path)
+    tables = vlmevalkit.tables_in(task, path, subsets) if path.is_dir() else [path]
+    if path.is_dir() and not tables:
+        files, remarks = chosen(task, "", path)
+        return SelectedQuestions(task, str(path), (OfficialFiles(task, "", path, files, media, remarks),), subsets)
+    if not path.is_dir():
+        regular_file(path)
+    if path.name == carried.NAME:
+        return carried.CarriedQuestions(task, "", path)
+    if path.is_dir() or path.suffix.lower() == ".tsv":
+        beside = vlmevalkit.beside(tables[0]) if path.is_dir() else ()
+        kit = [KitFile(task, "", table, media, beside if at == 0 else ()) for at, table in enumerate(tables)]
+        return SelectedQuestions(task, str(path), kit, subsets)
+    if is_archive(path):
+        packed = OfficialFiles(task, "", path, (packed_table(task, path),), media)
+        return SelectedQuestions(task, str(path), (packed,), subsets)
+    if path.suffix.lower() in TABLES:
+        return SelectedQuestions(task, str(path), (OfficialFiles(task, "", path, (path,), media),), subsets)
+    raise _not_data(task, path)
 
 
 def media_root(task: Task, data: Data, path: Path) -> Path:
@@ -87,7 +121,7 @@ def media_root(task: Task, data: Data, path: Path) -> Path:
 
 
 @lru_cache(maxsize=32)
-def questions_on_disk(place: str, name: str, part: str) -> Path:
+def questions_on_disk(place: str, name: str, part: str, subsets: tuple[str, ...] = ()) -> Path:
     """Return the path, or the folder of the hub's files: asked of the hub once a process.
 
     The questions are fetched first. Media, which may be a hundred gigabytes, come only when they are those of the benchmark,
@@ -98,7 +132,7 @@ def questions_on_disk(place: str, name: str, part: str) -> Path:
     """
     if not place.startswith(HUB):
         return Path(place)
-    task = TASKS[name]
+    task = for_subsets(EVERY[name], subsets)
     wanted = patterns(task, part)
     try:
         folder = locate(place, patterns=wanted)

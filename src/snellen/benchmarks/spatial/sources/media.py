@@ -27,8 +27,16 @@ MORE = 2  # leading folders that a path and a member may differ by
 class MediaFiles:
     """Files under one root, which is a folder or an archive. Lists of names are read once, when they are first needed."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, by_name: bool = False) -> None:
+        """Prepare the look-up.
+
+        Args:
+            root: the folder or archive.
+            by_name: find a path of a name alone by that name in any folder of the archives, where only one member has it.
+        """
         self.root = root
+        self._by_name = by_name
+        self._named: dict[str, tuple[Tree, str] | None] | None = None
         self.faults: list[str] = []
         self._folder = _Folder(root) if root.is_dir() else None
         self._inner = [_Folder(folder) for folder in _subfolders(root)] if root.is_dir() else []
@@ -79,7 +87,19 @@ class MediaFiles:
                 for tail in (rest, rest[1:]) if rest[0] == _stem(tree.path) else (rest,):
                     if tree.exists("/".join(tail)):
                         return tree.blob("/".join(tail))
+        if self._by_name and len(parts) == 1 and (member := self._members().get(wanted)) is not None:
+            return member[0].blob(member[1])
         return None
+
+    def _members(self) -> dict[str, tuple[Tree, str] | None]:
+        """Members by their names without folders; None for a name that two have."""
+        if self._named is None:
+            self._named = {}
+            for tree in self._archives():
+                for member in tree.names():
+                    name = member.rpartition("/")[2]
+                    self._named[name] = None if name in self._named else (tree, member)
+        return self._named
 
     def _archives(self) -> list[Tree]:
         if self._opened is None:

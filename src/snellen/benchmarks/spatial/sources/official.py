@@ -9,11 +9,16 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import msgspec
+from msgspec import structs
+
 from snellen.benchmarks.spatial.prompts import ShownMedia
 from snellen.benchmarks.spatial.question import SpatialQuestion
+from snellen.benchmarks.spatial.scorers.points import Mask
 from snellen.benchmarks.spatial.sources.media import MediaFiles
-from snellen.benchmarks.spatial.sources.official_rows import QUESTIONS, Row
-from snellen.benchmarks.spatial.tasks import Task
+from snellen.benchmarks.spatial.sources.official_rows import QUESTIONS
+from snellen.benchmarks.spatial.sources.row_values import FILE, Row
+from snellen.benchmarks.spatial.tasks import MORE, Task
 from snellen.errors import DataError
 from snellen.sources import Base64Blob, Unreadable, digest, salvaged
 from snellen.sources.parquet_images import ParquetCell, rows_with_images
@@ -60,7 +65,7 @@ class OfficialFiles:
         ids: set[str] = set()
         self._dropped = 0
         for file in self.files:
-            for number, row, cells in _rows(file):
+            for number, row, cells, masks in _rows(file, self.task):
                 place = f"{'line' if _name(file).endswith(LINED) else 'row'} {number:,}"
                 if len(self.files) > 1:
                     place = f"{Path(_name(file)).name}, {place}"
@@ -72,7 +77,8 @@ class OfficialFiles:
                     continue
                 at += 1
                 try:
-                    question = QUESTIONS[self.task.name](row, at)
+                    known = {**row, FILE: self._inner_name(file)} if self.task.name in MORE else row
+                    question = self._with_mask(QUESTIONS[self.task.name](known, at), masks, place)
                 except DataError as error:
                     yield place, DataError(f"{self.file}, {place}: {error.message}", error.hint or "Check --data.")
                     continue
@@ -102,14 +108,34 @@ class OfficialFiles:
         hint = "Give test_debiased.parquet, or a file of the whole set with its column `pruned`."
         raise DataError(f"{_name(file)}: no column `pruned` says which rows are of the debiased set", hint)
 
+    def _inner_name(self, file: Path | Blob) -> str:
+        """Return a file's name with the folders below what the user gave, or with its own folder."""
+        if not isinstance(file, Path):
+            return file.key.rpartition("!")[2]
+        if file.is_relative_to(self.path) and file != self.path:
+            return file.relative_to(self.path.parent).as_posix()
+        return f"{file.absolute().parent.name}/{file.name}"
+
+    def _with_mask(self, question: SpatialQuestion, masks: tuple[Blob, ...], place: str) -> SpatialQuestion:
+        """Return a question with the mask that its answer is scored by, of its cell or of a file."""
+        if masks:
+            return structs.replace(question, scoring={**question.scoring, "mask": Mask(masks[0])})
+        if question.masks:
+            mask = self._files().find(question.masks[0], f"{self.file}, {place}")
+            return structs.replace(question, scoring={**question.scoring, "mask": Mask(mask)})
+        return question
+
+    def _files(self) -> MediaFiles:
+        if self._media_files is None:
+            self._media_files = MediaFiles(self.media, by_name=self.task.name in MORE)
+        return self._media_files
+
     def shown(self, question: SpatialQuestion) -> ShownMedia:
         """Return the media of the last question: images of cells, else files by their paths."""
         row, place, cells = self._last if self._last[0] == question.row else (question.row, "", ())
         self._last = (-1, "", ())
         at = f"{self.file}, {place or f'row {row + 1:,}'}"
-        if self._media_files is None:
-            self._media_files = MediaFiles(self.media)
-        files = self._media_files
+        files = self._files()
         images = cells or tuple(files.find(name, at) for name in question.media)
         if question.segments:
             clips = tuple(tuple(files.find(name, at) for name in clip) for clip in question.segments)
@@ -152,12 +178,28 @@ def _nothing(at: str) -> Unreadable:
     return Unreadable(f"{at}: nothing to show", f"{at}: the row has no picture and names none", hint)
 
 
-def _rows(file: Path | Blob) -> Iterator[tuple[int, Row | DataError, tuple[Blob, ...]]]:
-    """(number from 1, row without its images, the images of its cells in order)."""
+def _json_rows(file: Path | Blob, task: Task) -> Iterator[tuple[int, dict[str, Any] | DataError]]:
+    """Yield (number, row) of a table that is no parquet; Spatial457's lists lie in an object, as `questions`."""
+    if task.name == "spatial457" and isinstance(file, Path) and file.suffix.lower() == ".json":
+        try:
+            document = msgspec.json.decode(file.read_bytes())
+        except (OSError, msgspec.DecodeError, RecursionError) as error:
+            raise DataError(f"{file}: cannot be read as JSON: {error}", "Fetch the file again.") from error
+        if isinstance(document, dict) and isinstance(document.get("questions"), list):
+            for number, row in enumerate(document["questions"], 1):
+                wrong = DataError(f"{file}, row {number}: an object was expected, not {type(row).__name__}")
+                yield number, row if isinstance(row, dict) else wrong
+            return
+    for number, row in salvaged(file):
+        yield number, row if isinstance(row, DataError) else dict(row)
+
+
+def _rows(file: Path | Blob, task: Task) -> Iterator[tuple[int, Row | DataError, tuple[Blob, ...], tuple[Blob, ...]]]:
+    """(number from 1, row without its images, the images of its cells in order, its mask)."""
     if not isinstance(file, Path) or file.suffix.lower() != ".parquet":
-        for number, row in salvaged(file):
+        for number, row in _json_rows(file, task):
             if isinstance(row, DataError):
-                yield number, row, ()
+                yield number, row, (), ()
                 continue
             texts = {column: row.pop(column) for column in _written(row)}
             written = [
@@ -165,7 +207,7 @@ def _rows(file: Path | Blob) -> Iterator[tuple[int, Row | DataError, tuple[Blob,
                 for column, value in texts.items()
                 for text in (value if isinstance(value, list) else [value])
             ]
-            yield number, row, tuple(written)
+            yield number, row, tuple(written), ()
         return
     number = 0
     rows = rows_with_images(file)
@@ -177,9 +219,13 @@ def _rows(file: Path | Blob) -> Iterator[tuple[int, Row | DataError, tuple[Blob,
         except DataError as error:
             if not number:
                 raise
-            yield number + 1, error, ()
+            yield number + 1, error, (), ()
             return
-        named = {column: count for column, count in counts.items() if _PICTURES.fullmatch(column)} or counts
+        masks = tuple(ParquetCell(file, number - 1, "mask") for _ in range("mask" in counts and task.name in MORE))
+        if task.pictures:
+            named = {column: counts[column] for column in task.pictures if column in counts}
+        else:
+            named = {column: count for column, count in counts.items() if _PICTURES.fullmatch(column)} or counts
         for column in _written(parsed_row):
             value = parsed_row.pop(column)
             named[column] = len(value) if isinstance(value, list) else -1
@@ -187,7 +233,7 @@ def _rows(file: Path | Blob) -> Iterator[tuple[int, Row | DataError, tuple[Blob,
         for column, count in named.items():
             items = range(count) if count >= 0 else (-1,)
             cells += [ParquetCell(file, number - 1, column, item) for item in items]
-        yield number, parsed_row, tuple(cells)
+        yield number, parsed_row, tuple(cells), masks
 
 
 def _written(row: Mapping[str, Any]) -> list[str]:

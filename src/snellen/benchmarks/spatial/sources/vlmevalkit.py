@@ -9,6 +9,7 @@ Source: the kit's base classes of image and video data sets; vlmevalkit_tables.t
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -23,12 +24,13 @@ from msgspec import Struct, structs
 from snellen.benchmarks.spatial.prompts import ShownMedia
 from snellen.benchmarks.spatial.question import SpatialQuestion
 from snellen.benchmarks.spatial.reference.gold_revisions import corrections
+from snellen.benchmarks.spatial.scorers.points import Mask
 from snellen.benchmarks.spatial.sources import vlmevalkit_rows
 from snellen.benchmarks.spatial.sources.find_files import TABLES, kit_tables
 from snellen.benchmarks.spatial.sources.media import MediaFiles
 from snellen.benchmarks.spatial.sources.official import VIDEOS
-from snellen.benchmarks.spatial.sources.official_rows import Row
-from snellen.benchmarks.spatial.tasks import SITE_HALVES, TASKS, Task
+from snellen.benchmarks.spatial.sources.row_values import FILE, Row
+from snellen.benchmarks.spatial.tasks import EVERY, MORE, SITE_HALVES, Task
 from snellen.errors import DataError
 from snellen.sources import Unreadable, vlmevalkit_tsv
 from snellen.sources.digests import with_md5
@@ -99,7 +101,9 @@ class KitFile:
                 yield place, row.cells
                 continue
             try:
-                question = vlmevalkit_rows.QUESTIONS[self.task.name](_filled(row.cells), at)
+                cells = _filled(row.cells)
+                known = {**cells, FILE: self.path.name} if self.task.name in MORE else cells
+                question = vlmevalkit_rows.QUESTIONS[self.task.name](known, at)
             except DataError as error:
                 hint = error.hint or "Fix or remove the row."
                 yield place, DataError(f"{self.path}, {place}: {error.message}", hint)
@@ -107,6 +111,9 @@ class KitFile:
             source = row.reference or row.cells["index"]
             if source in whole.shared and not question.cluster:
                 question = structs.replace(question, cluster=source)
+            if question.masks:
+                mask = Mask(self._file(question.masks[0], f"{self.path}, {place}"))
+                question = structs.replace(question, scoring={**question.scoring, "mask": mask})
             yield place, question
 
     def shown(self, question: SpatialQuestion) -> ShownMedia:
@@ -146,7 +153,7 @@ class KitFile:
 
     def _file(self, name: str, at: str) -> Blob:
         if self._media_files is None:
-            self._media_files = MediaFiles(self.media)
+            self._media_files = MediaFiles(self.media, by_name=self.task.name in MORE)
         # Where the kit wrote large tables' images to files, paths are those of that machine.
         if name.startswith("/"):
             return vlmevalkit_tsv.by_end_of_path(name, at, self._media_files.find, least=2)
@@ -187,6 +194,23 @@ def names(task: Task, part: str = "") -> tuple[str, ...]:
 def in_folder(task: Task, part: str, folder: Path) -> Path | None:
     """Return the benchmark's table right in a folder; None where there is none."""
     return next((folder / name for name in names(task, part) if (folder / name).is_file()), None)
+
+
+def tables_in(task: Task, folder: Path, subset: tuple[str, ...]) -> list[Path]:
+    """Return the tables of one of the further benchmarks right in a folder, in the kit's order.
+
+    Those of VSI-SUPER and CV-Bench are parts of one set and are read one behind the other; of LEGO-Puzzles' two forms and
+    ReVSI's budgets the one that was asked for is read; of others the first.
+    """
+    paths = [folder / name for name in names(task) if (folder / name).is_file()]
+    if task.name == "lego-puzzles":
+        return [path for path in paths if ("circular" if "circular" in path.stem else "plain") in subset]
+    if task.name == "revsi":
+        return [path for path in paths if path.stem.removeprefix("revsi_") in subset]
+    if task.name in ("vsi-super-recall", "vsi-super-count", "cv-bench"):
+        wanted = [part.removesuffix("_streaming") for part in subset]
+        return [path for path in paths if not subset or any(re.search(f"[-_]{part}$", path.stem) for part in wanted)]
+    return paths[:1]
 
 
 def beside(path: Path) -> tuple[str, ...]:
@@ -232,15 +256,15 @@ def _gone_through(path: Path, changed: int, size: int, name: str, part: str) -> 
 
 def _check_name(path: Path, name: str, part: str) -> None:
     """Raises DataError where a file has the name of another benchmark's table."""
-    if path.name in names(TASKS[name], part):
+    if path.name in names(EVERY[name], part):
         return
-    for other in TASKS.values():
+    for other in EVERY.values():
         for half in SITE_HALVES if other.name == "site" else ("",):
             if path.name in names(other, half):
                 named, wanted = "/".join(filter(None, (other.name, half))), "/".join(filter(None, (name, part)))
                 raise DataError(
                     f"{path} holds the questions of {named}; those of {wanted} were expected",
-                    f"Run {named}, or give {names(TASKS[name], part)[0]}, or the folder that holds both.",
+                    f"Run {named}, or give {names(EVERY[name], part)[0]}, or the folder that holds both.",
                 )
 
 
@@ -250,7 +274,7 @@ def _check_columns(path: Path, header: tuple[str, ...], name: str, part: str) ->
         if not any(column in header for column in some):
             raise DataError(
                 f"{path}: no column {' or '.join(some)}; it has {', '.join(header)[:400]}",
-                f"Give VLMEvalKit's {names(TASKS[name], part)[0]}.",
+                f"Give VLMEvalKit's {names(EVERY[name], part)[0]}.",
             )
 
 

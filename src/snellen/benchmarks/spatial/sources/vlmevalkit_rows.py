@@ -12,19 +12,9 @@ from msgspec import structs
 from snellen.benchmarks.spatial.question import LETTERS as ALPHABET
 from snellen.benchmarks.spatial.question import SpatialQuestion, lettered, options_in
 from snellen.benchmarks.spatial.scorers import constants, vsi
-from snellen.benchmarks.spatial.sources.official_rows import (
-    SPAR_TASKS,
-    VSI_TYPES,
-    Reader,
-    Row,
-    columns_as_options,
-    kind_of_spar,
-    maybe,
-    one_of,
-    segments,
-    text,
-    texts,
-)
+from snellen.benchmarks.spatial.sources import more_rows
+from snellen.benchmarks.spatial.sources.official_rows import SPAR_TASKS, VSI_TYPES, kind_of_spar, segments
+from snellen.benchmarks.spatial.sources.row_values import Reader, Row, columns_as_options, maybe, one_of, text, texts
 
 LETTERS = "ABCDEFGH"
 
@@ -173,6 +163,7 @@ def _spar(row: Row, at: int) -> SpatialQuestion:
 
 
 QUESTIONS: Mapping[str, Reader] = {
+    **more_rows.KIT,
     "vsi-bench": _vsi,
     "mmsi-bench": _mmsi,
     "mindcube-tiny": _mindcube,
