@@ -29,6 +29,20 @@ _SPATIAL = (
     *("vsi-bench", "mmsi-bench", "mindcube-tiny", "viewspatial", "site", "site/image", "site/video", "blink"),
     *("3dsrbench", "embspatial", "mmsi-video-bench", "omnispatial", "spar-bench", "vsi-debiased"),
 )
+_SPATIAL_FURTHER = (
+    *("stare", "spatialviz", "erqa", "refspatial", "robospatial-home", "spbench/si", "spbench/mv", "vsi-super-recall"),
+    *(
+        "vsi-super-count",
+        "sti-bench",
+        "cv-bench",
+        "lego-puzzles",
+        "spatial457",
+        "dsr-bench",
+        "eriq",
+        "osi-bench",
+        "revsi",
+    ),
+)
 BUILT_IN = {
     "chart": "snellen.benchmarks.chart:CHART",
     "chart/digits": "snellen.benchmarks.chart:DIGITS",
@@ -36,7 +50,7 @@ BUILT_IN = {
     "fika": "snellen.benchmarks.fika:FIKA",
     "vlm2": "snellen.benchmarks.vlm2:VLM2",
     **{f"vlm2/{name}": f"snellen.benchmarks.vlm2:{_constant(name)}" for name in _VLM2},
-    **{name: f"snellen.benchmarks.spatial:{_constant(name)}" for name in _SPATIAL},
+    **{name: f"snellen.benchmarks.spatial:{_constant(name)}" for name in (*_SPATIAL, *_SPATIAL_FURTHER)},
 }
 
 

@@ -165,10 +165,10 @@ def published_repositories() -> frozenset[str]:
     """Return the data sets on the hub of Snellen's own benchmarks, `owner/name`."""
     from snellen.benchmarks.fgbmk import locate as fgbmk
     from snellen.benchmarks.fika import locate as fika
-    from snellen.benchmarks.spatial.tasks import TASKS
+    from snellen.benchmarks.spatial.tasks import EVERY
     from snellen.benchmarks.vlm2 import layout as vlm2
 
-    return frozenset({fgbmk.REPOSITORY, fika.REPOSITORY, vlm2.REPOSITORY, *(task.hub for task in TASKS.values())})
+    return frozenset({fgbmk.REPOSITORY, fika.REPOSITORY, vlm2.REPOSITORY, *(task.hub for task in EVERY.values())})
 
 
 class WithheldBlob(Struct, frozen=True):

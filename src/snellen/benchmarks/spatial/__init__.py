@@ -1,9 +1,10 @@
-"""Twelve spatial benchmarks of EASI, asked and scored as lmms-eval does, as VLMEvalKit does, as EASI reports, and strictly.
+"""EASI's spatial benchmarks and ReVSI, asked and scored as lmms-eval does, as VLMEvalKit does, as EASI reports, and strictly.
 
 A row of any layout (`sources`) becomes a `question`; `prompts` words it, `scorers` reads the reply by the profile's rules, and
 `metrics` aggregates scores. `interop` reads and writes the two harnesses' files; `reference` holds published results. The
 benchmarks are declared here, from the names in `tasks`; SITE is a suite of its images and its videos. docs/spatial.md and
-docs/spatial-rules.md describe all of it.
+docs/spatial-rules.md describe all of it. Twelve are those of EASI's payload (`SPATIAL`); `FURTHER` are the others, whose prompts,
+readers, scorers and metrics lie in the modules called `more`.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ from dataclasses import replace
 from functools import partial
 
 from snellen.benchmarks.base import Benchmark
-from snellen.benchmarks.spatial import prompts, samples
+from snellen.benchmarks.spatial import more_metrics, prompts, samples
 from snellen.benchmarks.spatial.interop import export, results
 from snellen.benchmarks.spatial.metrics import summarize
+from snellen.benchmarks.spatial.prompts import more as more_prompts
 from snellen.benchmarks.spatial.reference import published
 from snellen.benchmarks.spatial.scorers import PROFILES, SCORERS
-from snellen.benchmarks.spatial.tasks import TASKS, Task
+from snellen.benchmarks.spatial.scorers import more as more_scorers
+from snellen.benchmarks.spatial.tasks import MORE, TASKS, Task
 from snellen.benchmarks.suite import suite
 
 VERSION = "1"
@@ -72,10 +75,36 @@ def _site(task: Task) -> Benchmark:
     )
 
 
+def declare_further(task: Task) -> Benchmark:
+    """Return the benchmark of one of EASI's further tasks, or ReVSI's."""
+    return Benchmark(
+        cluster="scene",
+        name=task.name,
+        version=VERSION,
+        samples=partial(samples.samples, task, ""),
+        score=more_scorers.SCORERS[task.name],
+        summarize=partial(more_metrics.summarize, task.name),
+        profiles=more_scorers.PROFILES[task.name],
+        size=partial(samples.size, task, ""),
+        digest=partial(samples.digest, task, ""),
+        options=more_prompts.options(task),
+        about={"description": f"{task.title}.", "source": f"{task.hub} on the hub"},
+        notices=partial(samples.notices, task, ""),
+        results=partial(results.read_task_results, task, ""),
+        variables=VARIABLES,
+    )
+
+
 SPATIAL: dict[str, Benchmark] = {name: _site(task) if name == "site" else declare(task) for name, task in TASKS.items()}
 """By name, in EASI's order; the halves of SITE are its members."""
+
+FURTHER: dict[str, Benchmark] = {name: declare_further(task) for name, task in MORE.items()}
+"""The benchmarks that EASI's payload has no place for, by name."""
 
 
 (VSI_BENCH, MMSI_BENCH, MINDCUBE_TINY, VIEWSPATIAL, SITE, BLINK, THREE_DSR, EMBSPATIAL) = list(SPATIAL.values())[:8]
 (MMSI_VIDEO_BENCH, OMNISPATIAL, SPAR_BENCH, VSI_DEBIASED) = list(SPATIAL.values())[8:]
 SITE_IMAGE, SITE_VIDEO = SITE.members
+(STARE, SPATIALVIZ, ERQA, REFSPATIAL, ROBOSPATIAL_HOME, SPBENCH_SI, SPBENCH_MV) = list(FURTHER.values())[:7]
+(VSI_SUPER_RECALL, VSI_SUPER_COUNT, STI_BENCH, CV_BENCH, LEGO_PUZZLES) = list(FURTHER.values())[7:12]
+(SPATIAL457, DSR_BENCH, ERIQ, OSI_BENCH, REVSI) = list(FURTHER.values())[12:]
