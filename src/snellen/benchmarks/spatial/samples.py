@@ -20,6 +20,7 @@ from snellen.benchmarks.spatial.prompts import more
 from snellen.benchmarks.spatial.question import SpatialQuestion, sample
 from snellen.benchmarks.spatial.reference import gold_revisions as revisions
 from snellen.benchmarks.spatial.sources import carried, locate
+from snellen.benchmarks.spatial.sources.subsets import OPTION as SUBSET
 from snellen.benchmarks.spatial.tasks import MORE, SITE_HALVES, Task
 from snellen.errors import DataError
 from snellen.sources import Unreadable
@@ -131,7 +132,8 @@ def notices(task: Task, part: str, data: Data) -> list[str]:
         )
     if task.name == "3dsrbench" and readable and not forms:
         lines.append(f"{source.file}: no question is there in a rotated or flipped form; 3dsr_circular has them")
-    return lines if part else [*lines, *short(task, source.file, readable)]
+    whole = not part and not data.options.get(SUBSET)
+    return [*lines, *short(task, source.file, readable)] if whole else lines
 
 
 def short(task: Task, file: str, readable: int) -> list[str]:

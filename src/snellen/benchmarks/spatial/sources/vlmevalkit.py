@@ -173,7 +173,7 @@ class KitFile:
     def _other_bytes(self) -> list[str]:
         md5, known = with_md5(self.path)[1], _known().md5
         expected = {name: known[name] for name in names(self.task, self.part) if name in known}
-        if md5 in expected.values():
+        if not expected or md5 in expected.values():
             return []
         if same := [name for name, digest in known.items() if digest == md5]:
             return [f"{self.path}: this is VLMEvalKit's {same[0]}"]
