@@ -18,7 +18,7 @@ from snellen.easi import BenchmarkRow, submit
 from snellen.easi.judge import checked
 from snellen.easi.status import whole_runs
 from snellen.easi.submit.payload import metadata
-from snellen.errors import JudgeError, UsageError
+from snellen.errors import JudgeError
 from snellen.types import Metric
 
 PROSE = "It is hard to see, though I settle on the option named first."
@@ -205,8 +205,7 @@ def test_a_judge_needs_a_key_before_anything_else_and_a_rule_is_none(tmp_path: P
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(JudgeError, match="no key for the judge api:gpt-4o-1120"):
         checked("gpt-4o-1120")
-    with pytest.raises(UsageError, match="names a rule"):
-        checked("exact_matching")
+    assert checked("exact_matching") is None
     assert checked(None) is None
 
 

@@ -65,10 +65,8 @@ class HardOptions:
     judge: Annotated[
         str | None, typer.Option(metavar="KIND:NAME", help="The judge model.", show_default="JUDGE_MODEL")
     ] = None
-    judge_base_url: Annotated[
-        str | None, typer.Option(help="Endpoint of the judges.", show_default="JUDGE_BASE_URL")
-    ] = None
-    judge_key_env: Annotated[str | None, typer.Option(help="Name of the variable with the judges' key.")] = None
+    judge_base_url: shared.JudgeUrl = None
+    judge_key_env: shared.JudgeKeyEnv = None
 
 
 @dataclass(frozen=True)

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import typer
 
 from snellen.cli import options as shared
-from snellen.cli.easi_finish import command_line, display, end, incomplete_reasons, typed
+from snellen.cli.console import note
+from snellen.cli.easi_finish import SubmissionFacts, command_line, display, end, incomplete_reasons, typed
 from snellen.cli.option_groups import expand_options, only
 from snellen.cli.option_text import parse_pairs
 from snellen.errors import UsageError
 
 if TYPE_CHECKING:
     from snellen.easi.external import HarnessSettings
-    from snellen.easi.submit.payload import Metadata
 
 HARNESS = "Another harness"
 SELECTION, JUDGING, SENDING = "Benchmarks and samples", "Judge", "Submission"
@@ -125,10 +125,12 @@ class EasiJudgeOptions:
             "--judge",
             "--judge-model",
             metavar="KIND:NAME",
-            help="Model that grades the replies of a benchmark if too many are unparseable.",
+            help="Model that grades the replies of a benchmark if too many are unparseable; exact_matching is --no-judge.",
             show_default="none",
         ),
     ] = None
+    judge_base_url: shared.JudgeUrl = None
+    judge_key_env: shared.JudgeKeyEnv = None
     extraction_threshold: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Share of unparseable replies above which the judge is used.")
     ] = 0.025
@@ -194,11 +196,14 @@ def easi(
     from msgspec import structs
 
     from snellen.easi import EasiSettings, plan, prepare, work
+    from snellen.easi.judge import RULE_NAMES
     from snellen.easi.log_file import LogFile
     from snellen.easi.names import chosen
     from snellen.models.base import ModelOptions
 
     names = chosen(selection.benchmarks, extra=selection.include_extra)
+    if judging.judge in RULE_NAMES:
+        judging = replace(judging, judge=None, no_judge=True)
     if harness.backend != "native":
         from snellen.easi.external import HarnessSettings
         from snellen.easi.external.run_all import PAYLOAD_NAMES
@@ -213,6 +218,7 @@ def easi(
             python=harness.backend_python,
             home=harness.backend_home,
             judge_model="" if judging.no_judge else judging.judge or "",
+            judge_base_url=judging.judge_base_url or "",
             threshold=judging.extraction_threshold,
             rerun=selection.rerun,
             verbose=output.verbose,
@@ -222,6 +228,7 @@ def easi(
         details = _details(model, submission, PAYLOAD_NAMES[harness.backend], dry_run=selection.dry_run)
         _run_external(context, external, names, harness.backend, details, output, dry_run=selection.dry_run)
         return
+    model = hub_model(model)
     settings = EasiSettings(
         model=model,
         options=structs.replace(
@@ -240,9 +247,10 @@ def easi(
         judge=judging.judge,
         threshold=judging.extraction_threshold,
         judging=not judging.no_judge,
+        judge_options=ModelOptions(base_url=judging.judge_base_url, key_env=judging.judge_key_env),
         rerun=selection.rerun,
     )
-    details = _details(model.partition(":")[2], submission, dry_run=selection.dry_run)
+    details = _details(model.partition(":")[2] or model, submission, dry_run=selection.dry_run)
     if harness.extra:
         raise UsageError(f"{shlex.join(harness.extra)}: arguments behind -- require --backend", "Omit them.")
     _refuse_unused(context, HARNESS_ONLY, "another harness", "Add --backend, or omit them.")
@@ -251,7 +259,7 @@ def easi(
         log.said(command_line(context))
         with display(board, log, plain=output.no_rich, as_json=output.as_json) as watch:
             prepare(settings, board, watch)
-            if details is not None and (why := incomplete_reasons(board, selection.limit)):
+            if details.wanted and (why := incomplete_reasons(board, selection.limit)):
                 watch.said(f"nothing will be submitted at the end, because the results cannot be complete: {why}")
             if not selection.dry_run:
                 work(settings, board, watch)
@@ -282,7 +290,7 @@ def _run_external(
     settings: HarnessSettings,
     names: tuple[str, ...],
     backend: str,
-    details: Metadata | None,
+    details: SubmissionFacts,
     output: EasiOutputOptions,
     *,
     dry_run: bool,
@@ -303,17 +311,26 @@ def _run_external(
         end(context, board, details, log, as_json=output.as_json, dry_run=dry_run)
 
 
-def _details(name: str, submission: SubmitOptions, backend: str = "others", *, dry_run: bool) -> Metadata | None:
-    """Build the submission's facts about the model and check them; None without --submit."""
-    if not submission.submit:
-        if submission.submission_configs is not None:
-            raise UsageError("--submission-configs requires --submit.", "Add --submit, or omit both.")
-        return None
+def hub_model(name: str) -> str:
+    """Return KIND:NAME; a bare org/model is a model of the hub that runs here, as in EASI's script."""
+    from snellen.easi.submit.payload import is_model_name
+
+    if ":" in name or not is_model_name(name) or Path(name).exists():
+        return name
+    note(f"note: --model {name} is a model of the hub: local:{name}")
+    return f"local:{name}"
+
+
+def _details(name: str, submission: SubmitOptions, backend: str = "others", *, dry_run: bool) -> SubmissionFacts:
+    """Build the facts about the model for easi_results.json, and those of a submission if one is requested."""
     from snellen.easi.submit import hub_token
-    from snellen.easi.submit.payload import is_model_name, metadata
+    from snellen.easi.submit.payload import is_model_name, metadata, partial_metadata
 
     named = {"modelName": name} if is_model_name(name) else {}
+    if not submission.submit:
+        defaults = {"backend": backend, "modelName": name}
+        return SubmissionFacts(partial_metadata(submission.submission_configs, defaults=defaults), wanted=False)
     details = metadata({}, submission.submission_configs, defaults={"backend": backend, **named})
     if not dry_run:
         hub_token()
-    return details
+    return SubmissionFacts(details, wanted=True)

@@ -16,19 +16,45 @@ from snellen.errors import FingerprintError, SnellenError, UsageError
 if TYPE_CHECKING:
     from snellen.easi import Board, EasiWatch
     from snellen.easi.log_file import LogFile
+    from snellen.easi.result_files import ResultFiles
     from snellen.easi.submit.payload import Metadata
 
 
+class SubmissionFacts(NamedTuple):
+    """Facts about the model for easi_results.json, and whether a submission is wanted."""
+
+    details: Metadata
+    wanted: bool
+
+
 def end(
-    context: typer.Context, board: Board, details: Metadata | None, log: LogFile, *, as_json: bool, dry_run: bool
+    context: typer.Context, board: Board, facts: SubmissionFacts, log: LogFile, *, as_json: bool, dry_run: bool
 ) -> None:
-    """Submit the results if requested, show them, and exit with the command's status."""
+    """Write easi_results.json and its zip, submit the results if requested, show them, and exit with the command's status."""
     for row in board.failed:
         log.said(f"{row.name} failed: {row.error}")
     status = 0 if dry_run and not (board.failed or board.interrupted) else board.status
-    submission = None if details is None else _submit(context, board, details, log, status, dry_run=dry_run)
-    _show(context, board, log, submission, as_json=as_json, dry_run=dry_run)
+    files = None if dry_run else _result_files(context, board, facts.details, log)
+    submission = _submit(context, board, facts.details, log, status, dry_run=dry_run) if facts.wanted else None
+    _show(context, board, log, submission, files, as_json=as_json, dry_run=dry_run)
     raise typer.Exit(status or (0 if submission is None else submission.status))
+
+
+def _result_files(context: typer.Context, board: Board, details: Metadata, log: LogFile) -> ResultFiles | None:
+    """Write easi_results.json and easi_results.zip; an error is logged and shown, and changes no exit status."""
+    from snellen.cli.console import note
+    from snellen.easi.result_files import write_result_files
+
+    if not any(row.run is not None for row in board.rows):
+        return None
+    try:
+        files = write_result_files(board, details, context.params["output_dir"])
+    except SnellenError as error:
+        log.said(f"easi_results: {error}")
+        note(f"note: easi_results.json and its zip were not written: {error}")
+        return None
+    log.said(f"easi_results: {files.payload}, {files.archive}")
+    return files
 
 
 class Submission(NamedTuple):
@@ -126,7 +152,14 @@ def display(board: Board, log: LogFile, *, plain: bool, as_json: bool) -> Iterat
 
 
 def _show(
-    context: typer.Context, board: Board, log: LogFile, submission: Submission | None, *, as_json: bool, dry_run: bool
+    context: typer.Context,
+    board: Board,
+    log: LogFile,
+    submission: Submission | None,
+    files: ResultFiles | None,
+    *,
+    as_json: bool,
+    dry_run: bool,
 ) -> None:
     """Print the final table and its remarks, or one JSON object."""
     from snellen.cli.console import show, show_json
@@ -148,6 +181,7 @@ def _show(
                 "benchmarks": {row.name: entry(row) for row in board.rows},
                 "average": {"value": average, "benchmarks": known, "of": 8},
                 "log": str(log.path),
+                "easi_results": None if files is None else {"json": files.payload, "zip": files.archive},
                 "exit_code": board.status,
                 **({} if refused else {"go_on": command}),
                 **(
@@ -160,6 +194,9 @@ def _show(
     if remarks := board_remarks(board):
         show(remark_table(remarks), "")
     print(f" results      {board.folder}\n log          {log.path}")
+    if files is not None:
+        null = f"; null there, because incomplete: {', '.join(files.missing)}" if files.missing else ""
+        print(f" for EASI     {files.payload} and {files.archive.name}{null}")
     if submission is not None:
         print(
             f" leaderboard  {submission.text}" + (f"\n              {submission.folder}" if submission.folder else "")

@@ -77,7 +77,7 @@ def failures(
     moved: shared.MovedOptions,
     judging: FailureJudgeOptions,
     generation: Annotated[shared.GenerationOptions, only("max_tokens", "temperature")],
-    endpoint: shared.EndpointOptions,
+    endpoint: shared.JudgeEndpointOptions,
     budget: shared.BudgetOptions,
     site: PagesOptions,
     as_json: Annotated[

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
+from snellen.cli import options as shared
 from snellen.cli.bare_judge import DEFAULT, OPTION
 from snellen.cli.console import note
 from snellen.errors import UsageError
@@ -37,18 +38,8 @@ class InlineJudgeOptions:
             show_default="none",
         ),
     ] = None
-    judge_base_url: Annotated[
-        str | None,
-        typer.Option(help="Endpoint of the judge, up to and including /v1.", show_default="JUDGE_BASE_URL"),
-    ] = None
-    judge_key_env: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Name of the variable that holds the judge's key.",
-            show_default="JUDGE_API_KEY, else OPENAI_API_KEY",
-        ),
-    ] = None
+    judge_base_url: shared.JudgeUrl = None
+    judge_key_env: shared.JudgeKeyEnv = None
 
 
 class InlineJudge:

@@ -49,7 +49,7 @@ def judge(
     options: JudgeOptions,
     moved: shared.MovedOptions,
     generation: Annotated[shared.GenerationOptions, only("max_tokens", "temperature", "top_p")],
-    endpoint: shared.EndpointOptions,
+    endpoint: shared.JudgeEndpointOptions,
     budget: shared.BudgetOptions,
     output: shared.OutputOptions,
 ) -> None:

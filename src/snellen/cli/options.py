@@ -123,6 +123,27 @@ class GenerationOptions:
         )
 
 
+JudgeUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--judge-base-url",
+        "--judge-url",
+        "--judge-api-base",
+        help="Endpoint of the judge, up to and including /v1.",
+        show_default="JUDGE_BASE_URL",
+    ),
+]
+"""The endpoint of a judge, spelled alike in every command that has one."""
+JudgeKeyEnv = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Name of the variable that holds the judge's key.",
+        show_default="JUDGE_API_KEY, else OPENAI_API_KEY",
+    ),
+]
+
+
 @dataclass(frozen=True)
 class EndpointOptions:
     """Address and pace of requests to an endpoint."""
@@ -182,6 +203,34 @@ class EndpointOptions:
     def body(self) -> dict[str, Any]:
         """Return the object of --extra-body; raise UsageError if it is not one."""
         return parse_json_object(self.extra_body, "--extra-body")
+
+
+@dataclass(frozen=True)
+class JudgeEndpointOptions(EndpointOptions):
+    """Address and pace of requests to a judge, where the command has no other endpoint."""
+
+    base_url: Annotated[
+        str | None,
+        typer.Option(
+            "--judge-base-url",
+            "--base-url",
+            "--judge-url",
+            "--judge-api-base",
+            help="OpenAI-compatible endpoint of the judge, up to and including /v1.",
+            show_default="JUDGE_BASE_URL",
+        ),
+    ] = None
+    key_env: Annotated[
+        str | None,
+        typer.Option(
+            "--judge-key-env",
+            "--key-env",
+            metavar="NAME",
+            help="Name of the environment variable (or line of .env) that holds the judge's key. The key cannot be an "
+            "argument: other users could read it with ps.",
+            show_default="JUDGE_API_KEY, else OPENAI_API_KEY",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)

@@ -9,39 +9,41 @@ from snellen.easi import judged_scores
 from snellen.easi.log_file import unused
 from snellen.engine.progress import Display
 from snellen.engine.run_folder import JUDGED, RunFolder, derived_folder
-from snellen.errors import PreflightError, RunError, UsageError
+from snellen.errors import PreflightError, RunError
+from snellen.models.base import ModelOptions
 from snellen.runs.judge.ask import appointed, judge
 from snellen.runs.run import Run
 
-__all__ = ["aside_of", "ask", "checked", "require_ready", "set_aside"]
+__all__ = ["RULE_NAMES", "aside_of", "ask", "checked", "require_ready", "set_aside"]
 RULE_NAMES = ("exact_matching", "extract_matching")
+"""What EASI's script calls the rules where a judge may be named; they mean no judge, as --no-judge does."""
+DEFAULTS = ModelOptions()
 
 
-def checked(name: str | None) -> str | None:
-    """Validate the judge and its key; return KIND:NAME, None if no judge was given.
+def checked(name: str | None, options: ModelOptions = DEFAULTS) -> str | None:
+    """Validate the judge and its key; return KIND:NAME, None if no judge was given, or rules by EASI's name for them.
+
+    Args:
+        name: KIND:NAME.
+        options: its endpoint and key, where they are not those of JUDGE_BASE_URL and JUDGE_API_KEY.
 
     Raises:
-        UsageError: the name is that of a rule. JudgeError: it has tools, or there is no key; nothing was asked.
+        JudgeError: it has tools, or there is no key; nothing was asked.
     """
-    if name is None:
+    if name is None or name in RULE_NAMES:
         return None
-    if name in RULE_NAMES:
-        raise UsageError(
-            f"--judge {name} names a rule, not a judge model.",
-            "Omit --judge, or use --no-judge.",
-        )
-    who = appointed(name, option="--judge")
+    who = appointed(name, options, option="--judge")
     who.opened()  # an address or an option that cannot be is refused here; nothing is loaded or contacted
     return who.name
 
 
-async def require_ready(name: str) -> None:
+async def require_ready(name: str, options: ModelOptions = DEFAULTS) -> None:
     """Refuse a judge that cannot be reached, before any answer is paid for.
 
     Raises:
         PreflightError: its server does not answer, refuses its key, or has no such model; nothing was asked.
     """
-    judging = appointed(name, option="--judge").opened()
+    judging = appointed(name, options, option="--judge").opened()
     try:
         await judging.preflight()
     except PreflightError as error:
@@ -53,7 +55,7 @@ async def require_ready(name: str) -> None:
         await judging.close()
 
 
-def ask(run: Run, who: str, display: Display, aside: Path) -> list[str]:
+def ask(run: Run, who: str, display: Display, aside: Path, options: ModelOptions = DEFAULTS) -> list[str]:
     """Let the judge grade every reply of a run, or resume grading. Returns notes for the user.
 
     Verdicts on answers that have changed since, by another judge or by another rubric, are moved to `aside` first.
@@ -66,7 +68,16 @@ def ask(run: Run, who: str, display: Display, aside: Path) -> list[str]:
     if folder.exists() and (why := _stale(run, folder, who)):
         set_aside(folder, aside)
         notes.append(f"verdicts that were there were {why}; they lie in {aside}")
-    judge(run.path, who, rubric=judged_scores.RUBRIC, out=folder.path, benchmark=run.benchmark, display=display)
+    judge(
+        run.path,
+        who,
+        rubric=judged_scores.RUBRIC,
+        out=folder.path,
+        benchmark=run.benchmark,
+        display=display,
+        base_url=options.base_url,
+        key_env=options.key_env,
+    )
     return notes
 
 

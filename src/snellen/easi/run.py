@@ -48,6 +48,7 @@ class EasiSettings:
         limit: only the first so many questions of each.
         nproc, ray: see docs/scale-out.md.
         judge, threshold: who is asked where more than this share of the replies cannot be read; None: nobody.
+        judge_options: endpoint and key of the judge.
         judging: False leaves verdicts that are there out of the figures too.
         rerun: runs that are there are moved to `earlier/` and begun anew.
     """
@@ -66,6 +67,7 @@ class EasiSettings:
     threshold: float = 0.025
     judging: bool = True
     rerun: bool = False
+    judge_options: ModelOptions = judged.DEFAULTS
 
     @property
     def folder(self) -> Path:
@@ -80,7 +82,7 @@ def plan(settings: EasiSettings) -> Board:
     Raises:
         UsageError: options that nobody has or that exclude each other. JudgeError: a judge without a key.
     """
-    who = judged.checked(settings.judge) if settings.judging else None
+    who = judged.checked(settings.judge, settings.judge_options) if settings.judging else None
     open_scattered(settings.model, settings.options, settings.nproc, settings.ray)  # cheap: nothing is loaded yet
     rows = []
     for name in settings.benchmarks:
@@ -132,7 +134,7 @@ def work(settings: EasiSettings, board: Board, watch: EasiWatch) -> None:
     if board.interrupted:
         return
     if settings.judging and board.judge is not None and board.judge.startswith("api:") and _to_ask(settings, board):
-        in_loop(judged.require_ready(board.judge))
+        in_loop(judged.require_ready(board.judge, settings.judge_options))
     aside = judged.aside_of(board.folder)
     try:
         with _ending(board):
@@ -249,7 +251,7 @@ def _figures(settings: EasiSettings, board: Board, row: BenchmarkRow, watch: Eas
     row.wants_judge = row.unread.over(settings.threshold)
     if settings.judging and row.wants_judge and board.judge is not None and not board.interrupted:
         _move(row, "judging", watch)
-        row.notes += judged.ask(done, board.judge, _Shown(row, watch), aside)
+        row.notes += judged.ask(done, board.judge, _Shown(row, watch), aside, settings.judge_options)
     judge_run = judged_scores.beside(done.folder) if settings.judging else None
     if judge_run is not None:
         row.judgement = judged_scores.judgement(done.folder, done.meta, done.benchmark, judge_run)

@@ -30,6 +30,7 @@ class HarnessSettings(Struct, frozen=True, kw_only=True):
         python: the interpreter of the harness's own environment; None: the one this process runs in.
         home: the checkout of VLMEvalKit, the folder with run.py; None: the variable VLMEVALKIT_HOME, else ./VLMEvalKit.
         judge_model: who judges a benchmark of VLMEvalKit with too many unread replies; empty: nobody.
+        judge_base_url: the judge's endpoint, up to and including /v1; empty: as the harness's environment says.
         threshold: the share of unread replies above which it is judged.
         rerun: whether what was done counts as not done.
         verbose: whether the harness is asked to say more, and what it says is passed on.
@@ -46,6 +47,7 @@ class HarnessSettings(Struct, frozen=True, kw_only=True):
     python: Path | None = None
     home: Path | None = None
     judge_model: str = ""
+    judge_base_url: str = ""
     threshold: float = 0.025
     rerun: bool = False
     verbose: bool = False

@@ -32,7 +32,8 @@ JUDGES = (
     *("gpt-4o", "gpt-4o-0806", "gpt-4o-1120", "gpt-4o-mini"),
 )
 """The judges that the kit knows for multiple choice; it refuses others."""
-JUDGE_KEY = "OPENAI_API_KEY"
+JUDGE_KEY, JUDGE_URL = "OPENAI_API_KEY", "OPENAI_API_BASE"
+"""The kit's variables of a judge; the second is the whole address of its chat completions."""
 FORMS = (".xlsx", ".tsv", ".csv")
 OUT_OF_USE = re.compile(r"exact_matching_backup|bak_.*")
 INSTALL = (
@@ -119,7 +120,9 @@ def command(settings: HarnessSettings, data: Sequence[str], out: Path, judge: st
 def environment(settings: HarnessSettings) -> dict[str, str]:
     """Return additional environment variables: table folder and distributed timeout."""
     waits = {} if os.environ.get("DIST_TIMEOUT") else {"DIST_TIMEOUT": str(DIST_TIMEOUT_S)}
-    return {"PYTHONUNBUFFERED": "1", **waits, TABLES: str(tables(settings))}
+    address = settings.judge_base_url.rstrip("/").removesuffix("/chat/completions")
+    judge = {JUDGE_URL: f"{address}/chat/completions"} if address else {}
+    return {"PYTHONUNBUFFERED": "1", **waits, **judge, TABLES: str(tables(settings))}
 
 
 def tables(settings: HarnessSettings) -> Path:

@@ -105,10 +105,36 @@ def prepare(
         raise storage_error(Path(error.filename or target), error) from error
 
 
+def prepare_unchecked(
+    results: Sequence[str | Path], details: Metadata, *, profile: str, out: Path, null: Sequence[str] = ()
+) -> Path:
+    """Write easi_results.json and easi_results.zip of results that are not submitted; return their folder.
+
+    Args:
+        results, profile: as for `prepare`.
+        details: who answered; unlike for a submission nothing in it is required.
+        out: a folder that is empty.
+        null: runs whose benchmark has no score in the payload.
+
+    Raises:
+        SubmissionError: the zip cannot be made small enough. SnellenError: the results cannot be read.
+    """
+    located = locate_results(results, trust=True) if results else {}
+    (out / "submission").mkdir()
+    return _prepared(located, details, profile, out, out / "submission", False, null).folder
+
+
 def _prepared(
-    located: Mapping[str, BenchmarkResult], details: Metadata, profile: str, target: Path, part: Path, mention: bool
+    located: Mapping[str, BenchmarkResult],
+    details: Metadata,
+    profile: str,
+    target: Path,
+    part: Path,
+    mention: bool,
+    null: Sequence[str] | None = None,
 ) -> Prepared:
-    stem = file_stem(details.model_name.partition("/")[2])
+    """Write the files of a submission; `null` names runs without a score, None refuses results without any."""
+    stem = file_stem(details.model_name.rpartition("/")[2])
     (part / SAMPLES).mkdir()
     results: dict[str, BenchmarkResult] = {}
     rows: dict[str, Path] = {}
@@ -124,8 +150,11 @@ def _prepared(
             details, remarks=" ".join(filter(None, [details.remarks, _mention(results, profile)]))
         )
     scores = _scores(results)
+    for result in results.values():
+        if null and any(run.path.name in null for run in result.runs):
+            scores[result.task.id] = Figures(None)
     content = payload(details, scores)
-    if all(score.overall is None for score in scores.values()):
+    if null is None and all(score.overall is None for score in scores.values()):
         raise SubmissionError(
             "no benchmark has a score; nothing to submit",
             "; ".join(f"{result.task.id}: {', '.join(result.faults) or 'no figure'}" for result in results.values()),

@@ -35,7 +35,7 @@ class Metadata(Struct, frozen=True, rename="camel"):
         precision: one of PRECISIONS.
         revision: of the model's repository.
         weight_type: one of WEIGHT_TYPES.
-        base_model: org/model that a delta or an adapter belongs to.
+        base_model: org/model that a delta or an adapter belongs to; with original weights any text.
         backend: one of BACKENDS.
         remarks: free text.
     """
@@ -76,6 +76,25 @@ def metadata(
             'Give them as options (--model-type …) or as --submission-configs \'{"modelName": "org/model", …}\'.',
         )
     return msgspec.convert(values, Metadata)
+
+
+def partial_metadata(configs: str | None, *, defaults: Mapping[str, str]) -> Metadata:
+    """Build the metadata of results that are not submitted: what is said is checked, and nothing is required.
+
+    Raises:
+        UsageError: something is not what the leaderboard accepts.
+    """
+    configured, faults = read_configs(configs) if configs is not None else ({}, [])
+    values = {name: value.strip() for name, value in {**defaults, **configured}.items() if value.strip()}
+    required = [fault for fault in _faults(values) if " is missing: " not in fault]
+    if configs is not None:
+        faults += [fault for fault in required if not fault.startswith("modelName") or "modelName" in configured]
+    if faults:
+        raise UsageError(
+            "--submission-configs cannot be used: " + "".join(f"\n  - {fault}" for fault in faults), "Correct them."
+        )
+    empty = {"modelName": "", "modelType": "", "precision": ""}
+    return msgspec.convert({**empty, **values}, Metadata)
 
 
 def read_configs(configs: str) -> tuple[dict[str, str], list[str]]:
@@ -120,7 +139,8 @@ def _faults(values: Mapping[str, str]) -> list[str]:
             problem = f"{field} {value!r} is not known" if value else f"{field} is missing"
             faults.append(f"{problem}: one of {', '.join(allowed)}")
     base = values.get("baseModel", "")
-    if base and not is_model_name(base):
+    # EASI's own example has weights of type Original and a base model by its family's name (Qwen3).
+    if base and not is_model_name(base) and values.get("weightType") in ("Delta", "Adapter"):
         faults.append(f"baseModel {base!r} is not org/model in letters, digits, points, hyphens and underscores")
     if not base and values.get("weightType") in ("Delta", "Adapter"):
         faults.append(f"baseModel is missing: weights of type {values['weightType']} are nothing without it")
