@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from snellen.benchmarks.spatial.tasks import MORE
 from snellen.easi.names import plain, task_of
 from snellen.errors import UsageError
 from snellen.sources.hub import HUB
 
-_VARIANT = re.compile(r"_(?:\d+frame|manual_cot)$")
+_VARIANT = re.compile(r"_(?:\d+frame|\d+fps|manual_cot)$")
 
 
 def data_of(name: str, folder: Path | None) -> Path:
@@ -38,7 +39,7 @@ def data_of(name: str, folder: Path | None) -> Path:
     if part:
         kits = [kit for kit in kits if part in kit.lower()]
     tables = [table for kit in kits if (table := _table(kit, files)) is not None]
-    if len(tables) < len(kits):
+    if not tables or (len(tables) < len(kits) and name not in MORE):  # a further benchmark may have some of its tables
         return hub
     return tables[0] if len(tables) == 1 else folder
 

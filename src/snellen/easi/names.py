@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 
-from snellen.benchmarks.spatial.tasks import EIGHT, TASKS, Task
+from snellen.benchmarks.spatial.tasks import EIGHT, EVERY, MORE, TASKS, Task
 from snellen.errors import UsageError
 from snellen.text import comma_list
 
 PARTS = ("image", "video")
 HALVES = tuple(f"site/{part}" for part in PARTS)
 """The halves of SITE, which are benchmarks of their own."""
-ORDER: tuple[str, ...] = tuple(name for task in TASKS for name in ((task, *HALVES) if task == "site" else (task,)))
-"""Every name that a run can have: EASI's order, the halves of SITE behind the whole."""
+COUNTED: tuple[str, ...] = tuple(name for task in TASKS for name in ((task, *HALVES) if task == "site" else (task,)))
+"""Every name of a run that a submission can hold: EASI's order, the halves of SITE behind the whole."""
+ORDER: tuple[str, ...] = (*COUNTED, *MORE)
+"""Every name that a run can have: those, then the further benchmarks, which no payload has a place for."""
 
 
 def find(word: str) -> str | None:
@@ -25,7 +27,7 @@ def spellings() -> dict[str, str]:
 
     Case, and whether `-`, `_` or `/` parts words, make no difference.
     """
-    names = {spelled: task.name for task in TASKS.values() for spelled in (task.name, task.id)}
+    names = {spelled: task.name for task in EVERY.values() for spelled in (task.name, task.id)}
     names |= {"sitebench": "site", **{half: half for half in HALVES}}
     return {plain(spelled): name for spelled, name in names.items()}
 
@@ -35,7 +37,7 @@ def chosen(text: str | None, *, extra: bool = False) -> tuple[str, ...]:
 
     Args:
         text: `--benchmarks`, by comma, blanks around them; None: the eight. It is then all that counts.
-        extra: with nothing given the four others too.
+        extra: with nothing given the four others of the payload too.
 
     Raises:
         UsageError: a name that nobody knows (all of them at once, with the nearest), or none at all.
@@ -47,7 +49,9 @@ def chosen(text: str | None, *, extra: bool = False) -> tuple[str, ...]:
     if unknown or not words:
         message = f"--benchmarks {text!r}: " + ("it names none" if not words else "".join(map(_nearest, unknown)))
         keys = ", ".join([*(task.id for task in TASKS.values()), "sitebench (= site)", "site_image", "site_video"])
-        raise UsageError(message.rstrip("; "), f"Keys, parted by commas: {keys}; the names of `snellen list` too.")
+        further = ", ".join(task.id for task in MORE.values())
+        hint = f"Keys, parted by commas: {keys}; without a place in the payload: {further}; the names of `snellen list` too."
+        raise UsageError(message.rstrip("; "), hint)
     names = set(map(find, words))
     if "site" in names or names.issuperset(HALVES):
         names = {*names, "site"}.difference(HALVES)
@@ -56,6 +60,8 @@ def chosen(text: str | None, *, extra: bool = False) -> tuple[str, ...]:
 
 def task_of(name: str) -> tuple[Task, str]:
     """Return the task of a benchmark and its half: image, video, or empty for the whole."""
+    if name in MORE:
+        return MORE[name], ""
     task, _, part = name.partition("/")
     return TASKS[task], part
 

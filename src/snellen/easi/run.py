@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from snellen.benchmarks import registry
+from snellen.benchmarks.base import Benchmark
 from snellen.easi import judge as judged
 from snellen.easi import judged_scores
 from snellen.easi.locate_data import data_of, on_hub
@@ -44,7 +45,7 @@ class EasiSettings:
         benchmarks: names, as `keys.chosen` puts them.
         out: the folder that gets a folder for the model.
         dataset_dir: see `places.data_of`.
-        benchmark_options: what `-o` sets, for all benchmarks alike.
+        benchmark_options: what `-o` sets, for all benchmarks that have the option.
         limit: only the first so many questions of each.
         nproc, ray: see docs/scale-out.md.
         judge, threshold: who is asked where more than this share of the replies cannot be read; None: nobody.
@@ -85,8 +86,12 @@ def plan(settings: EasiSettings) -> Board:
     who = judged.checked(settings.judge, settings.judge_options) if settings.judging else None
     open_scattered(settings.model, settings.options, settings.nproc, settings.ray)  # cheap: nothing is loaded yet
     rows = []
+    declared = {option for name in settings.benchmarks for option in registry.find(name).options}
     for name in settings.benchmarks:
-        given_data(registry.find(name), None, None, settings.benchmark_options)
+        benchmark = registry.find(name)
+        unknown = set(settings.benchmark_options) - declared
+        asked = settings.benchmark_options if unknown else _own_options(settings, benchmark)
+        given_data(benchmark, None, None, asked)
         folder = settings.folder / name.replace("/", "-")
         rows.append(BenchmarkRow(name, folder, data_of(name, settings.dataset_dir)))
     return Board(settings.model, settings.folder, rows, who, settings.threshold)
@@ -272,13 +277,18 @@ def _figures(settings: EasiSettings, board: Board, row: BenchmarkRow, watch: Eas
     _move(row, "complete" if complete else "partial", watch)
 
 
+def _own_options(settings: EasiSettings, benchmark: Benchmark) -> dict[str, str]:
+    """Return the options that a benchmark has: others are for those that are run beside it."""
+    return {name: value for name, value in settings.benchmark_options.items() if name in benchmark.options}
+
+
 def _spec(settings: EasiSettings, row: BenchmarkRow) -> RunSpec:
     benchmark = registry.find(row.name)
     seed = settings.options.seed
     return RunSpec(
         benchmark=row.name,
         model=settings.model,
-        data=given_data(benchmark, row.data, None, settings.benchmark_options, seed),
+        data=given_data(benchmark, row.data, None, _own_options(settings, benchmark), seed),
         options=settings.options,
         limit=settings.limit,
         max_attempts=settings.max_attempts,

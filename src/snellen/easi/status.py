@@ -12,7 +12,7 @@ import msgspec
 from snellen import exit_signals
 from snellen.benchmarks.spatial.tasks import EIGHT
 from snellen.easi.judged_scores import PROFILE, Judgement
-from snellen.easi.names import HALVES, ORDER, task_of
+from snellen.easi.names import COUNTED, HALVES, task_of
 from snellen.easi.unparsed import UnparsedReplies
 from snellen.engine.progress import Progress
 from snellen.engine.run_folder import RunFolder
@@ -187,8 +187,10 @@ def _mean(scores: Iterable[float | None]) -> tuple[float | None, int]:
 
 
 def whole_runs(folder: Path) -> list[Path]:
-    """Return the runs in a model's folder that form a submission; a half of SITE only without the whole."""
-    paths = {name: folder / name.replace("/", "-") for name in ORDER}
+    """Return the runs in a model's folder that form a submission; a half of SITE only without the whole, and no further
+    benchmark.
+    """
+    paths = {name: folder / name.replace("/", "-") for name in COUNTED}
     runs = {name: path for name, path in paths.items() if RunFolder(path).exists()}
     return [path for name, path in runs.items() if name not in HALVES or "site" not in runs]
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from snellen.benchmarks.spatial.tasks import MORE
 from snellen.easi.external import HarnessOutcome, HarnessSettings, run_backend
 from snellen.easi.external.run import checked_backend, folder_of
 from snellen.easi.status import BenchmarkRow, Board, EasiWatch
-from snellen.errors import InterruptedRunError, SnellenError
+from snellen.errors import InterruptedRunError, SnellenError, UsageError
 from snellen.runs.run import load_run
 
 TOGETHER = "vlmevalkit"
@@ -23,6 +24,11 @@ def plan(name: str, settings: HarnessSettings, benchmarks: tuple[str, ...]) -> B
     Raises:
         UsageError, JudgeError: settings that make no sense.
     """
+    if further := [benchmark for benchmark in benchmarks if benchmark in MORE]:
+        raise UsageError(
+            f"{', '.join(further)}: another harness is started for the benchmarks of EASI's payload only",
+            "Omit --backend: Snellen asks and scores these itself, by either harness's rules.",
+        )
     backend = checked_backend(name, settings)
     folder = folder_of(name, settings)
     rows = [BenchmarkRow(benchmark, folder / benchmark.replace("/", "-"), state="ready") for benchmark in benchmarks]
