@@ -21,24 +21,52 @@ HARNESSES = {"easi": "vlmevalkit", "lmms-eval": "lmms-eval"}
 
 
 def show_comparison(
-    results: Sequence[Path], model: str | None, faults: str | None, *, as_json: bool, trust: bool = False
+    results: Sequence[Path],
+    model: str | None,
+    faults: str | None,
+    leaderboard: str | None = None,
+    *,
+    as_json: bool,
+    trust: bool = False,
 ) -> None:
-    """Print the comparisons of `snellen.easi.reference.compare_with_easi`."""
+    """Print the comparisons of `snellen.easi.reference.compare_with_easi`, and the leaderboard around each model.
+
+    Args:
+        results, model, trust: as for `compare_with_easi`; `faults` are its names by comma.
+        leaderboard: as for `snellen.easi.leaderboard.read_leaderboard`.
+        as_json: print one JSON object.
+    """
     from snellen.benchmarks.spatial.reference.verification import ACCEPTABLE, STRONG
+    from snellen.cli.easi_leaderboard import leaderboard_json, leaderboard_table, source_note
+    from snellen.easi.leaderboard import read_leaderboard
     from snellen.easi.reference import compare_with_easi
 
     names = comma_list(faults)
     comparisons = compare_with_easi(results, model=model, fault_names=names, trust=trust)
+    board = read_leaderboard(leaderboard)
     if as_json:
-        show_json({"reference": "easi", "rule": {"strong": STRONG, "acceptable": ACCEPTABLE}, "models": comparisons})
+        rule = {"strong": STRONG, "acceptable": ACCEPTABLE}
+        entries = [comparison.entry for comparison in comparisons]
+        show_json(
+            {
+                "reference": "easi",
+                "rule": rule,
+                "models": comparisons,
+                "leaderboard": leaderboard_json(board, entries),
+            }
+        )
         return
     for comparison in comparisons:
         show(_scores(comparison), _verification(comparison), *([_published(comparison)] if comparison.lines else []))
+        if board is not None:
+            show(leaderboard_table(board, comparison.entry))
         if names:
             show(_with_faults(comparison))
         for result in comparison.results:
             for line in _remarks(result):
                 note(f"note: {result.benchmark}: {line}")
+    for line in source_note(board):
+        note(f"note: {line}")
     note(
         f"note: each score is followed by its difference from the target: strong is at most {STRONG:g} points, acceptable "
         f"at most {ACCEPTABLE:g}; brackets mark scores over part of the questions"

@@ -37,6 +37,14 @@ class ReferenceOptions:
             show_default="the one with the run's model name",
         ),
     ] = None
+    leaderboard: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL|FILE",
+            help="Leaderboard to read: a base URL, or a file with its answer.",
+            show_default="EASI_LEADERBOARD_URL, else https://easi.lmms-lab.com",
+        ),
+    ] = None
     faults: Annotated[
         str | None,
         typer.Option(metavar="NAME,...", help="Reproduce these faults of EASI's scoring (docs/easi-defects.md)."),
@@ -89,11 +97,19 @@ def report(
             raise UsageError(
                 "--reference prints tables and excludes --out, --redact and --show-gold", "Omit the other options."
             )
-        show_comparison(runs, comparison.reference_model, comparison.faults, as_json=as_json, trust=moved.trust)
+        show_comparison(
+            runs,
+            comparison.reference_model,
+            comparison.faults,
+            comparison.leaderboard,
+            as_json=as_json,
+            trust=moved.trust,
+        )
         return
-    if comparison.reference_model is not None or comparison.faults is not None or as_json:
+    if any((comparison.reference_model, comparison.faults, comparison.leaderboard, as_json)):
         raise UsageError(
-            "--reference-model, --faults and --json of report require --reference", "Add --reference easi."
+            "--reference-model, --leaderboard, --faults and --json of report require --reference",
+            "Add --reference easi.",
         )
     if redact is not None:
         from snellen.runs.redact import redact as redact_run

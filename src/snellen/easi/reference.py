@@ -23,6 +23,7 @@ from snellen.benchmarks.spatial.reference.verification import (
     verification_rows,
 )
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
+from snellen.easi.leaderboard import LeaderboardEntry
 from snellen.easi.result import BenchmarkResult, locate_results, model_names
 from snellen.easi.score import score_result
 from snellen.errors import UsageError
@@ -133,6 +134,7 @@ class ReferenceComparison(Struct, frozen=True):
         missing: of the eight, those that there is no figure of.
         lines: ours first; empty where there is none of the eight.
         printed: what the faults that were asked for change.
+        entry: the scores and sub-scores in points, as a row of the leaderboard.
     """
 
     model: str
@@ -142,6 +144,7 @@ class ReferenceComparison(Struct, frozen=True):
     missing: tuple[str, ...]
     lines: tuple[ReferenceLine, ...]
     printed: tuple[BugDifference, ...]
+    entry: LeaderboardEntry
 
 
 def compare_with_easi(
@@ -201,6 +204,16 @@ def _compare(
         measured.missing,
         tuple(lines),
         tuple(_printed(scored.values(), fault_names)),
+        _entry(name, [by_profile[PROFILES[0]] for by_profile in scored.values()]),
+    )
+
+
+def _entry(name: str, results: Iterable[BenchmarkResult]) -> LeaderboardEntry:
+    figures = {result.task.id: result.figures() for result in results if not result.half}
+    return LeaderboardEntry(
+        name,
+        {key: points(own.overall) for key, own in figures.items()},
+        {key: {sub: points(value) for sub, value in own.parts.items()} for key, own in figures.items() if own.parts},
     )
 
 
