@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
 import msgspec
 import typer
 
+from snellen.atomic_write import replacing
 from snellen.errors import DataError, StorageError
-from snellen.scoring.extract.batch import RowCounter, Tally, extract_lines
+from snellen.scoring.extract.batch import RowCounter, Tally, extract_lines, json_rows
 
 
 def extract(
@@ -20,9 +21,16 @@ def extract(
         Path,
         typer.Argument(
             help="JSONL rows {kind, reply}, optionally with question, options, gold, aliases, form and unit; "
-            "- reads standard input."
+            "- reads standard input. With --rule, rows with the fields that the rule reads."
         ),
     ],
+    rule: Annotated[
+        str | None,
+        typer.Option(
+            "--rule",
+            help="Apply another harness's rule by its name, such as vlmevalkit/mcq_exact; an unknown name lists all.",
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -37,13 +45,13 @@ def extract(
     """
     from snellen.engine.output_file import JSON_LINES, require_output_file
 
-    counter = RowCounter()
     if out is not None:
         require_output_file(out, "--out", JSON_LINES, [file])
-    if out is None:
-        _write(_rows(file, counter), sys.stdout.buffer)
-    else:
-        _write_file(_rows(file, counter), out)
+    if rule is not None:
+        _apply_rule(rule, file, out, as_json=as_json)
+        return
+    counter = RowCounter()
+    _write_rows(_rows(file, counter), out)
     tallies = counter.tallies()
     if as_json:
         print(msgspec.json.encode({"kinds": tallies}).decode(), file=sys.stdout if out else sys.stderr)
@@ -51,17 +59,50 @@ def extract(
         _print_table(tallies, to_stderr=out is None)
 
 
-def _rows(file: Path, counter: RowCounter) -> Iterator[dict[str, Any]]:
+def _apply_rule(name: str, file: Path, out: Path | None, *, as_json: bool) -> None:
+    from snellen.scoring.rules import registry
+
+    chosen = registry.rule(name)
+    counts = {"rows": 0, "raises": 0, "compared": 0, "agree": 0}
+
+    def results() -> Iterator[dict[str, Any]]:
+        with _lines(file) as (lines, source):
+            for place, row in json_rows(lines, source):
+                result = registry.with_result(chosen, row, place)
+                counts["rows"] += 1
+                counts["raises"] += "raises" in result
+                counts["compared"] += "agrees" in result
+                counts["agree"] += result.get("agrees", False)
+                yield result
+
+    _write_rows(results(), out)
+    to = sys.stdout if out else sys.stderr
+    if as_json:
+        print(msgspec.json.encode({"rule": name, **counts}).decode(), file=to)
+        return
+    agreement = f", {counts['agree']:,} of {counts['compared']:,} as expected" if counts["compared"] else ""
+    stops = f", {counts['raises']:,} on which the reference stops with an error" if counts["raises"] else ""
+    print(f"{name}: {counts['rows']:,} rows{stops}{agreement}", file=to)
+
+
+@contextlib.contextmanager
+def _lines(file: Path) -> Iterator[tuple[Iterable[bytes], str]]:
+    """Open the rows of a file, or of standard input, with their source's name for errors."""
     if str(file) == "-":
-        yield from _counted(extract_lines(sys.stdin.buffer, "standard input"), counter)
+        yield sys.stdin.buffer, "standard input"
         return
     try:
         with file.open("rb") as lines:
-            yield from _counted(extract_lines(lines, str(file)), counter)
+            yield lines, str(file)
     except OSError as error:
         raise DataError(
             f"cannot read {file}: {error.strerror}.", "Pass a JSONL file, or - for standard input."
         ) from error
+
+
+def _rows(file: Path, counter: RowCounter) -> Iterator[dict[str, Any]]:
+    with _lines(file) as (lines, source):
+        yield from _counted(extract_lines(lines, source), counter)
 
 
 def _counted(rows: Iterator[dict[str, Any]], counter: RowCounter) -> Iterator[dict[str, Any]]:
@@ -77,18 +118,16 @@ def _write(rows: Iterator[dict[str, Any]], to: BinaryIO) -> None:
     to.flush()
 
 
-def _write_file(rows: Iterator[dict[str, Any]], out: Path) -> None:
-    """Write beside the target and move over it when all is well: a faulty row leaves no half file behind."""
-    part = out.with_name(out.name + ".part")
+def _write_rows(rows: Iterator[dict[str, Any]], out: Path | None) -> None:
+    """Write to standard output, or to a file that is replaced when all is well: a faulty row leaves no half file."""
+    if out is None:
+        _write(rows, sys.stdout.buffer)
+        return
     try:
-        with part.open("wb") as to:
+        with replacing(out) as part, part.open("wb") as to:
             _write(rows, to)
-        part.replace(out)
     except OSError as error:
         raise StorageError(f"cannot write {out}: {error.strerror}.", "Name another file with --out.") from error
-    finally:
-        with contextlib.suppress(OSError):  # where nothing can be written, nothing can be removed either
-            part.unlink(missing_ok=True)
 
 
 def _print_table(tallies: list[Tally], *, to_stderr: bool) -> None:

@@ -82,6 +82,16 @@ def extract_lines(lines: Iterable[bytes], name: str) -> Iterator[dict[str, Any]]
     Raises:
         DataError: at the first line that is no JSON object or no valid row; it names the file and the line.
     """
+    for where, row in json_rows(lines, name):
+        yield extract_row(row, where)
+
+
+def json_rows(lines: Iterable[bytes], name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the place, for errors, and the object of each JSON line; empty lines are skipped.
+
+    Raises:
+        DataError: at the first line that is no JSON object; it names the file and the line.
+    """
     decode = msgspec.json.Decoder().decode
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -93,7 +103,7 @@ def extract_lines(lines: Iterable[bytes], name: str) -> Iterator[dict[str, Any]]
             raise DataError(f"{where}: not JSON ({error}); expected one JSON object a line.") from error
         if not isinstance(row, dict):
             raise DataError(f"{where}: {type(row).__name__}; expected a JSON object.")
-        yield extract_row(row, where)
+        yield where, row
 
 
 class RowCounter:

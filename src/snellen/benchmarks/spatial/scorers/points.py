@@ -22,11 +22,11 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from snellen.benchmarks.spatial.scorers.constants import literal
 from snellen.benchmarks.spatial.scorers.line_spans import line_spans
 from snellen.benchmarks.spatial.scorers.vlmevalkit import after_thinking, cleaned
 from snellen.errors import DataError, MediaError
 from snellen.media.decode import FORMATS, checked_header
+from snellen.scoring.rules.literals import literal
 from snellen.types import Blob
 
 MASK_PIXELS = 64_000_000

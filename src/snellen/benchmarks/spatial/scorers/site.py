@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from string import ascii_uppercase
 
-from snellen.benchmarks.spatial.scorers.constants import listed
 from snellen.benchmarks.spatial.scorers.lmms_eval import score_letter
 from snellen.benchmarks.spatial.scorers.rows import ScoredRow
+from snellen.scoring.rules.literals import literal_list
 from snellen.types import Score
 
 
@@ -49,7 +49,7 @@ def count_options(text: str) -> int | None:
 
     EASI leaves such rows out; VLMEvalKit's own table takes four (`site.options_when_unknown` of constants.toml).
     """
-    options = listed(text)
+    options = literal_list(text)
     return len(options) if options else None
 
 

@@ -12,8 +12,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from snellen.benchmarks.spatial.scorers.constants import CONSTANTS, listed
+from snellen.benchmarks.spatial.scorers.constants import CONSTANTS
 from snellen.scoring.extract.numerals import ENGLISH_BELOW_HUNDRED
+from snellen.scoring.rules.literals import literal_list
 from snellen.types import Score
 
 INVISIBLE = re.compile("[\u200b\u200c\u200d\ufeff]")
@@ -156,7 +157,7 @@ def match_number(reply: str) -> float | None:
     """
     text = reply.strip()
     if text.startswith("[") and text.endswith("]"):
-        items = listed(text)
+        items = literal_list(text)
         if not items:
             return None
         text = str(items[0])

@@ -11,11 +11,11 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from snellen.benchmarks.spatial.scorers.constants import literal
 from snellen.benchmarks.spatial.scorers.lmms_eval import score_letter
 from snellen.benchmarks.spatial.scorers.rows import mean
 from snellen.benchmarks.spatial.scorers.vlmevalkit import after_thinking, cleaned
 from snellen.benchmarks.spatial.scorers.vsi import graded_score, json_number, mean_relative_accuracy, relative_error
+from snellen.scoring.rules.literals import literal
 from snellen.types import Score
 
 STREAMING = "_streaming"

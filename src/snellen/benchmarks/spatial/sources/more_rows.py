@@ -15,7 +15,6 @@ from pathlib import PurePosixPath
 from typing import Any, TypeAlias
 
 from snellen.benchmarks.spatial.question import LETTERS, SpatialQuestion, lettered, options_in
-from snellen.benchmarks.spatial.scorers.constants import listed
 from snellen.benchmarks.spatial.sources.row_values import (
     FILE,
     Reader,
@@ -29,6 +28,7 @@ from snellen.benchmarks.spatial.sources.row_values import (
 )
 from snellen.benchmarks.spatial.tasks import MORE
 from snellen.errors import DataError
+from snellen.scoring.rules.literals import literal_list
 
 MoreReader: TypeAlias = Callable[[Row, int, bool], SpatialQuestion]
 SPBENCH_NUMBER = ("object_counting", "object_abs_distance", "object_size_estimation")
@@ -121,9 +121,9 @@ def _decoded(value: str) -> Any:
     except (ValueError, RecursionError):
         pass
     if value.lstrip().startswith("{"):
-        pairs = listed(f"[{value}]")
+        pairs = literal_list(f"[{value}]")
         return pairs[0] if pairs else None
-    return listed(value)
+    return literal_list(value)
 
 
 def _as_written(options: list[str]) -> dict[str, str]:

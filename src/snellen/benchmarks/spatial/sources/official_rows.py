@@ -11,7 +11,6 @@ from typing import Any
 
 from snellen.benchmarks.spatial.question import LETTERS, SpatialQuestion, lettered, options_in
 from snellen.benchmarks.spatial.scorers import spar, vsi
-from snellen.benchmarks.spatial.scorers.constants import listed
 from snellen.benchmarks.spatial.scorers.lmms_eval import embspatial_gold_letter, mindcube_type
 from snellen.benchmarks.spatial.sources import more_rows
 from snellen.benchmarks.spatial.sources.row_values import (
@@ -25,6 +24,7 @@ from snellen.benchmarks.spatial.sources.row_values import (
     texts,
 )
 from snellen.errors import DataError
+from snellen.scoring.rules.literals import literal_list
 from snellen.types import Kind
 
 VSI_TYPES = (*vsi.CHOICE, *vsi.NUMBER)
@@ -191,7 +191,7 @@ def _mmsi_video(row: Row, at: int) -> SpatialQuestion:
 def segments(value: Any) -> tuple[tuple[str, ...], ...]:
     """Lists of frames, one a clip; a single list is one clip. Either may stand as a literal in a text."""
     if isinstance(value, str):
-        value = listed(value)
+        value = literal_list(value)
     if not isinstance(value, Sequence) or isinstance(value, str):
         return ()
     if all(isinstance(clip, str) for clip in value):

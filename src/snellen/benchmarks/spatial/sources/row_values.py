@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from snellen.benchmarks.spatial.question import SpatialQuestion
-from snellen.benchmarks.spatial.scorers.constants import listed
 from snellen.errors import DataError
+from snellen.scoring.rules.literals import literal_list
 
 Row: TypeAlias = Mapping[str, Any]
 Reader: TypeAlias = Callable[[Row, int], SpatialQuestion]
@@ -37,7 +37,7 @@ def maybe(row: Row, name: str) -> str:
 def texts(value: Any) -> list[str]:
     """Return a list of texts, which may stand as a literal in a text; empty for anything else, such as images."""
     if isinstance(value, str):
-        value = listed(value) if value.lstrip().startswith("[") else None
+        value = literal_list(value) if value.lstrip().startswith("[") else None
     if not isinstance(value, Sequence):
         return []
     # Options such as 3 and 4 may have become numbers; images are structs or bytes.

@@ -11,10 +11,11 @@ from msgspec import structs
 
 from snellen.benchmarks.spatial.question import LETTERS as ALPHABET
 from snellen.benchmarks.spatial.question import SpatialQuestion, lettered, options_in
-from snellen.benchmarks.spatial.scorers import constants, vsi
+from snellen.benchmarks.spatial.scorers import vsi
 from snellen.benchmarks.spatial.sources import more_rows
 from snellen.benchmarks.spatial.sources.official_rows import SPAR_TASKS, VSI_TYPES, kind_of_spar, segments
 from snellen.benchmarks.spatial.sources.row_values import Reader, Row, columns_as_options, maybe, one_of, text, texts
+from snellen.scoring.rules.literals import literal_list
 
 LETTERS = "ABCDEFGH"
 
@@ -27,7 +28,7 @@ def listed(row: Row, *names: str) -> list[str]:
     for name in names:
         value = row.get(name)
         if isinstance(value, str) and value.strip():
-            items = constants.listed(value)
+            items = literal_list(value)
             return [value] if items is None else [str(item) for item in items]
         if items := texts(value):
             return items
@@ -86,7 +87,7 @@ def _viewspatial(row: Row, at: int) -> SpatialQuestion:
 
 def _site(row: Row, at: int) -> SpatialQuestion:
     media = tuple(listed(row, "image_path", "video_path", "video"))
-    options = constants.listed(maybe(row, "options") or maybe(row, "candidates")) or texts(row.get("options"))
+    options = literal_list(maybe(row, "options") or maybe(row, "candidates")) or texts(row.get("options"))
     return structs.replace(
         _common(row, at),
         options=dict(zip(ALPHABET, map(str, options), strict=False)),
@@ -126,7 +127,7 @@ def _embspatial(row: Row, at: int) -> SpatialQuestion:
 
 def _mmsi_video(row: Row, at: int) -> SpatialQuestion:
     pieces = {name: maybe(row, name) for name in ("system_prompt", "task_prompt", "user_prompt", "format_prompt")}
-    frames = constants.listed(maybe(row, "image_path")) or row.get("image_path")
+    frames = literal_list(maybe(row, "image_path")) or row.get("image_path")
     return structs.replace(
         _common(row, at),
         text=pieces["user_prompt"] or maybe(row, "question"),

@@ -1,0 +1,1 @@
+"""Rules of other harnesses that score any benchmark's replies, reproduced from their description."""
