@@ -26,7 +26,7 @@ from snellen.reports.features.page import JoinedView, StoreView, render_features
 from snellen.reports.features.plots import says_sees_plot
 from snellen.runs.evaluate import evaluate
 from snellen.runs.run import Run
-from snellen.types import Prompt, Response
+from snellen.types import IntervalMethod, Metric, Prompt, Response
 
 NAMES = ("wren", "tern", "gull")
 HOSTILE = "<script>window.owned=1</script>"
@@ -93,7 +93,7 @@ def test_stores_stand_side_by_side_with_every_measure(tmp_path: Path, store: Pat
         (str(folder), measure) for folder in (store, other) for measure in ("retrieval", "knn", "probe")
     ]
     for name in ("map", "recall@1", "knn@1", "accuracy"):
-        row = page.split(f'<th scope="row"><bdi>{name}</bdi></th>')[1].split("</tr>")[0]
+        row = page.split(f'<th scope="row"><bdi>{name}</bdi>')[1].split("</tr>")[0]
         assert row.count('class="value"') == 2
     for title in ("Precision and recall", "Map of the features · feats", "Map of the features · other"):
         assert f"<h3>{title}</h3>" in page
@@ -247,15 +247,50 @@ def test_precision_at_each_recall_is_the_best_at_it_or_beyond() -> None:
     assert curve.chance == pytest.approx(0.5)
 
 
-def test_a_seventh_store_has_the_first_ones_colour_and_another_line() -> None:
+def test_eight_stores_have_colours_of_their_own_and_a_ninth_another_line() -> None:
     levels = np.linspace(0.0, 1.0, 101)
     stores = [
-        StoreView(f"s{i}", {}, {}, curve=PrecisionRecallCurve(levels, 1.0 - levels / (i + 1), 0.1, 9)) for i in range(7)
+        StoreView(f"s{i}", {}, {}, curve=PrecisionRecallCurve(levels, 1.0 - levels / (i + 1), 0.1, 9)) for i in range(9)
     ]
     drawing = render_features(stores).split("<h3>Precision and recall</h3>")[1].split("</figure>")[0]
     lines = re.findall(r"<path d=\"M [^>]{2000,}>", drawing, re.DOTALL)
-    assert len(lines) == 7
-    assert ["stroke-dasharray" in one for one in lines] == [False] * 6 + [True]
+    assert len(lines) == 9
+    assert len({re.search(r"stroke=\"([^\"]+)\"", one).group(1) for one in lines}) == 8
+    assert ["stroke-dasharray" in one for one in lines] == [False] * 8 + [True]
+
+
+def test_a_note_of_several_stores_stands_once_and_says_whose_it_is() -> None:
+    notes = [["Ties count.", "Only a."], ["Ties count."], ["Ties count.", "Of two."], ["Of two.", "Ties count."]]
+    stores = [
+        StoreView(name, {"rows": "9", "encoder": name}, {}, notes=own) for name, own in zip("abcd", notes, strict=True)
+    ]
+    page = render_features(stores)
+    assert [page.count(note) for note in ("Ties count.", "Only a.", "Of two.")] == [1, 1, 1]
+    assert re.search(r"Ties count\. <small class=\"whose\">All stores", page)
+    assert re.search(r"Of two\. <small class=\"whose\"><bdi>c, d</bdi>", page)
+    assert page.count("<dt>rows, all stores</dt>") == 1 and page.count("<dt>encoder</dt>") == 4
+
+
+def test_a_row_says_once_what_its_intervals_are_clustered_by() -> None:
+    by = IntervalMethod("cluster-robust Wilson", cluster="class", clusters=5)
+    alone = IntervalMethod("Wilson")
+    stores = [
+        StoreView(
+            f"s{i}",
+            {},
+            {
+                "Scores": [
+                    Metric("map", 0.5, 9, (0.4, 0.6), interval=by),
+                    Metric("odd", 0.5, 9, (0.4, 0.6), interval=[by, alone][i % 2]),
+                ]
+            },
+        )
+        for i in range(4)
+    ]
+    page = render_features(stores)
+    rows = [page.split(f"<bdi>{name}</bdi>")[1].split("</tr>")[0] for name in ("map", "odd")]
+    assert [row.count("cluster-robust Wilson by class") for row in rows] == [1, 2]
+    assert 'class="under">cluster-robust Wilson by class' in rows[0]
 
 
 def test_the_sheet_goes_from_the_worst_query_to_the_best_and_never_shows_a_query_to_itself(store: Path) -> None:

@@ -10,7 +10,7 @@ from snellen.features.plot_data import Neighbour, QueryNeighbours
 from snellen.features.says_sees import AnswerScores, ProbeResults, says_sees
 from snellen.reports.features.page import JoinedView, StoreView, render_features
 from snellen.sources.blobs import FileBlob
-from snellen.types import Metric
+from snellen.types import IntervalMethod, Metric
 
 pytestmark = pytest.mark.browser
 LONG = "Scissor-tailed flycatcher of the southern plains"
@@ -62,4 +62,33 @@ def test_the_page_fits_shows_its_pictures_and_asks_for_nothing(browser, address,
     assert any(text.startswith("sees but does not say · ") for text in texts)
     assert not noise
     assert [one for one in requests if not one.startswith("data:")] == [address]
+    context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1440, 1280, 420])
+@pytest.mark.parametrize("count", [2, 3, 4, 8])
+def test_no_column_of_any_number_of_encoders_is_cut_and_each_is_told_apart(browser, tmp_path, count, width, scheme):
+    by = IntervalMethod("cluster-robust Wilson", cluster="class", clusters=12)
+    names = ("precision@10/class-mean", "map", "balanced_accuracy")
+    stores = [
+        StoreView(
+            f"encoder-{number}-of-a-rather-long-name-448px",
+            {"rows": "train 5,994, test 5,794"},
+            {"Scores": [Metric(name, 1.0, 11_788, (0.975, 1.0), chance=1 / 12, interval=by) for name in names]},
+        )
+        for number in range(count)
+    ]
+    file = tmp_path / "page.html"
+    file.write_text(render_features(stores), encoding="utf-8")
+    context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    page = context.new_page()
+    page.goto(file.as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    cut = "[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth + 1).length"
+    assert page.evaluate(cut) == 0
+    badges = page.locator(".store .swatch")
+    tints = badges.evaluate_all("all => all.map(e => getComputedStyle(e).backgroundColor)")
+    assert len(set(tints)) == count
+    assert badges.all_text_contents() == [str(number + 1) for number in range(count)]
     context.close()

@@ -24,6 +24,8 @@ from snellen.sources.blobs import FileBlob
 from snellen.types import Blob, Image, Interval, Metric
 
 MAX_CLASSES = 20
+MAX_WIDE = 3
+"""Stores up to which the table has a track in every cell and columns for chance, n and coverage."""
 LIMITS = PageLimits(picture_bytes=6_000_000, long_side=112)
 
 
@@ -82,12 +84,24 @@ def render_features(stores: Sequence[StoreView], joined: Sequence[JoinedView] = 
     album = ThumbnailAlbum(limits)
     sheets = [(store, [_asked(query, store, album) for query in store.sheet]) for store in stores if store.sheet]
     overview, classes, relations = _plots(stores, joined)
+    common, own = notes_once([(store.name, store.notes) for store in stores])
+    joined_common, joined_own = notes_once([(join.store, join.notes) for join in joined])
+    shared_facts = [
+        fact for fact in stores[0].facts.items() if len(stores) > 1 and all(fact in s.facts.items() for s in stores)
+    ]
     return fill_template(
         "features.html.jinja",
         read_asset("report.css") + read_asset("features.css"),
         script="",
         title="Encoder features" + (" and answers" if joined else ""),
-        stores=[(store, number % SERIES + 1, list(store.facts.items())) for number, store in enumerate(stores)],
+        stores=[
+            (store, number % SERIES + 1, [fact for fact in store.facts.items() if fact not in shared_facts])
+            for number, store in enumerate(stores)
+        ],
+        shared_facts=shared_facts,
+        common=common,
+        own_notes=own,
+        many=len(stores) > MAX_WIDE,
         groups=_groups(stores),
         plots=[(plot, Markup(plot.svg)) for plot in overview],
         class_plots=[(plot, Markup(plot.svg)) for plot in classes],
@@ -96,6 +110,8 @@ def render_features(stores: Sequence[StoreView], joined: Sequence[JoinedView] = 
             (join, _overall_tiles(join.comparison), _class_rows(join.comparison), _describe_omitted(join.comparison))
             for join in joined
         ],
+        joined_common=joined_common,
+        joined_notes=joined_own,
         sheets=sheets,
         no_room=album.left_out,
     )
@@ -151,11 +167,32 @@ def _groups(stores: Sequence[StoreView]) -> list[dict[str, Any]]:
                     "n": " / ".join(dict.fromkeys(f"{metric.n:,}" for metric in known)),
                     "coverage": " / ".join(dict.fromkeys(format_percent(metric.coverage) for metric in known)),
                     "partial": any(metric.coverage < 1.0 for metric in known),
+                    "by": _one_method(known),
                     "cells": [metric_fields(metrics[name]) if name in metrics else None for metrics in by],
                 }
             )
         groups.append({"title": title, "rows": rows})
     return groups
+
+
+def _one_method(metrics: Sequence[Metric]) -> str:
+    """Return how the intervals of a row were made, if all were made alike; else "" (each cell then says it)."""
+    methods = {metric.interval.text for metric in metrics if metric.interval is not None}
+    return methods.pop() if len(methods) == 1 else ""
+
+
+def notes_once(parts: Sequence[tuple[str, Sequence[str]]]) -> tuple[list[tuple[str, str]], list[list[str]]]:
+    """Return notes that several parts have, each once with whose they are, and the other notes of each part."""
+    names: dict[str, list[str]] = {}
+    for name, notes in parts:
+        for note in dict.fromkeys(notes):
+            names.setdefault(note, []).append(name)
+    common = [
+        (note, "all" if len(whose) == len(parts) else ", ".join(dict.fromkeys(whose)))
+        for note, whose in names.items()
+        if len(whose) > 1
+    ]
+    return common, [[note for note in dict.fromkeys(notes) if len(names[note]) == 1] for _, notes in parts]
 
 
 _TILES = {

@@ -12,7 +12,7 @@ from msgspec import Struct
 from snellen.features.plot_data import FeatureMap, PrecisionRecallCurve
 from snellen.features.probes import ClassAccuracy
 from snellen.features.says_sees import QUADRANTS, ClassPoint, SaysSees, accuracy_threshold
-from snellen.reports.plots.base import Plot, draw_interval, new_figure, percent_axis, series_colour, short_label
+from snellen.reports.plots.base import SERIES, Plot, draw_interval, new_figure, percent_axis, series_colour, short_label
 from snellen.reports.plots.svg import COLOURS, inline_svg
 from snellen.types import Metric
 
@@ -23,7 +23,7 @@ _BARS = 30
 _NAMED_CLASSES = 12
 _LABELLED = 10
 _CROSSES = 15
-_MARKS = ("o", "s", "^", "D", "v", "P")
+_MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _TINTS = dict(zip(QUADRANTS, ("right", "wrong", "series-1", "muted"), strict=True))
 _SHAPES = dict(zip(QUADRANTS, ("o", "D", "s", "X"), strict=True))
 
@@ -44,7 +44,17 @@ def precision_recall_plot(curves: Sequence[tuple[str, int, PrecisionRecallCurve]
     styles: list[Any] = []
     for place, (_, number, curve) in enumerate(curves):
         styles.append(_style(sum(other == number for _, other, _ in curves[:place])))
-        axes.plot(curve.recall, curve.precision, color=series_colour(number), lw=1.8, ls=styles[-1])
+        axes.plot(
+            curve.recall,
+            curve.precision,
+            color=series_colour(number),
+            lw=1.8,
+            ls=styles[-1],
+            marker=_mark(number) if len(curves) > 1 else None,
+            ms=5,
+            mew=0,
+            markevery=(3 + 2 * place % 17, 17),
+        )
         axes.axhline(curve.chance, color=series_colour(number), lw=1.0, ls=(0, (1, 2)))
     percent_axis(axes, "x")
     percent_axis(axes, "y")
@@ -96,7 +106,15 @@ def _robustness(drawn: Sequence[tuple[str, int, str, Sequence[AttackPoint]]], ki
         )
         for x, point in known:
             draw_interval(axes, point.metric.ci95, x, series_colour(number), vertical=True)
-            axes.scatter([x], [point.metric.value or 0.0], s=26, color=series_colour(number), lw=0, zorder=3)
+            axes.scatter(
+                [x],
+                [point.metric.value or 0.0],
+                s=26,
+                color=series_colour(number),
+                lw=0,
+                zorder=3,
+                marker=_mark(number),
+            )
         labels.update((point.strength, point.label) for point in points)
     percent_axis(axes, "y")
     ticks = _apart(sorted(labels), max(labels) or 1.0)
@@ -140,7 +158,9 @@ def corruption_plot(stores: Sequence[tuple[str, int, Sequence[Metric]]]) -> Plot
             if metric is None or metric.value is None:
                 continue
             draw_interval(axes, metric.ci95, -row - shift, series_colour(number))
-            axes.scatter([metric.value], [-row - shift], s=26, color=series_colour(number), lw=0, zorder=3)
+            axes.scatter(
+                [metric.value], [-row - shift], s=26, color=series_colour(number), lw=0, zorder=3, marker=_mark(number)
+            )
     for number, value in clean:
         if value is not None:
             axes.axvline(value, color=series_colour(number), lw=1.2, ls="dotted")
@@ -155,6 +175,11 @@ def corruption_plot(stores: Sequence[tuple[str, int, Sequence[Metric]]]) -> Plot
         "The same images under each corruption, with 95 % intervals. Dotted: without corruption. The table has the paired drops.",
         inline_svg(figure, "corruptions", "Accuracy by corruption"),
     )
+
+
+def _mark(number: int) -> str:
+    """Return the marker of a store, so that colour is not all that tells it from others."""
+    return _MARKS[(number - 1) % len(_MARKS)]
 
 
 def _style(before: int) -> Any:
@@ -189,7 +214,15 @@ def _line_legend(axes: Axes, known: Sequence[tuple[str, int]], styles: Sequence[
     from matplotlib.lines import Line2D
 
     handles = [
-        Line2D([], [], color=series_colour(number), lw=2.0, ls=styles[place] if styles else "-")
+        Line2D(
+            [],
+            [],
+            color=series_colour(number),
+            lw=2.0,
+            ls=styles[place] if styles else "-",
+            marker=_mark(number),
+            mew=0,
+        )
         for place, (_, number) in enumerate(known)
     ]
     labels = [short_label(label, 34) for label, _ in known]
@@ -240,7 +273,7 @@ def feature_map(flat: FeatureMap, names: Sequence[str], label: str, number: int)
             members[:, 1],
             s=size,
             color=series_colour(place + 1),
-            marker=_MARKS[(place + place // 6) % len(_MARKS)],
+            marker=_MARKS[(place + place // SERIES) % len(_MARKS)],
             alpha=0.6,
             lw=0,
         )

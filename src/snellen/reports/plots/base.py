@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 WIDTH = 5.6
 """Inches; 403 units of the drawing."""
 
-SERIES = 6
+SERIES = 8
 """Number of series colours; they repeat."""
 
 
 class Series(Struct, frozen=True):
-    """Metrics of one run under one profile, with the colour that they have on the whole page (1 to 6)."""
+    """Metrics of one run under one profile, with the colour that they have on the whole page (1 to 8)."""
 
     label: str
     run: str
@@ -45,7 +45,7 @@ class Plot(Struct, frozen=True):
 
 
 def series_colour(number: int) -> str:
-    """Return the stand-in of a series colour; colours repeat after six."""
+    """Return the stand-in of a series colour; colours repeat after eight."""
     return COLOURS[f"series-{(number - 1) % SERIES + 1}"]
 
 

@@ -29,6 +29,8 @@ COLOURS = {
     "series-4": "#0a0b14",
     "series-5": "#0a0b15",
     "series-6": "#0a0b16",
+    "series-7": "#0a0b17",
+    "series-8": "#0a0b18",
 }
 """Names of the style sheet's colours, and the stand-ins that are drawn with: the page puts light or dark in."""
 
