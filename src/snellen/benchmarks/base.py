@@ -31,6 +31,18 @@ class Data(Struct, frozen=True):
     seed: int = 0
 
 
+class DataFile(Struct, frozen=True):
+    """A file of the user's data: `used` tells whether it is read, and `note` for what, or why not.
+
+    `questions` is the number of its questions; None: not counted.
+    """
+
+    name: str
+    used: bool
+    note: str
+    questions: int | None = None
+
+
 Scorer: TypeAlias = Callable[[Sample, str], Score]
 Summary: TypeAlias = Callable[[Scores, str], list[Metric]]
 Answered: TypeAlias = Iterator[tuple[Sample, Record]]
@@ -140,6 +152,7 @@ class Benchmark:
         results: reads a result file whose rows bring question and gold along (those of the authors' scripts, or of
             another harness): (sample, record) in the order of the file, rows that cannot be used to the Problems; None
             where the file is of another kind, so that its answers are met with `samples` by id.
+        files: every file of the user's data, used or not; empty where a benchmark does not tell.
         notices: what is odd about the data, one line each (counts that differ from the known ones, halves of pairs).
         rubric: the rubric by which a judge decides this sample; None: its reply is scored without one. A benchmark
             with rubrics is scored from the verdicts of its judged run, and is unscored until there is one.
@@ -173,6 +186,7 @@ class Benchmark:
     about: Mapping[str, str] = field(default_factory=dict)
     members: Sequence[Any] = ()
     results: ResultReader | None = None
+    files: Callable[[Data], Sequence[DataFile]] = lambda data: ()
     notices: Callable[[Data], Sequence[str]] = lambda data: ()
     rubric: Callable[[Sample], Rubric | None] | None = None
     judged_text: Callable[[Sample, str], Judged | None] | None = None

@@ -13,10 +13,11 @@ import typer
 from msgspec import structs
 
 from snellen.cli.console import new_table, note, show, show_json
-from snellen.errors import SnellenError
+from snellen.cli.data_files import data_facts, print_data_files
+from snellen.errors import SnellenError, UsageError
 
 if TYPE_CHECKING:
-    from snellen.benchmarks.base import Benchmark
+    from snellen.benchmarks.base import Benchmark, Data
     from snellen.engine.request_errors import RequestErrors
     from snellen.engine.run_folder import RunMeta
     from snellen.runs.status import Overview
@@ -40,26 +41,46 @@ def list_all(
     ] = False,
     runs: Annotated[bool, typer.Option("--runs", help="List the runs instead.")] = False,
     results: Annotated[Path, typer.Option(help="Folder of the runs.")] = RESULTS,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Data of the named benchmarks: list its files, which are used, and why others are not."),
+    ] = None,
+    images: Annotated[Path | None, typer.Option(help="Folder or archive of its images, to be checked too.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """List benchmarks with their scoring profiles, and kinds of models; with --runs, list runs."""
+    from snellen.benchmarks.base import Data
+
+    if (data is not None or images is not None) and (runs or not benchmark):
+        raise UsageError(
+            "--data and --images are for benchmarks that are named", "Write: snellen list NAME --data PATH"
+        )
     if runs:
         _list_runs(results, benchmark or (), as_json=as_json)
     elif benchmark:
-        _list_named(benchmark, as_json=as_json)
+        _list_named(benchmark, Data(data, images), as_json=as_json)
     else:
         _list_parts(long=long, as_json=as_json)
 
 
-def _list_named(names: Sequence[str], *, as_json: bool) -> None:
+def _list_named(names: Sequence[str], data: Data, *, as_json: bool) -> None:
     from snellen.benchmarks import registry
 
     benchmarks = [registry.find(name) for name in names]
     if as_json:
-        show_json({"benchmarks": [_facts(benchmark) for benchmark in benchmarks]})
+        facts = [{**_facts(benchmark), **_data_facts(benchmark, data)} for benchmark in benchmarks]
+        show_json({"benchmarks": facts})
         return
     for benchmark in benchmarks:
         _print_benchmark(benchmark, long=True)
+        if data.path is not None or data.images is not None:
+            print_data_files(benchmark.files(data), benchmark.notices(data))
+
+
+def _data_facts(benchmark: Benchmark, data: Data) -> dict[str, Any]:
+    if data.path is None and data.images is None:
+        return {}
+    return data_facts(benchmark.files(data), benchmark.notices(data))
 
 
 def _list_parts(*, long: bool, as_json: bool) -> None:

@@ -266,7 +266,8 @@ def _part(run: Run) -> str:
     coverage = run.meta.coverage
     if run.meta.not_there:
         of = coverage.of or 0
-        return f" · only {of - run.meta.not_there:,} of {of:,} replies were available"
+        what = "replies were available" if run.meta.judges else "questions could be read"
+        return f" · only {of - run.meta.not_there:,} of {of:,} {what}"
     if coverage.full:
         return ""
     return f" · only the first {coverage.limit:,}" + ("" if coverage.of is None else f" of {coverage.of:,}")

@@ -13,6 +13,7 @@ from msgspec import structs
 
 from snellen.cli import options as shared
 from snellen.cli.console import note
+from snellen.cli.data_files import show_data_files
 from snellen.cli.errors import tell
 from snellen.cli.inline_judge import InlineJudge, InlineJudgeOptions, inline_judge, print_summary
 from snellen.cli.option_groups import expand_options
@@ -226,7 +227,9 @@ def _perform_all(
             if folder in faults:
                 raise faults[folder]
             if spec.data.path is not None and verbose:
-                for line in find_benchmark(spec, trust=True).notices(spec.data):
+                benchmark = find_benchmark(spec, trust=True)
+                show_data_files(benchmark, spec.data)
+                for line in benchmark.notices(spec.data):
                     note(f"note: {line}")
             progress = display(as_json=output.as_json, quiet=output.quiet)
             outcome.runs.append(perform(spec, RunFolder(folder), display=progress, trust=True))

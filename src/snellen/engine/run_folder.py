@@ -104,7 +104,9 @@ class RunMeta(Struct, frozen=True, kw_only=True):
 
     @property
     def not_there(self) -> int:
-        """Return the number of replies that a complete judged run's source did not have yet."""
+        """Return the number of samples that a complete run lacks: replies that a judged run's source did not have yet, or
+        questions in files that could not be read.
+        """
         recorded = self.totals.done + self.totals.error + self.totals.timeout
         if self.state != "complete" or not self.coverage.full or self.coverage.of is None:
             return 0

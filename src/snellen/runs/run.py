@@ -362,7 +362,8 @@ class Run:
                 if (row := unread.get((sample.id, record.repeat))) is not None:
                     builder.add(sample, record, builder.score(sample, record), row)
         whole = meta.state == "complete" and meta.spec.limit is None  # then the run itself has counted the samples
-        expected = recorded if whole else count(benchmark, meta.spec.data) * meta.spec.repeats
+        declared = (meta.coverage.of or 0) * meta.spec.repeats  # more, where files of the data could not be read
+        expected = max(recorded, declared) if whole else count(benchmark, meta.spec.data) * meta.spec.repeats
         if builder.predictions is not None and self.writable:
             builder.predictions.write(self.folder.predictions)
         self._save(builder.build(expected), None)

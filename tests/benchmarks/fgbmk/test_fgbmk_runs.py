@@ -17,7 +17,7 @@ from snellen import evaluate
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Data
 from snellen.cli import main
-from snellen.errors import DataError, UsageError
+from snellen.errors import DataError
 from snellen.formats.base import Problems
 from snellen.models.base import Model
 from snellen.runs.export import export
@@ -155,12 +155,10 @@ def test_short_answers_of_prediction_rows_know_the_classes_of_their_file(tmp_pat
     assert [one.value for one in found["strict"] if one.name == "accuracy"] == [0.5]
 
 
-def test_prediction_rows_of_another_kind_or_for_the_whole_are_refused(tmp_path):
+def test_prediction_rows_of_another_kind_are_refused(tmp_path):
     path = predictions(tmp_path / "merge.jsonl", ["a", "b", "c"])
     with pytest.raises(DataError, match="no row is an answer to fgbmk/cub/species/truth"):
         score(path, "fgbmk/cub/species/truth")
-    with pytest.raises(UsageError, match="do not say which data set"):
-        score(path, "fgbmk")
 
 
 def test_files_of_another_form_are_met_by_id(tree, tmp_path):

@@ -6,17 +6,19 @@ profiles in words.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 
 from msgspec import structs
 
 from snellen.benchmarks import hints
 from snellen.benchmarks.base import Benchmark, Data, Published, Scorer
-from snellen.benchmarks.fgbmk import data_checks, interop, locate, metrics, samples
+from snellen.benchmarks.fgbmk import data_checks, data_files, interop, locate, metrics, samples
 from snellen.benchmarks.fgbmk.catalogue import ATTRIBUTES, BIAS, KINDS, Member, datasets, members, suites
 from snellen.benchmarks.fgbmk.locate import QuestionFile
 from snellen.benchmarks.fgbmk.scorers import official, strict
+from snellen.benchmarks.fgbmk.survey import LostFile
+from snellen.benchmarks.fgbmk.taxonomy import CUB
 from snellen.benchmarks.published import column, load
 from snellen.errors import DataError, UsageError
 from snellen.text import comma_list
@@ -81,7 +83,14 @@ def _declared(name: str) -> Benchmark:
     member = members()[name]
 
     def size(data: Data) -> int | None:
-        return member.questions if data.path is None else data_checks.size(locate.member_files(member, data))
+        if data.path is None:
+            return member.questions
+        lost = data_checks.lost_questions(locate.lost_files(member, data))
+        return data_checks.size(locate.member_files(member, data)) + lost
+
+    def notices(data: Data) -> list[str]:
+        lost = data_checks.lost_notices(locate.lost_files(member, data))
+        return [*lost, *data_checks.notices(member, locate.member_files(member, data), data)]
 
     return Benchmark(
         cluster="image",
@@ -96,7 +105,8 @@ def _declared(name: str) -> Benchmark:
         options=hints.OPTIONS,
         about={"description": f"FG-BMK, {_description(member)}.", **ABOUT},
         results=partial(interop.read_member_results, member),
-        notices=lambda data: data_checks.notices(member, locate.member_files(member, data), data),
+        files=partial(data_files.of_member, member),
+        notices=notices,
         published=published_columns(name),
         exports={"authors": interop.write},
     )
@@ -120,9 +130,7 @@ def _whole() -> Benchmark:
         score=SCORERS,
         summarize=metrics.summarize_all,
         profiles=PROFILES,
-        size=lambda data: (
-            None if data.path is None else sum(data_checks.size(files) for files in chosen(data).values())
-        ),
+        size=_size,
         digest=lambda data: data_checks.digest_of([file for files in chosen(data).values() for file in files], data),
         options=OPTIONS,
         about={
@@ -132,6 +140,7 @@ def _whole() -> Benchmark:
         },
         members=tuple(_declared(name) for name in members()),
         results=interop.read_all_results,
+        files=lambda data: data_files.of_all(data, set(chosen(data))),
         notices=_notices,
         published=published_tables(),
         exports={"authors": interop.write},
@@ -156,22 +165,46 @@ def chosen(data: Data) -> dict[str, tuple[QuestionFile, ...]]:
         UsageError: an option names what there is not, or no data was given.
         DataError: no file of FG-BMK is there, or none that was chosen, or a data set that was named is not.
     """
+    is_wanted = _choice(data)
+    present = locate.files(data)
+    selected = {name: files for name, files in present.items() if is_wanted(files[0].member)}
+    lost = _lost(data)
+    names = _listed(data, "datasets", tuple(datasets()))
+    absent = [
+        name
+        for name in names
+        if not any(files[0].member.dataset == name for files in selected.values())
+        and not any(file.member is not None and file.member.dataset == name for file in lost)
+    ]
+    if absent or not selected:
+        missing = f"no such questions of {', '.join(absent)}" if absent else "none of the chosen questions"
+        reasons = f"; {lost[0].name}: {lost[0].reason}" if lost else ""
+        raise DataError(f"{data.path}: {missing} in it; it has {', '.join(present)}{reasons}", locate.HINT)
+    return selected
+
+
+def _choice(data: Data) -> Callable[[Member], bool]:
+    """Return whether the options choose a member. Raises UsageError for an unknown value."""
     levels = _listed(data, "suite", suites())
     wanted = _listed(data, "datasets", tuple(datasets()))
     kinds = _listed(data, "kinds", KINDS)
-    present = locate.files(data)
-    selected = {
-        name: files
-        for name, files in present.items()
-        if (not levels or "all" in levels or files[0].member.level in levels)
-        and (not wanted or files[0].member.dataset in wanted)
-        and (not kinds or files[0].member.kind in kinds)
-    }
-    lost = [name for name in wanted if not any(files[0].member.dataset == name for files in selected.values())]
-    if lost or not selected:
-        missing = f"no such questions of {', '.join(lost)}" if lost else "none of the chosen questions"
-        raise DataError(f"{data.path}: {missing} in it; it has {', '.join(present)}", locate.HINT)
-    return selected
+    return lambda member: (
+        (not levels or "all" in levels or member.level in levels)
+        and (not wanted or member.dataset in wanted)
+        and (not kinds or member.kind in kinds)
+    )
+
+
+def _lost(data: Data) -> list[LostFile]:
+    """Return the files that cannot be read, of the members that the options choose."""
+    is_wanted = _choice(data)
+    every = [file for lost_files in locate.layout(data).lost.values() for file in lost_files]
+    attributes = [members()[f"{CUB}/{ATTRIBUTES}/{kind}"] for kind in ("truth", "choice")]
+    return [
+        file
+        for file in every
+        if (is_wanted(file.member) if file.member is not None else any(map(is_wanted, attributes)))
+    ]
 
 
 def _listed(data: Data, option: str, known: tuple[str, ...]) -> tuple[str, ...]:
@@ -188,9 +221,18 @@ def _samples(data: Data) -> Iterator[Sample]:
             yield from samples.of_file(file, data)
 
 
+def _size(data: Data) -> int | None:
+    if data.path is None:
+        return None
+    return sum(data_checks.size(files) for files in chosen(data).values()) + data_checks.lost_questions(_lost(data))
+
+
 def _notices(data: Data) -> list[str]:
     return [
-        f"{name}: {line}"
-        for name, files in chosen(data).items()
-        for line in data_checks.notices(files[0].member, files, data)
+        *data_checks.lost_notices(_lost(data)),
+        *(
+            f"{name}: {line}"
+            for name, files in chosen(data).items()
+            for line in data_checks.notices(files[0].member, files, data)
+        ),
     ]

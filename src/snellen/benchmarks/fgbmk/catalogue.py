@@ -30,12 +30,15 @@ class Level(Struct, frozen=True):
 
 
 class DataSet(Struct, frozen=True):
-    """One data set: its levels from coarse to fine, its knowledge-bias file, and whether it has attribute questions."""
+    """One data set: its levels from coarse to fine, its knowledge-bias file, and whether it has attribute questions.
+
+    `nouns` are words of its questions, which tell the rows of mixed files apart.
+    """
 
     name: str
     folder: str
-    images: tuple[str, ...]
     levels: tuple[Level, ...]
+    nouns: tuple[str, ...]
     bias: Level | None = None
     attributes: bool = False
 
@@ -126,7 +129,7 @@ def suites() -> tuple[str, ...]:
 def member_of_path(name: str) -> Member | None:
     """Return the member whose file a path is, by its last parts and their released spelling.
 
-    None where it is no file of ours.
+    None where it is no file of ours, and for files of attributes, whose kinds only their rows say.
 
     >>> member_of_path("x/hierarchical_granularity_recognition/cub/class/class_question_true_flase.jsonl").name
     'cub/class/truth'
@@ -137,8 +140,7 @@ def member_of_path(name: str) -> Member | None:
         return None
     folders = {dataset.folder.lower(): dataset.name for dataset in catalogue().dataset}
     if any(part.lower() == "attribute_recognition" for part in parts[:-1]):
-        kind = "choice" if "choice" in file else "truth" if "true" in file else ""
-        return members().get(f"cub/{ATTRIBUTES}/{kind}")
+        return None
     if len(parts) >= 2 and file.startswith("questions_true_f"):
         return members().get(f"{folders.get(parts[-2].lower())}/{BIAS}")
     level, _, rest = file.removesuffix(".jsonl").partition("_question_")
@@ -153,7 +155,7 @@ def released_name(member: Member) -> str:
     if member.level == BIAS:
         return f"knowledge_bias_estimation/{folder}/questions_true_false_all_class.jsonl"
     if member.level == ATTRIBUTES:
-        return f"attribute_recognition/*{'choice' if member.kind == 'choice' else 'true_false'}*.jsonl"
+        return f"attribute_recognition/{member.dataset}_attribute_questions.jsonl"
     word = {"choice": "choice", "short": "short_answer", "truth": "true_false"}[member.kind]
     file = catalogue().released_as.get(member.name, f"{member.level}_question_{word}.jsonl")
     return f"hierarchical_granularity_recognition/{folder}/{member.level}/{file}"

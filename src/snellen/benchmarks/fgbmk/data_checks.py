@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.fgbmk import images, locate, question_text
+from snellen.benchmarks.fgbmk import images, locate
 from snellen.benchmarks.fgbmk.catalogue import Member
 from snellen.benchmarks.fgbmk.images import DatasetImages
 from snellen.benchmarks.fgbmk.locate import QuestionFile
-from snellen.benchmarks.fgbmk.samples import fault
+from snellen.benchmarks.fgbmk.samples import fault, impossible, odd
+from snellen.benchmarks.fgbmk.survey import LostFile
 from snellen.errors import DataError
 from snellen.sources import FileBlob, Unreadable, digest
 from snellen.sources.blobs import stream
@@ -22,8 +23,25 @@ NAMED = 3
 
 
 def size(files: Sequence[QuestionFile]) -> int:
-    """Count the questions of files: lines that are not blank."""
-    return sum(1 for file in files for line in _lines(file) if line.strip())
+    """Count the questions of files: lines that are not blank, or the rows of a mixed file that are its own."""
+    return sum(
+        sum(1 for _ in locate.rows(file)) if file.mixed else sum(1 for line in _lines(file) if line.strip())
+        for file in files
+    )
+
+
+def lost_questions(lost: Iterable[LostFile]) -> int:
+    """Return how many questions are in files that cannot be read, as known or by the files' sizes."""
+    return sum(file.questions for file in lost)
+
+
+def lost_notices(lost: Iterable[LostFile]) -> list[str]:
+    """Return one line per file that cannot be read: why, how to fetch it, and what is missing with it."""
+    return [
+        f"{file.name} is not asked: {file.reason.rstrip('.')}; about {file.questions:,} questions are missing, and the "
+        "coverage is below 1"
+        for file in lost
+    ]
 
 
 def _lines(file: QuestionFile) -> Iterator[bytes]:
@@ -38,6 +56,7 @@ def notices(member: Member, files: Sequence[QuestionFile], data: Data) -> list[s
     rows = 0
     unreadable: list[str] = []
     faulty: list[str] = []
+    by_text: list[str] = []
     named_images: list[tuple[str, str]] = []
     classes: set[str] = set()
     every = max(1, size(files) // LOOKED_AT)
@@ -48,11 +67,11 @@ def notices(member: Member, files: Sequence[QuestionFile], data: Data) -> list[s
             if isinstance(row, DataError):
                 unreadable.append(row.message)
                 continue
-            text = row.get("text")
-            options = question_text.options(text) if member.kind == "choice" and isinstance(text, str) else ()
-            if wrong := fault(member, row, options):
+            if wrong := fault(row) or impossible(member, row):
                 faulty.append(f"{at}: {wrong}")
                 continue
+            if unusual := odd(member, row):
+                by_text.append(f"{at}: {unusual}")
             if member.kind != "truth":
                 classes.add(row["class"])
             if (rows - 1) % every == 0:
@@ -63,7 +82,12 @@ def notices(member: Member, files: Sequence[QuestionFile], data: Data) -> list[s
         lines.append(f"{rows:,} questions; {known} {member.questions:,}")
     if member.classes is not None and classes and len(classes) != member.classes:
         lines.append(f"{len(classes):,} classes are true somewhere; {member.classes:,} were expected")
-    for problem, reasons in (("cannot be read", unreadable), ("cannot be asked", faulty)):
+    problems = (
+        ("cannot be read", unreadable),
+        ("cannot be asked", faulty),
+        ("scored by the text of the true answer alone", by_text),
+    )
+    for problem, reasons in problems:
         if reasons:
             examples = "; ".join(reasons[:NAMED]) + ("; ..." if len(reasons) > NAMED else "")
             lines.append(f"{len(reasons):,} row{'' if len(reasons) == 1 else 's'} {problem}: {examples}")

@@ -13,14 +13,13 @@ from typing import IO, Protocol
 from msgspec import Struct
 
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.fgbmk.catalogue import datasets
-from snellen.benchmarks.fgbmk.locate import ARCHIVES
 from snellen.errors import DataError
-from snellen.sources import FolderTree, Tree, Unreadable, kept_tree, locate, member_name
+from snellen.sources import Unreadable, locate
 from snellen.sources.blobs import stream
+from snellen.sources.git_lfs import fetch_hint, pointer_of
+from snellen.sources.image_roots import ImageRoots, missing_places
+from snellen.sources.image_sets import image_sets
 from snellen.types import Blob
-
-MAX_TOP_FOLDERS = 40
 
 
 class ImageFinder(Protocol):
@@ -56,7 +55,13 @@ class DatasetImage(Struct, frozen=True):
 
     def read(self) -> bytes:
         """Raises DataError with file and line where the image is not there, or cannot be read."""
-        return self.located().read()
+        data = self.located().read()
+        if pointer_of(data) is not None:
+            raise DataError(
+                f"{self.file}, line {self.line:,}: image {self.name!r} is a pointer of Git LFS, not the image",
+                fetch_hint(None),
+            )
+        return data
 
     def open(self) -> IO[bytes]:
         """Return the image as a stream. Raises DataError as `read`."""
@@ -72,7 +77,7 @@ class DatasetImages:
     def __init__(self, dataset: str, root: Path | None, label: str) -> None:
         """`root` is None if no images were given; `label` is its name in messages."""
         self.dataset, self.root, self.label = dataset, root, label
-        self._trees: list[tuple[Tree, list[str]]] | None = None
+        self._roots: ImageRoots | None = None
 
     @property
     def place(self) -> str:
@@ -88,35 +93,30 @@ class DatasetImages:
         key = f"{at}: {image}"
         if self.root is None:
             return Unreadable(key, f"{at}: image {image!r} was asked for, and no --images were given", self._hint())
-        if self._trees is None and not self.root.exists():
+        if self._roots is None and not self.root.exists():
             return Unreadable(key, f"{at}: image {image!r} was asked for, and nothing is at {self.label}", self._hint())
+        if self._roots is None:
+            self._roots = ImageRoots(self.root, [self.dataset] if self.dataset in image_sets() else [])
         try:
-            name = member_name(image, at)
-            for tree, prefixes in self._opened():
-                for prefix in prefixes:
-                    place = f"{prefix}{name}"
-                    if place in tree.left_out or tree.exists(place):
-                        return tree.blob(place)
-                inner = name.partition("/")[2]
-                if inner and tree.path.name == name.partition("/")[0] and tree.exists(inner):
-                    return tree.blob(inner)  # --images CUB_200_2011/images
+            located = self._roots.find(image)
+            if located is not None:
+                tree, name = located
+                return tree.blob(name)
         except OSError as error:
             return Unreadable(key, f"{at}: image {image!r} cannot be read: {error.strerror or error}", self._hint())
         except DataError as error:
             return Unreadable(key, error.message if at in error.message else f"{at}: {error.message}", error.hint)
-        return Unreadable(key, f"{at}: image {image!r} is not under --images {self.label}", self._hint())
+        problems = missing_places(self._roots)
+        return Unreadable(key, f"{at}: image {image!r} is not under --images {self.label}{problems}", self._hint())
 
     def _hint(self) -> str:
-        named = datasets()[self.dataset].images[0]
+        known = image_sets().get(self.dataset)
+        if known is None:
+            return "--images is the folder, zip or tar of the images, or a folder that holds several sets of them."
         return (
-            f"--images is the folder, zip or tar of {self.dataset}'s images, or a folder that holds {named}/ or "
-            f"{named}.zip; images are not part of the question files."
+            f"--images is the folder, zip or tar of {known.title}, or a folder that holds it, unpacked or as an archive; "
+            "images are not part of the question files."
         )
-
-    def _opened(self) -> list[tuple[Tree, list[str]]]:
-        if self._trees is None and self.root is not None:
-            self._trees = [(tree, _prefixes(tree)) for tree in _trees(self.dataset, self.root)]
-        return self._trees or []
 
 
 @lru_cache(maxsize=64)
@@ -135,37 +135,3 @@ def dataset_images(dataset: str, data: Data) -> DatasetImages:
     if data.images is None and str(place).startswith("hf:"):
         place = None  # the questions' repository has no images
     return _dataset_images(dataset, "" if place is None else str(place), os.getpid())
-
-
-def _trees(dataset: str, root: Path) -> list[Tree]:
-    """Folders and archives that may hold the data set, those named after it first."""
-    if not root.is_dir():
-        return [kept_tree(root)]
-    named = _named(dataset, root)
-    for folder in [path for path in named if path.is_dir()]:
-        named += _named(dataset, folder, only_archives=True)
-    return [*(kept_tree(path) for path in named), FolderTree(root)]
-
-
-def _named(dataset: str, folder: Path, *, only_archives: bool = False) -> list[Path]:
-    names = datasets()[dataset].images
-    matches: list[tuple[int, str, Path]] = []
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            lower = entry.name.lower()
-            ending = next((suffix for suffix in ARCHIVES if lower.endswith(suffix)), "")
-            if lower.removesuffix(ending) not in names or (only_archives and not ending):
-                continue
-            if bool(ending) == entry.is_file():
-                matches.append((names.index(lower.removesuffix(ending)), entry.name, Path(entry.path)))
-    return [path for _, _, path in sorted(matches)]
-
-
-def _prefixes(tree: Tree) -> list[str]:
-    """Return the prefixes of image paths to try: none, and one folder on top."""
-    if isinstance(tree, FolderTree):
-        with os.scandir(tree.path) as entries:
-            tops = sorted(entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir())
-    else:
-        tops = sorted({name.partition("/")[0] for name in tree.names() if "/" in name})
-    return ["", *(f"{top}/" for top in tops)] if len(tops) <= MAX_TOP_FOLDERS else [""]

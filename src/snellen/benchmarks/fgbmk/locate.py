@@ -1,25 +1,24 @@
 """The question files of FG-BMK in --data: a folder, an archive, one file, or the hub.
 
-The released tree may lie anywhere inside (`benchmark/human-oriented/...`, `human-oriented/...`, or the tree itself). A
-folder is searched for files by name, and folders of images are not entered.
+The released tree may lie anywhere inside (`benchmark/human-oriented/...`, `human-oriented/...`, or the tree itself). Files
+are known by their released names. Files of other names, and those of attributes, are split by what their rows say.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from snellen.benchmarks.base import Data
-from snellen.benchmarks.fgbmk.catalogue import Member, member_of_path, members, released_name
+from snellen.benchmarks.base import Data, DataFile
+from snellen.benchmarks.fgbmk.catalogue import Member, members, released_name
+from snellen.benchmarks.fgbmk.row_kinds import members_of_rows
+from snellen.benchmarks.fgbmk.survey import QUESTIONS, CandidateFile, LostFile, Search, count_rows, search
 from snellen.errors import DataError, UsageError
-from snellen.sources import FileBlob, Tree, kept_tree, salvaged
-from snellen.sources.blobs import stream
+from snellen.sources import salvaged
 from snellen.sources.rows import Row
 from snellen.sources.safe_paths import regular_file
-from snellen.sources.tree import TARS
 from snellen.sources.user_data import encodable, on_disk
 from snellen.types import Blob
 
@@ -28,59 +27,168 @@ HINT = (
     "Give the folder, zip or tar that holds human-oriented/ (or a part of it), one of its .jsonl files, or "
     f"--data hf:{REPOSITORY}."
 )
-ARCHIVES = (".zip", *TARS)
 FETCHED = (("*.jsonl",), ("*.zip", "*.tar", "*.tar.gz"))
 """Files of the hub, the first group that is there."""
-DEPTH = 8
-NOT_ENTERED = frozenset({"images", "img", "jpg", "car_ims", "val", "veg200_images", "fru92_images", "machine-oriented"})
-POINTER = b"version https://git-lfs"
 
 
 class QuestionFile(Struct, frozen=True):
-    """A question file: which member's, where, and its name without folders and ending."""
+    """A question file: which member's, where, and its name without folders and ending.
+
+    Attributes:
+        mixed: it holds rows of other members too, which are not this file's.
+        attributes: all of its rows are about attributes.
+        further: another file of the member comes before it, so that its ids carry its name.
+        with_unreadable: of a mixed file, the one that its unreadable rows count to.
+    """
 
     member: Member
     blob: Blob
     stem: str
+    mixed: bool = False
+    attributes: bool = False
+    further: bool = False
+    with_unreadable: bool = True
+
+
+class Layout(Struct):
+    """The question files of some data.
+
+    Attributes:
+        files: member's name to its files, in the order of the catalogue; members that it does not know come last.
+        lost: files that cannot be read, by member; those of attributes under `cub/attributes`.
+        entries: every file of the data, with its use.
+    """
+
+    files: dict[str, tuple[QuestionFile, ...]]
+    lost: dict[str, tuple[LostFile, ...]]
+    entries: tuple[DataFile, ...]
 
 
 def files(data: Data) -> dict[str, tuple[QuestionFile, ...]]:
     """Return member's name to its files, for every member that the data has, in the order of the catalogue's files.
 
-    All but attributes have one file each; of copies the one under the fewest folders counts.
+    All but attributes have one file each, where they bear their released names; of copies the one under the fewest folders
+    counts.
 
     Raises:
         UsageError: no data was given.
         DataError: nothing there, or no question file of FG-BMK in it.
     """
+    data_layout = layout(data)
+    if not data_layout.files:
+        lost = next((file for lost_files in data_layout.lost.values() for file in lost_files), None)
+        if lost is not None:
+            raise DataError(f"{data.path}: {lost.name}: {lost.reason}", "No question file of FG-BMK in it can be read.")
+        raise DataError(f"{data.path}: no question file of FG-BMK was found in it{_reasons(data_layout)}", HINT)
+    return data_layout.files
+
+
+def _reasons(data_layout: Layout) -> str:
+    reasons = [f"{entry.name}: {entry.note}" for entry in data_layout.entries if entry.name.endswith(QUESTIONS)]
+    return f" ({'; '.join(reasons[:3])})" if reasons else ""
+
+
+def layout(data: Data) -> Layout:
+    """Return the question files of the data, and what else is in it.
+
+    Raises:
+        UsageError: no data was given.
+        DataError: nothing is there.
+    """
     if data.path is None:
         raise UsageError("FG-BMK needs its question files, and no --data was given", HINT)
-    path = on_disk(str(data.path), *FETCHED)
-    by_member = _sorted(_searched(path))
-    if not by_member:
-        raise DataError(f"{path}: no question file of FG-BMK was found in it", HINT)
-    return by_member
+    return _arranged(search(on_disk(str(data.path), *FETCHED)))
+
+
+def _arranged(result: Search) -> Layout:
+    by_member: dict[str, list[QuestionFile]] = {}
+    entries: list[DataFile] = []
+    for file in sorted(result.candidates, key=_depth):
+        if file.member is None:
+            continue
+        name = file.member.name
+        if name in by_member:
+            first = next(entry.name for entry in entries if entry.used and entry.note == f"fgbmk/{name}")
+            entries.append(DataFile(file.name, False, f"another file of fgbmk/{name}; {first} is used"))
+            continue
+        by_member[name] = [QuestionFile(file.member, file.blob, file.stem)]
+        entries.append(DataFile(file.name, True, f"fgbmk/{name}"))
+    unnamed = [file for file in result.candidates if file.member is None]
+    attribute_files = sorted((file for file in unnamed if file.attributes), key=_depth)
+    for file in attribute_files:
+        if file.name.count("/") > attribute_files[0].name.count("/"):
+            entries.append(DataFile(file.name, False, f"a copy; the files beside {attribute_files[0].name} are used"))
+        else:
+            entries.append(_split(file, by_member, set()))
+    taken = set(by_member)
+    entries += [_split(file, by_member, taken) for file in sorted(unnamed, key=_depth) if not file.attributes]
+    lost: dict[str, list[LostFile]] = {}
+    for lost_file in result.lost:
+        name = "cub/attributes" if lost_file.member is None else lost_file.member.name
+        if lost_file.member is not None and name in by_member:
+            entries.append(DataFile(lost_file.name, False, f"{lost_file.reason}. Another copy of it is used"))
+            continue
+        lost.setdefault(name, []).append(lost_file)
+        entries.append(DataFile(lost_file.name, False, lost_file.reason, lost_file.questions))
+    order = [*(name for name in members() if name in by_member), *sorted(set(by_member) - set(members()))]
+    return Layout(
+        {name: tuple(by_member[name]) for name in order},
+        {name: tuple(lost_files) for name, lost_files in lost.items()},
+        (*entries, *result.omitted),
+    )
+
+
+def _depth(file: CandidateFile) -> tuple[int, str]:
+    return file.name.count("/"), file.name
+
+
+def _split(file: CandidateFile, by_member: dict[str, list[QuestionFile]], taken: set[str]) -> DataFile:
+    """Add the parts of a file whose rows say what they are; members in `taken` have a file of their released name."""
+    try:
+        count = count_rows(file)
+    except DataError as error:
+        return DataFile(file.name, False, error.message)
+    if not count.by_member:
+        return DataFile(file.name, False, count.reason)
+    used = [(member, n) for member, n in count.by_member if member.name not in taken]
+    left = [f"{n:,} of fgbmk/{member.name}" for member, n in count.by_member if member.name in taken]
+    for number, (member, _) in enumerate(used):
+        earlier = by_member.setdefault(member.name, [])
+        part = QuestionFile(
+            member,
+            file.blob,
+            file.stem,
+            mixed=len(count.by_member) > 1,
+            attributes=file.attributes,
+            further=bool(earlier),
+            with_unreadable=number == 0,
+        )
+        earlier.append(part)
+    use = ", ".join(f"{n:,} of fgbmk/{member.name}" if len(used) > 1 else f"fgbmk/{member.name}" for member, n in used)
+    notes = [use] if use else []
+    notes += [f"rows left out, since a file of their released name is there: {', '.join(left)}"] if left else []
+    notes += [f"{count.unreadable:,} rows cannot be read"] if count.unreadable else []
+    return DataFile(file.name, bool(used), "; ".join(notes), sum(n for _, n in used) + count.unreadable * bool(used))
 
 
 def member_files(member: Member, data: Data) -> tuple[QuestionFile, ...]:
     """A member's files. One .jsonl file, however named, is taken for the member's unless its name says another's.
+
+    Where such a file has rows of this member and of others, only its own rows are taken.
 
     Raises:
         UsageError, DataError: as `files`; also where the data has other members only.
     """
     if data.path is not None:
         path = on_disk(str(data.path), *FETCHED)
-        if path.suffix.lower() in (".jsonl", ".ndjson") and not path.is_dir():
+        if path.suffix.lower() in QUESTIONS and not path.is_dir():
             regular_file(path)
-            named = member_of_path(path.absolute().as_posix())
-            if named is not None and named.name != member.name:
-                raise DataError(
-                    f"{path} holds the questions of fgbmk/{named.name}; those of fgbmk/{member.name} were expected",
-                    f"Run fgbmk/{named.name}, or give {released_name(member)}.",
-                )
-            return (QuestionFile(member, FileBlob(path), path.stem),)
+            return (_single(member, path),)
     by_member = files(data)
     if member.name not in by_member:
+        lost = lost_files(member, data)
+        if lost:
+            raise DataError(f"{data.path}: {lost[0].name}: {lost[0].reason}", "Nothing of it can be read.")
         names = (
             ", ".join(by_member)
             if len(by_member) <= 6
@@ -90,71 +198,45 @@ def member_files(member: Member, data: Data) -> tuple[QuestionFile, ...]:
     return by_member[member.name]
 
 
+def _single(member: Member, path: Path) -> QuestionFile:
+    result = search(path)
+    if result.lost or not result.candidates:
+        reason = result.lost[0].reason if result.lost else result.omitted[0].note
+        raise DataError(f"{path}: {reason}", "Fetch the file itself.")
+    candidate = result.candidates[0]
+    if candidate.member is not None and candidate.member.name != member.name:
+        raise DataError(
+            f"{path} holds the questions of fgbmk/{candidate.member.name}; those of fgbmk/{member.name} were expected",
+            f"Run fgbmk/{candidate.member.name}, or give {released_name(member)}.",
+        )
+    file = QuestionFile(member, candidate.blob, candidate.stem)
+    if candidate.member is not None:
+        return file
+    kinds = [other.name for other, _ in count_rows(candidate).by_member]
+    mixed = len(kinds) > 1 and member.name in kinds
+    return structs.replace(
+        file, mixed=mixed, attributes=candidate.attributes, with_unreadable=not mixed or kinds[0] == member.name
+    )
+
+
+def lost_files(member: Member, data: Data) -> tuple[LostFile, ...]:
+    """Return the files of a member that cannot be read, in data that has others."""
+    if data.path is None or on_disk(str(data.path), *FETCHED).suffix.lower() in QUESTIONS:
+        return ()
+    lost = layout(data).lost
+    return (*lost.get(member.name, ()), *(lost.get("cub/attributes", ()) if member.ask == "attribute" else ()))
+
+
 def rows(file: QuestionFile) -> Iterator[tuple[int, Row | DataError]]:
     """(line, row) of a question file, or why there is no row.
 
     Raises:
-        DataError: nothing can be read at all, or git-lfs left a pointer in the file's place.
+        DataError: nothing can be read at all.
     """
-    with stream(file.blob) as start:
-        if start.read(len(POINTER)) == POINTER:
-            raise DataError(
-                f"{file.blob.key}: this is a pointer that Git LFS left in the file's place",
-                "Fetch the file itself: `git lfs pull`.",
-            )
-    yield from encodable(salvaged(file.blob), file.blob.key, "Fix the line, or fetch the file again.")
-
-
-def _searched(path: Path) -> Iterator[tuple[str, Blob]]:
-    """(name, file) of all .jsonl files; of archives right in a folder only where it has none of its own."""
-    if path.is_dir():
-        own = [(name, FileBlob(path / name)) for name in _walked(path)]
-        yield from own
-        if not any(member_of_path(_full(path, name)) for name, _ in own):
-            for archive in sorted(path.iterdir()):
-                if archive.name.lower().endswith(ARCHIVES) and "image" not in archive.name.lower():
-                    yield from _inside(kept_tree(archive))
-    elif path.name.lower().endswith(ARCHIVES):
-        yield from _inside(kept_tree(path))
-    else:
-        regular_file(path)
-        yield path.absolute().as_posix(), FileBlob(path)
-
-
-def _inside(tree: Tree) -> Iterator[tuple[str, Blob]]:
-    for name in tree.names():
-        if name.lower().endswith(".jsonl"):
-            yield name, tree.blob(name)
-
-
-def _full(path: Path, name: str) -> str:
-    return f"{path.absolute().as_posix()}/{name}"
-
-
-def _walked(top: Path) -> Iterator[str]:
-    root = str(top)
-    for folder, inner, names in os.walk(root):
-        relative = Path(folder).relative_to(root)
-        inner[:] = sorted(
-            subfolder
-            for subfolder in inner
-            if subfolder not in NOT_ENTERED and not subfolder.startswith(".") and len(relative.parts) < DEPTH
-        )
-        yield from ((relative / name).as_posix() for name in sorted(names) if name.lower().endswith(".jsonl"))
-
-
-def _sorted(files: Iterator[tuple[str, Blob]]) -> dict[str, tuple[QuestionFile, ...]]:
-    by_member: dict[str, list[tuple[int, str, QuestionFile]]] = {}
-    for name, blob in files:
-        # The folders above the given one may be what tells the data set: --data .../hierarchical_.../cub.
-        at = blob.path.absolute().as_posix() if isinstance(blob, FileBlob) else name
-        member = member_of_path(at)
-        if member is not None:
-            stem = Path(name).stem
-            by_member.setdefault(member.name, []).append((name.count("/"), name, QuestionFile(member, blob, stem)))
-    chosen: dict[str, tuple[QuestionFile, ...]] = {}
-    for key in (entry for entry in members() if entry in by_member):
-        copies = sorted(by_member[key], key=lambda entry: entry[:2])
-        shallowest = [entry[2] for entry in copies if entry[0] == copies[0][0]]
-        chosen[key] = tuple(shallowest if shallowest[0].member.ask == "attribute" else shallowest[:1])
-    return chosen
+    every = encodable(salvaged(file.blob), file.blob.key, "Fix the line, or fetch the file again.")
+    if not file.mixed:
+        yield from every
+        return
+    for line, row, member in members_of_rows(every, file.attributes):
+        if member == file.member or (member is None and file.with_unreadable):
+            yield line, row

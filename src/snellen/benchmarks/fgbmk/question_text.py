@@ -6,11 +6,14 @@ Source: the released question files; the forms are in catalogue.toml.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache, lru_cache
 
 from snellen.benchmarks.fgbmk.catalogue import Kind, catalogue
+from snellen.benchmarks.fgbmk.normalisation import normalised
 
 _QUOTED = re.compile(r'"([^"]*)"')
+_CURLY = re.compile(r"[\u201c\u201e]([^\u201c\u201d\u201e]*)[\u201c\u201d]")
 _BRACKETED = re.compile(r"\[([^\[\]]+)\]")
 _ATTRIBUTE = re.compile(r"\b(?:what is|is) the (.+?) of (?:the|this) bird\b\s*([^?]*)", re.IGNORECASE)
 _ENDING = re.compile(r"\?[^?]*$")
@@ -25,16 +28,27 @@ GROUPS = {
 
 
 def options(text: str) -> tuple[str, ...]:
-    """The options in order: all that stands in ASCII double quotes, else (attributes) the items of a list in brackets.
+    """The options in order: all that stands in double quotes, else (attributes) the items of a list in brackets.
 
     >>> options('Which is it? Choose one answer from the following list: "shorts", "dress".')
     ('shorts', 'dress')
     """
-    quoted = _QUOTED.findall(text)
+    quoted = _QUOTED.findall(text) or _CURLY.findall(text)
     if quoted:
         return tuple(quoted)
     listed = _BRACKETED.search(text)
     return tuple(item.strip().strip("'") for item in listed[1].split(",")) if listed else ()
+
+
+def true_option(options: Sequence[str], gold: str) -> str:
+    """Return the option that is the ground truth, letter by letter or else as the authors' rule compares texts.
+
+    Empty where none is, or several are.
+    """
+    if gold in options:
+        return gold
+    same = [option for option in options if normalised(option) == normalised(gold)]
+    return same[0] if len(same) == 1 else ""
 
 
 @cache

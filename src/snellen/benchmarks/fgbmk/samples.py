@@ -6,15 +6,16 @@ line, and fails when it is asked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from snellen.benchmarks import hints
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.fgbmk import images, locate, question_text, taxonomy
+from snellen.benchmarks.fgbmk import images, locate, question_text, row_kinds, taxonomy
 from snellen.benchmarks.fgbmk.catalogue import BIAS, Member, members
+from snellen.benchmarks.fgbmk.catalogue import Kind as QuestionKind
 from snellen.benchmarks.fgbmk.images import DatasetImage, ImageFinder
 from snellen.benchmarks.fgbmk.locate import QuestionFile
 from snellen.errors import DataError
@@ -25,7 +26,6 @@ from snellen.types import Blob, Image, Kind, Prompt, Sample, Text
 
 FIX_HINT = "Fix the row, or fetch the file again."
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-GENERIC = "generic"
 KINDS: Mapping[str, Kind] = {"truth": "truth", "choice": "choice_text", "short": "short"}
 MAX_IDS = 1 << 27
 
@@ -42,6 +42,7 @@ class FileContext(Struct):
         paths: class to its path in the taxonomy; filled from options where a name tells its own path.
         names: the classes that a short answer may name.
         chance: what guessing one of these classes reaches; None where they are not known.
+        answered: the rows hold replies, so that nothing is asked.
     """
 
     member: Member
@@ -52,6 +53,10 @@ class FileContext(Struct):
     paths: dict[str, str]
     names: Names | None
     chance: float | None
+    answered: bool = False
+
+
+UNREADABLE_OPTIONS = "unreadable"
 
 
 def samples(member: Member, data: Data) -> Iterator[Sample]:
@@ -80,7 +85,7 @@ def named(file: QuestionFile, about: str) -> list[str]:
         if file.member.ask == "attribute":
             name, value = question_text.attribute(row["text"])
             names.update(question_text.options(row["text"]) or (value,) if name == about else ())
-        elif file.member.kind == "truth":
+        elif row_kinds.kind_of_row(row, file.member.kind) == "truth":
             names.add(question_text.asked(row["text"]))
         elif isinstance(row.get("class"), str):
             names.add(row["class"])
@@ -93,21 +98,35 @@ def prepare(file: QuestionFile, data: Data | None, image_finder: ImageFinder | N
     labels: Mapping[int, str] = {}
     if data is not None and member.ask == "hierarchy" and member.kind == "truth":
         labels = _labels(file, data)
-    classes = _classes(file) if member.kind == "short" else frozenset()
-    chance = 1.0 / len(classes) if classes else None
-    paths: dict[str, str] = {}
-    if member.dataset == taxonomy.INAT and member.kind != "truth":
-        paths = taxonomy.paths(_images(file), member.depth)
-    attributes = member.ask == "attribute"
+    own_name = member.ask == "attribute" or file.further
+    context = context_of(
+        member,
+        file.blob.key,
+        _classes(file) if member.kind == "short" else (),
+        _images(file) if member.dataset == taxonomy.INAT and member.kind != "truth" else (),
+    )
+    prefix = f"{member.name}/{file.stem}/" if own_name else f"{member.name}/"
+    return structs.replace(context, prefix=prefix, image_finder=image_finder, labels=labels)
+
+
+def context_of(member: Member, file: str, classes: Collection[str], image_paths: Iterable[str]) -> FileContext:
+    """Return what the rows of one member share, without images.
+
+    Args:
+        member: theirs.
+        file: its name, for messages.
+        classes: the classes of its rows, where they are short answers.
+        image_paths: their images, where these tell a taxonomy.
+    """
     return FileContext(
         member=member,
-        file=file.blob.key,
-        prefix=f"{member.name}/{file.stem}/" if attributes else f"{member.name}/",
-        image_finder=image_finder,
-        labels=labels,
-        paths=paths,
+        file=file,
+        prefix=f"{member.name}/",
+        image_finder=None,
+        labels={},
+        paths=taxonomy.paths(image_paths, member.depth),
         names=Names(sorted(classes), aliases().get(member.dataset)) if classes else None,
-        chance=chance,
+        chance=1.0 / len(classes) if classes else None,
     )
 
 
@@ -168,21 +187,35 @@ class Ids:
         return str(number)
 
 
-def fault(member: Member, row: Row, options: tuple[str, ...]) -> str:
-    """Return why a row cannot be asked and scored; empty where it can."""
+def fault(row: Row) -> str:
+    """Return why a row cannot be asked and scored; empty where it can.
+
+    Image, text and ground truth are all that the authors' rule needs.
+    """
     for key in ("image", "text", "class"):
         value = row.get(key)
         if not isinstance(value, str) or not value.strip():
             value_text = "missing" if value is None else ascii(value)[:60]
             return f"{key!r} is {value_text}; a text was expected"
-    truth = row["class"]
-    if member.kind == "truth" and truth.strip().lower() not in ("yes", "no"):
+    return ""
+
+
+def odd(member: Member, row: Row) -> str:
+    """Return why a row is scored by its text alone; empty where it is an ordinary one of its member."""
+    kind, options = row_kinds.kind_of_row(row, member.kind), question_text.options(row["text"])
+    if kind == "choice" and len(options) < 2:
+        return f"{len(options)} options in double quotes were found in the text; 2 or more were expected"
+    return impossible(member, row)
+
+
+def impossible(member: Member, row: Row) -> str:
+    """Return why no answer to a row could be right: such a row is not asked, and replies to it are scored by its text."""
+    kind, truth = row_kinds.kind_of_row(row, member.kind), row["class"].strip()
+    if kind == "truth" and truth.lower() not in row_kinds.YES_NO:
         return f"'class' is {truth[:60]!r}; yes or no was expected"
-    if member.kind == "choice":
-        if len(options) < 2:
-            return f"{len(options)} options in double quotes were found in the text; 2 or more were expected"
-        if truth not in options:
-            return f"the true answer {truth[:60]!r} is not among the options"
+    options = question_text.options(row["text"]) if kind == "choice" else ()
+    if len(options) > 1 and not question_text.true_option(options, truth):
+        return f"the true answer {truth[:60]!r} is not among the options"
     return ""
 
 
@@ -197,22 +230,30 @@ def make(context: FileContext, line: int, row: Row | DataError, ids: Ids) -> Sam
         return _lost(context, line, Unreadable(at, row.message, row.hint), "")
     text = row.get("text")
     text = text if isinstance(text, str) else ""
-    options = question_text.options(text) if member.kind == "choice" else ()
-    if wrong := fault(member, row, options):
+    if wrong := fault(row) or ("" if context.answered else impossible(member, row)):
         return _lost(context, line, Unreadable(at, f"{at}: {wrong}", FIX_HINT), text)
     image, gold = row["image"], row["class"]
-    about = question_text.asked(text) if member.kind == "truth" else ""
-    meta = _meta(context, row, text, about)
+    kind = row_kinds.kind_of_row(row, member.kind)
+    options = question_text.options(text) if kind == "choice" else ()
+    unreadable = bool(odd(member, row))
+    if unreadable:
+        kind, options = "short", ()
+    elif options:
+        gold = question_text.true_option(options, gold.strip())
+    about = question_text.asked(text) if kind == "truth" else ""
+    meta = _meta(context, {**row, "class": gold}, text, about, kind)
+    if unreadable:
+        meta["options"] = UNREADABLE_OPTIONS
     if options:
         meta["chance"] = 1.0 / len(options)
         if member.dataset == taxonomy.CUB and member.ask == "hierarchy":
             for name in options:
                 if name.lower() not in context.paths:
                     context.paths[name.lower()] = taxonomy.by_name(name, member.depth)
-    elif member.kind == "truth":
+    elif kind == "truth":
         meta["chance"] = 0.5
         meta["target"] = gold.strip().lower()
-    elif context.chance is not None:
+    elif context.chance is not None and not unreadable:
         meta["chance"] = context.chance
     if context.names is not None:
         meta["names"] = context.names
@@ -225,8 +266,8 @@ def make(context: FileContext, line: int, row: Row | DataError, ids: Ids) -> Sam
     return Sample(
         id=context.prefix + ids.take(row.get("question_id"), line),
         prompt=Prompt((Image(blob), Text(text))),
-        target=gold.strip().lower() == "yes" if member.kind == "truth" else gold,
-        kind=KINDS[member.kind],
+        target=gold.strip().lower() == "yes" if kind == "truth" else gold,
+        kind=KINDS[kind],
         options=dict(zip(LETTERS, options, strict=False)) if len(options) <= len(LETTERS) else _many(options),
         group=f"{member.dataset}/{image}",
         meta=meta,
@@ -248,28 +289,28 @@ def _lost(context: FileContext, line: int, blob: Unreadable, text: str) -> Sampl
     )
 
 
-def _meta(context: FileContext, row: Row, text: str, about: str) -> dict[str, Any]:
+def _meta(context: FileContext, row: Row, text: str, about: str, kind: QuestionKind) -> dict[str, Any]:
     member = context.member
     image = row["image"]
     if member.ask == "attribute":
         name, value = question_text.attribute(text)
-        label = (value if row["class"] == "yes" else "") if member.kind == "truth" else row["class"]
+        label = (value if row["class"].strip().lower() == "yes" else "") if kind == "truth" else row["class"]
         return {
             **_place(member, "0"),
             "stem": "1" if name else "other",
             **({"attribute": name} if name else {}),
             **({"attribute_group": question_text.group(name)} if question_text.group(name) else {}),
             **({"label": label.lower()} if label else {}),
-            **({"asked": value.lower()} if member.kind == "truth" and value else {}),
+            **({"asked": value.lower()} if kind == "truth" and value else {}),
         }
-    label = row["class"] if member.kind != "truth" else _own_label(member, row)
+    label = row["class"] if kind != "truth" else _own_label(member, row)
     if not label:
         label = context.labels.get(hash(image)) or (about if row["class"].strip().lower() == "yes" else "")
     label = label.lower()
     path = taxonomy.path(member.dataset, image, label, member.depth)
     return {
         **_place(member, str(member.depth)),
-        "stem": question_text.stem(member.kind, text),
+        "stem": question_text.stem(kind, text),
         **({"label": label} if label else {}),
         **({"asked": about.lower()} if about else {}),
         **({"path": path} if path else {}),
@@ -287,7 +328,7 @@ def _own_label(member: Member, row: Row) -> str:
     Empty where neither does.
     """
     category, image = row.get("category"), row.get("image")
-    if isinstance(category, str) and category not in ("", GENERIC) and category != member.level:
+    if isinstance(category, str) and category not in ("", row_kinds.GENERIC) and category != member.level:
         return category
     level = member.level if member.level != BIAS else "species"
     return taxonomy.label(member.dataset, image, level) if isinstance(image, str) else ""

@@ -15,23 +15,12 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
+from snellen.benchmarks.fgbmk.normalisation import normalised
 from snellen.scoring.class_names import Names, aliases, of_options, tokens
 from snellen.scoring.extract import read
 from snellen.scoring.extract.clean import take_apart
 from snellen.scoring.taxonomy import kinship
 from snellen.types import Sample, Score, Text
-
-_RUN = re.compile(r"[_\-,]+")
-
-
-def normalised(text: str) -> str:
-    """Replace each run of underscores, hyphens and commas by one space; lower the case, strip white space.
-
-    Spaces are not collapsed, and apostrophes, slashes, full stops and quotes stay, although a comment of the authors
-    promises more.
-    """
-    return _RUN.sub(" ", text).lower().strip()
-
 
 _known = lru_cache(maxsize=8_192)(normalised)
 
