@@ -312,3 +312,33 @@ def test_a_damaged_store_is_refused(tmp_path, encoder):
     (tmp_path / "s" / "store.json").write_text("{}")
     with pytest.raises(DataError, match=r"is not a valid store\.json"):
         open_store(tmp_path / "s")
+
+
+@pytest.mark.parametrize("archive", ["StanfordDogs/images.tar", "images.tar", None], ids=str)
+def test_images_are_found_in_a_published_archive_and_in_what_it_unpacks_to(tmp_path, encoder, archive):
+    names = [f"n0208562{number % 2}-Dog/n0208562{number % 2}_{number}.jpg" for number in range(4)]
+    (tmp_path / "dogs.csv").write_text("".join(f"images/{name},{name[8]}\n" for name in names))
+    plain, shelf = tmp_path / "plain" / "images", tmp_path / "shelf"
+    for number, name in enumerate(names):
+        for root in (plain, *([shelf / "Images"] if archive is None else [])):
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_bytes(jpeg(number))
+    if archive is not None:
+        (shelf / archive).parent.mkdir(parents=True)
+        with tarfile.open(shelf / archive, "w") as tar:
+            tar.add(plain, "Images")
+    extract(encoder, [f"test={tmp_path / 'dogs.csv'}"], tmp_path / "plain", tmp_path / "a")
+    meta = extract(encoder, [f"test={tmp_path / 'dogs.csv'}"], shelf, tmp_path / "b")
+    assert meta.rows == 4
+    assert np.array_equal(open_store(tmp_path / "a").values, open_store(tmp_path / "b").values)
+
+
+def test_a_split_or_an_archive_that_is_a_pointer_is_named_with_the_command_that_fetches_it(tmp_path, encoder):
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 352552282\n"
+    (tmp_path / "train.csv").write_text(pointer)
+    with pytest.raises(DataError, match="pointer of Git LFS: 352,552,282 bytes"):
+        extract(encoder, [tmp_path / "train.csv"], tmp_path, tmp_path / "s")
+    (tmp_path / "test.csv").write_text("car_ims/000001.jpg,0\n")
+    (tmp_path / "car_ims.tgz").write_text(pointer)
+    with pytest.raises(DataError, match=r"car_ims\.tgz cannot be read: a pointer.*git lfs pull"):
+        extract(encoder, [tmp_path / "test.csv"], tmp_path, tmp_path / "s")

@@ -137,6 +137,11 @@ class ImageTree(Tree):
         tree, place = self.roots.find(name) or (self._tree, name)
         return tree.blob(place)
 
+    def holder(self, name: str) -> Tree:
+        """Return the folder or archive that holds an image."""
+        located = self.roots.find(name)
+        return self._tree if located is None else located[0]
+
     def open(self, name: str) -> IO[bytes]:
         tree, place = self.roots.find(name) or (self._tree, name)
         return tree.open(place)

@@ -24,7 +24,7 @@ from snellen.features.store.splits import read_splits
 from snellen.media import corruptions
 from snellen.media.decode import checked_header, pixel_limit, render
 from snellen.scoring.statistics import compare
-from snellen.sources import open_tree
+from snellen.sources.image_roots import ImageTree
 from snellen.types import Blob, MediaSettings, Metric
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def read_images(
         raise UsageError(f"--limit {limit}: 1 or more was expected.", "Omit it to use all images.")
     count = len(rows.ids)
     taken = np.arange(count) if limit is None or limit >= count else np.arange(limit) * count // limit
-    tree = open_tree(images)
+    tree = ImageTree(images)
     try:
         for first in range(0, len(taken), chunk):
             some = taken[first : first + chunk]

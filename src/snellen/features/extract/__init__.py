@@ -15,7 +15,8 @@ from snellen.features.extract.loop import EncodedRows, encode_rows
 from snellen.features.store.format import StoreMeta
 from snellen.features.store.splits import read_splits
 from snellen.features.store.writer import StoreRows, StoreWriter
-from snellen.sources import FileBlob, Tree, ZipBlob, open_tree
+from snellen.sources import FileBlob, Tree, ZipBlob
+from snellen.sources.image_roots import ImageTree, missing_places
 from snellen.types import Blob
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def extract(
         encoder: what encodes, with the outputs to store; its transform is used for every split. In several workers:
             `snellen.features.extract.ray`.
         splits: csv files, see `snellen.features.store.splits`.
-        images: folder, .zip or .tar that the paths lie under.
+        images: folder, .zip or .tar that the paths lie under, or that holds the published archives of their set.
         out: the store's folder.
         dtype: what values are stored as: float16 or float32.
         batch_size: images encoded at once.
@@ -67,7 +68,7 @@ def extract(
     if batch_size < 1 or threads < 1 or shard_rows < 1:
         raise UsageError("batch size, workers and rows of a shard are 1 or more.", "Correct the number.")
     rows = read_splits(splits)
-    tree = open_tree(images)
+    tree = ImageTree(images)
     try:
         marks = _marks(tree, rows.ids, Path(images), allow_missing)
         identity = {**encoder.identity(), "dtype": dtype, "data": data_digest(rows, marks)}
@@ -112,7 +113,7 @@ def data_digest(rows: StoreRows, marks: Sequence[str]) -> str:
     return f"sha256:{total.hexdigest()}"
 
 
-def _marks(tree: Tree, ids: Sequence[str], root: Path, allow_missing: bool) -> list[str]:
+def _marks(tree: ImageTree, ids: Sequence[str], root: Path, allow_missing: bool) -> list[str]:
     """Return the size in bytes or the checksum of every image, "" for a missing one, without reading any.
 
     Raises:
@@ -120,7 +121,7 @@ def _marks(tree: Tree, ids: Sequence[str], root: Path, allow_missing: bool) -> l
     """
     marks: list[str] = []
     absent: list[str] = []
-    in_tar = False
+    tars: dict[Path, Tree] = {}
     for name in ids:
         if not tree.exists(name):
             absent.append(name)
@@ -133,13 +134,15 @@ def _marks(tree: Tree, ids: Sequence[str], root: Path, allow_missing: bool) -> l
             marks.append(f"{blob.tree.size(blob.name)} {blob.tree.checksum(blob.name):08x}")
         else:
             marks.append("there")
-            in_tar = True
-    if in_tar:  # members of a tar have no checksums
-        marks[0] += f" {tree.digest()}"
+            holder = tree.holder(name)
+            tars.setdefault(holder.path, holder)
+    for holder in tars.values():  # members of a tar have no checksums
+        marks[0] += f" {holder.digest()}"
     if absent and (not allow_missing or len(absent) == len(ids)):
         raise DataError(
-            f"{len(ids) - len(absent):,} of {len(ids):,} images are under {root}; the first missing one: {absent[0]!r}",
-            "Check --images: paths in the splits are relative to it."
+            f"{len(ids) - len(absent):,} of {len(ids):,} images are under {root}; the first missing one: {absent[0]!r}"
+            + (f".{places}" if (places := missing_places(tree.roots)) else ""),
+            "Check --images: paths in the splits are relative to it, or to a set in it, unpacked or as an archive."
             + ("" if len(absent) == len(ids) else " To encode only those found: --allow-missing."),
         )
     return marks

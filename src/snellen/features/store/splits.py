@@ -17,6 +17,7 @@ from snellen.errors import DataError, UsageError
 from snellen.features.store.importers import SPLITS
 from snellen.features.store.labels import NUMBERS, from_texts
 from snellen.features.store.writer import StoreRows
+from snellen.sources.git_lfs import POINTER_BYTES, fetch_hint, pointer_of
 
 CLASSES = "classes.txt"
 
@@ -78,6 +79,11 @@ def _read(argument: str | Path) -> _SplitFile:
     name, sign, rest = str(argument).partition("=")
     path = Path(rest) if sign and not Path(argument).exists() else Path(argument)
     text = _text(path, "Check --split.")
+    if (pointer := pointer_of(text[:POINTER_BYTES].encode())) is not None:
+        raise DataError(
+            f"{path} is a pointer of Git LFS: {pointer.size_text} were not fetched",
+            f"{fetch_hint(path)}. Or omit this --split, to extract the others.",
+        )
     file = _SplitFile(name if path != Path(argument) else split_name(path), path, [], [], [])
     for number, line in enumerate(text.split("\n"), start=1):
         line = line.rstrip("\r")

@@ -27,7 +27,8 @@ from snellen.reports.features.page import JoinedView, StoreView, render_features
 from snellen.reports.render import write_page
 from snellen.runs.run import Run
 from snellen.runs.scoring import Scored
-from snellen.sources import Tree, open_tree
+from snellen.sources import Tree
+from snellen.sources.image_roots import ImageTree
 from snellen.types import Blob, Image, Metric, Video
 
 KS = (1, 10, 20)
@@ -386,7 +387,7 @@ def _pictures(features: Features, rows: set[int], images: Path | None) -> tuple[
         if images is not None:
             raise UsageError(f"--images {images}: no such file or folder", "Give the folder that contains the ids.")
         return {}, "Neighbours are shown by name. Give the folder of their images with --images."
-    tree: Tree = open_tree(where)
+    tree: Tree = ImageTree(where)
     pictures = {row: tree.blob(str(features.ids[row])) for row in sorted(rows) if _there(tree, str(features.ids[row]))}
     missing = len(rows) - len(pictures)
     return (
