@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import typer
 
@@ -96,6 +96,13 @@ def easi(
     endpoint: Annotated[
         str | None, typer.Option(metavar="URL", help="URL to send to.", show_default="the leaderboard's")
     ] = None,
+    upload: Annotated[
+        Literal["auto", "request", "blob"],
+        typer.Option(
+            help="How the zip is sent: in one request (4.5 MB, longer replies cut), by the blob store (20 MB), or auto: by "
+            "the store if one request cannot hold it."
+        ),
+    ] = "auto",
     allow_incomplete: Annotated[
         bool, typer.Option("--allow-incomplete", help="Send even if one of the eight benchmarks is incomplete.")
     ] = False,
@@ -124,7 +131,9 @@ def easi(
             raise
         token = ""
         note(f"note: {error.message}; required before anything can be sent")
-    prepared = submit.prepare(results, metadata, profile=profile, out=out, mention=details.mention, trust=trust)
+    prepared = submit.prepare(
+        results, metadata, profile=profile, out=out, mention=details.mention, upload=upload, trust=trust
+    )
     if not as_json:
         show(_table(prepared), _request(prepared, address, token, profile))
     submit.require_whole(prepared, allow_incomplete=allow_incomplete)
@@ -180,12 +189,14 @@ def _request(prepared: Prepared, address: str, token: str, profile: str) -> str:
     from rich.markup import escape
 
     from snellen.easi.submit import masked
+    from snellen.easi.submit.blob import base_of
 
     replies = "whole replies" if prepared.kept is None else f"the last {prepared.kept:,} characters of each reply"
     facts = {name: value for name, value in prepared.payload.items() if isinstance(value, str) and value}
+    size = "by the blob store" if prepared.by_blob else f"request {len(prepared.request.body):,} bytes"
     lines = [
-        f"POST {address}",
-        f"token {masked(token) if token else 'none'} · request {len(prepared.request.body):,} bytes · "
+        f"POST {f'{base_of(address)}/api/submit' if prepared.by_blob else address}",
+        f"token {masked(token) if token else 'none'} · {size} · "
         f"zip {prepared.zip_bytes:,} bytes, {replies} · profile {profile}",
         " · ".join(f"{name} {value}" for name, value in facts.items()),
         str(prepared.folder),
@@ -199,7 +210,8 @@ def _json(prepared: Prepared, address: str, reply: dict[str, Any] | None) -> dic
         "folder": str(prepared.folder),
         "endpoint": address,
         "payload": dict(prepared.payload),
-        "request_bytes": len(prepared.request.body),
+        "request_bytes": None if prepared.by_blob else len(prepared.request.body),
+        "upload": "blob" if prepared.by_blob else "request",
         "zip_bytes": prepared.zip_bytes,
         "reply_characters": prepared.kept,
         "average": {"value": mean, "evaluated": count, "of": 8},

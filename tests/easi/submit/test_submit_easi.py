@@ -187,21 +187,24 @@ def test_files_that_were_taken_before_are_said_to_be_before_they_are_sent_again(
     assert len(stub.got) == 2 and stub.got[0].body == stub.got[1].body
 
 
+ONE_REQUEST = (*ABOUT, "--upload", "request")
+
+
 def test_payload_and_zip_together_stay_below_what_the_platform_takes(
     runs: Path, whole: None, snellen: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    full = json.loads(snellen("submit", "easi", runs, *ABOUT, "--dry-run", "--json").out)
+    full = json.loads(snellen("submit", "easi", runs, *ONE_REQUEST, "--dry-run", "--json").out)
     assert full["reply_characters"] is None
     for limit in (full["request_bytes"] + package.ENVELOPE, full["request_bytes"] - 200):
         monkeypatch.setattr(package, "LARGEST_REQUEST", limit)
         remarks = "x" * 2_000 if limit < full["request_bytes"] else ""
-        said = snellen("submit", "easi", runs, *ABOUT, "--remarks", remarks, "--dry-run", "--json")
+        said = snellen("submit", "easi", runs, *ONE_REQUEST, "--remarks", remarks, "--dry-run", "--json")
         if said.status == 0:
             assert json.loads(said.out)["request_bytes"] <= limit
         else:
             assert said.status == 10 and "by hand" in said.err
     monkeypatch.setattr(package, "LARGEST_REQUEST", 9_000)
-    said = snellen("submit", "easi", runs, *ABOUT, "--dry-run")
+    said = snellen("submit", "easi", runs, *ONE_REQUEST, "--dry-run")
     assert said.status == 10 and "even without the replies" in said.err and "by hand" in said.err
     assert not [path for path in Path("results/submissions").iterdir() if path.name.startswith(".part")]
 

@@ -16,8 +16,9 @@ import msgspec
 from msgspec import Struct
 
 from snellen.easi.result import locate_results, model_names, payload_backend
-from snellen.easi.submit.client import ENDPOINT, WAITS_S, LeaderboardReply, check_endpoint, send
-from snellen.easi.submit.package import OUT, PROFILE, Prepared, prepare
+from snellen.easi.submit.blob import send_by_blob
+from snellen.easi.submit.client import ENDPOINT, TIMEOUT_S, WAITS_S, LeaderboardReply, check_endpoint, send
+from snellen.easi.submit.package import OUT, PROFILE, UPLOADS, Prepared, prepare
 from snellen.easi.submit.payload import Metadata, is_model_name, metadata
 from snellen.engine.journal import storage_error
 from snellen.errors import PreflightError, SubmissionError
@@ -28,6 +29,7 @@ __all__ = [
     "ENDPOINT",
     "OUT",
     "PROFILE",
+    "UPLOADS",
     "Prepared",
     "check_endpoint",
     "hub_token",
@@ -130,7 +132,18 @@ def post(
         UsageError, SubmissionError: as `client.send`.
     """
     try:
-        reply = send(prepared.request, token, endpoint=endpoint, say=say, waits_s=waits_s)
+        if prepared.by_blob:
+            reply = send_by_blob(
+                prepared.payload,
+                prepared.archive,
+                token,
+                endpoint=endpoint,
+                timeout_s=TIMEOUT_S,
+                waits_s=waits_s,
+                say=say,
+            )
+        else:
+            reply = send(prepared.request, token, endpoint=endpoint, say=say, waits_s=waits_s)
     except SubmissionError as error:
         _log(prepared.folder, endpoint, {"taken": False, "why": error.message})
         raise

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import io
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
 from urllib.parse import urljoin, urlsplit
@@ -82,13 +82,22 @@ def check_endpoint(address: str) -> str:
 
 def multipart(payload: bytes, archive: bytes) -> Request:
     """Build the body: form field `payload`, and file `zipFile` (application/zip). Deterministic."""
-    seed = sha256(payload + archive)
-    while (boundary := f"snellen-{seed.hexdigest()[:32]}".encode()) in payload or boundary in archive:
+    return _multipart(((b'name="payload"', payload), (_file_head("zipFile"), archive)))
+
+
+def multipart_file(field: str, archive: bytes) -> Request:
+    """Build a body with the zip alone, in a form field of that name. Deterministic."""
+    return _multipart(((_file_head(field), archive),))
+
+
+def _file_head(field: str) -> bytes:
+    return f'name="{field}"; filename="{FILE_NAME}"\r\nContent-Type: application/zip'.encode()
+
+
+def _multipart(parts: Sequence[tuple[bytes, bytes]]) -> Request:
+    seed = sha256(b"".join(body for _, body in parts))
+    while any((boundary := f"snellen-{seed.hexdigest()[:32]}".encode()) in body for _, body in parts):
         seed.update(b".")
-    parts = (
-        (b'name="payload"', payload),
-        (f'name="zipFile"; filename="{FILE_NAME}"\r\nContent-Type: application/zip'.encode(), archive),
-    )
     lines = [
         b"--%b\r\nContent-Disposition: form-data; %b\r\n\r\n%b\r\n" % (boundary, head, body) for head, body in parts
     ]
@@ -144,8 +153,10 @@ async def _send(
         if wait is None or retry_after_s > LONGEST_WAIT_S:
             later = f" It asks to wait {retry_after_s:,.0f} s." if retry_after_s else ""
             advice = _ADVICE.get(status, "The fault is the server's: retry later with the same command.")
-            raise SubmissionError(f"the leaderboard answered HTTP {status}: {_error(body) or text}", f"{advice}{later}")
-        say(f"HTTP {status}: {_error(body) or text}{again.format(max(wait, retry_after_s))}")
+            raise SubmissionError(
+                f"the leaderboard answered HTTP {status}: {error_text(body) or text}", f"{advice}{later}"
+            )
+        say(f"HTTP {status}: {error_text(body) or text}{again.format(max(wait, retry_after_s))}")
         await asyncio.sleep(max(wait, retry_after_s))
     raise AssertionError("the last try returns or raises")
 
@@ -158,37 +169,53 @@ def _judged(status: int, body: bytes, text: str, location: str) -> LeaderboardRe
             "the token is not sent to another address",
             "If the leaderboard has moved, name its new address: --endpoint URL.",
         )
-    if 200 <= status < 300 and _object(body).get("success") is True:
+    if 200 <= status < 300 and answer_object(body).get("success") is True:
         return LeaderboardReply(status, text)
-    reason = _error(body) or text or "(an empty answer)"
+    reason = error_text(body) or text or "(an empty answer)"
     advice = _ADVICE.get(status, "Correct what it names, and send again.")
     raise SubmissionError(f"the leaderboard did not take it: HTTP {status}: {reason}", advice)
 
 
-def _object(body: bytes) -> dict[str, Any]:
+def answer_object(body: bytes) -> dict[str, Any]:
+    """Return the JSON object in an answer; empty where it is none."""
     content = json_or_none(body)
     return content if isinstance(content, dict) else {}
 
 
-def _error(body: bytes) -> str:
-    message = _object(body).get("error")
+def error_text(body: bytes) -> str:
+    """Return the `error` of an answer in words; empty where it has none."""
+    message = answer_object(body).get("error")
     return excerpt(message.encode()) if isinstance(message, str) else ""
 
 
 async def _post(request: Request, token: str, endpoint: str, timeout_s: float) -> tuple[int, Any, bytes]:
-    """Exchange one request. Raises ConnectionError for an incomplete response, SubmissionError for a bad certificate."""
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": request.content_type}
+    return await exchange("POST", endpoint, request.body, headers, timeout_s)
+
+
+async def exchange(
+    method: str, endpoint: str, body: bytes, headers: Mapping[str, str], timeout_s: float
+) -> tuple[int, Any, bytes]:
+    """Exchange one request; return status, headers and body.
+
+    A redirect is followed within the same origin only.
+
+    Raises:
+        ConnectionError: there is no complete answer. SubmissionError: a bad certificate.
+    """
     import aiohttp
 
-    headers = {"Authorization": f"Bearer {token}", "Content-Type": request.content_type, "Accept": "application/json"}
+    headers = {**headers, "Accept": "application/json"}
     address = endpoint
     try:
         async with aiohttp.ClientSession(
             cookie_jar=aiohttp.DummyCookieJar(), timeout=aiohttp.ClientTimeout(total=timeout_s), trust_env=False
         ) as session:
             for _ in range(_REDIRECTS + 1):
-                async with session.post(
+                async with session.request(
+                    method,
                     address,
-                    data=io.BytesIO(request.body),
+                    data=io.BytesIO(body),
                     headers=headers,
                     allow_redirects=False,
                     proxy=find_proxy(Endpoint(address)),

@@ -19,7 +19,8 @@ from snellen.benchmarks.spatial.reference.published import Figures, average
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS, Task
 from snellen.easi.result import BenchmarkResult, locate_results
 from snellen.easi.score import file_stem, score_result
-from snellen.easi.submit.archive import readable, slim
+from snellen.easi.submit.archive import Archive, readable, slim
+from snellen.easi.submit.blob import LARGEST_UNPACKED, LARGEST_ZIP
 from snellen.easi.submit.client import BY_HAND, FILE_NAME, LARGEST_REQUEST, Request, multipart
 from snellen.easi.submit.payload import Metadata, payload
 from snellen.engine.journal import storage_error
@@ -31,6 +32,8 @@ PROFILE = "easi"
 OUT = Path("results/submissions")
 PAYLOAD, PROVENANCE = "easi_results.json", "easi_provenance.json"
 SAMPLES = "samples"
+UPLOADS = ("auto", "request", "blob")
+"""One request, the blob store, or the blob store only where one request cannot hold the whole replies."""
 ENVELOPE = 1_000
 """Bytes that a request has beside payload and zip, and more than enough of them."""
 
@@ -44,8 +47,8 @@ class Prepared:
         details: who answered.
         payload: what easi_results.json holds.
         results: by the task's name, those that there are results of.
-        request: what is sent.
-        zip_bytes: how large the zip is.
+        archive: the zip.
+        by_blob: whether the zip goes to the leaderboard's blob store first, since one request cannot hold it.
         kept: how many characters of the end of each reply the zip has at most; None: all.
     """
 
@@ -53,9 +56,19 @@ class Prepared:
     details: Metadata
     payload: Mapping[str, Any]
     results: Mapping[str, BenchmarkResult]
-    request: Request
-    zip_bytes: int
+    archive: bytes
+    by_blob: bool
     kept: int | None
+
+    @property
+    def zip_bytes(self) -> int:
+        """How large the zip is."""
+        return len(self.archive)
+
+    @property
+    def request(self) -> Request:
+        """What is sent in one request; with `by_blob` it would be refused."""
+        return multipart(msgspec.json.encode(self.payload), self.archive)
 
     @property
     def average(self) -> tuple[float | None, int]:
@@ -75,6 +88,7 @@ def prepare(
     profile: str = PROFILE,
     out: str | Path = OUT,
     mention: bool = False,
+    upload: str = "auto",
     trust: bool = False,
 ) -> Prepared:
     """Score a model's results and write the submission into a folder of its own: `<out>/<model>__<digest>`.
@@ -87,6 +101,7 @@ def prepare(
         profile: under whose rules the figures are made.
         out: what the folder is made in.
         mention: append to the remarks how the figures were made.
+        upload: how the zip will be sent, one of UPLOADS.
         trust: as for `load_run`.
 
     Raises:
@@ -100,7 +115,7 @@ def prepare(
         with part_folder(target) as folder:
             part = folder / "submission"
             part.mkdir()
-            return _prepared(located, details, profile, target, part, mention)
+            return _prepared(located, details, profile, target, part, mention, upload)
     except OSError as error:
         raise storage_error(Path(error.filename or target), error) from error
 
@@ -121,7 +136,7 @@ def prepare_unchecked(
     """
     located = locate_results(results, trust=True) if results else {}
     (out / "submission").mkdir()
-    return _prepared(located, details, profile, out, out / "submission", False, null).folder
+    return _prepared(located, details, profile, out, out / "submission", False, null=null).folder
 
 
 def _prepared(
@@ -131,6 +146,7 @@ def _prepared(
     target: Path,
     part: Path,
     mention: bool,
+    upload: str = "auto",
     null: Sequence[str] | None = None,
 ) -> Prepared:
     """Write the files of a submission; `null` names runs without a score, None refuses results without any."""
@@ -161,12 +177,7 @@ def _prepared(
         )
     members[PROVENANCE] = provenance = readable(_provenance(details, results, profile))
     sent = msgspec.json.encode(content)
-    archive = slim(rows, members, stem, LARGEST_REQUEST - len(sent) - ENVELOPE)
-    if archive is None:
-        raise SubmissionError(
-            f"the zip is larger than {LARGEST_REQUEST / 1e6:g} MB even without the replies",
-            f"The leaderboard accepts larger ones by hand: {BY_HAND}.",
-        )
+    archive, by_blob = _archive(rows, members, stem, LARGEST_REQUEST - len(sent) - ENVELOPE, upload)
     for name, data in ((PAYLOAD, readable(content)), (PROVENANCE, provenance), (FILE_NAME, archive.content)):
         (part / name).write_bytes(data)
     samples = b"".join(sha256(path.read_bytes()).digest() for _, path in sorted(rows.items()))
@@ -175,9 +186,31 @@ def _prepared(
     if not folder.exists():
         _sync(part)
         part.rename(folder)
-    return Prepared(
-        folder, details, content, results, multipart(sent, archive.content), len(archive.content), archive.kept
-    )
+    return Prepared(folder, details, content, results, archive.content, by_blob, archive.kept)
+
+
+def _archive(
+    rows: Mapping[str, Path], members: Mapping[str, bytes], stem: str, limit: int, upload: str
+) -> tuple[Archive, bool]:
+    """Build the zip, and tell whether it goes by the blob store: with `auto`, if one request cannot hold whole replies.
+
+    Raises:
+        SubmissionError: it is too large even without the replies.
+    """
+    largest = limit if upload == "request" else LARGEST_ZIP
+    archive = slim(rows, members, stem, limit) if upload != "blob" else None
+    if upload != "request" and (archive is None or archive.kept is not None):
+        sizes = [path.stat().st_size for path in rows.values()] + [len(content) for content in members.values()]
+        if sum(sizes) <= LARGEST_UNPACKED:
+            larger = slim(rows, members, stem, LARGEST_ZIP)
+            if larger is not None:
+                return larger, True
+    if archive is None:
+        raise SubmissionError(
+            f"the zip is larger than {largest / 1e6:g} MB even without the replies",
+            f"The leaderboard accepts larger ones by hand: {BY_HAND}.",
+        )
+    return archive, False
 
 
 def _write_row(file: IO[bytes], task: Task, sample: Sample, record: Record, score: Score) -> None:
