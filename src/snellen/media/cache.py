@@ -16,6 +16,7 @@ from snellen.media.encode import Encoded, encode, encode_bytes, untouched
 from snellen.media.frame_cache import FrameStore, entry_name
 from snellen.media.settings import check_settings
 from snellen.media.video import Frame, as_images, check_pyav, drawn_frames, extract
+from snellen.media.video_data import video_data
 from snellen.media.video_file import encode_video
 from snellen.types import Blob, Image, MediaSettings, Pick, Video
 
@@ -124,13 +125,13 @@ class MediaCache:
     def _extracted(self, blob: Blob, pick: Pick | None) -> tuple[Image, ...]:
         key = blob.key
         check_pyav(key)
-        data = blob.read()
+        with video_data(blob) as data:
 
-        def make() -> list[tuple[int, bytes]]:
-            return extract(data, key, pick, self.settings, self.limit)
+            def make() -> list[tuple[int, bytes]]:
+                return extract(data, key, pick, self.settings, self.limit)
 
-        store = self._store
-        frames = make() if store is None else store.get(entry_name(data, pick, self.settings, self.limit), make)
+            store = self._store
+            frames = make() if store is None else store.get(entry_name(data, pick, self.settings, self.limit), make)
         return tuple(as_images(key, self.settings, frames))
 
     def close(self) -> None:

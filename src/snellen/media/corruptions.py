@@ -80,7 +80,13 @@ def changes(spec: str) -> bool:
 
 def content(data: bytes, frame: int | None = None) -> bytes:
     """Return the seed of an image's random numbers: the digest of its file, for a video with the frame's number."""
-    return sha256(data).digest() + (b"" if frame is None else b"#frame=%d" % frame)
+    digest = sha256(data).digest()
+    return digest if frame is None else frame_seed(digest, frame)
+
+
+def frame_seed(digest: bytes, frame: int) -> bytes:
+    """Return the seed of a video frame's random numbers: the digest of its file with the frame's number."""
+    return digest + b"#frame=%d" % frame
 
 
 def corrupted(image: PillowImage, spec: str, seed: bytes) -> PillowImage:

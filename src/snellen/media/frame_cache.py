@@ -23,6 +23,7 @@ import msgspec
 from msgspec import Struct
 
 from snellen.atomic_write import replacing
+from snellen.media.video_data import VideoData, digest_of
 from snellen.types import MediaSettings, Pick
 
 FORM = 2  # to be raised whenever frames of the same video come out otherwise
@@ -42,10 +43,10 @@ class _Entry(Struct, frozen=True):
     frames: dict[int, bytes]
 
 
-def entry_name(data: bytes, pick: Pick | None, settings: MediaSettings, limit: int) -> str:
+def entry_name(data: VideoData, pick: Pick | None, settings: MediaSettings, limit: int) -> str:
     """Return the entry's name for these inputs of `snellen.media.video.extract`: 64 hex digits."""
     made_with = [FORM, *(f"{name} {version(name)}" for name in MADE_WITH)]
-    parts = [sha256(data).hexdigest(), pick and pick.name, settings, limit, made_with]
+    parts = [digest_of(data).hex(), pick and pick.name, settings, limit, made_with]
     return sha256(msgspec.json.encode(parts, order="deterministic")).hexdigest()
 
 

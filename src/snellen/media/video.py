@@ -34,6 +34,7 @@ from msgspec import Struct, json
 from snellen.errors import MediaError, MissingExtraError
 from snellen.media import corruptions, decode
 from snellen.media.encode import compress
+from snellen.media.video_data import VideoData, digest_of, video_data
 from snellen.media.video_index import Scan, Uncertain, opened, scan, take
 from snellen.types import Blob, Image, MediaSettings, Pick, Video
 
@@ -133,7 +134,8 @@ def frames(video: Video, settings: MediaSettings, limit: int | None = None) -> l
     if video.blob is None:
         return list(drawn_frames(video, settings))
     check_pyav(video.blob.key)
-    extracted = extract(video.blob.read(), video.blob.key, video.pick, settings, limit)
+    with video_data(video.blob) as data:
+        extracted = extract(data, video.blob.key, video.pick, settings, limit)
     return as_images(video.blob.key, settings, extracted)
 
 
@@ -145,13 +147,13 @@ def frames_and_rate(blob: Blob) -> tuple[int, float] | None:
         MissingExtraError: PyAV is not installed.
     """
     check_pyav(blob.key)
-    data = blob.read()
-    try:
-        scanned = scan(data, blob.key, decode.pixel_limit())
-    except MediaError:
-        raise
-    except Exception as error:
-        raise _cannot_decode(blob.key, data, error) from error
+    with video_data(blob) as data:
+        try:
+            scanned = scan(data, blob.key, decode.pixel_limit())
+        except MediaError:
+            raise
+        except Exception as error:
+            raise _cannot_decode(blob.key, data, error) from error
     total = scanned.packets - scanned.hidden
     return (total, scanned.rate) if total and scanned.rate else None
 
@@ -173,7 +175,7 @@ def as_images(key: str, settings: MediaSettings, extracted: Iterable[tuple[int, 
 
 
 def extract(
-    data: bytes, key: str, pick: Pick | None, settings: MediaSettings, limit: int | None = None
+    data: VideoData, key: str, pick: Pick | None, settings: MediaSettings, limit: int | None = None
 ) -> list[tuple[int, bytes]]:
     """Return (number, encoded bytes) of the frames of a file that `frames` sends; a repeated frame is repeated here.
 
@@ -199,7 +201,7 @@ def extract(
         raise _cannot_decode(key, data, error) from error
 
 
-def _cannot_decode(key: str, data: bytes, error: Exception) -> MediaError:
+def _cannot_decode(key: str, data: VideoData, error: Exception) -> MediaError:
     return MediaError(
         f"video {key}: {len(data):,} bytes cannot be decoded: {error}",
         "The file is damaged, cut off, or of a container that is not read; fetch it again or convert it to MP4.",
@@ -207,7 +209,7 @@ def _cannot_decode(key: str, data: bytes, error: Exception) -> MediaError:
 
 
 def _by_index(
-    data: bytes, key: str, pick: Pick | None, settings: MediaSettings, limit: int, scanned: Scan
+    data: VideoData, key: str, pick: Pick | None, settings: MediaSettings, limit: int, scanned: Scan
 ) -> list[tuple[int, bytes]]:
     """Decode the requested frames by the packets' index; empty if the index is not reliable."""
     from av import FFmpegError
@@ -229,7 +231,7 @@ def _by_index(
 
 
 def _by_number(
-    data: bytes, key: str, pick: Pick | None, settings: MediaSettings, limit: int, scanned: Scan
+    data: VideoData, key: str, pick: Pick | None, settings: MediaSettings, limit: int, scanned: Scan
 ) -> list[tuple[int, bytes]]:
     """Decode all frames and keep the requested ones; the total is known only after the last one."""
     total, encoded = scanned.packets - scanned.hidden, dict[int, bytes]()
@@ -284,7 +286,7 @@ def check_pick(pick: Pick, settings: MediaSettings) -> None:
 
 
 def _by_time(
-    data: bytes, key: str, settings: MediaSettings, limit: int, fps: float, scanned: Scan
+    data: VideoData, key: str, settings: MediaSettings, limit: int, fps: float, scanned: Scan
 ) -> list[tuple[int, bytes]]:
     if scanned.end is None and not scanned.spacing:
         raise MediaError(f"video {key}: it has neither time stamps nor a frame rate", "Use --frames instead of --fps.")
@@ -342,7 +344,7 @@ def _due(times: deque[Fraction], moment: Fraction) -> int:
     return due
 
 
-def _rendered(frame: Any, key: str, limit: int, settings: MediaSettings, data: bytes, number: int) -> bytes:
+def _rendered(frame: Any, key: str, limit: int, settings: MediaSettings, data: VideoData, number: int) -> bytes:
     """Return a frame upright, corrupted if requested, fitted and encoded for sending."""
     from PIL import Image as pillow
 
@@ -357,7 +359,7 @@ def _rendered(frame: Any, key: str, limit: int, settings: MediaSettings, data: b
     if rotation:  # telephones store it beside the image, counter-clockwise in degrees
         image = image.rotate(rotation, expand=True)
     if settings.corrupt:
-        image = corruptions.corrupted(image, settings.corrupt, corruptions.content(data, number))
+        image = corruptions.corrupted(image, settings.corrupt, corruptions.frame_seed(digest_of(data), number))
     size = decode.fitted(*image.size, settings)
     if settings.blank:
         image = pillow.new("RGB", size, decode.GREY)

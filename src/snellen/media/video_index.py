@@ -1,6 +1,6 @@
 """Index of a video's packets, and seeking by it: only the requested frames, and those they depend on, are decoded.
 
-PyAV reads the bytes from memory, so no file name reaches a demuxer or a shell. Frame number n is the n-th packet in the
+PyAV reads the bytes from memory or an open file, so no file name reaches a demuxer or a shell. Frame number n is the n-th packet in the
 order of time stamps. Decoding begins at the latest key frame that is shown at or before a requested frame, continues if
 the next requested one comes before another key frame, and skips frames that no other refers to. If a requested frame
 does not come out, or any frame is damaged, out of order or interlaced (its fields may be packets of their own), nothing
@@ -10,19 +10,21 @@ of the output is used (`Uncertain`), and the caller decodes everything instead.
 from __future__ import annotations
 
 import os
+from array import array
 from bisect import bisect_right
 from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from fractions import Fraction
-from io import BytesIO
-from typing import Any, NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple, overload
 
 from msgspec import Struct
 
 from snellen.errors import MediaError
 from snellen.media import decode
+from snellen.media.video_data import VideoData, opened_data
 
-MAX_FRAMES = 200_000
+MAX_FRAMES = 2_000_000  # four hours are 864,000 at 60 a second
 # Demuxers of encoded video only: playlists and manifests (hls, dash, concat) point at other files and hosts. FFmpeg
 # looks at these lists before a demuxer reads its first header.
 OPTIONS = {"format_whitelist": "mov,matroska,avi,mpegts,mpeg,flv,ogg,asf", "protocol_whitelist": "none"}
@@ -41,6 +43,42 @@ class Packet(NamedTuple):
     lasts: int
     key: bool
     hidden: bool
+
+
+class PacketTable(Sequence[Packet]):
+    """Packets by column, a few bytes each: a video of hours has hundreds of thousands."""
+
+    def __init__(self) -> None:
+        self._pts, self._seek, self._lasts = array("q"), array("q"), array("q")
+        self._key, self._hidden = bytearray(), bytearray()
+
+    def append(self, pts: int, seek: int, lasts: int, key: bool, hidden: bool) -> None:
+        self._pts.append(pts)
+        self._seek.append(seek)
+        self._lasts.append(lasts)
+        self._key.append(bool(key))
+        self._hidden.append(bool(hidden))
+
+    def __len__(self) -> int:
+        return len(self._pts)
+
+    @overload
+    def __getitem__(self, at: int) -> Packet: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> list[Packet]: ...
+
+    def __getitem__(self, at: int | slice) -> Packet | list[Packet]:
+        if isinstance(at, slice):
+            return [self[place] for place in range(*at.indices(len(self)))]
+        shown = bool(self._key[at]), bool(self._hidden[at])
+        return Packet(self._pts[at], self._seek[at], self._lasts[at], *shown)
+
+    def display_order(self) -> array[int]:
+        """Return the places of the packets that are shown, by time stamp; empty where two have one stamp."""
+        order = array("q", sorted(range(len(self)), key=self._pts.__getitem__))
+        twice = any(self._pts[place] == self._pts[after] for place, after in pairwise(order))
+        return array("q") if twice else array("q", (place for place in order if not self._hidden[place]))
 
 
 class Scan(Struct, frozen=True):
@@ -71,11 +109,11 @@ class Scan(Struct, frozen=True):
         return float(1 / self.spacing) if self.spacing else 0.0
 
 
-def scan(data: bytes, key: str, limit: int) -> Scan:
-    """Read all packets once. Raises MediaError: no frames, more than 200,000, or frames of over `limit` pixels."""
+def scan(data: VideoData, key: str, limit: int) -> Scan:
+    """Read all packets once. Raises MediaError: no frames, more than `MAX_FRAMES`, or frames of over `limit` pixels."""
     total = hidden = 0
     last: tuple[int, int] | None = None
-    index: list[Packet] = []
+    index = PacketTable()
     with opened(data, key, limit) as container:
         stream = container.streams.video[0]
         rate = stream.average_rate or stream.guessed_rate
@@ -99,8 +137,7 @@ def scan(data: bytes, key: str, limit: int) -> Scan:
             seek = packet.dts if by_decoding else packet.pts
             sure = sure and packet.pts is not None and seek is not None and not packet.is_corrupt
             if sure:
-                lasts = packet.duration or 0
-                index.append(Packet(packet.pts, seek, lasts, packet.is_keyframe, packet.is_discard))
+                index.append(packet.pts, seek, packet.duration or 0, packet.is_keyframe, packet.is_discard)
             if stamped and packet.pts is not None and not packet.is_discard:
                 stamp = packet.pts, packet.duration or 0
                 if last is None or stamp > last:
@@ -110,18 +147,19 @@ def scan(data: bytes, key: str, limit: int) -> Scan:
     end = None
     if last is not None:
         end = last[0] * tick + (last[1] * tick if last[1] else spacing)
-    if not sure or not index[0].key or len({packet.pts for packet in index}) < total:
-        index = []
-    order = sorted((at for at, packet in enumerate(index) if not packet.hidden), key=lambda at: index[at].pts)
+    order = index.display_order() if sure and index[0].key else array("q")
     return Scan(total, hidden, end, spacing, index if order else [], order, tick)
 
 
 @contextmanager
-def opened(data: bytes, key: str, limit: int) -> Iterator[Any]:
-    """Open a container in memory and check its format and frame size; closed on leaving."""
+def opened(data: VideoData, key: str, limit: int) -> Iterator[Any]:
+    """Open a container and check its format and frame size; closed on leaving."""
     import av
 
-    with av.open(BytesIO(data), mode="r", metadata_errors="ignore", options=OPTIONS) as container:
+    with (
+        opened_data(data) as stream_of_bytes,
+        av.open(stream_of_bytes, mode="r", metadata_errors="ignore", options=OPTIONS) as container,
+    ):
         if not container.streams.video or container.streams.video[0].codec_context is None:
             raise MediaError(
                 f"video {key}: it holds no video stream that can be decoded", "Check that the right file was given."

@@ -1,0 +1,105 @@
+"""A video of gigabytes: read in pieces, in an archive too, and only what the wanted frames are made of is decoded."""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from media.clips import clip, numbers
+from snellen.errors import DataError
+from snellen.media import video_data as module
+from snellen.media.video import frames, frames_and_rate
+from snellen.media.video_data import VideoFile, video_data
+from snellen.media.video_index import scan
+from snellen.sources import FileBlob, kept_tree
+from snellen.types import MediaSettings, Pick, Video
+
+PADDING = 400 << 20
+
+
+def long_film(path: Path) -> Path:
+    """A clip whose file has a hole of 400 MB behind it, in a box that says that it is free."""
+    path.write_bytes(clip(60, codec="libx264") + struct.pack(">I4s", PADDING, b"free"))
+    os.truncate(path, path.stat().st_size + PADDING - 8)
+    return path
+
+
+def test_a_large_file_is_read_where_it_lies_and_never_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "walk.mp4"
+    path.write_bytes(clip(30, codec="libx264"))
+    monkeypatch.setattr(module, "LARGE", 100)
+    monkeypatch.setattr(FileBlob, "read", lambda blob: pytest.fail("it was read whole"))
+    pick = Pick("three", lambda total: [0, total // 2, total - 1], 3)
+    shown = frames(Video(FileBlob(path), pick=pick), MediaSettings())
+    assert numbers(shown) == [0, 15, 29]
+    assert frames_and_rate(FileBlob(path)) == (30, 10.0)
+
+
+def test_a_member_of_an_archive_is_copied_aside_and_the_copy_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aside = tmp_path / "aside"
+    aside.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(aside))
+    monkeypatch.setattr(module, "LARGE", 100)
+    film = clip(30, codec="libx264")
+    with zipfile.ZipFile(tmp_path / "10mins.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("10mins/a.mp4", film)
+    blob = kept_tree(tmp_path / "10mins.zip").blob("10mins/a.mp4")
+    with video_data(blob) as data:
+        assert isinstance(data, VideoFile) and data.path.parent == aside
+        assert data.path.read_bytes() == film
+    assert list(aside.iterdir()) == []
+    shown = frames(Video(blob, pick=Pick("last", lambda total: [total - 1], 1)), MediaSettings())
+    assert numbers(shown) == [29] and list(aside.iterdir()) == []
+
+
+def test_a_disk_without_room_for_the_copy_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(first: bytes, stream: object, copy: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(module, "LARGE", 100)
+    monkeypatch.setattr(module, "_copied", full)
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("a.mp4", clip(5))
+    with pytest.raises(DataError, match="No space left"), video_data(kept_tree(tmp_path / "a.zip").blob("a.mp4")):
+        pass
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
+    path = long_film(tmp_path / "walk.mp4")
+    code = (
+        "import resource, sys; from pathlib import Path; from snellen.media.cache import MediaCache;"
+        "from snellen.sources import FileBlob; from snellen.types import MediaSettings, Pick, Video;"
+        "import snellen.media.video;"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss;"
+        "shown = MediaCache(MediaSettings()).frames(Video(FileBlob(Path(sys.argv[1])), pick=Pick('x', lambda n: [0, n - 1], 2)));"
+        "print(len(shown), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, timeout=120, check=True
+    )
+    shown, grown = map(int, done.stdout.split())
+    assert shown == 2
+    assert grown < 200_000  # kB; the file has 400,000
+
+
+def test_packets_of_hours_are_kept_in_a_few_bytes_each_and_in_order() -> None:
+    from snellen.media.video_index import Packet, PacketTable
+
+    table = PacketTable()
+    for at in range(0, 12, 2):
+        table.append(at + 1 if at % 4 else at, at, 1, at == 0, at == 8)
+    assert table[1] == Packet(3, 2, 1, False, False) and len(table) == 6
+    assert list(table.display_order()) == [0, 1, 2, 3, 5]
+    table.append(3, 99, 1, False, False)
+    assert list(table.display_order()) == []
+    scanned = scan(clip(30, codec="libx264"), "clip", 1 << 30)
+    assert len(scanned.index) == 30 and sys.getsizeof(scanned.display_order) < 1000
