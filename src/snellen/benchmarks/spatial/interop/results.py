@@ -22,12 +22,13 @@ from typing import Any, TypeAlias
 from msgspec import structs
 
 from snellen.benchmarks.base import Answered, Data
+from snellen.benchmarks.spatial.interop import further
 from snellen.benchmarks.spatial.question import SpatialQuestion, sample
 from snellen.benchmarks.spatial.reference.gold_revisions import corrections
 from snellen.benchmarks.spatial.scorers.constants import CONSTANTS
 from snellen.benchmarks.spatial.sources import lmms_eval_rows, official_rows, vlmevalkit_rows
 from snellen.benchmarks.spatial.sources.official import VIDEOS
-from snellen.benchmarks.spatial.tasks import SITE_HALVES, TASKS, Task
+from snellen.benchmarks.spatial.tasks import EVERY, MORE, SITE_HALVES, TASKS, Task
 from snellen.errors import DataError
 from snellen.formats.base import Problems, missing
 from snellen.formats.columns import text_of
@@ -35,7 +36,7 @@ from snellen.formats.jsonl import leaves
 from snellen.formats.readers import JSON_LINES, PEEKED, first_columns, table_rows
 from snellen.types import Record, Response, Sample
 
-SCORED = ("_exact_matching_result", "_extract_matching", "_llm_")
+SCORED = ("_exact_matching_result", "_extract_matching", "_llm_", "_Point2D")
 OTHER_SETS = ("debiased", "pruned", "tiny")
 _SAMPLES = re.compile(r"(?:.*_)?samples_(?P<task>.+)\.jsonl", re.IGNORECASE)
 _FRAMES = r"(?:_\d+frame|_\d+(?:\.\d+)?fps)?"
@@ -56,9 +57,12 @@ def folder_files(task: Task, part: str, folder: Path, problems: Problems) -> lis
 
 def benchmark_files(task: Task, part: str, files: list[Path], problems: Problems) -> list[Path]:
     """Return the same of files in order of their names."""
-    at = SITE_HALVES.index(part) if part else 0
-    lmms = _samples(task.lmms.split(", ")[at], files, problems)
-    kit = _tables(task.kit.split(", ")[at], files)
+    if task.name in MORE:
+        lmms, kit = _further_samples(task, files, problems), _further_tables(task, files)
+    else:
+        at = SITE_HALVES.index(part) if part else 0
+        lmms = _samples(task.lmms.split(", ")[at], files, problems)
+        kit = _tables(task.kit.split(", ")[at], files)
     if lmms and kit:
         raise DataError(
             f"{lmms[0].parent}: answers of lmms-eval ({lmms[0].name}) and of VLMEvalKit ({kit[0].name}) to one benchmark",
@@ -77,7 +81,7 @@ def require_own(task: Task, path: Path) -> None:
     Raises:
         DataError: it is named after another benchmark, and not after this one.
     """
-    named = [other for other, half in _names() if benchmark_files(TASKS[other], half, [path], Problems())]
+    named = [other for other, half in _names() if benchmark_files(EVERY[other], half, [path], Problems())]
     if not named or task.name in named:
         return
     raise DataError(
@@ -87,7 +91,7 @@ def require_own(task: Task, path: Path) -> None:
 
 
 def _names() -> list[tuple[str, str]]:
-    return [(name, half) for name in TASKS for half in (SITE_HALVES if name == "site" else ("",))]
+    return [(name, half) for name in EVERY for half in (SITE_HALVES if name == "site" else ("",))]
 
 
 def is_variant(name: str, task: str) -> bool:
@@ -123,10 +127,34 @@ def _samples(task: str, files: list[Path], problems: Problems) -> list[Path]:
     return list(last.values())
 
 
+def _further_samples(task: Task, files: list[Path], problems: Problems) -> list[Path]:
+    last: dict[str, Path] = {}
+    for path in files:
+        hit = _SAMPLES.fullmatch(path.name)
+        if not hit or not further.lmms_task(task, hit["task"]):
+            continue
+        if hit["task"] in last:
+            problems.add(last[hit["task"]].name, f"passed over for {path.name}, which is of the same task and later")
+        last[hit["task"]] = path
+    return further.chosen_samples(task, last)
+
+
+def _further_tables(task: Task, files: list[Path]) -> list[Path]:
+    by_name: dict[str, list[Path]] = {}
+    for data in task.kit.split(", "):
+        matches = [(rest, path) for path in files if (rest := further.kit_name(data, path)) is not None]
+        by_name[data] = _best(data, matches)
+    return further.chosen_tables(task, by_name)
+
+
 def _tables(data: str, files: list[Path]) -> list[Path]:
     stem = re.sub(r"_\d+frame$", "", data)
     named = re.compile(rf"(?:.*_)?{re.escape(stem)}{_FRAMES}(?P<rest>|_.*)\.(?:xlsx|csv|tsv)", re.IGNORECASE)
-    matches = [(hit["rest"], path) for path in files if (hit := named.fullmatch(path.name))]
+    return _best(data, [(hit["rest"], path) for path in files if (hit := named.fullmatch(path.name))])
+
+
+def _best(data: str, matches: list[tuple[str, Path]]) -> list[Path]:
+    """Return the table with the replies alone, else the first that a scorer made of it."""
     for wanted in ("", *SCORED):
         some = [path for rest, path in matches if (rest.startswith(wanted) if wanted else not rest)]
         if len(some) > 1:
@@ -139,10 +167,15 @@ def _tables(data: str, files: list[Path]) -> list[Path]:
     return []
 
 
+GOLD_COLUMNS = {"answer", "answers", "ground_truth", "mask_path", "mask"}
+"""Columns by which VLMEvalKit's tables have the gold answer: RefSpatial's is a mask alone."""
 TABLES = (*JSON_LINES, ".csv", ".tsv", ".xlsx", ".parquet")
 Row: TypeAlias = tuple[str, SpatialQuestion, list[Any]]
 """(where, question, replies, one a repeat)."""
 FAILED: str = CONSTANTS["kit_choice"]["failure"]
+
+
+NO_DATA = Data()
 
 
 class InFile(Problems):
@@ -164,7 +197,7 @@ def read_task_results(task: Task, part: str, path: Path, data: Data, problems: P
     """
     if path.is_dir():
         files = folder_files(task, part, path, problems)
-        return _of_files(task, files, problems) if files else None
+        return _of_files(task, files, problems, part, data) if files else None
     form = kind_of(path)
     if form is None or (form == "lmms" and data.path is not None and "doc" not in first_columns(path, TABLES)):
         return None
@@ -174,7 +207,8 @@ def read_task_results(task: Task, part: str, path: Path, data: Data, problems: P
             f"{path}: these are answers to SITE's {other}s, not to its {part}s",
             f"Score it with --benchmark site/{other}.",
         )
-    return _answered(_checked(task, path, question_rows(task, path, form, problems), problems), problems)
+    rows = further.with_masks(task, part, data, question_rows(task, path, form, problems))
+    return _answered(_checked(task, path, rows, problems), problems)
 
 
 def read_site_results(path: Path, data: Data, problems: Problems) -> Answered | None:
@@ -197,14 +231,14 @@ def read_site_results(path: Path, data: Data, problems: Problems) -> Answered | 
 
 
 def kind_of(path: Path) -> str | None:
-    """`lmms` (rows with doc or doc_id, and resps), `kit` (rows with index, answer and prediction), or None."""
+    """`lmms` (rows with doc or doc_id, and resps), `kit` (rows with index, prediction and a gold answer), or None."""
     names = first_columns(path, TABLES)
     if names & {"doc", "doc_id"} and names & {"resps", "filtered_resps"}:
         return "lmms"
-    return "kit" if {"index", "answer", "prediction"} <= names else None
+    return "kit" if {"index", "prediction"} <= names and names & GOLD_COLUMNS else None
 
 
-def _of_files(task: Task, files: list[Path], problems: Problems) -> Answered:
+def _of_files(task: Task, files: list[Path], problems: Problems, part: str = "", data: Data = NO_DATA) -> Answered:
     """Return the rows of several files as if of one file, with ids unique over all of them.
 
     Raises:
@@ -221,7 +255,8 @@ def _of_files(task: Task, files: list[Path], problems: Problems) -> Answered:
                 )
             yield from _rows(task, path, form, InFile(problems, path.name) if len(files) > 1 else problems)
 
-    return _answered(_checked(task, files[0].parent, _with_unique_ids(rows(), problems), problems), problems)
+    joined = further.with_masks(task, part, data, _with_unique_ids(rows(), problems))
+    return _answered(_checked(task, files[0].parent, joined, problems), problems)
 
 
 def _checked(task: Task, path: Path, rows: Iterator[Row], problems: Problems) -> Iterator[Row]:
@@ -327,8 +362,12 @@ def _lmms(task: Task, path: Path, problems: Problems) -> Iterator[Row]:
     for number, (where, row) in enumerate(table_rows(path, problems)):
         doc, at = _doc(row.get("doc")), row.get("doc_id")
         try:
-            fields = lmms_eval_rows.row_of(task.name, row) if doc is None else doc
+            if task.name in MORE:
+                fields = further.completed(task, further.logged_row(task, row) if doc is None else doc, path)
+            else:
+                fields = lmms_eval_rows.row_of(task.name, row) if doc is None else doc
             question = official_rows.QUESTIONS[task.name](fields, at if isinstance(at, int) else number)
+            question = further.without_mask(task, fields, question)
         except DataError as error:
             problems.add(where, error.message)
             continue
@@ -355,7 +394,8 @@ def _kit(task: Task, path: Path, problems: Problems) -> Iterator[Row]:
     """(where, question, reply) of VLMEvalKit's rows."""
     for number, (where, row) in enumerate(table_rows(path, problems)):
         try:
-            question = vlmevalkit_rows.QUESTIONS[task.name](row, number)
+            fields = further.completed(task, row, path) if task.name in MORE else row
+            question = vlmevalkit_rows.QUESTIONS[task.name](fields, number)
         except DataError as error:
             problems.add(where, error.message)
             continue

@@ -15,6 +15,7 @@ from pathlib import PurePosixPath
 from typing import Any, TypeAlias
 
 from snellen.benchmarks.spatial.question import LETTERS, SpatialQuestion, lettered, options_in
+from snellen.benchmarks.spatial.scorers.stare import yes_no_letters
 from snellen.benchmarks.spatial.sources.row_values import (
     FILE,
     Reader,
@@ -54,7 +55,6 @@ STARE_KINDS = {"2d_va": "2d_trans", "2d_text_instruct": "2d_trans", "3d_va": "3d
 STREAMING = "_streaming"
 CIRCLE = 1_000_000
 _SHARD = re.compile(r"-\d+-of-\d+$")
-_YES_NO = re.compile(r"(?<![a-z])([a-f])\s*[.:)]\s*(yes|no)(?![a-z])", re.IGNORECASE)
 
 
 def _common(row: Row, at: int, kit: bool, *ids: str) -> dict[str, Any]:
@@ -147,11 +147,6 @@ def _video(row: Row, *columns: str) -> tuple[str, ...]:
 def _unescaped(value: str) -> str:
     """As the kit does with STARE's texts: the two characters of a line break become one, a doubled backslash too."""
     return value.replace("\\n", "\n").replace("\\\\", "\\")
-
-
-def yes_no_letters(question: str) -> str:
-    """Return which letters of a question mean yes and no, as `A:yes B:no`; empty where it lists none."""
-    return " ".join(f"{letter.upper()}:{word.lower()}" for letter, word in _YES_NO.findall(question))
 
 
 def _stare(row: Row, at: int, kit: bool) -> SpatialQuestion:
@@ -291,7 +286,7 @@ def _count(row: Row, at: int, kit: bool) -> SpatialQuestion:
     media = _video(row, "video_path", "video")
     streamed = duration.endswith(STREAMING)
     answers = _written_options(row, "answers") if streamed else []
-    if streamed and not answers:
+    if streamed and not answers and row.get("answers") != []:
         raise DataError(f"a row of {duration} has no list of answers; its columns are {', '.join(map(str, row))[:200]}")
     times = _written_options(row, "query_times")
     common = _in_parts(_common(row, at, kit, "id", "index"), duration)
