@@ -62,6 +62,12 @@ def report(
         list[Path] | None,
         typer.Option(metavar="FILE", help="Output of `snellen features attack --json`; may be repeated."),
     ] = None,
+    export: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Also write figures as SVG and PDF, and tables as CSV and LaTeX, to this folder."
+        ),
+    ] = None,
     method: Annotated[Literal["logistic", "ridge", "lda"], typer.Option(help="Method of the probe.")] = "logistic",
     similarity: Annotated[Literal["cosine", "l2"], typer.Option(help="Similarity of two features.")] = "cosine",
     joining: JoinOptions,
@@ -92,9 +98,12 @@ def report(
             profile=joining.profile,
             level=joining.level,
             measured=measured or [],
+            export=export,
         ),
     )
     if as_json:
         show_json(summary)
         return
     print(page)
+    if export is not None:
+        print(export)

@@ -23,6 +23,7 @@ from snellen.features.retrieval import Retrieval, retrieval
 from snellen.features.says_sees import HALFWAY, AnswerScores, Join, NothingInCommon, ProbeResults, SaysSees, says_sees
 from snellen.features.store import Features, open_store, store_outputs
 from snellen.reports.features.attacks import AttackFile, attacks_by_column
+from snellen.reports.features.export import export_report
 from snellen.reports.features.page import JoinedView, StoreView, render_features
 from snellen.reports.render import write_page
 from snellen.runs.run import Run
@@ -44,6 +45,7 @@ class ReportSettings(Struct, frozen=True):
         join, sees_from, says_from: see `says_sees`.
         profile, level: of the runs: how replies are scored, and which level of a taxonomy is taken (the finest).
         measured: files that `snellen features attack --json` printed.
+        export: folder for figures (SVG, PDF) and tables (CSV, LaTeX); None writes none.
     """
 
     outputs: Sequence[str] = ()
@@ -56,6 +58,7 @@ class ReportSettings(Struct, frozen=True):
     profile: str | None = None
     level: str | None = None
     measured: Sequence[Path] = ()
+    export: Path | None = None
 
 
 class MeasuredStore(Struct, frozen=True, eq=False):
@@ -95,8 +98,15 @@ def write_report(
             notes = [_two_models(store.features, run), *comparison.notes(), *apart, *answers_.notes, *run.notes()]
             joined.append(JoinedView(store.name, run_name, run.meta.spec.model, comparison, notes))
             joins.append(_as_json(store, run, answers_, comparison, notes))
-    page = render_features([store.view for store in measured], joined)
-    data = {"page": str(out), "stores": [part for store in measured for part in store.report], "says_sees": joins}
+    views = [store.view for store in measured]
+    page = render_features(views, joined)
+    data: dict[str, Any] = {
+        "page": str(out),
+        "stores": [part for store in measured for part in store.report],
+        "says_sees": joins,
+    }
+    if chosen.export is not None:
+        data["exported"] = [str(path) for path in export_report(views, joined, chosen.export)]
     return write_page(page, out), data
 
 

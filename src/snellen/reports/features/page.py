@@ -83,7 +83,7 @@ def render_features(stores: Sequence[StoreView], joined: Sequence[JoinedView] = 
         raise UsageError(f"a report needs one or more stores with different names; found {names}")
     album = ThumbnailAlbum(limits)
     sheets = [(store, [_asked(query, store, album) for query in store.sheet]) for store in stores if store.sheet]
-    overview, classes, relations = _plots(stores, joined)
+    overview, classes, relations = draw_plots(stores, joined)
     common, own = notes_once([(store.name, store.notes) for store in stores])
     joined_common, joined_own = notes_once([(join.store, join.notes) for join in joined])
     shared_facts = [
@@ -117,7 +117,7 @@ def render_features(stores: Sequence[StoreView], joined: Sequence[JoinedView] = 
     )
 
 
-def _plots(stores: Sequence[StoreView], joined: Sequence[JoinedView]) -> tuple[list[Plot], list[Plot], list[Plot]]:
+def draw_plots(stores: Sequence[StoreView], joined: Sequence[JoinedView]) -> tuple[list[Plot], list[Plot], list[Plot]]:
     """Draw (curves and maps, bars by class, plots of says against sees)."""
     several = len(stores) > 1
     colours = {store.name: number % SERIES + 1 for number, store in enumerate(stores)}

@@ -40,7 +40,7 @@ def precision_recall_plot(curves: Sequence[tuple[str, int, PrecisionRecallCurve]
     """Plot one line per store: (label, colour, curve)."""
     if not curves:
         return None
-    figure, axes = new_figure(3.1)
+    figure, axes = new_figure(3.1 + _legend_height([label for label, _, _ in curves]))
     styles: list[Any] = []
     for place, (_, number, curve) in enumerate(curves):
         styles.append(_style(sum(other == number for _, other, _ in curves[:place])))
@@ -87,7 +87,7 @@ def robustness_plots(lines: Sequence[tuple[str, int, str, Sequence[AttackPoint]]
 
 
 def _robustness(drawn: Sequence[tuple[str, int, str, Sequence[AttackPoint]]], kind: str, place: int) -> Plot:
-    figure, axes = new_figure(3.1)
+    figure, axes = new_figure(3.1 + _legend_height([label for label, _, _, _ in drawn]))
     labels: dict[float, str] = {}
     colours_before: list[int] = []
     styles: list[Any] = []
@@ -226,8 +226,17 @@ def _line_legend(axes: Axes, known: Sequence[tuple[str, int]], styles: Sequence[
         for place, (_, number) in enumerate(known)
     ]
     labels = [short_label(label, 34) for label, _ in known]
-    columns = 1 if max(map(len, labels)) > 22 else 2
-    _legend(axes, handles, labels, columns)
+    _legend(axes, handles, labels, _legend_columns(labels))
+
+
+def _legend_columns(labels: Sequence[str]) -> int:
+    return 1 if max(map(len, labels)) > 22 else 2
+
+
+def _legend_height(labels: Sequence[str]) -> float:
+    """Return the inches that a legend of many lines takes, so that it does not flatten the plot."""
+    rows = -(-len(labels) // _legend_columns([short_label(label, 34) for label in labels]))
+    return 0.2 * max(0, rows - 2)
 
 
 def _legend(axes: Axes, handles: Sequence[Any], labels: Sequence[str], columns: int) -> None:

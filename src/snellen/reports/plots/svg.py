@@ -6,9 +6,14 @@ import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from importlib.resources import files
 from io import BytesIO
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
+
+from snellen.atomic_write import replacing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,6 +38,10 @@ COLOURS = {
     "series-8": "#0a0b18",
 }
 """Names of the style sheet's colours, and the stand-ins that are drawn with: the page puts light or dark in."""
+
+_FOLDER: ContextVar[Path | None] = ContextVar("folder of saved figures", default=None)
+_PAPER: dict[Any, str] = {}
+"""Stand-ins to light colours, while figures are saved."""
 
 _BY_STAND_IN = {code: f"var(--{name})" for name, code in COLOURS.items()}
 _KEPT = frozenset(
@@ -73,8 +82,45 @@ def page_style() -> Iterator[None]:
 
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
-        matplotlib.rcParams.update(SETTINGS)
+        matplotlib.rcParams.update({name: _PAPER.get(value, value) for name, value in SETTINGS.items()})
+        if _FOLDER.get() is not None:
+            matplotlib.rcParams.update({"svg.fonttype": "path", "pdf.fonttype": 42})
         yield
+
+
+def paper_colours() -> dict[str, str]:
+    """Return the style sheet's light colours by name."""
+    style = (files("snellen.reports") / "assets" / "report.css").read_text("utf-8")
+    light = style.partition("{")[2].partition("}")[0]
+    found = dict(re.findall(r"--([\w-]+):\s*(#[0-9a-fA-F]{6})", light))
+    return {name: found[name] for name in COLOURS}
+
+
+@contextmanager
+def saving_figures(folder: Path) -> Iterator[None]:
+    """Save every figure that `inline_svg` gets as NAME.svg and NAME.pdf, in the colours of a light page.
+
+    Figures must be drawn inside, as colours are chosen when a figure is drawn. Meanwhile `inline_svg` returns the name.
+    """
+    stand_ins = dict(COLOURS)
+    token = _FOLDER.set(folder)
+    _PAPER.update({code: colour for name, colour in paper_colours().items() if (code := stand_ins[name])})
+    COLOURS.update(paper_colours())
+    try:
+        yield
+    finally:
+        COLOURS.update(stand_ins)
+        _PAPER.clear()
+        _FOLDER.reset(token)
+
+
+def _save(figure: Figure, folder: Path, name: str) -> None:
+    for ending, metadata in (("svg", {"Date": None}), ("pdf", {"CreationDate": None})):
+        with warnings.catch_warnings():
+            # Letters that matplotlib's font lacks are drawn as boxes.
+            warnings.filterwarnings("ignore", message=r"Glyph .* missing from font")
+            with replacing(folder / f"{name}.{ending}") as part, part.open("wb") as out:
+                figure.savefig(out, format=ending, metadata=metadata)
 
 
 def _tag(element: ElementTree.Element) -> str:
@@ -105,6 +151,10 @@ def inline_svg(figure: Figure, name: str, label: str) -> str:
         name: unique on the page; put before every id.
         label: what the figure shows, for those who do not see it.
     """
+    folder = _FOLDER.get()
+    if folder is not None:
+        _save(figure, folder, name)
+        return name
     out = BytesIO()
     with warnings.catch_warnings():
         # The browser draws the letters, not matplotlib, so glyphs missing from matplotlib's font do not matter.
