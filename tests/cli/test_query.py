@@ -6,6 +6,8 @@ import csv
 import io
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.util import find_spec
@@ -179,3 +181,24 @@ def test_from_python_the_rows_come_as_they_are_fetched_and_the_tables_are_gone_a
         assert found.columns == ("sample_id",) and next(found.rows) == ("q0",) and list(place.iterdir())
     assert not list(place.iterdir())
     shutil.rmtree(run.path)
+
+
+def test_many_long_replies_take_the_memory_of_a_few(snellen: Snellen):
+    evaluate(ARITHMETIC, Calculator(), out="run", limit=50)
+    journal = Path("run/results.jsonl")
+    records = [json.loads(line) for line in journal.read_text().splitlines()]
+    with journal.open("w") as file:
+        for record in records:
+            del record["seq"], record["crc32"]
+            record["response"]["text"] = "word " * 1_000_000
+            file.write(json.dumps(record) + "\n")
+    script = """
+from snellen.runs.query import query
+with query("SELECT count(*), sum(length(text)) FROM results", ["run"]) as result:
+    print(list(result.rows))
+print(*(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
+"""
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=True)
+    counts, peak = ended.stdout.splitlines()
+    assert counts == "[(50, 250000000)]"
+    assert int(peak) < 1_300_000, "kB; as one batch the replies took 2.1 GB"

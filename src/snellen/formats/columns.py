@@ -144,10 +144,12 @@ PEEKED = 50
 def plain(path: Path, id_field: str | None, reply_field: str | None) -> AnswerFile:
     """Open a table as answers. Raises DataError if the columns are ambiguous or missing."""
     names: dict[str, None] = {}
-    for _, row in itertools.islice(table_rows(path, Problems()), PEEKED):
+    problems = Problems()
+    for _, row in itertools.islice(table_rows(path, problems), PEEKED):
         names.update(dict.fromkeys(row))
     if not names:
-        raise DataError(f"{path}: no row is readable", "Check that this file holds the answers.")
+        why = f": {problems.first[0]}" if problems.first else ""
+        raise DataError(f"{path}: no row is readable{why}", "Check that this file holds the answers.")
     toolkit = id_field is None and reply_field is None and "index" in names and "prediction" in names
     fields = Fields("index", "prediction") if toolkit else choose(list(names), str(path), id_field, reply_field)
     form = "vlmevalkit" if toolkit else "plain"

@@ -5,7 +5,6 @@ The tables lie in a database file that is gone afterwards, so that neither a mil
 
 from __future__ import annotations
 
-import itertools
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +25,8 @@ from snellen.runs.scoring import profiles_of, scores_of
 from snellen.runs.status import Overview, distinguishing, overview
 
 BATCH = 10_000
+BATCH_CHARACTERS = 16_000_000
+"""Text that one batch of rows holds at most, except for one longer row: some replies are as long as books."""
 RUNS = pa.schema(
     [
         ("path", pa.string()),
@@ -179,8 +180,24 @@ def _rows(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[Any, ...]]:
 def _fill(database: duckdb.DuckDBPyConnection, name: str, schema: pa.Schema, rows: Iterator[dict[str, Any]]) -> None:
     full_schema = pa.schema([("run", pa.string()), *schema])
     database.from_arrow(full_schema.empty_table()).create(name)
-    while some := list(itertools.islice(rows, BATCH)):
-        database.from_arrow(pa.Table.from_pylist(some, schema=full_schema)).insert_into(name)
+    for batch in _batches(rows):
+        database.from_arrow(pa.Table.from_pylist(batch, schema=full_schema)).insert_into(name)
+
+
+def _batches(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """Yield rows in lists of at most BATCH rows and, of more than one row, BATCH_CHARACTERS."""
+    batch: list[dict[str, Any]] = []
+    characters = 0
+    for row in rows:
+        length = sum(len(value) for value in row.values() if isinstance(value, str))
+        if batch and (len(batch) == BATCH or characters + length > BATCH_CHARACTERS):
+            yield batch
+            batch, characters = [], 0
+        batch.append(row)
+        characters += length
+        del row
+    if batch:
+        yield batch
 
 
 def _named(
