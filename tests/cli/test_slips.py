@@ -249,3 +249,33 @@ def test_verdicts_are_not_written_into_the_run_that_is_judged(folder, capsys):
     made(folder)
     assert main(["judge", "run", "-m", "embedded", "--out", "./run"]) == 2
     assert "Omit --out to write them to run_judged" in told(capsys)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "answer"),
+    [
+        ("a.csv", "id,reply\ndigit-0435-short,0\n".encode("utf-16"), "the text is UTF-16; UTF-8 was expected"),
+        ("a.jsonl", '{"id": "digit-0435-short", "reply": "0"}\n'.encode("utf-16"), "the text is UTF-16"),
+        ("a.jsonl", b'{"id": "digit-0435-short", "reply": {"text": "0"}}\n', "line 1: the reply is an object"),
+        ("a.jsonl", b'[1, 2]\n"x"\n', "no row is readable: line 1: not a JSON object"),
+    ],
+)
+def test_a_file_without_a_reply_that_can_be_used_is_refused_with_the_reason(folder, capsys, name, content, answer):
+    Path(name).write_bytes(content)
+    assert main(["score", name, "--benchmark", "chart/digits"]) == 3
+    assert answer in told(capsys)
+
+
+@pytest.mark.parametrize(
+    ("name", "better"),
+    [
+        ("./mine.py:BENCH", "PYTHONPATH=. snellen ..., with mine:BENCH"),
+        ("sets/mine.py:BENCH", "PYTHONPATH=sets snellen ..., with mine:BENCH"),
+        (".mine:BENCH", "mine:BENCH"),
+        ("..mine:", "package.module:ATTRIBUTE"),
+    ],
+)
+def test_a_benchmark_by_the_path_of_its_file_is_answered_with_what_to_type(folder, capsys, name, better):
+    assert main(["run", name, "-m", "embedded"]) == 2
+    answer = told(capsys)
+    assert "is a path; the name of a module was expected" in answer and better in answer

@@ -233,13 +233,13 @@ def test_a_summary_is_not_written_over_a_journal_that_has_just_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = RunFolder(tmp_path / "run")
-    whole = Run.summarize
+    whole = Run.save_collected
 
     def gone(self: Run, *words: object, **named: object) -> object:
         folder.results.unlink()
         return whole(self, *words, **named)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Run, "summarize", gone)
+    monkeypatch.setattr(Run, "save_collected", gone)
     with pytest.raises(RunChangedError, match="was deleted"):
         run(folder)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
+import shlex
 from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -160,6 +161,13 @@ def _loaded(load: Callable[[], Any], name: str) -> Any:
 
 def _load(place: str) -> object:
     module, _, attribute = place.partition(":")
+    if module.startswith(".") or "/" in module:
+        file = Path(module)
+        folder = f"PYTHONPATH={shlex.quote(str(file.parent))} snellen ..., with "
+        raise UsageError(
+            f"benchmark {place!r} is a path; the name of a module was expected",
+            f"Type: {folder if module.endswith('.py') else ''}{file.stem.lstrip('.') or 'package.module'}:{attribute or 'ATTRIBUTE'}",
+        )
     try:
         return getattr(_loaded(lambda: import_module(module), f"benchmark {place!r}"), attribute)
     except (ImportError, AttributeError, ValueError) as error:

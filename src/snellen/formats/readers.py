@@ -31,7 +31,7 @@ SEPARATED = {".csv": ",", ".tsv": "\t"}
 
 def raw_lines(path: Path, problems: Problems) -> Iterator[tuple[int, bytes]]:
     """Yield (line number, line) of every non-empty line; a line of more than 64 MB is a problem and skipped."""
-    regular_file(path)
+    _refuse_utf16(path)
     with path.open("rb") as file:
         number = 0
         while line := file.readline(LINE_BYTES + 1):
@@ -45,6 +45,14 @@ def raw_lines(path: Path, problems: Problems) -> Iterator[tuple[int, bytes]]:
                 line = line.removeprefix(codecs.BOM_UTF8)
             if line.strip():
                 yield number, line
+
+
+def _refuse_utf16(path: Path) -> None:
+    """Raise DataError for a text in UTF-16, as Excel saves "Unicode Text", or for what is no file."""
+    regular_file(path)
+    with path.open("rb") as file:
+        if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            raise DataError(f"{path}: the text is UTF-16; UTF-8 was expected", "Save the file as UTF-8.")
 
 
 def json_rows(path: Path, problems: Problems) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -69,7 +77,7 @@ def json_rows(path: Path, problems: Problems) -> Iterator[tuple[int, dict[str, A
 
 def separated_rows(path: Path, mark: str, problems: Problems) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (line number, row) of a CSV or TSV file; an empty cell is None, a row of another width is a problem."""
-    regular_file(path)
+    _refuse_utf16(path)
     csv.field_size_limit(max(csv.field_size_limit(), CELL_CHARACTERS))
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as text:
         reader = csv.reader(text, delimiter=mark)

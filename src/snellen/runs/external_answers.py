@@ -31,6 +31,7 @@ class MatchTally:
     Attributes:
         rows: rows that count, of the file.
         matched: rows that found their sample.
+        replies: those of them that hold a reply.
         unknown: rows whose id is no sample's; all counted, the first kept.
         samples: samples of the benchmark.
         answered: samples that have at least one row.
@@ -40,6 +41,7 @@ class MatchTally:
 
     rows: int = 0
     matched: int = 0
+    replies: int = 0
     unknown: Problems = field(default_factory=Problems)
     samples: int = 0
     answered: int = 0
@@ -88,7 +90,7 @@ def score_file(
         verdicts: a judge's replies by `record_name`.
 
     Raises:
-        DataError: no row belongs to any sample.
+        DataError: no row belongs to any sample, or none that does holds a reply.
     """
     ids = survey(file)
     tally = MatchTally(rows=ids.rows, repeats=ids.repeats, problems=ids.problems)
@@ -100,6 +102,11 @@ def score_file(
         raise DataError(
             _nothing(file, benchmark, data, tally, id_is),
             id_hint(benchmark, data, id_is, lambda name: hash(name) in ids.ids),
+        )
+    if tally.problems.count and not tally.replies:
+        raise DataError(
+            f"{file.path}: no row holds a reply that can be used ({file.about}): {tally.problems.first[0]}",
+            "Replies are texts. Name their column with --reply-field.",
         )
     return summary, tally
 
@@ -170,6 +177,7 @@ def align(
             continue
         sample, pending = entry
         tally.matched += 1
+        tally.replies += answer.text is not None
         yield sample, to_record(answer)
         if pending == 1:
             del waiting[name]
