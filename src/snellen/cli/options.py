@@ -357,6 +357,17 @@ class AgentOptions:
     agent_model: Annotated[
         str | None, typer.Option(metavar="PROVIDER/MODEL", help="Model that the agent uses, at --base-url.")
     ] = None
+    agent_config: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Your own configuration of the agent (JSON, comments allowed); it may name model, endpoint and key.",
+        ),
+    ] = None
+    agent_bin: Annotated[
+        str | None,
+        typer.Option(metavar="PROGRAM", help="Your own program of the agent, instead of an installed one."),
+    ] = None
     sandbox: Annotated[
         Literal["auto", "bubblewrap", "apptainer", "none"],
         typer.Option(help="Sandbox of the agent; auto is bubblewrap, none must be named."),
@@ -415,6 +426,8 @@ class AgentOptions:
         }
         result: ModelSettings = {
             "agent_model": self.agent_model,
+            "agent_config": None if self.agent_config is None else str(self.agent_config),
+            "agent_bin": self.agent_bin,
             "sandbox": self.sandbox,
             "sif": None if sif is None else str(sif),
             "tools": None if self.tools is None else str(self.tools),

@@ -74,7 +74,7 @@ def _covered(meta: RunMeta) -> bytes:
         "data": meta.identity.get("data"),
     }
     # Only where they are set, so that runs from before there were these options stay their owner's.
-    for name in ("agent_network", *AGENT_LIMITS):
+    for name in ("agent_network", "agent_config", "agent_bin", *AGENT_LIMITS):
         if getattr(options, name) != getattr(DEFAULTS, name):
             parts[name] = getattr(options, name)
     return msgspec.json.encode(parts, order="deterministic", enc_hook=str)

@@ -43,6 +43,8 @@ class ModelOptions(Struct, frozen=True):
         sif: the image file for apptainer.
         tools: file of tool settings for `tools:` (docs/tools.md).
         id_is: what the ids in a replayed file are: `id`, `position` (from 0), or the name of a meta field of the samples.
+        agent_config: the user's own configuration file of the agent.
+        agent_bin: the user's own program of the agent, a path or a name on PATH.
         agent_network: what an agent can reach: endpoint (the model, and what its tools need), host (all that this machine can).
         agent_memory, agent_disk: bytes that one agent's sample may use; files lie in memory and count for both.
         agent_processes, agent_open_files, agent_files, agent_depth: how many of them, and how deep its folders may lie.
@@ -79,6 +81,8 @@ class ModelOptions(Struct, frozen=True):
     agent_files: int = 65536
     agent_depth: int = 128
     agent_requests: int = 300
+    agent_config: str | None = None
+    agent_bin: str | None = None
 
     def sample_patience_s(self) -> float:
         return PATIENCE_S if self.patience_s is None else self.patience_s
@@ -120,13 +124,15 @@ class ModelSettings(TypedDict, total=False):
     agent_files: int
     agent_depth: int
     agent_requests: int
+    agent_config: str | None
+    agent_bin: str | None
 
 
 DEFAULTS = ModelOptions()
 AGENT_LIMITS = tuple(
     name
     for name in ModelOptions.__struct_fields__
-    if name.startswith("agent_") and name not in ("agent_model", "agent_network")
+    if name.startswith("agent_") and name not in ("agent_model", "agent_network", "agent_config", "agent_bin")
 )
 
 

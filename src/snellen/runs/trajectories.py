@@ -99,7 +99,7 @@ class TrajectoryFolder:
                 content += [image for frame in part.frames for image in self._image(frame)]
         user: dict[str, Any] = {"source": "user", "message": _message(content)}
         seen = [digest for step in opening for digest in step.images]
-        extra = {"images_sha256": seen} if seen else {}
+        extra: dict[str, Any] = {"images_sha256": seen} if seen else {}
         if videos:
             self.omitted += videos
             extra["videos_omitted"] = videos

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 
 from snellen.errors import AgentInstallError, PreflightError, UsageError
@@ -67,8 +68,7 @@ def check(sif: str | None) -> str:
 def exec_command(
     sif: str,
     box: Path,
-    installation: Path,
-    agent: str,
+    installation: Sequence[tuple[Path, str]],
     sample: str,
     cwd: str,
     setup: ToolSetup | None,
@@ -76,10 +76,11 @@ def exec_command(
 ) -> list[str]:
     """Return `apptainer exec` up to the command: nothing of the host but the installation (to read) and the box.
 
-    `profile`: file with the filter of system calls (system_calls.py).
+    `installation`: what is shown of it, and where; `profile`: file with the filter of system calls (system_calls.py).
     """
     shut = ["--containall", "--no-home", "--no-privs", "--security", f"seccomp:{profile}"]
-    binds = ["--bind", f"{installation}:{agent}:ro", "--bind", f"{box}:{sample}"]
+    binds = [word for path, inside in installation for word in ("--bind", f"{path}:{inside}:ro")]
+    binds += ["--bind", f"{box}:{sample}"]
     # What can be written lies in the bounded file system. The kernel lets uid 0 write its settings without a capability.
     for inside in ("/tmp", "/var/tmp"):  # noqa: S108 - inside the sandbox
         binds += ["--bind", f"{box / 'tmp'}:{inside}"]

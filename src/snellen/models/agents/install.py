@@ -77,6 +77,8 @@ class Installation(Struct, frozen=True):
     """The content of installed.json; `folder` is the installation.
 
     `digest` is SHA-256 over one line per file, sorted: its path, then SHA-256 of its content or the target of a link.
+    Of a program of the user's own (own_program.py), `program` is its path below the folder, `parts` are the members of
+    the folder that a sandbox shows, `node` is the path of its Node, and `digest` that of the program.
     """
 
     name: str
@@ -87,10 +89,19 @@ class Installation(Struct, frozen=True):
     digest: str
     installed_at: str
     folder: Path = Path()
+    program: str = ""
+    parts: tuple[str, ...] = ()
 
     @property
     def warm(self) -> Path:
-        return self.folder / "warm"
+        """Folder of the compiled code of a first start; nothing is written beside a program of the user's own."""
+        return cache_folder() / "agents-warm" / self.digest[:16] if self.program else self.folder / "warm"
+
+    def shown(self, inside: str) -> list[tuple[Path, str]]:
+        """Return (path, path in the sandbox) of all that a sandbox shows of it, at `inside`."""
+        if not self.parts:
+            return [(self.folder, inside)]
+        return [(self.folder / part, f"{inside}/{part}") for part in self.parts]
 
 
 def recipe_of(name: str) -> tuple[Recipe, str]:
@@ -189,6 +200,10 @@ def verify(installation: Installation) -> None:
 
 def executable(installation: Installation, inside: str) -> str:
     """Return the program to run, where the installation is seen at `inside`: Node for OpenClaw, the binary for OpenCode."""
+    if installation.program and installation.node:
+        return str(Path(inside) / installation.node)  # an absolute path stays as it is
+    if installation.program:
+        return f"{inside}/{installation.program}"
     if RECIPES[installation.name].node:
         return f"{inside}/node/node_modules/node/bin/node"
     machine = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}.get(

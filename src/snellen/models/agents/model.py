@@ -26,7 +26,7 @@ from snellen.errors import (
     UsageError,
 )
 from snellen.models import trace
-from snellen.models.agents import apptainer, install, process, sandbox, tool_setup
+from snellen.models.agents import apptainer, install, own_config, own_program, process, sandbox, tool_setup
 from snellen.models.agents.limits import NETWORKS, AgentLimits, breach_text, limits_of
 from snellen.models.agents.process import ProcessResult
 from snellen.models.agents.prompt_files import Question
@@ -38,10 +38,12 @@ from snellen.models.api.keys import find_key
 from snellen.models.api.prices import load_price
 from snellen.models.base import Model, ModelOptions, changed_option, effective
 from snellen.models.shutdowns import announced
+from snellen.models.tools.settings import require_apart
 from snellen.text import slug
 from snellen.types import Prompt, Response
 
 SESSIONS = "sessions"
+BASE_URL = "OPENAI_BASE_URL"
 PER_CORE = 4
 
 
@@ -50,7 +52,7 @@ class AgentModel(Model):
 
     Args:
         name: `openclaw`, `opencode`, or one with @VERSION.
-        options: agent_model, base_url, key_env, timeout_s, concurrency, sandbox, sif, media, generation, prices.
+        options: agent_model, agent_config, agent_bin, base_url, key_env, timeout_s, concurrency, sandbox, sif, media, generation, prices.
 
     Raises:
         UsageError: no such agent or sandbox, no --agent-model, an option that agents cannot use.
@@ -62,17 +64,30 @@ class AgentModel(Model):
         self._kind = recipe.name
         self._options = options
         _refuse(options)
-        provider, _, model = (options.agent_model or "").partition("/")
+        given = options.agent_config
+        own = None if given is None else own_config.read(self._kind, Path(given))
+        self._usual = own_config.usual(self._kind) if given is None and not options.agent_model else None
+        named = own or self._usual  # of a configuration in its usual place, model, endpoint and key alone are used
+        provider, _, model = (options.agent_model or (named.model if named else "")).partition("/")
         if not (provider and model):
             raise UsageError(
-                f"--model {self.name} needs --agent-model PROVIDER/MODEL",
+                f"--model {self.name} needs --agent-model PROVIDER/MODEL{_looked_in(named)}",
                 "Example: --agent-model vllm-local/Qwen/Qwen3-VL-8B-Instruct-FP8 --base-url http://127.0.0.1:8000/v1",
             )
-        self._endpoint = parse_endpoint(options.base_url)
+        self._config = own
+        self._named_key = ("", "") if named is None else named.key_of(provider)
+        self._endpoint = parse_endpoint(options.base_url or (named.base_urls.get(provider) if named else None))
+        if named is not None and not (options.base_url or named.base_urls.get(provider) or os.environ.get(BASE_URL)):
+            raise UsageError(
+                f"{named.path} names {provider}/{model}, and no endpoint of {provider}", "Name it: --base-url URL."
+            )
+        self._program = None if options.agent_bin is None else own_program.find(self._kind, options.agent_bin)
+        if self._program is not None:
+            self._version = self._program.version
         if self._endpoint.query:
             raise UsageError("agents cannot send api-version with --base-url", "Name an endpoint without it.")
         self._model_settings = AgentModelSettings(
-            provider, model, str(self._endpoint), options.generation, options.timeout_s
+            provider, model, str(self._endpoint), options.generation, options.timeout_s, own.content if own else {}
         )
         self._price = load_price(options.prices, model) if options.prices else None
         if options.sandbox not in ("auto", *sandbox.KINDS):
@@ -106,6 +121,8 @@ class AgentModel(Model):
             "media": msgspec.to_builtins(self._options.media),
             "timeout_s": self._options.timeout_s,
             **tool_setup.described(self._tool_setup),
+            **({} if self._config is None else {"config": self._config.digest}),
+            **({} if self._program is None else {"program": self._program.digest}),
             "sandbox": kind,
             "network": self._network,
             "limits": self._limits.plain(),
@@ -134,15 +151,21 @@ class AgentModel(Model):
         if self._runner is not None:
             return self._runner
         name = f"{self._kind}@{self._version}"
-        installation = await asyncio.to_thread(install.find, name)
+        installation = self._program or await asyncio.to_thread(install.find, name)
         if installation is None:
             raise PreflightError(
                 f"{self._kind} {self._version} is not installed in {install.root()}",
-                f"Install it: snellen agents install {name}",
+                f"Install it: snellen agents install {name}. --agent-bin PROGRAM uses your own.",
+            )
+        if self._program is not None:
+            require_apart([path for path, _ in self._program.shown(sandbox.AGENT)], self._hidden)
+        if self._usual is not None:
+            print(
+                f"snellen: note: {self._usual.path} names {self._model_settings.name}, which is used", file=sys.stderr
             )
         options = self._options
         kind = sandbox.choose(options.sandbox)
-        key = find_key(options.key_env) or NO_KEY
+        key = self._key() or NO_KEY
         await _reachable(self._endpoint.base)
         setup = self._tool_setup and await asyncio.to_thread(tool_setup.ready, self._tool_setup, self._hidden)
         runner = AgentRunner(installation, kind, options.sif, key, options.media, setup, self._limits, self._network)
@@ -153,6 +176,13 @@ class AgentModel(Model):
             raise
         self._runner = runner
         return runner
+
+    def _key(self) -> str | None:
+        """Return the endpoint's key: that of --key-env, else of the agent's configuration, else of OPENAI_API_KEY."""
+        literal, variable = self._named_key
+        if self._options.key_env is not None or not (literal or variable):
+            return find_key(self._options.key_env)
+        return literal or find_key(variable)
 
     async def answer(self, prompt: Prompt) -> Response:
         """Return one answer, to a sample without a name."""
@@ -235,6 +265,10 @@ class AgentModel(Model):
         error = _failure(outcome, result, record, self._model_settings.timeout_s, self._limits)
         error.trace = steps
         raise error
+
+
+def _looked_in(config: own_config.OwnConfig | None) -> str:
+    return "" if config is None else f", and {config.path} names no model"
 
 
 def session_name(sample_id: str, repeat: int) -> str:

@@ -10,16 +10,21 @@ from __future__ import annotations
 import math
 import shutil
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from snellen.models.agents import tool_setup
 from snellen.models.agents.openclaw_record import SESSION
+from snellen.models.agents.own_config import as_object, merged
 from snellen.models.agents.process import AgentCommand
-from snellen.models.agents.workdir import CONTEXT, KEY, Workdir
+from snellen.models.agents.workdir import CONTEXT, KEY, AgentModelSettings, Workdir, write_config
 from snellen.models.tools.settings import ToolSettings
 
 WORKPLACE = "state/workspace"
+CONFIG = "state/openclaw.json"
+DROPPED = ("gateway", "channels", "bindings", "cron", "hooks", "env", "auth")
+"""Members of the user's own configuration that are for the user's machine, and not for one question in a sandbox."""
 ASKED_MARK = b"snellen: the model is asked"
 MAX_SESSIONS = 256
 _LAUNCH = Path(__file__).with_name("launch.mjs")
@@ -30,7 +35,6 @@ def prepare(workdir: Workdir, tools: ToolSettings | None) -> None:
 
     It speaks no MCP, so that tools come as a skill.
     """
-    state = workdir.box / "state"
     settings = workdir.model_settings
     generation = settings.generation
     sampling = {"temperature": generation.temperature, "topP": generation.top_p}
@@ -44,7 +48,7 @@ def prepare(workdir: Workdir, tools: ToolSettings | None) -> None:
         "maxTokens": settings.max_tokens,
     }
     provider = {"baseUrl": settings.base_url, "apiKey": f"${{{KEY}}}", "api": "openai-completions", "models": [model]}
-    config = {
+    config: dict[str, Any] = {
         "models": {"mode": "merge", "providers": {settings.provider: provider}},
         "agents": {
             "defaults": {
@@ -60,15 +64,40 @@ def prepare(workdir: Workdir, tools: ToolSettings | None) -> None:
         "tools": {"exec": {"security": "full", "ask": "off"}},
         "gateway": {"mode": "local"},
     }
-    (state / "openclaw.json").write_bytes(msgspec.json.encode(config))
+    content = msgspec.json.encode(with_own(config, settings))
+    write_config(workdir.box / CONFIG, content, fixed=bool(settings.config))
     shutil.copyfile(_LAUNCH, workdir.box / "launch.mjs")
     if tools is not None:
         tool_setup.skill(workdir, tools)
 
 
+def with_own(ours: dict[str, Any], settings: AgentModelSettings) -> dict[str, Any]:
+    """Return our configuration laid over the user's own, of which only the provider that is used stays."""
+    if not settings.config:
+        return ours
+    own = {name: value for name, value in settings.config.items() if name not in DROPPED}
+    providers = as_object(as_object(own.get("models")).get("providers"))
+    provider = as_object(providers.get(settings.provider))
+    listed = provider.get("models")
+    entries = [as_object(entry) for entry in listed] if isinstance(listed, list) else []
+    named = next((entry for entry in entries if entry.get("id") == settings.model), {})
+    our_provider = ours["models"]["providers"][settings.provider]
+    model = {**our_provider["models"][0], **named}
+    if settings.generation.max_tokens is not None:
+        model["maxTokens"] = settings.max_tokens
+    defaults = as_object(as_object(own.get("agents")).get("defaults"))
+    defaults["model"] = as_object(defaults.get("model"))
+    result = merged({**own, "agents": {"defaults": defaults}}, {**ours, "models": {}})
+    result["models"] = {
+        "mode": "merge",
+        "providers": {settings.provider: {**provider, **our_provider, "models": [model]}},
+    }
+    return result
+
+
 def command(workdir: Workdir, program: str, question: str, images: list[str]) -> AgentCommand:
     """Return its process. `images` are named in the question, which is how OpenClaw finds them."""
-    entry = f"{workdir.agent}/node_modules/openclaw/openclaw.mjs"
+    entry = workdir.entry or f"{workdir.agent}/node_modules/openclaw/openclaw.mjs"
     words = ["agent", "--local", "--agent", "main", "--session-id", SESSION, "--json"]
     # Its own limit is a little later than ours, so that ours is the one that counts.
     limit = ["--timeout", str(math.ceil(workdir.model_settings.timeout_s) + 5)]

@@ -13,11 +13,13 @@ import msgspec
 
 from snellen.models.agents import tool_setup
 from snellen.models.agents.opencode_record import DATABASE, LOG
+from snellen.models.agents.own_config import as_object, merged
 from snellen.models.agents.process import AgentCommand
-from snellen.models.agents.workdir import CONTEXT, KEY, Workdir
+from snellen.models.agents.workdir import CONTEXT, KEY, AgentModelSettings, Workdir, write_config
 from snellen.models.tools.settings import ToolSettings
 
 WORKPLACE = "work"
+CONFIG = "home/.config/opencode/opencode.json"
 MCP_MS = 60_000
 ASKED_MARK = b"message=stream providerID="
 
@@ -66,9 +68,35 @@ def prepare(workdir: Workdir, tools: ToolSettings | None) -> None:
     if tools is not None:
         command = tool_setup.server(workdir, tools)
         config["mcp"] = {"snellen": {"type": "local", "command": command, "enabled": True, "timeout": MCP_MS}}
-    folder = workdir.box / "home" / ".config" / "opencode"
-    folder.mkdir(parents=True)
-    (folder / "opencode.json").write_bytes(msgspec.json.encode(config))
+    path = workdir.box / CONFIG
+    path.parent.mkdir(parents=True)
+    write_config(path, msgspec.json.encode(with_own(config, settings)), fixed=bool(settings.config))
+
+
+def with_own(ours: dict[str, Any], settings: AgentModelSettings) -> dict[str, Any]:
+    """Return our configuration laid over the user's own, of which only the provider that is used stays.
+
+    The user's permissions and the description of the model stay.
+    """
+    if not settings.config:
+        return ours
+    own = dict(settings.config)
+    provider = as_object(as_object(own.pop("provider", None)).get(settings.provider))
+    permission = own.pop("permission", {})
+    own.pop("disabled_providers", None)
+    if str(own.get("small_model", "")).partition("/")[0] == settings.provider:
+        ours = {name: value for name, value in ours.items() if name != "small_model"}
+    result = merged(own, ours)
+    result["permission"] = merged(ours["permission"], permission) if isinstance(permission, dict) else permission
+    our_provider = ours["provider"][settings.provider]
+    used = merged(our_provider, provider)
+    used["options"] = merged(as_object(used["options"]), our_provider["options"])
+    model = merged(our_provider["models"][settings.model], as_object(as_object(used["models"]).get(settings.model)))
+    if settings.generation.max_tokens is not None:
+        model["limit"] = {**as_object(model.get("limit")), "output": settings.max_tokens}
+    used["models"] = {settings.model: model}
+    result["provider"] = {settings.provider: used}
+    return result
 
 
 def command(workdir: Workdir, program: str, question: str, images: list[str]) -> AgentCommand:

@@ -37,6 +37,7 @@ class Agent(Protocol):
     """What differs between agents: the modules openclaw.py and opencode.py."""
 
     WORKPLACE: str
+    CONFIG: str
     ASKED_MARK: bytes
 
     def prepare(self, workdir: Workdir, tools: ToolSettings | None) -> None: ...
@@ -138,6 +139,8 @@ class AgentRunner:
             sandbox.AGENT if hidden else str(self.installation.folder),
             self._warm,
         )
+        if self.installation.program:
+            workdir = structs.replace(workdir, entry=f"{workdir.agent}/{self.installation.program}")
         try:
             self._agent.prepare(workdir, None if self._tool_setup is None else self._tool_setup.settings)
         except BaseException:
@@ -156,7 +159,14 @@ class AgentRunner:
         command = agent.command(workdir, program, question.text, list(question.images))
         inner_key = key if self._shares_network else NO_KEY
         shut = sandbox.wrap_command(
-            self.sandbox, command, workdir, self.installation, inner_key, self._sif, self._tool_setup
+            self.sandbox,
+            command,
+            workdir,
+            self.installation,
+            inner_key,
+            self._sif,
+            self._tool_setup,
+            (agent.CONFIG,) if workdir.model_settings.config else (),
         )
 
         def watch() -> TranscriptState:

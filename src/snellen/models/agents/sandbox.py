@@ -70,20 +70,25 @@ def wrap_command(
     key: str,
     sif: str | None,
     setup: ToolSetup | None = None,
+    fixed: tuple[str, ...] = (),
 ) -> SandboxedCommand:
-    """Return the command in its sandbox. A key that is not empty goes by environment alone, which other users cannot read."""
+    """Return the command in its sandbox. A key that is not empty goes by environment alone, which other users cannot read.
+
+    `fixed`: files in the box that the agent may read and not change; outside of bubblewrap their mode says so.
+    """
     supervisor = workdir.supervisor
     if supervisor is None:
         raise AssertionError("a workdir that an agent works in has a supervisor")
     env = {**command.env, "LANG": "C.UTF-8", "SNELLEN_MODEL_KEY": key}
     if kind == "bubblewrap":
-        argv = [*_bubblewrap(workdir, installation, command.cwd, setup), "--", *command.argv]
+        argv = [*_bubblewrap(workdir, installation, command.cwd, setup, fixed), "--", *command.argv]
         return SandboxedCommand(argv, {**env, "PATH": PATH}, None, command.stdin, supervisor)
     if kind == "apptainer":
         box = workdir.host / "box"
         filtered = workdir.host / "system-calls.json"
         filtered.write_bytes(profile())
-        argv = apptainer.exec_command(sif or "", box, installation.folder, AGENT, SAMPLE, command.cwd, setup, filtered)
+        shown = installation.shown(AGENT)
+        argv = apptainer.exec_command(sif or "", box, shown, SAMPLE, command.cwd, setup, filtered)
         passed = {f"APPTAINERENV_{name}": value for name, value in {**env, "PREPEND_PATH": PATH}.items()}
         own = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         return SandboxedCommand([*argv, *command.argv], {**own, **passed}, None, command.stdin, supervisor, proc=True)
@@ -91,7 +96,9 @@ def wrap_command(
     return SandboxedCommand(command.argv, {**env, "PATH": path}, command.cwd, command.stdin, supervisor)
 
 
-def _bubblewrap(workdir: Workdir, installation: Installation, cwd: str, setup: ToolSetup | None) -> list[str]:
+def _bubblewrap(
+    workdir: Workdir, installation: Installation, cwd: str, setup: ToolSetup | None, fixed: tuple[str, ...]
+) -> list[str]:
     box = workdir.host / "box"  # as the supervisor sees it
     words = [locate("bwrap") or "bwrap", "--unshare-user", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"]
     words += ["--seccomp", "{seccomp}"]
@@ -104,7 +111,11 @@ def _bubblewrap(workdir: Workdir, installation: Installation, cwd: str, setup: T
     words += ["--proc", "/proc", "--ro-bind-try", "/proc/sys", "/proc/sys"]
     words += ["--dev", "/dev", "--bind", str(box / "shm"), "/dev/shm", "--remount-ro", "/dev"]  # noqa: S108 - inside
     words += ["--bind", str(box / "tmp"), "/tmp"]  # noqa: S108 - inside the sandbox
-    words += ["--ro-bind", str(installation.folder), AGENT, "--bind", str(box), SAMPLE]
+    for path, inside in installation.shown(AGENT):
+        words += ["--ro-bind", str(path), inside]
+    words += ["--bind", str(box), SAMPLE]
+    for name in fixed:
+        words += ["--ro-bind", str(box / name), f"{SAMPLE}/{name}"]
     for path in () if setup is None else setup.read:
         words += ["--ro-bind", str(path), str(path)]
     for path in () if setup is None else setup.written:

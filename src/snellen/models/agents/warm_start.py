@@ -33,7 +33,12 @@ async def warm_up(installation: Installation, sandbox: str, ask: Callable[[str],
     cache = installation.warm / sandbox
     if cache.is_dir():
         return cache
-    lock = filelock.FileLock(installation.folder.parent / f".{installation.folder.name}.warm.lock", thread_local=False)
+    warm = installation.warm
+    if installation.program:
+        warm.parent.mkdir(parents=True, exist_ok=True)
+        lock = filelock.FileLock(warm.with_name(f".{warm.name}.lock"), thread_local=False)
+    else:
+        lock = filelock.FileLock(warm.parent.parent / f".{warm.parent.name}.warm.lock", thread_local=False)
     await asyncio.to_thread(lock.acquire)
     try:
         if cache.is_dir():

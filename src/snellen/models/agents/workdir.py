@@ -24,9 +24,9 @@ import shutil
 import socket
 import stat
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import filelock
 from msgspec import Struct
@@ -51,6 +51,7 @@ class AgentModelSettings(Struct, frozen=True):
         base_url: the endpoint, up to and including /v1.
         generation: what the user or the prompt sets; agents know max_tokens, temperature and top_p.
         timeout_s: for the answer alone, without start-up.
+        config: the user's own configuration, which ours is laid over; empty: there is none.
     """
 
     provider: str
@@ -58,6 +59,7 @@ class AgentModelSettings(Struct, frozen=True):
     base_url: str
     generation: Generation
     timeout_s: float
+    config: Mapping[str, Any] = {}
 
     @property
     def name(self) -> str:
@@ -71,7 +73,8 @@ class AgentModelSettings(Struct, frozen=True):
 class Workdir(Struct, frozen=True):
     """A folder of ours (`host`), and how the agent sees its box (`inside`) and its installation (`agent`).
 
-    `workplace` is the working folder, from the box. `supervisor` starts and ends the agent, and holds the box.
+    `workplace` is the working folder, from the box. `entry` is the agent's script where it is not where npm puts it, as the
+    agent sees it. `supervisor` starts and ends the agent, and holds the box.
     """
 
     host: Path
@@ -80,6 +83,7 @@ class Workdir(Struct, frozen=True):
     workplace: str
     model_settings: AgentModelSettings
     supervisor: Supervisor | None = None
+    entry: str = ""
 
     @property
     def box(self) -> Path:
@@ -290,3 +294,10 @@ class WorkdirPool:
 
     def _order(self, settings: AgentModelSettings) -> None:
         self._coming.append(asyncio.create_task(asyncio.to_thread(self._make, settings)))
+
+
+def write_config(path: Path, content: bytes, *, fixed: bool) -> None:
+    """Write an agent's configuration; `fixed`: it is a copy of the user's own, which the agent may not change."""
+    path.write_bytes(content)
+    if fixed:
+        path.chmod(0o444)
