@@ -153,7 +153,7 @@ def released_name(member: Member) -> str:
     """Return a member's path in the released tree, from `hierarchical_granularity_recognition/` or its like on."""
     folder = datasets()[member.dataset].folder
     if member.level == BIAS:
-        return f"knowledge_bias_estimation/{folder}/questions_true_false_all_class.jsonl"
+        return f"knowledge_bias_estimination/{folder}/questions_true_false_all_class.jsonl"
     if member.level == ATTRIBUTES:
         return f"attribute_recognition/{member.dataset}_attribute_questions.jsonl"
     word = {"choice": "choice", "short": "short_answer", "truth": "true_false"}[member.kind]
