@@ -340,5 +340,5 @@ def test_a_split_or_an_archive_that_is_a_pointer_is_named_with_the_command_that_
         extract(encoder, [tmp_path / "train.csv"], tmp_path, tmp_path / "s")
     (tmp_path / "test.csv").write_text("car_ims/000001.jpg,0\n")
     (tmp_path / "car_ims.tgz").write_text(pointer)
-    with pytest.raises(DataError, match=r"car_ims\.tgz cannot be read: a pointer.*git lfs pull"):
+    with pytest.raises(DataError, match=r"car_ims\.tgz cannot be used: a pointer.*git lfs pull"):
         extract(encoder, [tmp_path / "test.csv"], tmp_path, tmp_path / "s")

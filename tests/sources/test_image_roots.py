@@ -158,6 +158,13 @@ def test_a_pointer_and_an_archive_of_another_kind_are_named_with_what_to_do(tmp_
     assert "unpack it" in roots.problems["CUB_200_2011.tar.xz"]
 
 
+def test_an_archive_in_an_archive_is_named(tmp_path):
+    put(tmp_path / "deepfashion.zip", "Img/img.zip")
+    roots = ImageRoots(tmp_path)
+    assert roots.find(COAT) is None
+    assert "Img/img.zip" in roots.problems["deepfashion.zip"]
+
+
 def test_a_set_that_is_linked_into_the_folder_is_read_and_other_links_are_not(tmp_path):
     placed(tmp_path / "disk" / "birds", BIRD)
     placed(tmp_path / "disk" / "secret", CAR)

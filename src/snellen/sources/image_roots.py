@@ -111,7 +111,11 @@ class ImageRoots:
                     hint = fetch_hint(archive)
                     self.problems[archive.name] = f"a pointer of Git LFS, {pointer.size_text} were not fetched. {hint}"
                 else:
-                    self._indexes[archive] = _TreeIndex(kept_tree(archive))
+                    tree = kept_tree(archive)
+                    self._indexes[archive] = _TreeIndex(tree)
+                    inner = [name for name in tree.names() if name.lower().endswith((*ARCHIVES, *NOT_IN_PLACE))]
+                    if inner:
+                        self.problems[archive.name] = f"it holds {inner[0]}, and archives in archives are not opened"
             except DataError as error:
                 self.problems[archive.name] = error.message
         return self._indexes[archive]
@@ -155,7 +159,7 @@ class ImageTree(Tree):
 
 def missing_places(roots: ImageRoots) -> str:
     """Return what to add to a message about a missing image: archives that could not be read; empty without any."""
-    return "".join(f" {name} cannot be read: {why}." for name, why in roots.problems.items())
+    return "".join(f" {name} cannot be used: {why}." for name, why in roots.problems.items())
 
 
 def _holds(tree: Tree, name: str) -> bool:

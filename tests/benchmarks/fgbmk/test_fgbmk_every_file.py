@@ -155,6 +155,15 @@ def test_a_run_says_at_its_start_which_files_it_uses_and_which_not(tree, tmp_pat
     assert "does not use stray.jsonl: its rows are no questions" in said
 
 
+def test_files_that_the_options_leave_out_are_listed_in_one_line(tree):
+    files = registry.find("fgbmk").files(Data(tree, None, {"datasets": "mtarsi"}))
+    assert [(entry.note, entry.questions) for entry in files if entry.used] == [("fgbmk/mtarsi/species/truth", 1)]
+    (rest,) = [entry for entry in files if not entry.used]
+    assert rest.name == f"{len(released.files()) - 1} question files"
+    alone = registry.find("fgbmk/mtarsi/species/truth").files(Data(tree))
+    assert [entry.used for entry in alone] == [True, False]
+
+
 def pointer_in(tree: Path, name: str = "knowledge_bias_estimation/cub/questions_true_false_all_class.jsonl") -> Path:
     return written(tree / "FG-BMK/benchmark/human-oriented" / name, POINTER)
 

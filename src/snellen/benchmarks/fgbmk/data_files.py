@@ -14,13 +14,18 @@ from snellen.benchmarks.fgbmk.survey import QUESTIONS
 
 
 def of_all(data: Data, chosen: Collection[str]) -> list[DataFile]:
-    """List every file of the data; those of members that were not chosen count as not used.
+    """List every file of the data; those of members that were not chosen count as not used, in one line.
 
     Raises:
         UsageError, DataError: as `locate.layout`.
     """
     layout = locate.layout(data)
-    return [_chosen(entry, layout, chosen) for entry in layout.entries]
+    entries = [_chosen(entry, layout, chosen) for entry in layout.entries]
+    omitted = [after for before, after in zip(layout.entries, entries, strict=True) if before.used and not after.used]
+    if len(omitted) < 2:
+        return entries
+    line = DataFile(f"{len(omitted):,} question files", False, "not chosen by --suite, --datasets or --kinds")
+    return [*(entry for entry in entries if entry not in omitted), line]
 
 
 def of_member(member: Member, data: Data) -> list[DataFile]:
