@@ -35,8 +35,10 @@ def install(
 def list_agents(
     verify: Annotated[bool, typer.Option("--verify", help="Read every file and compare its digest.")] = False,
 ) -> None:
-    """List the available agents, the installed ones with their digest."""
+    """List the available agents, the installed ones with their digest, and Snellen's own tool loop."""
+    import snellen
     from snellen.models.agents import install as agents
+    from snellen.models.agents import own_loop
 
     installed = agents.installed()
     for agent in installed:
@@ -47,6 +49,11 @@ def list_agents(
     for name, recipe in agents.RECIPES.items():
         if not any((agent.name, agent.version) == (name, recipe.version) for agent in installed):
             print(f"{name} {recipe.version}  not installed: snellen agents install {name}")
+    providers = ", ".join(own_loop.PROVIDERS)
+    print(
+        f"{own_loop.NAME} {snellen.__version__}  built in: --model agent:{own_loop.NAME} --agent-model PROVIDER/MODEL "
+        f"({providers}; any other with --base-url)"
+    )
 
 
 @group.command()

@@ -38,7 +38,7 @@ KINDS = {
     ),
     "agent": (
         "snellen.models.agents:open_model",
-        "a real agent around a model: agent:openclaw or agent:opencode --agent-model PROVIDER/MODEL --base-url https://…/v1",
+        "an agent around a model: agent:openclaw, agent:opencode or agent:snellen --agent-model PROVIDER/MODEL --base-url https://…/v1",
     ),
     "tools": (
         "snellen.models.tools.model:open_model",

@@ -249,7 +249,7 @@ def agent(run: Run) -> dict[str, Any]:
     result: dict[str, Any] = {
         "name": "snellen",
         "version": str(version or __version__),
-        "model_name": name or kind,
+        "model_name": str(known.get("model") or name or kind),
         "extra": {"kind": kind},
     }
     tools = known.get("tools")

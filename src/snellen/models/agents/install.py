@@ -112,7 +112,9 @@ def recipe_of(name: str) -> tuple[Recipe, str]:
     """
     agent, at, version = name.partition("@")
     if agent not in RECIPES:
-        raise UsageError(f"there is no agent {agent!r}", f"Agents: {', '.join(RECIPES)}.")
+        raise UsageError(
+            f"there is no agent {agent!r}", f"Agents: {', '.join(RECIPES)}; snellen is built in and not installed."
+        )
     if at and not (version and version[0].isdigit() and all(c.isalnum() or c in ".-+" for c in version)):
         raise UsageError(f"{version!r} is not a version of {agent}", f"Example: {agent}@{RECIPES[agent].version}.")
     return RECIPES[agent], version or RECIPES[agent].version
