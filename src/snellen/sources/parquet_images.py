@@ -133,6 +133,12 @@ def _image_columns(schema: Any) -> list[str]:
     return [field.name for field in schema if holds(field.type)]
 
 
+def columns(path: Path) -> tuple[str, ...]:
+    """Return the names of a parquet file's columns. Raises DataError: it cannot be opened."""
+    with parquet.opened(path, path) as reader:
+        return tuple(reader.file.schema_arrow.names)
+
+
 def rows_with_images(path: Path) -> Iterator[tuple[int, dict[str, Any], dict[str, int]]]:
     """Yield (number from 1, row without images, number of images by column) for the rows of a parquet file.
 

@@ -298,7 +298,9 @@ def test_masks_come_with_the_samples_from_cells_and_from_files(tmp_path: Path) -
             mask = sample.meta["mask"]
             assert isinstance(mask, Mask) and mask.blob.read() == drawn.mask(at)
     context = samples("robospatial-home", drawn.draw("robospatial-home", tmp_path, kit=False).path)
-    assert [isinstance(s.meta.get("mask"), Mask) for s in context] == [False, False, True]
+    assert [isinstance(s.meta["mask"], Mask) for s in context] == [False, False, True]
+    table = samples("robospatial-home", drawn.draw("robospatial-home", tmp_path, kit=True).path)
+    assert not any("mask" in s.meta for s in table)
     assert [(s.kind, s.target) for s in context] == [("truth", True), ("truth", False), ("open", None)]
 
 

@@ -205,16 +205,29 @@ def _rate_of_frames(video: Blob | None, count: int) -> float:
 
 
 def _clip(video: Blob) -> tuple[int, float] | None:
-    return None if isinstance(video, Unreadable) else _probed(video)
+    return None if isinstance(video, Unreadable) else _probed(_KeyedVideo(video))
+
+
+class _KeyedVideo:
+    """A video that equals another of the same key, so that each is looked at once."""
+
+    def __init__(self, blob: Blob) -> None:
+        self.blob = blob
+
+    def __hash__(self) -> int:
+        return hash(self.blob.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _KeyedVideo) and other.blob.key == self.blob.key
 
 
 @lru_cache(maxsize=4096)
-def _probed(video: Blob) -> tuple[int, float] | None:
+def _probed(video: _KeyedVideo) -> tuple[int, float] | None:
     """Return (frames, frames a second) of a clip; None where it cannot be read, which its sample's error will say."""
     from snellen.media.video import frames_and_rate
 
     try:
-        return frames_and_rate(video)
+        return frames_and_rate(video.blob)
     except (DataError, MediaError, MissingExtraError):
         return None
 

@@ -21,7 +21,7 @@ from snellen.benchmarks.spatial.sources.row_values import FILE, Row
 from snellen.benchmarks.spatial.tasks import MORE, Task
 from snellen.errors import DataError
 from snellen.sources import Base64Blob, Unreadable, digest, salvaged
-from snellen.sources.parquet_images import ParquetCell, rows_with_images
+from snellen.sources.parquet_images import ParquetCell, columns, rows_with_images
 from snellen.types import Blob
 
 VIDEOS = (".mp4", ".mov", ".mkv", ".webm", ".avi")
@@ -116,13 +116,16 @@ class OfficialFiles:
             return file.relative_to(self.path.parent).as_posix()
         return f"{file.absolute().parent.name}/{file.name}"
 
-    def _with_mask(self, question: SpatialQuestion, masks: tuple[Blob, ...], place: str) -> SpatialQuestion:
-        """Return a question with the mask that its answer is scored by, of its cell or of a file."""
+    def _with_mask(self, question: SpatialQuestion, masks: tuple[Blob | None, ...], place: str) -> SpatialQuestion:
+        """Return a question with the mask that its answer is scored by, of its cell or of a file; None where its cell is
+        empty.
+        """
         if masks:
-            return structs.replace(question, scoring={**question.scoring, "mask": Mask(masks[0])})
+            mask = None if masks[0] is None else Mask(masks[0])
+            return structs.replace(question, scoring={**question.scoring, "mask": mask})
         if question.masks:
-            mask = self._files().find(question.masks[0], f"{self.file}, {place}")
-            return structs.replace(question, scoring={**question.scoring, "mask": Mask(mask)})
+            blob = self._files().find(question.masks[0], f"{self.file}, {place}")
+            return structs.replace(question, scoring={**question.scoring, "mask": Mask(blob)})
         return question
 
     def _files(self) -> MediaFiles:
@@ -194,7 +197,9 @@ def _json_rows(file: Path | Blob, task: Task) -> Iterator[tuple[int, dict[str, A
         yield number, row if isinstance(row, DataError) else dict(row)
 
 
-def _rows(file: Path | Blob, task: Task) -> Iterator[tuple[int, Row | DataError, tuple[Blob, ...], tuple[Blob, ...]]]:
+def _rows(
+    file: Path | Blob, task: Task
+) -> Iterator[tuple[int, Row | DataError, tuple[Blob, ...], tuple[Blob | None, ...]]]:
     """(number from 1, row without its images, the images of its cells in order, its mask)."""
     if not isinstance(file, Path) or file.suffix.lower() != ".parquet":
         for number, row in _json_rows(file, task):
@@ -210,6 +215,7 @@ def _rows(file: Path | Blob, task: Task) -> Iterator[tuple[int, Row | DataError,
             yield number, row, tuple(written), ()
         return
     number = 0
+    masked = task.name in MORE and "mask" in columns(file)
     rows = rows_with_images(file)
     while True:
         try:
@@ -221,7 +227,7 @@ def _rows(file: Path | Blob, task: Task) -> Iterator[tuple[int, Row | DataError,
                 raise
             yield number + 1, error, (), ()
             return
-        masks = tuple(ParquetCell(file, number - 1, "mask") for _ in range("mask" in counts and task.name in MORE))
+        masks = (ParquetCell(file, number - 1, "mask") if "mask" in counts else None,) if masked else ()
         if task.pictures:
             named = {column: counts[column] for column in task.pictures if column in counts}
         else:
