@@ -61,6 +61,10 @@ def _main(given: list[str]) -> int:
             if any(not word.startswith("-") for word in words):
                 from snellen.cli.suggestions import check
 
+                if any(word.endswith((".py", ".sh")) for word in words):
+                    from snellen.cli.fika_scripts import check_script
+
+                    check_script(words)
                 check(command, words)
             if any(without_controls(word, returns=True) != word for word in words):
                 command.rich_markup_mode = None  # print messages about such a word plain, with escapes

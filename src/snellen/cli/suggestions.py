@@ -154,7 +154,11 @@ OPTION_OF: Mapping[str, Option] = {
         "--num-fewshot": Option(_omit, "Omit it: prompts are those of the benchmark, without examples."),
         "--mode": Option(_omit, "`run` runs and scores; `snellen score RUN` scores again without a request."),
         "--verbosity --verbose": _VERBOSE,
-        "--image-size": Option(_as("--max-long-side"), "--max-long-side shrinks larger images."),
+        "--timeout-sec --request-timeout": Option(_as("--timeout"), "--timeout SECONDS limits one reply."),
+        "--opencode-bin --openclaw-bin": Option(_as("--agent-bin"), "--agent-bin names your own program."),
+        "--image-size --api-image-max-long-side": Option(
+            _as("--max-long-side"), "--max-long-side shrinks larger images."
+        ),
         "--nframe": Option(_as("--frames"), "--frames limits the frames per video."),
     }.items()
     for name in names.split()
