@@ -47,12 +47,18 @@ class Pick(Struct, frozen=True):
             they are shown; a number may come more than once. Picklable: a function of a module, or a partial of one.
         most: how many it names at most.
         by_rate: `numbers` is told the clip's average frames a second too, as its second argument.
+        label: a text before each frame, with {k} for its number from 1; empty: none. It belongs to the name of the rule.
     """
 
     name: str
     numbers: Callable[..., Sequence[int]]
     most: int
     by_rate: bool = False
+    label: str = ""
+
+    def text_before(self, number: int) -> Text | None:
+        """Return the label of a frame, numbered from 0; None without labels."""
+        return Text(self.label.replace("{k}", str(number + 1))) if self.label else None
 
 
 class Video(Struct, frozen=True, tag="video"):

@@ -128,6 +128,19 @@ def test_a_models_own_settings_are_taken_where_a_task_has_them(package: Path) ->
     assert found.words["site"].post == "Letter:"
     with pytest.raises(DataError, match="no task has settings for 'gtp4v'"):
         import_lmms_eval.read(package, "gtp4v")
+
+
+def test_the_labelled_form_is_imported_with_its_own_texts_and_another_layout_is_refused(
+    package: Path, tmp_path: Path
+) -> None:
+    imported = import_lmms_eval.read(package, "neo_ov")
+    assert imported.form == "neo_ov" and imported.words["vsi-bench"].pre == "x"
+    written = tmp_path / "words.toml"
+    written.write_text(import_lmms_eval.toml(imported))
+    form, words = wordings.words_for(TASKS["vsi-bench"], None, written)
+    assert (form, words.pre) == ("neo_ov", "x")
+    frames = package / "tasks" / "vsibench" / "many" / "frames.yaml"
+    frames.write_text(frames.read_text().replace("prompt_format: neo_ov", "prompt_format: circles"))
     with pytest.raises(DataError, match="laid out in another way"):
         import_lmms_eval.read(package, "neo_ov")
 

@@ -428,3 +428,41 @@ def test_a_file_of_words_that_is_not_there_or_no_text_is_refused(tmp_path: Path)
     for name in ("none", "binary", "long", "."):
         with pytest.raises(DataError, match="prompts="):
             prompts.prompt_settings(Data(options={"prompts": str(tmp_path / name)}), TASKS["blink"])
+
+
+@pytest.mark.parametrize("name", IN_FRONT)
+def test_neo_ov_labels_each_picture_by_its_number_and_is_lmms_evals_otherwise(name: str) -> None:
+    shown = ShownMedia(pictures(3))
+    plain, labelled = put(name, LMMS, shown), put(name, "neo_ov", shown)
+    labels = [
+        part.text for part, after in zip(labelled.parts, labelled.parts[1:], strict=False) if isinstance(after, Image)
+    ]
+    assert labels == ["Image-1: ", "Image-2: ", "Image-3: "]
+    kept = [part for part in labelled.parts if not (isinstance(part, Text) and part.text in labels)]
+    assert tuple(kept) == plain.parts and labelled.generation == plain.generation
+
+
+def test_neo_ov_labels_the_frames_of_a_video_and_asks_vsi_bench_for_a_decimal() -> None:
+    prompt = put("vsi-bench", "neo_ov", ShownMedia(video=BytesBlob("v", b"")), kind="number", options={})
+    video, text = prompt.parts
+    assert isinstance(video, Video) and isinstance(text, Text) and video.pick is not None
+    assert [label.text for at in (0, 31) if (label := video.pick.text_before(at))] == ["Frame-1: ", "Frame-32: "]
+    assert video.pick.name == "lmms-eval:32+labels" and pickle.loads(pickle.dumps(video.pick)).label == "Frame-{k}: "
+    assert "decimal" in text.text and "word or phrase" not in text.text
+    plain = put("vsi-bench", LMMS, ShownMedia(video=BytesBlob("v", b"")), kind="number", options={})
+    assert isinstance(plain.parts[0], Video) and plain.parts[0].pick is not None
+    assert plain.parts[0].pick.text_before(0) is None
+
+
+def test_neo_ov_numbers_the_frames_of_all_clips_together_and_reference_pictures_apart() -> None:
+    shown = ShownMedia(pictures(2, "r"), segments=(pictures(2, "a"), pictures(1, "b")))
+    pieces = {"user_prompt": "<video> then <video>, like <image> or <image>?"}
+    prompt = put("mmsi-video-bench", "neo_ov", shown, pieces=pieces)
+    labels = [part.text for part in prompt.parts if isinstance(part, Text) and part.text.endswith(": ")]
+    assert labels == ["Frame-1: ", "Frame-2: ", "Frame-3: ", "Image-1: ", "Image-2: "]
+
+
+def test_the_labelled_form_is_another_experiment() -> None:
+    task = TASKS["blink"]
+    digests = {prompts.digest(Data(options={"prompting": form}), task) for form in (KIT, LMMS, "neo_ov")}
+    assert len(digests) == 3

@@ -92,7 +92,9 @@ class BodyWriter:
 
     async def _put(self, part: Part, sent: list[bytes], traced: list[bytes]) -> None:
         if isinstance(part, Video) and not self._native:
-            for frame in await self._media.fetch_frames(part):
+            for number, frame in enumerate(await self._media.fetch_frames(part)):
+                if part.pick is not None and (label := part.pick.text_before(number)) is not None:
+                    await self._put(label, sent, traced)
                 await self._put(frame, sent, traced)
             return
         if isinstance(part, Text):

@@ -57,7 +57,10 @@ def converse(prompt: Prompt, media: MediaCache) -> Conversation:
         if isinstance(part, Text):
             content.append({"type": "text", "text": part.text})
             continue
-        for image in media.frames(part) if isinstance(part, Video) else (part,):
+        pick = part.pick if isinstance(part, Video) else None
+        for number, image in enumerate(media.frames(part) if isinstance(part, Video) else (part,)):
+            if pick is not None and (label := pick.text_before(number)) is not None:
+                content.append({"type": "text", "text": label.text})
             opened = open_image(image, media.settings, media.limit)
             sent.append(SentImage(*opened.size, hashlib.sha256(opened.tobytes()).hexdigest()))
             content.append({"type": "image", "image": opened})

@@ -9,17 +9,26 @@ Source: the tasks of lmms-eval and the data sets of VLMEvalKit, as docs/spatial-
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.spatial.prompts import frames
-from snellen.benchmarks.spatial.prompts.wordings import FORMS, PromptWords, fill_template, format_options, words_for
+from snellen.benchmarks.spatial.prompts.wordings import (
+    FORMS,
+    LABELLED,
+    PromptWords,
+    fill_template,
+    format_options,
+    words_for,
+)
 from snellen.benchmarks.spatial.question import SpatialQuestion, options_in
 from snellen.benchmarks.spatial.tasks import Task
 from snellen.errors import UsageError
@@ -57,6 +66,13 @@ class SpatialPrompting(Struct, frozen=True):
     rate: float = 0.0
 
 
+class LabelledPrompting(SpatialPrompting, frozen=True, kw_only=True):
+    """The settings of a prompt whose images are labelled; {k} is an image's number from 1."""
+
+    image_label: str = "Image-{k}: "
+    frame_label: str = "Frame-{k}: "
+
+
 class ShownMedia(Struct, frozen=True):
     """The media of a question, not read yet: images in order, or a video, or clips that are given as frames."""
 
@@ -81,6 +97,8 @@ def prompt_settings(data: Data, task: Task) -> SpatialPrompting:
     if rate and (form != "vlmevalkit" or task.name == "mmsi-video-bench"):
         why = "MMSI-Video's clips are frames already" if form == "vlmevalkit" else f"not by {form}"
         raise UsageError(f"sample-frames={asked!r}: frames are not taken by time here ({why})", "Give a number.")
+    if form == LABELLED:
+        return LabelledPrompting("lmms-eval", words, count, rate)
     return SpatialPrompting(form, words, count, rate)
 
 
@@ -120,7 +138,33 @@ def compose(how: SpatialPrompting, task: Task, question: SpatialQuestion, media:
     generation = None
     if words.max_tokens or words.temperature is not None:
         generation = Generation(max_tokens=words.max_tokens or None, temperature=words.temperature)
-    return Prompt(tuple(_arranged(how, task, question, text, media)), generation=generation)
+    parts = _arranged(how, task, question, text, media)
+    if isinstance(how, LabelledPrompting):
+        clips = {blob.key for clip in media.segments for blob in clip}
+        parts = _labelled(how, parts, clips)
+    return Prompt(tuple(parts), generation=generation)
+
+
+def _labelled(how: LabelledPrompting, parts: Sequence[Part], clips: AbstractSet[str]) -> list[Part]:
+    """Put a label before each image and each frame; frames of all clips are numbered together, and images apart from them.
+
+    Args:
+        how: the labels.
+        parts: the prompt without them.
+        clips: keys of the blobs that are frames of a clip.
+    """
+    labelled: list[Part] = []
+    counts = Counter[str]()
+    for part in parts:
+        if isinstance(part, Image):
+            label = how.frame_label if part.blob.key in clips else how.image_label
+            counts[label] += 1
+            labelled.append(Text(label.replace("{k}", str(counts[label]))))
+        elif isinstance(part, Video) and part.pick is not None:
+            pick = structs.replace(part.pick, name=f"{part.pick.name}+labels", label=how.frame_label)
+            part = structs.replace(part, pick=pick)
+        labelled.append(part)
+    return labelled
 
 
 def _template(words: PromptWords, task: Task, question: SpatialQuestion, media: ShownMedia) -> str:

@@ -20,7 +20,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from snellen.benchmarks.spatial.prompts import frames
-from snellen.benchmarks.spatial.prompts.wordings import PromptWords, default_words
+from snellen.benchmarks.spatial.prompts.wordings import LABELLED, PromptWords, default_words
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.errors import DataError
 
@@ -72,12 +72,14 @@ class Imported(Struct, frozen=True):
         missing: benchmarks without their task file.
         remarks: what a user must know of it, one line each.
         source: lmms-eval and its version, or the folder's name.
+        form: whose order of texts and images they are for: `lmms-eval`, or `neo_ov` with labels.
     """
 
     words: Mapping[str, PromptWords]
     missing: tuple[str, ...]
     remarks: tuple[str, ...]
     source: str
+    form: str = "lmms-eval"
 
 
 def installed() -> Path:
@@ -108,6 +110,7 @@ def read(path: Path | None = None, model_key: str = DEFAULT) -> Imported:
     tasks = _tasks(package)
     files = _files(tasks)
     keyed = model_key == DEFAULT
+    form = LABELLED if model_key == LABELLED else "lmms-eval"
     words: dict[str, PromptWords] = {}
     missing: list[str] = []
     remarks: list[str] = []
@@ -117,7 +120,7 @@ def read(path: Path | None = None, model_key: str = DEFAULT) -> Imported:
             missing.append(name)
             remarks.append(f"{name}: lmms-eval has no task {', '.join(lacking)} here; {_instead(name)}")
             continue
-        words[name] = default_words("lmms-eval", name)
+        words[name] = default_words(form, name)
         for task, texts in parts:
             config = _config(files[task], tasks)
             words[name] = _with(words[name], texts, config, model_key, f"{name}, task {task}", remarks)
@@ -130,7 +133,7 @@ def read(path: Path | None = None, model_key: str = DEFAULT) -> Imported:
         raise DataError(
             f"{tasks}: no task has settings for {model_key!r}", "Omit --model-key to use the default settings."
         )
-    return Imported(words, tuple(missing), tuple(remarks), _source(package, path))
+    return Imported(words, tuple(missing), tuple(remarks), _source(package, path), form)
 
 
 def _instead(name: str) -> str:
@@ -247,7 +250,7 @@ def _with(
 ) -> PromptWords:
     """Return the words with a task's texts in place of ours, and its limits."""
     settings = _settings(config, model_key, place)
-    if settings.get("prompt_format"):
+    if settings.get("prompt_format") not in (None, "", LABELLED):
         raise DataError(
             f"{place}: {model_key} has prompts laid out in another way ({settings['prompt_format']!r})",
             "Only texts are imported; omit --model-key.",
@@ -294,7 +297,7 @@ def toml(imported: Imported) -> str:
     lines = [
         f"# Words of {imported.source}, read by `snellen prompts import`. They belong to its authors.",
         *(f"# {line}" for line in imported.remarks),
-        'prompting = "lmms-eval"',
+        f'prompting = "{imported.form}"',
     ]
     empty = PromptWords(choice="")
     for name in (name for name in TASKS if name in imported.words):

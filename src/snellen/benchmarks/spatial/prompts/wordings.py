@@ -15,12 +15,14 @@ from importlib.resources import files
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from snellen.benchmarks.spatial.tasks import TASKS, Task
 from snellen.errors import DataError
 
-FORMS = ("vlmevalkit", "lmms-eval")
+FORMS = ("vlmevalkit", "lmms-eval", "neo_ov")
+LABELLED = "neo_ov"
+"""lmms-eval's form with a label before each image; its words are those of lmms-eval but for numbers of VSI-Bench."""
 LONGEST_FILE = 1 << 20
 QUESTION_FIELDS = frozenset({"question", "input_prompt", "prompt", "user_prompt"})
 TEMPLATE_FIELDS = frozenset(
@@ -106,6 +108,11 @@ _HINT = "Make such a file with `snellen prompts import`; docs/spatial-prompts.md
 
 def default_words(form: str, name: str) -> PromptWords:
     """Our words for a benchmark, as a harness lays them out."""
+    if form == LABELLED:
+        words = default_words("lmms-eval", name)
+        if name not in ("vsi-bench", "vsi-debiased"):
+            return words
+        return structs.replace(words, post_number="Reply with one number, written as a decimal, and nothing else.")
     return _default_file(form).words["vsi-bench" if name == "vsi-debiased" else name]
 
 
