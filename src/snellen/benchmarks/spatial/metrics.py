@@ -15,6 +15,7 @@ from msgspec import structs
 from snellen.benchmarks.spatial.scorers import site, spar, three_dsr, vsi
 from snellen.benchmarks.spatial.scorers.constants import CONSTANTS
 from snellen.benchmarks.spatial.scorers.rows import ScoredRow, macro, means, micro
+from snellen.benchmarks.spatial.sub_benches import BENCHMARK, sub_bench_metrics
 from snellen.benchmarks.spatial.tasks import Task
 from snellen.scoring import statistics
 from snellen.scoring.metrics import guessing, share
@@ -54,6 +55,8 @@ def summarize(task: Task, scores: Scores, profile: str) -> list[Metric]:
             metrics = [structs.replace(metric, chance=0.0) for metric in metrics] + [mean_metric("accuracy", scores)]
     else:
         metrics = [mean_metric("overall", scores), *_parts(task, scores)]
+    if task.name == BENCHMARK:
+        metrics += sub_bench_metrics(scores)
     return [*metrics, share(scores, "invalid", "invalid"), share(scores, "error", "error")]
 
 

@@ -25,6 +25,7 @@ from snellen.benchmarks.spatial.scorers import SCORERS
 from snellen.benchmarks.spatial.scorers.constants import CONSTANTS
 from snellen.benchmarks.spatial.scorers.lmms_eval import mindcube_type
 from snellen.benchmarks.spatial.scorers.rows import ScoredRow
+from snellen.benchmarks.spatial.sub_benches import BENCHMARK, SUB_BENCHES, kit_line
 from snellen.benchmarks.spatial.tasks import Task
 from snellen.formats.export import Exported, Writer, write_lines
 from snellen.formats.readers import write_workbook
@@ -115,6 +116,8 @@ def kit_row(task: Task, sample: Sample, number: int) -> dict[str, Any]:
         row["category"] = spellings(task, sample)[0]
     elif name in ("mmsi-video-bench", "omnispatial"):
         row |= {"task_type": meta["task_type"], "sub_task_type": meta.get("sub_task_type", "")}
+        if name == BENCHMARK:
+            row |= {part: meta.get(part) for part in SUB_BENCHES}
     elif name == "site":
         row |= {"category": meta["category"], "dataset": meta.get("dataset", "")}
     else:
@@ -280,7 +283,7 @@ def _kit(task: Task, halves: dict[str, list[ExportedAnswer]], folder: Path, mode
     counted = Counter[str]()
     for half, answers in halves.items():
         data = task.kit.split(", ")[half == "video"]
-        predictions, matches, rows, finer = [], [], [], []
+        predictions, matches, rows, finer, tagged = [], [], [], [], []
         for number, answer in enumerate(answers):
             sample, reply = answer.sample, answer.replies[0]
             counted["lost"] += reply is None
@@ -292,6 +295,7 @@ def _kit(task: Task, halves: dict[str, list[ExportedAnswer]], folder: Path, mode
             predictions.append(question_row)
             matches.append({**question_row, **_matched(task, sample, score)})
             rows.append(_row(task, sample, score.value))
+            tagged.append((score.value, sample.meta))
             other = "task_type" if task.by == "sub_task_type" else "sub_task_type"
             finer.append(str(sample.meta.get(other) or ""))
         tag = "exact_matching_result" if task.name in MATCHED else "extract_matching"
@@ -301,6 +305,10 @@ def _kit(task: Task, halves: dict[str, list[ExportedAnswer]], folder: Path, mode
             files.append(folder / name)
         counted["cut"] += lost.cut
         counted["stripped"] += lost.stripped
+        # Before the main table: EASI takes the newest file whose name ends in _acc.csv.
+        if task.name == BENCHMARK and (line := kit_line(tagged)):
+            files.append(folder / f"{model}_{data}_extract_matching_subset_acc.csv")
+            _write_table(files[-1], [dict(line)], "\t")
         ending = {"blink": "acc", "3dsrbench": "full_acc"}.get(task.name, "extract_matching_acc")
         path = folder / f"{model}_{data}_{ending}.csv"
         _write_table(path, kit_table(task, rows, finer), "," if task.name in MATCHED else "\t")

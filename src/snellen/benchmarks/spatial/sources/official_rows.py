@@ -23,6 +23,7 @@ from snellen.benchmarks.spatial.sources.row_values import (
     text,
     texts,
 )
+from snellen.benchmarks.spatial.sub_benches import tags
 from snellen.errors import DataError
 from snellen.scoring.rules.literals import literal_list
 from snellen.types import Kind
@@ -180,7 +181,7 @@ def _mmsi_video(row: Row, at: int) -> SpatialQuestion:
         gold=text(row, "ground_truth").strip().upper()[:1],
         kind="choice",
         options=lettered(options) or options_in("\n".join(pieces.values())),
-        groups={"task_type": main, "sub_task_type": sub},
+        groups={"task_type": main, "sub_task_type": sub, **tags(row)},
         pieces=pieces,
         media=paths(row.get("ref_images")),
         segments=segments(row.get("frames_list")),

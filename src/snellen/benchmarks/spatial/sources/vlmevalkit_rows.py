@@ -15,6 +15,7 @@ from snellen.benchmarks.spatial.scorers import vsi
 from snellen.benchmarks.spatial.sources import more_rows
 from snellen.benchmarks.spatial.sources.official_rows import SPAR_TASKS, VSI_TYPES, kind_of_spar, segments
 from snellen.benchmarks.spatial.sources.row_values import Reader, Row, columns_as_options, maybe, one_of, text, texts
+from snellen.benchmarks.spatial.sub_benches import tags
 from snellen.scoring.rules.literals import literal_list
 
 LETTERS = "ABCDEFGH"
@@ -132,7 +133,7 @@ def _mmsi_video(row: Row, at: int) -> SpatialQuestion:
         _common(row, at),
         text=pieces["user_prompt"] or maybe(row, "question"),
         options=lettered(listed(row, "options", "candidates")) or options_in("\n".join(pieces.values())),
-        groups={"task_type": text(row, "task_type"), "sub_task_type": maybe(row, "sub_task_type")},
+        groups={"task_type": text(row, "task_type"), "sub_task_type": maybe(row, "sub_task_type"), **tags(row)},
         pieces=pieces,
         media=tuple(listed(row, "ref_images")),
         segments=segments(frames),
