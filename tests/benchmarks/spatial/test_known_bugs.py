@@ -10,7 +10,7 @@ import pytest
 from snellen.benchmarks.spatial.reference import published
 from snellen.benchmarks.spatial.reference.known_bugs import FAULTS, OF_FIGURES, with_faults
 from snellen.benchmarks.spatial.reference.published import Figures, points
-from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
+from snellen.benchmarks.spatial.tasks import EIGHT, EVERY, TASKS
 from snellen.errors import UsageError
 
 FIGURES = {task.id: Figures(0.283, dict.fromkeys(task.keys, 0.25)) for task in TASKS.values()}
@@ -77,13 +77,13 @@ def test_half_of_site_is_sites_only_where_the_fault_is_asked_for():
 @pytest.mark.parametrize("name", FAULTS)
 def test_each_fault_names_what_it_touches_and_is_applied_or_sent_to_where_it_is(name):
     fault = FAULTS[name]
-    assert fault.text and set(fault.benchmarks) <= set(TASKS)
+    assert fault.text and set(fault.benchmarks) <= set(EVERY)
     if fault.of == "figures":
         half = {"site/image": Figures(0.4, {})} if name == "site-half" else FIGURES
         harness = "vlmevalkit" if fault.harness == "both" else fault.harness
         assert with_faults(half, harness, [name]) != half
         return
-    with pytest.raises(UsageError, match=fault.profile or "judge") as said:
+    with pytest.raises(UsageError, match=fault.profile or {"judging": "judge", "running": "harness"}[fault.of]) as said:
         with_faults(FIGURES, "vlmevalkit", [name])
     assert name in str(said.value)
 

@@ -26,9 +26,9 @@ HALVES = ("site/image", "site/video")
 
 
 class KnownBug(Struct, frozen=True, forbid_unknown_fields=True):
-    """One fault: what it is `of` (figures, answers, judging), whose it is, which benchmarks it touches, and in words."""
+    """One fault: what it is `of` (figures, answers, judging, running), whose it is, which benchmarks it touches, and in words."""
 
-    of: Literal["figures", "answers", "judging"]
+    of: Literal["figures", "answers", "judging", "running"]
     harness: Literal["vlmevalkit", "lmms-eval", "both"]
     benchmarks: tuple[str, ...]
     text: str
@@ -91,6 +91,11 @@ def check(names: Collection[str]) -> None:
             raise UsageError(
                 f"{name} is in the scoring of single answers, and not in figures",
                 f"snellen score RUN --profile {fault.profile} has it, --profile strict has it not.",
+            )
+        if fault.of == "running":
+            raise UsageError(
+                f"{name} stops a harness or changes what a model is shown, and nothing here has it",
+                f"Of figures: {', '.join(OF_FIGURES)}.",
             )
         if fault.of == "judging":
             raise UsageError(
