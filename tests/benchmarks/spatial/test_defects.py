@@ -46,6 +46,26 @@ def test_every_test_that_a_row_names_is_there(number):
         assert function in there, (path, function)
 
 
+FURTHER_ROWS = {
+    int(cells[0][1:]): cells
+    for line in PAGE.splitlines()
+    if re.match(r"\| F\d+ \|", line)
+    for cells in [[cell.strip() for cell in line.strip("|").split(" | ")]]
+}
+
+
+@pytest.mark.parametrize("number", range(1, 16))
+def test_each_fault_of_the_further_benchmarks_names_tests_that_exist(number):
+    assert sorted(FURTHER_ROWS) == list(range(1, 16))
+    cells = FURTHER_ROWS[number]
+    assert len(cells) == 4 and all(cells)
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", cells[3])
+    assert named and len(named) == cells[3].count("`") // 2
+    for path, function in named:
+        tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+        assert function in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, (path, function)
+
+
 @pytest.mark.parametrize("name", FAULTS)
 def test_every_fault_is_on_the_page_in_the_words_of_its_file(name):
     (line,) = [line for line in PAGE.splitlines() if line.startswith(f"| `{name}` |")]
