@@ -144,6 +144,7 @@ def test_a_json_document_that_held_gold_is_a_json_document(gold: str, encoding: 
         "wiki/Golden_eagle",
         "**Golden** eagle",
         "Gol<b>den</b> eagle",
+        "[b]Gol[/b]den [color=#f00]eagle[/color]",
         "the golden eagles' nest",
         "#goldeneaglephoto",
         "g o l d e n  e a g l e",

@@ -47,7 +47,7 @@ class InlineJudge:
 
     Args:
         chosen: the options of the command.
-        concurrency, timeout_s: of the run's own requests; the judge's are as many at once, and wait as long.
+        options: of the run's own requests; the judge's are as many at once, and wait as long.
         benchmarks: all benchmarks of the call.
 
     Raises:

@@ -45,7 +45,7 @@ _BYTES = {  # by the first character of a run: one byte of it
     "0": re.compile(r"0x([0-9a-fA-F]{2})"),
 }
 _BLANKS = ("\\n", "\\r", "\\t")
-# Comments, scripts and styles with what they hold; tags; terminal sequences; targets of links; notes.
+# Comments, scripts and styles with what they hold; tags; terminal sequences; targets of links; notes and BBCode.
 _MARKUP: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "<",
@@ -59,7 +59,12 @@ _MARKUP: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("\x9b", re.compile(r"\x9b[0-9;?]*[ -/]*[@-~]")),
     ("](", re.compile(r"""\]\((?:[^()\s]|\([^()\s]*\))*(?:\s+\\*(?:"[^"\n]*"|'[^'\n]*'))?\s*\)""")),
     ("][", re.compile(r"\]\[[^\[\]]*\]")),
-    ("[", re.compile(r"\[\^?[0-9]{1,3}\]")),
+    (
+        "[",
+        re.compile(
+            r"\[(?:\^?[0-9]{1,3}|/?(?:b|i|u|s|code|color|font|quote|size|url)(?:=[^\[\]\n]{0,80})?)\]", re.IGNORECASE
+        ),
+    ),
 )
 _UNICODE = re.compile(r"\\{1,16}u[0-9a-fA-F]{4}(?:\\{1,16}u[0-9a-fA-F]{4}){0,4095}")
 _BACKSLASHES = re.compile(r"\\{2,16}")
