@@ -377,6 +377,62 @@ def test_the_command_attacks_a_split_of_pictures(asked):
     assert any("20 of the split's 40" in one for one in told["notes"])
 
 
+def test_an_attack_starts_at_given_points_and_ends_where_that_of_its_random_starts_ends():
+    model, images, labels = some_problem()
+    eps, seed = 0.1, 3
+    drawn = random_starts([str(i) for i in range(len(images))], tuple(images.shape[1:]), "linf", seed, 0)
+    points = images + eps * torch.from_numpy(drawn).to(images.dtype)
+    want = pgd.pgd(model, images, labels, eps=eps, steps=3, starts=pgd.RandomStarts(1, seed), batch_size=4)
+    got = pgd.pgd(model, images, labels, eps=eps, steps=3, starts=pgd.GivenStarts(points), batch_size=3)
+    assert torch.equal(got.images, want.images)
+    both = torch.stack([images, points])
+    several = pgd.pgd(model, images, labels, eps=eps, steps=3, starts=pgd.GivenStarts(both), batch_size=3)
+    alone = pgd.pgd(model, images, labels, eps=eps, steps=3, starts=None)
+    assert several.correct.tolist() == (alone.correct & got.correct).tolist() and several.restarts == 2
+    far = pgd.pgd(model, images, labels, eps=eps, steps=1, alpha=1e-9, starts=pgd.GivenStarts(images + 5))
+    assert far.distance.max() <= eps + 1e-6
+    for wrong in (points[:-1], points[None, :, :1], torch.full_like(points, torch.nan)):
+        with pytest.raises(DataError):
+            pgd.pgd(model, images, labels, eps=eps, starts=pgd.GivenStarts(wrong))
+
+
+def some_problem():
+    """A linear model on 11 small images."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 4 * 4, 5))
+    images = torch.rand(11, 3, 4, 4, generator=torch.Generator().manual_seed(1))
+    return model, images, torch.arange(11) % 5
+
+
+def test_the_command_starts_at_the_images_of_a_file(asked, tmp_path, split, capsys):
+    ids = np.array([f"digit {i}.png" for i in range(40)])
+    size = 48
+    grey = np.full((40, 3, size, size), 128, dtype=np.uint8)
+    np.savez(tmp_path / "starts.npz", ids=ids, images=grey)
+    told = asked("--eps", "4/255", "--steps", "2", "--limit", "10", "--starts", str(tmp_path / "starts.npz"))
+    assert told["settings"]["given_starts"] is True and told["settings"]["random_start"] is False
+    plain = asked("--eps", "4/255", "--steps", "2", "--limit", "10", "--no-random-start")
+    assert plain["settings"]["given_starts"] is False
+    given = ["--encoder", "embedded", "--head", f"{split}/probe.npz", "--output", "patch_mean"]
+    command = ["features", "attack", *given, "--split", f"{split}/test.csv", "--images", str(split), "--starts"]
+    np.savez(tmp_path / "few.npz", ids=ids[:2], images=grey[:2])
+    np.savez(tmp_path / "small.npz", ids=ids, images=grey[..., :20])
+    np.savez(tmp_path / "twice.npz", ids=ids[[0, 0]], images=grey[:2])
+    np.savez(tmp_path / "none.npz", images=grey)
+    (tmp_path / "text.npz").write_text("no zip")
+    for name, said in (
+        ("few", "no image"),
+        ("small", "encoder takes"),
+        ("twice", "1 different"),
+        ("none", "no starts"),
+        ("text", "text.npz"),
+        ("gone", "gone.npz"),
+    ):
+        assert main([*command, str(tmp_path / f"{name}.npz")]) == DataError.exit_code
+        assert said in capsys.readouterr().err
+    assert main([*command, str(tmp_path / "starts.npz"), "--restarts", "2"]) == UsageError.exit_code
+
+
 def test_the_command_shows_corrupted_pictures_and_the_legacy_attack(asked):
     told = asked("--corrupt", "blur:1", "--corrupt", "salt-pepper:60+grey", "--limit", "20")
     values = {one["name"]: one["value"] for one in told["metrics"]}

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from snellen.types import Metric
 
 SETS = "A general set"
-OF_PGD = ("eps", "alpha", "norm", "random_start", "restarts", "seed", "target")
+OF_PGD = ("eps", "alpha", "norm", "random_start", "restarts", "seed", "starts", "target")
 OF_SETS = ("general", "general_images", "general_head")
 UNUSED = {
     "--corrupt": ("method", "steps", *OF_PGD, *OF_SETS),
     "--method fgbmk-legacy": (*OF_PGD, *OF_SETS),
-    "--method fgsm": ("steps", "alpha", "norm", "random_start", "restarts", "seed"),
+    "--method fgsm": ("steps", "alpha", "norm", "random_start", "restarts", "seed", "starts"),
 }
 """Options without effect by method; naming one is an error, so that none is ignored silently."""
 
@@ -75,6 +75,13 @@ class AttackOptions:
     ] = True
     restarts: Annotated[int, typer.Option(min=1, help="Number of random starts; the worst result is kept.")] = 1
     seed: Annotated[int, typer.Option(help="Seed of the random starts.")] = 0
+    starts: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Start at these images instead: .npz with ids and images, [n, 3, H, W] from 0 to 1 at the encoder's size.",
+        ),
+    ] = None
     target: Annotated[str | None, typer.Option(metavar="CLASS|least-likely", help="Attack towards this class id.")] = (
         None
     )
@@ -131,6 +138,7 @@ def attack(
     from msgspec import to_builtins
 
     from snellen.features.attacks import classifier
+    from snellen.features.attacks.given_starts import read_starts
     from snellen.features.encoders import open_encoder
     from snellen.features.extract.loop import torch_threads
     from snellen.features.probes.head import load_head
@@ -139,6 +147,10 @@ def attack(
     if second.general is None and (second.general_images is not None or second.general_head is not None):
         raise UsageError("--general-images and --general-head require --general.", "Add --general FILE.")
     target = _target(options.target)
+    if options.starts is not None and (options.restarts > 1 or second.general is not None):
+        raise UsageError(
+            "--starts takes no --restarts (save several starts of each image instead) and no --general.", "Omit these."
+        )
     if second.general is not None and isinstance(target, int):
         raise UsageError(
             f"--target {target} is a class of --split; --general has other classes.",
@@ -187,6 +199,9 @@ def attack(
             notes += _limit_note(metrics[0].n, total)
         else:
             strength = {**_strength(options, target), **size}
+            if options.starts is not None:
+                strength["start_images"] = read_starts(options.starts)
+                settings["starts"] = str(options.starts)
             attacked, total = classifier.attack_split(logits, *inputs, **strength)
             settings |= to_builtins(attacked.settings)
             metrics = classifier.with_coverage(attacked.metrics(), total)

@@ -80,6 +80,13 @@ class RankingOptions:
         typer.Option(help="Sampling unit of the interval: whole classes, or queries of the same classes."),
     ] = "class"
     class_mean: ClassMean = False
+    uniformity: Annotated[
+        bool,
+        typer.Option(
+            "--uniformity",
+            help="Also report uniformity and class_alignment of the queries on the unit sphere (Wang and Isola 2020).",
+        ),
+    ] = False
 
 
 @group.command()
@@ -159,6 +166,13 @@ def retrieval(
     metrics, remarks = _with_others(
         compared, results, ranking.interval, ranking.class_mean, settings if as_json else {}
     )
+    if ranking.uniformity:
+        from snellen.features.uniformity import uniformity
+
+        spread = uniformity(compared[0].values, compared[0].labels, rows=queries, split=compared[0].split)
+        metrics += spread.metrics()
+        remarks += spread.notes()
+        settings |= {"uniformity_t": spread.t, "alignment_alpha": spread.alpha, "positive_pairs": spread.positive_pairs}
     show_result(
         store, "retrieval", settings, metrics, [*store_notes(features), *notes, *result.notes(), *remarks], as_json
     )

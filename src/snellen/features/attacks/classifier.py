@@ -6,7 +6,7 @@ through the encoder's transform and is divided by 255; the attack sees what come
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from snellen.errors import DataError, UsageError
+from snellen.features.attacks.given_starts import select_starts
 from snellen.features.attacks.pgd import fgbmk_legacy, predictions
 from snellen.features.attacks.robust_accuracy import AttackCurve, attack_curve, compare_sets, join_curves, share_metric
 from snellen.features.extract.preprocess import Transform, decode, require_encoder, require_transform, resize_and_crop
@@ -270,6 +271,7 @@ def attack_split(
     limit: int | None = None,
     target: int | Literal["least-likely"] | None = None,
     progress: Callable[[int, int], None] | None = None,
+    start_images: Mapping[str, np.ndarray] | None = None,
     **settings: Any,
 ) -> tuple[AttackCurve, int]:
     """Attack a split's images; return (accuracy under attack, number of rows of the split).
@@ -278,6 +280,7 @@ def attack_split(
         logits: as `build_classifier` gives it.
         target: a class id that images are led to, or to each the class that the classifier holds least likely.
         progress: called with images done, and in all.
+        start_images: id to the image where its attack begins, as `read_starts` reads them.
         settings: of `snellen.features.attacks.robust_accuracy.attack_curve`.
 
     Raises:
@@ -292,6 +295,8 @@ def attack_split(
             aims = predictions(lambda values: -logits(values), pixels)
         elif target is not None:
             aims = np.repeat(_column_of(target, head), len(wanted))
+        if start_images is not None:
+            settings["starts"] = select_starts(batch.ids, start_images, tuple(pixels.shape[1:]))
         parts.append(attack_curve(logits, pixels, wanted, ids=batch.ids, targets=aims, **settings))
         done += len(wanted)
         if progress is not None:

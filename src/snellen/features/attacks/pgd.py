@@ -43,6 +43,20 @@ class RandomStarts(Struct, frozen=True):
     seed: int = 0
 
 
+class GivenStarts(Struct, frozen=True, eq=False):
+    """Points to start at, such as the images that another attack ended with.
+
+    Attributes:
+        points: [n, ...], or [r, n, ...] for r starts of each image, in the units of the images. They are projected into
+            the ball and the bounds.
+    """
+
+    points: Any
+
+
+Starts = RandomStarts | GivenStarts | None
+
+
 class Attacked(Struct, frozen=True, eq=False):
     """Result of attacking n images at one strength.
 
@@ -55,6 +69,7 @@ class Attacked(Struct, frozen=True, eq=False):
             an image was never attacked.
         alpha: the step that was used.
         classes: how many logits there are.
+        restarts: starts of each image.
     """
 
     images: torch.Tensor
@@ -64,6 +79,7 @@ class Attacked(Struct, frozen=True, eq=False):
     blind: np.ndarray
     alpha: float
     classes: int
+    restarts: int = 1
 
 
 def pgd(
@@ -75,7 +91,7 @@ def pgd(
     steps: int = STEPS,
     alpha: float | None = None,
     norm: Norm = "linf",
-    starts: RandomStarts | None = RandomStarts(),
+    starts: Starts = RandomStarts(),
     ids: Sequence[str] | None = None,
     targets: Any = None,
     batch_size: int = BATCH,
@@ -96,7 +112,8 @@ def pgd(
         alpha: length of a step; None takes 2.5 * eps / steps.
         norm: of the ball.
         starts: random points of the ball to begin at: uniform (linf), or a Gaussian direction times eps times a uniform
-            number (l2). A point follows from seed, number of the start and the image's id alone. None: the image itself.
+            number (l2). A point follows from seed, number of the start and the image's id alone. GivenStarts: these
+            points. None: the image itself.
         ids: [n] names of the images for their starts; None takes their numbers.
         targets: [n] integers to be led to; None for none.
         batch_size: images at once. Starts do not depend on it; a float32 model's rounding may.
@@ -104,7 +121,7 @@ def pgd(
 
     Raises:
         UsageError: a setting out of its range.
-        DataError: images out of bounds, labels or targets that are no columns, logits that are no numbers.
+        DataError: images out of bounds, given starts of another shape, labels or targets that are no columns, logits that are no numbers.
         SnellenError: an attacked image lies outside its ball or bounds, which is checked in every call.
     """
     import torch
@@ -114,6 +131,7 @@ def pgd(
     names = [str(i) for i in range(len(clean))] if ids is None else [str(name) for name in ids]
     if len(names) != len(clean):
         raise UsageError(f"{len(names):,} ids for {len(clean):,} images.", "Give one id an image, or none.")
+    given = _given_points(starts.points, clean) if isinstance(starts, GivenStarts) else None
     parts: list[Attacked] = []
     with evaluating(logits):
         device = _device(logits, images)
@@ -124,7 +142,7 @@ def pgd(
             parts.append(
                 _attack_batch(
                     logits, ball, wanted[rows], aim, names[rows], device, first, steps, step,
-                    starts,
+                    starts if given is None else GivenStarts(given[:, rows]),
                 )
             )  # fmt: skip
     if not parts:
@@ -137,6 +155,7 @@ def pgd(
         np.concatenate([part.blind for part in parts]),
         step,
         parts[0].classes,
+        parts[0].restarts,
     )
 
 
@@ -264,9 +283,9 @@ def _attack_batch(
     first: int,
     steps: int,
     alpha: float,
-    starts: RandomStarts | None,
+    starts: Starts,
 ) -> Attacked:
-    """The worst of some random starts for one batch; None starts once, at the images."""
+    """The worst of some starts for one batch; None starts once, at the images."""
     import torch
 
     count = len(labels)
@@ -276,10 +295,12 @@ def _attack_batch(
     blind = torch.ones(count, dtype=torch.bool)
     open_ = torch.arange(count)
     classes = 0
-    for restart in range(1 if starts is None else starts.count):
+    for restart in range(_count_starts(starts)):
         inner = ball if len(open_) == count else ball.only(open_)
         begin = inner.images
-        if starts is not None and ball.eps > 0:
+        if isinstance(starts, GivenStarts):
+            begin = inner.project(starts.points[restart][open_])
+        elif starts is not None and ball.eps > 0:
             shape = tuple(begin.shape[1:])
             random = random_starts([names[i] for i in open_.tolist()], shape, ball.norm, starts.seed, restart)
             begin = inner.project(begin + ball.eps * torch.from_numpy(random).to(begin.dtype))
@@ -310,6 +331,7 @@ def _attack_batch(
         blind=blind.numpy(),
         alpha=alpha,
         classes=classes,
+        restarts=_count_starts(starts),
     )
 
 
@@ -359,6 +381,31 @@ def _ascend(
     return points.detach().cpu(), dark
 
 
+def _count_starts(starts: Starts) -> int:
+    """Return the number of starts of each image."""
+    if isinstance(starts, GivenStarts):
+        return int(starts.points.shape[0])
+    return 1 if starts is None else starts.count
+
+
+def _given_points(points: Any, images: torch.Tensor) -> torch.Tensor:
+    """Return given starts as [r, n, ...] of the images' type. Raises DataError."""
+    import torch
+
+    tensor = torch.as_tensor(points).detach().cpu()
+    shape = tuple(images.shape)
+    several = tensor[None] if tuple(tensor.shape) == shape else tensor
+    if several.ndim != images.ndim + 1 or tuple(several.shape[1:]) != shape or not len(several):
+        raise DataError(
+            f"starts of shape {list(tensor.shape)} for images of shape {list(shape)}",
+            "Give one point an image, or [starts, images, ...].",
+        )
+    several = several.to(images.dtype)
+    if not bool(several.isfinite().all()):
+        raise DataError("the starts are not all finite", "Give points in the units of the images.")
+    return several
+
+
 def _finite(logits: torch.Tensor, first: int) -> torch.Tensor:
     if logits.ndim != 2 or logits.shape[1] < 2:
         raise DataError(
@@ -391,15 +438,13 @@ def _require_gradient(ascent: torch.Tensor, first: int) -> None:
         )
 
 
-def _check_settings(
-    eps: float, steps: int, alpha: float | None, norm: str, starts: RandomStarts | None, batch_size: int
-) -> float:
+def _check_settings(eps: float, steps: int, alpha: float | None, norm: str, starts: Starts, batch_size: int) -> float:
     """The length of a step. Raises UsageError."""
     if norm not in ("linf", "l2"):
         raise UsageError(f"the norm {norm!r} is not known.", "Choose linf or l2.")
     if not np.isfinite(eps) or eps < 0 or (alpha is not None and (not np.isfinite(alpha) or alpha <= 0 < eps)):
         raise UsageError(f"eps {eps} and alpha {alpha}: positive numbers were expected.", "As in eps 4/255.")
-    if steps < 1 or (starts is not None and starts.count < 1) or batch_size < 1:
+    if steps < 1 or (isinstance(starts, RandomStarts) and starts.count < 1) or batch_size < 1:
         raise UsageError("steps, restarts and batch size are 1 or more.", "Correct the number.")
     return 2.5 * eps / steps if alpha is None else alpha
 

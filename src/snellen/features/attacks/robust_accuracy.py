@@ -13,7 +13,17 @@ from msgspec import Struct
 
 from snellen.errors import UsageError
 from snellen.features.attacks.lp_ball import Norm
-from snellen.features.attacks.pgd import BATCH, STEPS, Logits, RandomStarts, evaluating, pgd, predictions
+from snellen.features.attacks.pgd import (
+    BATCH,
+    STEPS,
+    GivenStarts,
+    Logits,
+    RandomStarts,
+    Starts,
+    evaluating,
+    pgd,
+    predictions,
+)
 from snellen.scoring.statistics import mean_of, wilson
 from snellen.types import Interval, IntervalMethod, Metric
 
@@ -29,6 +39,7 @@ class AttackSettings(Struct, frozen=True):
         eps: strengths as they were written.
         alpha: length of a step at each.
         prediction: of which image.
+        given_starts: whether the starts were given.
     """
 
     attack: str
@@ -43,6 +54,7 @@ class AttackSettings(Struct, frozen=True):
     space: str = "pixels in [0, 1]"
     loss: str = "cross-entropy of the label, its gradient in float64 without the factor 1 - p"
     prediction: str = "after the last step; of several restarts the worst"
+    given_starts: bool = False
 
 
 class AttackCurve(Struct, frozen=True, eq=False):
@@ -127,7 +139,7 @@ def attack_curve(
     steps: int = STEPS,
     alpha: float | Literal["eps"] | None = None,
     norm: Norm = "linf",
-    starts: RandomStarts | None = RandomStarts(),
+    starts: Starts = RandomStarts(),
     ids: Sequence[str] | None = None,
     targets: Any = None,
     batch_size: int = BATCH,
@@ -172,10 +184,11 @@ def attack_curve(
             eps=written,
             steps=steps,
             alpha=tuple(run.alpha for run in runs),
-            random_start=starts is not None,
-            restarts=1 if starts is None else starts.count,
-            seed=0 if starts is None else starts.seed,
+            random_start=isinstance(starts, RandomStarts),
+            restarts=runs[0].restarts,
+            seed=starts.seed if isinstance(starts, RandomStarts) else 0,
             targeted=targets is not None,
+            given_starts=isinstance(starts, GivenStarts),
         ),
         clean=clean,
         correct=np.stack([run.correct for run in runs]),
