@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,23 @@ def test_refspatials_samples_of_lmms_eval_meet_the_masks_too(tmp_path: Path, ste
         ],
     )
     assert scored(path, "refspatial", profile, data=data) == [wanted(case) for case in cases]
+
+
+@pytest.mark.parametrize(("stem", "content"), [param for param in EVERY if param.values[0] == "robospatial_vlmevalkit"])
+def test_robospatial_is_scored_with_the_image_sizes_of_the_data(tmp_path: Path, stem: str, content: Vectors) -> None:
+    benchmark, profile, _ = FILES[stem]
+    rows = []
+    for number, case in enumerate(content["cases"]):
+        width, height = case["image_size"]
+        image = b64encode(mask({"w": width, "h": height, "rects": [], "value": 0}).blob.read()).decode()
+        about = {name: case[name] for name in ("category", "answer")}
+        rows.append({"index": number, "image": image, "question": f"Where is thing {number}?", **about})
+    data = tsv(tmp_path / "RoboSpatialHome.tsv", rows)
+    answered = [
+        {**row, "image": "", "prediction": case["prediction"]} for row, case in zip(rows, content["cases"], strict=True)
+    ]
+    path = workbook(tmp_path / "m_RoboSpatialHome.xlsx", answered)
+    assert scored(path, benchmark, profile, data=data) == [wanted(case) for case in content["cases"]]
 
 
 def sample_lines(*replies: str, **doc: Any) -> list[dict[str, Any]]:

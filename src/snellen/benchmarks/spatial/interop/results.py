@@ -361,6 +361,7 @@ def _lmms(task: Task, path: Path, problems: Problems) -> Iterator[Row]:
     """(where, question, replies, one a repeat) of lmms-eval's rows."""
     for number, (where, row) in enumerate(table_rows(path, problems)):
         doc, at = _doc(row.get("doc")), row.get("doc_id")
+        fields: Mapping[str, Any]
         try:
             if task.name in MORE:
                 fields = further.completed(task, further.logged_row(task, row) if doc is None else doc, path)

@@ -96,7 +96,7 @@ class PixelBox(NamedTuple):
     y1: int
 
     @property
-    def count(self) -> int:
+    def area(self) -> int:
         return (self.x1 - self.x0) * (self.y1 - self.y0)
 
 
@@ -181,7 +181,7 @@ def _json_or_literal(text: str) -> Any:
 
 def count_points(points: Sequence[Point | PixelBox]) -> int:
     """Count points, each pixel of a box being one."""
-    return sum(point.count if isinstance(point, PixelBox) else 1 for point in points)
+    return sum(point.area if isinstance(point, PixelBox) else 1 for point in points)
 
 
 def first_point(points: Sequence[Point | PixelBox], width: int, height: int) -> Point | None:
