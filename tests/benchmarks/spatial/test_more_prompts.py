@@ -365,3 +365,16 @@ def test_every_form_of_every_benchmark_has_a_prompt(name: str, tmp_path: Path) -
             texts = [part.text for part in sample.prompt.parts if isinstance(part, Text)]
             assert texts and not any("{question}" in text or "{options}" in text for text in texts)
             assert any(isinstance(part, Image | Video) for part in sample.prompt.parts)
+
+
+def test_a_table_of_stare_finds_its_images_in_the_parquet_files_that_the_kit_unpacks(tmp_path: Path) -> None:
+    official = drawn.draw("stare", tmp_path, kit=False).path
+    row = {"index": 0, "question": "See <image>. A. x B. y", "answer": "A", "category": "perspective"}
+    names = ["images/perspective/test-00000-of-00001/q5/1.png", "images/perspective/test-00000-of-00001/q6/0.png"]
+    table = tsv(
+        tmp_path / "StareBench.tsv", [{**row, "index": at, "image_path": [name]} for at, name in enumerate(names)]
+    )
+    benchmark = registry.find("stare")
+    first, second = benchmark.samples(Data(path=table, images=official))
+    assert isinstance(image := first.prompt.parts[1], Image) and image.blob.read() == picture(5 * 5 + 1)
+    assert any(isinstance(part, Image) and isinstance(part.blob, Unreadable) for part in second.prompt.parts)

@@ -30,6 +30,7 @@ from snellen.benchmarks.spatial.sources.find_files import TABLES, kit_tables
 from snellen.benchmarks.spatial.sources.media import MediaFiles
 from snellen.benchmarks.spatial.sources.official import VIDEOS
 from snellen.benchmarks.spatial.sources.row_values import FILE, Row
+from snellen.benchmarks.spatial.sources.stare_images import packed_image
 from snellen.benchmarks.spatial.tasks import EVERY, MORE, SITE_HALVES, Task
 from snellen.errors import DataError
 from snellen.sources import Unreadable, vlmevalkit_tsv
@@ -157,7 +158,10 @@ class KitFile:
         # Where the kit wrote large tables' images to files, paths are those of that machine.
         if name.startswith("/"):
             return vlmevalkit_tsv.by_end_of_path(name, at, self._media_files.find, least=2)
-        return self._media_files.find(name, at)
+        file = self._media_files.find(name, at)
+        if self.task.name == "stare" and isinstance(file, Unreadable):
+            return packed_image(self.media, name) or file
+        return file
 
     def content(self) -> str:
         """Return the digest of the table's bytes."""
