@@ -28,7 +28,8 @@ TEXT = {
 
 
 def build(kind: str, folder: Path) -> Path:
-    """Write `clip`, `siglip`, `dinov2`, `dinov2_registers`, `dinov3`, `vit`, `llava`, `internvl` or `qwen2_vl`."""
+    """Write `clip`, `siglip`, `dinov2`, `dinov2_registers`, `dinov3`, `vit`, `llava`, `internvl` or `qwen2_vl`; or an
+    encoder with stages, see `_staged`."""
     import torch
     import transformers as tf
 
@@ -90,7 +91,7 @@ def build(kind: str, folder: Path) -> Path:
         model = tf.Qwen2VLForConditionalGeneration(config)
         images = tf.Qwen2VLImageProcessor()
     else:
-        raise ValueError(kind)
+        model, images = _staged(kind)
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if "norm" in name and weight.ndim == 1:
@@ -100,3 +101,34 @@ def build(kind: str, folder: Path) -> Path:
     model.save_pretrained(folder)
     images.save_pretrained(folder)
     return folder
+
+
+def _staged(kind: str) -> tuple[Any, Any]:
+    """Return model and processor: `resnet`, `convnext`, `convnextv2`, `swin`, `swinv2`, `dinov3_convnext`, `efficientnet`."""
+    import transformers as tf
+
+    two = {"hidden_sizes": [16, 24], "depths": [1, 1]}
+    cropped = {"size": {"shortest_edge": 56}, "crop_pct": 0.875}
+    windows = {"image_size": 64, "embed_dim": 16, "depths": [1, 1], "num_heads": [2, 2], "window_size": 4}
+    if kind == "resnet":
+        return tf.ResNetModel(tf.ResNetConfig(embedding_size=16, layer_type="basic", **two)), tf.ConvNextImageProcessor(
+            **cropped, image_mean=[0.485, 0.456, 0.406], image_std=[0.229, 0.224, 0.225]
+        )
+    if kind == "convnext":
+        return tf.ConvNextModel(tf.ConvNextConfig(num_stages=2, **two)), tf.ConvNextImageProcessor(**cropped)
+    if kind == "convnextv2":
+        images = tf.ConvNextImageProcessor(size={"shortest_edge": 384}, crop_pct=1.0)
+        return tf.ConvNextV2Model(tf.ConvNextV2Config(num_stages=2, **two)), images
+    if kind == "swin":
+        return tf.SwinModel(tf.SwinConfig(**windows)), tf.ViTImageProcessor(size={"height": 64, "width": 64})
+    if kind == "swinv2":
+        return tf.Swinv2Model(tf.Swinv2Config(**windows)), tf.ViTImageProcessor(size={"height": 64, "width": 64})
+    if kind == "dinov3_convnext":
+        config = tf.DINOv3ConvNextConfig(hidden_sizes=[16, 24, 32, 40], depths=[1, 1, 1, 1])
+        return tf.DINOv3ConvNextModel(config), tf.BitImageProcessor(
+            size={"height": 64, "width": 64}, do_center_crop=False
+        )
+    if kind == "efficientnet":
+        config = tf.EfficientNetConfig(image_size=64, width_coefficient=0.25, depth_coefficient=0.1, hidden_dim=320)
+        return tf.EfficientNetModel(config), tf.EfficientNetImageProcessor(size={"height": 64, "width": 64})
+    raise ValueError(kind)

@@ -7,13 +7,14 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from snellen.errors import MissingExtraError, UsageError
+from snellen.features.encoders.weight_files import has_torchvision
 
 if TYPE_CHECKING:
     from snellen.features.encoders.base import Encoder
 
 __all__ = ["open_encoder"]
 
-KINDS = "hf:NAME, a folder, embedded, timm:NAME, open_clip:NAME/PRETRAINED"
+KINDS = "hf:NAME, a folder, embedded, timm:NAME[,PATH], open_clip:NAME/PRETRAINED or open_clip:NAME,PATH"
 NEEDS = {"timm": ("timm", "timm"), "open_clip": ("open_clip", "open_clip")}
 
 
@@ -28,7 +29,8 @@ def open_encoder(
     """Load an encoder.
 
     Args:
-        spec: `hf:NAME` (a hub id or a folder), a folder, `embedded`, `timm:NAME`, or `open_clip:NAME/PRETRAINED`.
+        spec: `hf:NAME` (a hub id or a folder), a folder, `embedded`, `timm:NAME`, `open_clip:NAME/PRETRAINED`; or of
+            the last two NAME,PATH with a local safetensors file.
         outputs: what it is to give, see `Encoder`; None takes the usual ones.
         device: auto, cpu, cuda, cuda:N, mps.
         compute: precision of the weights: auto, float32, bfloat16, float16.
@@ -36,7 +38,7 @@ def open_encoder(
 
     Raises:
         UsageError: no such kind, output or precision.
-        MissingExtraError: torch, transformers, timm or open_clip is not installed.
+        MissingExtraError: torch, transformers, timm, open_clip or their torchvision is not installed.
         PreflightError: there is no such encoder, it cannot be loaded, or it is none whose tokens can be read.
     """
     kind, _, name = spec.partition(":")
@@ -55,6 +57,12 @@ def open_encoder(
                 f"the encoder {spec} needs {needed}, which is not installed.",
                 f'Install it with: pip install "snellen[{extra}]"',
             )
+    if not has_torchvision(spec) and kind in NEEDS:
+        raise MissingExtraError(
+            f"the encoder {spec} needs torchvision, which is not installed: {package} cannot be imported without it.",
+            "Install torchvision built for the installed torch, from the index that torch came from: "
+            "https://pytorch.org/get-started/locally",
+        )
     if kind == "timm":
         from snellen.features.encoders.timm import open_timm
 

@@ -34,6 +34,7 @@ class EncoderParts(Struct, frozen=True, eq=False):
         extras: which of embedding, aligned and projector_input there are.
         projector: the module between tower and language model, None where there is none.
         sequence_first: whether blocks hand on [T, B, d].
+        work: multiply-adds of one image; None estimates them from weights and patches.
     """
 
     call: Callable[[torch.Tensor], Mapping[str, torch.Tensor]]
@@ -44,6 +45,7 @@ class EncoderParts(Struct, frozen=True, eq=False):
     extras: frozenset[str]
     projector: nn.Module | None = None
     sequence_first: bool = False
+    work: float | None = None
 
 
 class Encoder:
@@ -100,7 +102,9 @@ class Encoder:
         return {name: int(values.shape[1]) for name, values in outputs.items()}
 
     def work(self) -> float:
-        """Estimate the multiply-adds of one image: every weight is used for every patch."""
+        """Return the multiply-adds of one image; unless they were counted, every weight is used for every patch."""
+        if self._parts.work is not None:
+            return self._parts.work
         return float(sum(weight.numel() for weight in self.module.parameters())) * max(1, self._parts.patches)
 
     def encode(self, pixels: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -135,22 +139,23 @@ class Encoder:
         return self.encode(normalise(images.to(self.device), self.transform))
 
     def _usual(self) -> list[str]:
+        if not self._parts.blocks:
+            return ["embedding"]
         names = ["cls", "patch_mean"] if self._parts.first else ["patch_mean"]
         return [*names, *(["aligned"] if "aligned" in self._parts.extras else [])]
 
     def _depth(self, output: str) -> int:
         """Return the number of blocks that an output is read from."""
+        if output in self._parts.extras:
+            return 0
         match = OUTPUT.fullmatch(output)
         kind = match[1] if match else None
-        if (
-            match is None
-            or (kind is None and output not in self._parts.extras)
-            or (kind == "cls" and not self._parts.first)
-        ):
+        if match is None or not self._parts.blocks or kind is None or (kind == "cls" and not self._parts.first):
             known = ["cls", "cls_lastN"] if self._parts.first else []
-            known += ["patch_mean", "patch_mean_lastN", *sorted(self._parts.extras)]
+            known += ["patch_mean", "patch_mean_lastN"] if self._parts.blocks else []
+            known += sorted(self._parts.extras)
             raise UsageError(f"{self.name} has no output {output!r}.", f"It has: {', '.join(known)}.")
-        depth = 0 if kind is None else int(match[2] or 1)
+        depth = int(match[2] or 1)
         if depth > len(self._parts.blocks):
             raise UsageError(
                 f"{output} asks for {depth} blocks of {self.name}, which has {len(self._parts.blocks)}.",
@@ -168,7 +173,7 @@ class Encoder:
 
     def _output(self, name: str, tokens: Sequence[torch.Tensor], known: Mapping[str, torch.Tensor]) -> torch.Tensor:
         match = OUTPUT.fullmatch(name)
-        if match is None or match[1] is None:
+        if match is None or name in known:
             return known[name]
         last = tokens[len(tokens) - int(match[2] or 1) :]
         if match[1] == "cls":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,11 +18,11 @@ from transformers.models.auto import modeling_auto
 
 from snellen.errors import PreflightError
 from snellen.features.encoders.base import Encoder, EncoderParts, catch_output
+from snellen.features.encoders.feature_maps import build_map_parts, is_hierarchical, pool_model
+from snellen.features.encoders.image_processor import PACKED, first_line, read_transform, verify_transform
 from snellen.features.extract.preprocess import Transform
 from snellen.models.local.checkpoint import Checkpoint, find
 from snellen.models.local.load import pick_device, pick_dtype, stored_dtype, transformers_logging
-
-PACKED = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe")
 
 
 def pack_patches(pixels: torch.Tensor, config: Any) -> tuple[torch.Tensor, torch.Tensor]:
@@ -59,13 +60,12 @@ PROJECTORS = (
 NORMS = ("post_layernorm", "layernorm", "norm", "layer_norm", "ln_post", "merger.ln_q", "merger.norm")
 # Models whose images come with an axis for tiles: one tile is given.
 TILED = ("idefics2", "idefics3", "smolvlm")
-FILTERS = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "box", 5: "hamming"}
-# Models that take images of any size in packed patches get them in one size, so that batches can be made.
-SIDE = 448
+NAFLEX = ("siglip2", "siglip2_vision_model")
+# Configurations of hierarchical encoders have one of these; whether it is one, a trial image decides.
+STAGES = ("depths", "hidden_sizes", "num_stages")
 
 auto_model: Any = transformers.AutoModel
 auto_vlm: Any = transformers.AutoModelForImageTextToText
-auto_images: Any = transformers.AutoImageProcessor
 
 
 def open_transformers(
@@ -92,7 +92,13 @@ def open_transformers(
     model, vlm = _load(checkpoint, label, device, compute)
     inner = model.model if vlm and hasattr(model, "model") and hasattr(model.model, "get_image_features") else model
     tower = _first(inner, TOWERS) or inner
-    transform = read_transform(checkpoint, tower, label)
+    transform, processor = read_transform(checkpoint, tower, label)
+    kind = str(checkpoint.config.get("model_type"))
+    if not vlm and tower is inner and _has_stages(tower, transform, label):
+        if processor is not None:
+            verify_transform(processor, transform, label)
+        map_parts = build_map_parts(pool_model(tower), _trial_image(tower, transform))
+        return Encoder(label, model, map_parts, transform, {**checkpoint.origin, "kind": kind}, outputs)
     blocks = max(
         (module for module in tower.modules() if isinstance(module, nn.ModuleList)), key=len, default=nn.ModuleList()
     )
@@ -101,61 +107,27 @@ def open_transformers(
     projector = _first(inner, PROJECTORS) or (_first(tower, PROJECTORS) if vlm else None)
     side = _patch_size(tower, label)
     patches = (transform.size[0] // side) * (transform.size[1] // side)
-    call = _call(inner, tower, vlm, checkpoint.config.get("model_type", ""))
+    call = _call(inner, tower, vlm, kind)
     if not len(blocks):
         raise _unreadable(label, "it has no list of blocks")
     first = _prefix(call, blocks, patches, transform, label) > 0
     extras = {"aligned", *({"projector_input"} if projector is not None else ())} if vlm else {"embedding"}
     parts = EncoderParts(call, list(blocks), norm, patches, first and cls, frozenset(extras), projector)
-    origin = {**checkpoint.origin, "norm": type(norm).__name__, "kind": str(checkpoint.config.get("model_type"))}
+    origin = {**checkpoint.origin, "norm": type(norm).__name__, "kind": kind}
     return Encoder(label, model, parts, transform, origin, outputs)
-
-
-def read_transform(checkpoint: Checkpoint, tower: nn.Module, label: str) -> Transform:
-    """Read the transform of the checkpoint's image processor. Raises PreflightError if it cannot be determined."""
-    try:
-        processor = auto_images.from_pretrained(checkpoint.folder, trust_remote_code=False, local_files_only=True)
-    except Exception as error:  # whatever a checkpoint without a processor, or a missing package, makes it raise
-        raise PreflightError(
-            f"{label}: its image processor cannot be loaded: {type(error).__name__}: {_line(error)}",
-            "The checkpoint needs preprocessor_config.json or processor_config.json, with the class installed.",
-        ) from error
-    factor = getattr(processor, "rescale_factor", 1 / 255)
-    if not getattr(processor, "do_rescale", True) or abs(float(factor) * 255 - 1) > 1e-6:
-        raise PreflightError(
-            f"{label}: its processor scales pixels by {factor} and not by 1/255.", "Such encoders are not supported."
-        )
-    size = dict(getattr(processor, "size", None) or {})
-    crop = dict(getattr(processor, "crop_size", None) or {}) if getattr(processor, "do_center_crop", False) else {}
-    own = getattr(tower.config, "image_size", None)
-    if checkpoint.config.get("model_type") in PACKED or not (size.get("height") or size.get("shortest_edge")):
-        own = own if isinstance(own, int) else SIDE
-        resize: tuple[int, ...] = (own, own)
-        crop = {}
-    elif size.get("height"):
-        resize = (int(size["height"]), int(size["width"]))
-    else:
-        resize = (int(size["shortest_edge"]),)
-    cut = (int(crop["height"]), int(crop["width"])) if crop.get("height") else None
-    if cut is None and len(resize) == 1:
-        cut = (resize[0], resize[0])
-    if cut is not None and (cut[0] > min(resize) or cut[1] > resize[-1]):
-        raise PreflightError(
-            f"{label}: its processor cuts {cut} out of images resized to {resize}.",
-            "Padding is not supported; correct size and crop_size.",
-        )
-    normal = bool(getattr(processor, "do_normalize", True))
-    return Transform(
-        resize=resize,
-        interpolation=FILTERS[int(getattr(processor, "resample", None) or 0)],  # type: ignore[arg-type]
-        crop=cut,
-        mean=_three(processor.image_mean) if normal else (0.0, 0.0, 0.0),
-        std=_three(processor.image_std) if normal else (1.0, 1.0, 1.0),
-    )
 
 
 def _check(config: Mapping[str, Any], name: str) -> None:
     kind = config.get("model_type")
+    if kind in NAFLEX:
+        raise PreflightError(
+            f"{name} is a NaFlex tower (model type {kind}): each image keeps its own aspect ratio and number of patches, "
+            "which Snellen does not support.",
+            "Choose a checkpoint of one size, such as google/siglip2-base-patch16-256.",
+        )
+    if kind is None and "architecture" in config:
+        place = f"{config['architecture']},{name}" if Path(name).expanduser().is_dir() else name.rpartition("/")[2]
+        raise PreflightError(f"{name} is a checkpoint of timm.", f"Open it with timm: --encoder timm:{place}")
     if kind in modeling_auto.MODEL_MAPPING_NAMES or kind in modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES:
         return
     own = " It contains custom code, which Snellen never runs." if config.get("auto_map") else ""
@@ -194,7 +166,7 @@ def _load(checkpoint: Checkpoint, label: str, device: str, compute: str) -> tupl
         raise PreflightError(f"{label}: its weights do not fit into memory.", "Try --compute bfloat16.") from error
     except Exception as error:  # whatever a damaged folder makes transformers or safetensors raise
         raise PreflightError(
-            f"{label}: the checkpoint cannot be loaded: {type(error).__name__}: {_line(error)}",
+            f"{label}: the checkpoint cannot be loaded: {type(error).__name__}: {first_line(error)}",
             "Download it again, or check that the installed transformers supports it.",
         ) from error
     finally:
@@ -257,12 +229,11 @@ def _prefix(
     """Count the tokens before those of the patches, with one trial image."""
     block_outputs: list[torch.Tensor] = []
     hook = blocks[-1].register_forward_hook(catch_output(block_outputs))
-    weight = next(blocks.parameters())
     try:
         with torch.inference_mode():
-            call(torch.zeros(1, 3, *transform.size, device=weight.device, dtype=weight.dtype))
+            call(_trial_image(blocks, transform))
     except Exception as error:  # a size that its positions do not fit, a signature of its own
-        raise _unreadable(label, f"a trial image of {transform.size} fails: {_line(error)}") from error
+        raise _unreadable(label, f"a trial image of {transform.size} fails: {first_line(error)}") from error
     finally:
         hook.remove()
     if not block_outputs or block_outputs[0].ndim not in (2, 3) or (count := block_outputs[0].shape[-2] - patches) < 0:
@@ -271,10 +242,31 @@ def _prefix(
     return count
 
 
-def _patch_size(tower: Any, label: str) -> int:
+def _has_stages(tower: Any, transform: Transform, label: str) -> bool:
+    """Return True for a convolutional or hierarchical tower. Raises PreflightError if it fails on a trial image."""
+    size = _configured_patch(tower)
+    if size is not None and not any(getattr(tower.config, name, None) for name in STAGES):
+        return False
+    try:
+        return is_hierarchical(tower, _trial_image(tower, transform), size)
+    except Exception as error:  # a size that it does not fit, a signature of its own
+        raise _unreadable(label, f"a trial image of {transform.size} fails: {first_line(error)}") from error
+
+
+def _trial_image(module: nn.Module, transform: Transform) -> torch.Tensor:
+    weight = next(module.parameters())
+    return torch.zeros(1, 3, *transform.size, device=weight.device, dtype=weight.dtype)
+
+
+def _configured_patch(tower: Any) -> int | None:
     size = getattr(tower.config, "patch_size", None)
-    size = size[0] if isinstance(size, list | tuple) else size
-    if not isinstance(size, int):
+    size = size[0] if isinstance(size, list | tuple) and size else size
+    return size if isinstance(size, int) else None
+
+
+def _patch_size(tower: Any, label: str) -> int:
+    size = _configured_patch(tower)
+    if size is None:
         raise _unreadable(label, "its configuration names no patch size")
     return size
 
@@ -293,14 +285,5 @@ def _first(module: Any, names: Sequence[str]) -> Any:
 def _unreadable(label: str, why: str) -> PreflightError:
     return PreflightError(
         f"{label} is no vision encoder whose tokens can be read: {why}.",
-        "Choose a vision transformer, or import features with `snellen features import`.",
+        "Choose a vision transformer or a convolutional encoder, or import features with `snellen features import`.",
     )
-
-
-def _three(values: Any) -> tuple[float, float, float]:
-    several = [float(value) for value in values] if isinstance(values, list | tuple) else [float(values)] * 3
-    return several[0], several[1], several[2]
-
-
-def _line(error: BaseException) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

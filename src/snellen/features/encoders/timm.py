@@ -1,9 +1,9 @@
-"""Vision transformers of timm (extra `timm`), with the transform of their own data configuration."""
+"""Encoders of timm (extra `timm`), with the transform of their own data configuration and weights from safetensors."""
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,6 +11,8 @@ from torch import nn
 
 from snellen.errors import PreflightError
 from snellen.features.encoders.base import Encoder, EncoderParts, weights_digest
+from snellen.features.encoders.feature_maps import Layout, average_map, build_map_parts
+from snellen.features.encoders.weight_files import fetch_weights, find_weights, import_library, tensor_shapes
 from snellen.features.extract.preprocess import Transform
 from snellen.models.local.load import pick_device, pick_dtype
 
@@ -18,25 +20,47 @@ from snellen.models.local.load import pick_device, pick_dtype
 def open_timm(
     name: str, outputs: Sequence[str] | None, device: str, compute: str, *, pretrained: bool = True
 ) -> Encoder:
-    """Open the encoder `timm:NAME`. Raises PreflightError if the name is unknown or it is not a transformer."""
-    timm: Any = importlib.import_module("timm")
-    data: Any = importlib.import_module("timm.data")
+    """Open the encoder `timm:NAME`, or `timm:NAME,PATH` with local weights.
+
+    Raises:
+        PreflightError: the name or the weights are unknown, or its features cannot be read.
+    """
+    label = f"timm:{name}"
+    architecture, _, path = name.partition(",")
+    if "naflex" in architecture.lower():
+        raise PreflightError(
+            f"{label} is a NaFlex tower: each image keeps its own aspect ratio and number of patches, which Snellen does "
+            "not support.",
+            "Choose a model of one size.",
+        )
+    timm = import_library("timm", label)
+    data = import_library("timm.data", label)
     target = pick_device(device)
     try:
-        model = timm.create_model(name, pretrained=pretrained, num_classes=0)
-    except Exception as error:  # timm, the hub's client and safetensors each raise their own
-        raise PreflightError(
-            f"timm:{name} cannot be loaded: {error}", "`timm.list_models()` shows the names."
-        ) from error
+        if pretrained:
+            model = _load(timm, architecture, path, label)
+        else:
+            model = timm.create_model(architecture, pretrained=False, num_classes=0)
+    except PreflightError:
+        raise
+    except Exception as error:  # timm and safetensors each raise their own
+        raise PreflightError(f"{label} cannot be loaded: {error}", "`timm.list_models()` shows the names.") from error
+    transform = read_transform(data.resolve_model_data_config(model))
     blocks, norm = getattr(model, "blocks", None), getattr(model, "norm", None)
     prefix = getattr(model, "num_prefix_tokens", None)
+    model = model.to(target, getattr(torch, pick_dtype(compute, target, None))).eval()
+    origin = {"timm": architecture, "weights": weights_digest(model)}
     if not isinstance(blocks, nn.Sequential | nn.ModuleList) or not isinstance(norm, nn.Module) or prefix is None:
-        raise PreflightError(
-            f"timm:{name} is no vision transformer with blocks, norm and prefix tokens.",
-            "Choose one (vit_…, deit…, eva02_…), or import features with `snellen features import`.",
-        )
-    transform = read_transform(data.resolve_model_data_config(model))
-    model = model.to(target, getattr(torch, pick_dtype(compute, target, None)))
+        weight = next(model.parameters())
+        trial = torch.zeros(1, 3, *transform.size, device=weight.device, dtype=weight.dtype)
+        try:
+            map_parts = build_map_parts(pool_timm(model), trial)
+        except Exception as error:  # models without forward_head, or with several feature maps
+            raise PreflightError(
+                f"{label} has neither blocks of tokens nor one map of features: {error}",
+                "Choose another model, or import features with `snellen features import`.",
+            ) from error
+        return Encoder(label, model, map_parts, transform, origin, outputs)
 
     def call(pixels: torch.Tensor) -> Mapping[str, torch.Tensor]:
         return {"embedding": model(pixels)}
@@ -44,8 +68,48 @@ def open_timm(
     patches = int(model.patch_embed.num_patches)
     first = getattr(model, "cls_token", None) is not None
     parts = EncoderParts(call, list(blocks), norm, patches, first, frozenset({"embedding"}))
-    origin = {"timm": name, "weights": weights_digest(model), "norm": type(norm).__name__}
-    return Encoder(f"timm:{name}", model, parts, transform, origin, outputs)
+    return Encoder(label, model, parts, transform, {**origin, "norm": type(norm).__name__}, outputs)
+
+
+def pool_timm(model: Any) -> Callable[[torch.Tensor], Mapping[str, torch.Tensor]]:
+    """Return the call of a model whose features are one map: the model's own pooling, and the mean over positions."""
+    layout: Layout = "NHWC" if str(getattr(model, "output_fmt", "NCHW")).endswith("NHWC") else "NCHW"
+
+    def call(pixels: torch.Tensor) -> Mapping[str, torch.Tensor]:
+        features = model.forward_features(pixels)
+        return {
+            "embedding": model.forward_head(features, pre_logits=True).reshape(len(pixels), -1),
+            "patch_mean": average_map(features, layout),
+        }
+
+    return call
+
+
+def _load(timm: Any, architecture: str, path: str, label: str) -> Any:
+    """Build the model without its classifier and fill it from safetensors; every tensor must be there.
+
+    timm's own loader turns the layouts of other projects into its own; it is given the file.
+    """
+    config = timm.models.get_pretrained_cfg(architecture)
+    if config is None:
+        raise PreflightError(f"{label}: timm has no model {architecture!r}.", "`timm.list_models()` shows the names.")
+    if path:
+        file = find_weights(path, label)
+    elif config.hf_hub_id:
+        usual = str(config.hf_hub_filename or "model.safetensors")
+        file = fetch_weights(str(config.hf_hub_id), label, (str(Path(usual).with_suffix(".safetensors")),))
+    else:
+        raise PreflightError(
+            f"{label}: timm has no safetensors weights of it.", "Name a tag that has, or a file: timm:NAME,PATH."
+        )
+    shapes = tensor_shapes(file, label)
+    heads = [config.classifier] if isinstance(config.classifier, str) else list(config.classifier or ())
+    classes = next((shapes[f"{head}.weight"][0] for head in heads if f"{head}.weight" in shapes), 0)
+    overlay = {"file": str(file), "num_classes": classes, "label_offset": 0, "custom_load": False}
+    model = timm.create_model(architecture, pretrained=True, num_classes=classes, pretrained_cfg_overlay=overlay)
+    if classes:
+        model.reset_classifier(0)
+    return model
 
 
 def read_transform(config: Mapping[str, Any]) -> Transform:

@@ -59,10 +59,10 @@ def find(name: str, revision: str | None, check: Callable[[Mapping[str, Any], st
             "Give the path of a folder with config.json and model.safetensors, or a hub id such as "
             "Qwen/Qwen3-VL-8B-Instruct.",
         )
-    folder = _download(name, revision, SMALL_FILES)
+    folder = download(name, revision, SMALL_FILES)
     config = _read_config(folder, name)
     check(config, name)
-    folder = _download(name, folder.name, (*SMALL_FILES, WEIGHTS))
+    folder = download(name, folder.name, (*SMALL_FILES, WEIGHTS))
     _check_weights(folder, name)
     return Checkpoint(folder, {"repo": name, "commit": folder.name}, config)
 
@@ -136,7 +136,7 @@ def _check_weights(folder: Path, name: str) -> None:
     )
 
 
-def _download(name: str, revision: str | None, patterns: tuple[str, ...]) -> Path:
+def download(name: str, revision: str | None, patterns: tuple[str, ...]) -> Path:
     """Return snapshot folder of a repository; its name is the commit hash."""
     from huggingface_hub import constants, snapshot_download
     from huggingface_hub.errors import (
