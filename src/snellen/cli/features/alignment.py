@@ -18,9 +18,12 @@ from snellen.types import Metric
 
 if TYPE_CHECKING:
     from snellen.features.encoders.families import FamilyRow
+    from snellen.features.published import PublishedFigure, PublishedMeasure
     from snellen.features.store import Features
 
 BOTH = ("projector_input", "aligned")
+# Figure of images with several labels in the tables: the area under the ROC curve, a mean over labels.
+MULTI_LABEL = "auroc"
 MODEL, TABLES = "Extract first", "Tables"
 
 
@@ -150,7 +153,22 @@ def alignment(
             settings["probes"] = {**settings.get("probes", {}), result.name: probes} if as_json else None
             metrics += result.metrics(f"{result.name}/" if comparison.each else "")
             notes += [*result.notes(), *(line for stage in stages for line in store_notes(stage))]
-    show_result(paths[0], "alignment", settings, metrics, list(dict.fromkeys(notes)), as_json)
+    published = _published(paths, "probe" if averages.tables or comparison.cross else "alignment", comparison.outputs)
+    show_result(paths[0], "alignment", settings, metrics, list(dict.fromkeys(notes)), as_json, published)
+
+
+def _published(
+    paths: Sequence[Path], measure: PublishedMeasure, outputs: str | None
+) -> tuple[list[PublishedFigure], list[str]]:
+    """Return the published cells about the data sets of these stores, each once."""
+    from snellen.features.published import published_figures
+    from snellen.features.store import open_store
+
+    output = outputs.split(",")[0].strip() if outputs and measure == "probe" else None
+    found = [published_figures(open_store(path, output), measure) for path in paths]
+    figures = {(cell.table, cell.row, cell.column): cell for cells, _ in found for cell in cells}
+    figures |= {(cell.table, cell.row, cell.column): cell for cells, _ in found for cell in cells if cell.same}
+    return list(figures.values()), list(dict.fromkeys(note for _, notes in found for note in notes))
 
 
 def _check(comparison: ComparisonOptions, averages: TableOptions, extraction: ExtractionOptions) -> None:
@@ -224,12 +242,18 @@ def _tables(stores: Sequence[Features], own: Path | None, options: dict[str, Any
         )
     accuracies, metrics, notes = [], [], []
     for store, (name, dataset) in zip(stores, cells, strict=True):
-        if store.labels.many is not None:
-            raise UsageError(f"{store.path}: rows have several labels.", "Use stores with one class per row.")
-        fitted = probe(store.values, store.labels, train_rows=TRAIN, test_rows=TEST, split=store.split, **options)
-        (accuracy,) = [metric for metric in fitted.metrics() if metric.name == "accuracy"]
-        metrics.append(structs.replace(accuracy, name=f"accuracy/{name}/{dataset}"))
-        accuracies.append(towers.Accuracy(name, dataset, float(fitted.correct.mean())))
+        several = store.labels.many is not None
+        how = {**options, "method": "logistic"} if several else options
+        fitted = probe(store.values, store.labels, train_rows=TRAIN, test_rows=TEST, split=store.split, **how)
+        kind = MULTI_LABEL if several else "accuracy"
+        (figure,) = [metric for metric in fitted.metrics() if metric.name == kind]
+        metrics.append(structs.replace(figure, name=f"{kind}/{name}/{dataset}"))
+        if several:
+            notes.append(f"{dataset}: images have several labels, so its figure in every mean is {MULTI_LABEL}.")
+        if figure.value is None:
+            notes.append(f"{name}, {dataset}: no {kind} can be computed, so it is in no mean.")
+            continue
+        accuracies.append(towers.Accuracy(name, dataset, figure.value))
         notes += [*store_notes(store), *(f"{name}, {dataset}: {line}" for line in fitted.notes())]
     for table, rows in (
         ("paradigm", towers.by_paradigm(accuracies, known)),

@@ -142,6 +142,7 @@ def attack(
     from snellen.features.encoders import open_encoder
     from snellen.features.extract.loop import torch_threads
     from snellen.features.probes.head import load_head
+    from snellen.features.published import figures_of, name_dataset, split_folder
 
     _require_used(context, "--corrupt" if options.corrupt else f"--method {options.method}")
     if second.general is None and (second.general_images is not None or second.general_head is not None):
@@ -217,7 +218,9 @@ def attack(
                 remarks = [*general.notes(), *_limit_note(len(general.clean), general_total)]
                 remarks += [general_mismatch] if general_mismatch else []
                 notes += [f"General set: {remark}" for remark in remarks]
-    show_result(subject.head, "attack", settings, metrics, notes, as_json)
+    dataset = name_dataset([split_folder(str(subject.split)), _store_of(subject.head).absolute().name])
+    published = ([], []) if options.corrupt else figures_of(dataset, "attack", subject.encoder)
+    show_result(subject.head, "attack", settings, metrics, notes, as_json, published)
 
 
 def _store_of(head: Path) -> Path:

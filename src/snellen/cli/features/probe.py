@@ -126,6 +126,7 @@ def probe(
 
     from snellen.features.encoder_identity import training_identity
     from snellen.features.probes import probe as train_probe
+    from snellen.features.published import published_figures
     from snellen.features.store import open_store
     from snellen.types import Metric
 
@@ -205,7 +206,7 @@ def probe(
         trained_on = {"store": str(store), "identity": training_identity(features)}
         file = replace(fitted.head, settings={**trained, **trained_on}).save(Path(store))
         notes.append(f"The layer was written to {file}.")
-    show_result(store, "probe", settings, metrics, notes, as_json)
+    show_result(store, "probe", settings, metrics, notes, as_json, published_figures(features, "probe"))
 
 
 def _heads(
@@ -226,6 +227,7 @@ def _heads(
     from snellen.features.encoder_identity import training_identity
     from snellen.features.probes import grid_probe as grids
     from snellen.features.probes.dinov2_grid import DINOV2, FGBMK_LEGACY
+    from snellen.features.published import published_figures
 
     recipe = FGBMK_LEGACY if protocol == "fgbmk-legacy" else DINOV2
     inputs = grids.find_inputs(store, recipe, output)
@@ -240,7 +242,8 @@ def _heads(
         notes.append(f"The layer was written to {head.save(Path(store))}; its input is {fitted.settings.output}.")
     if not as_json:
         del settings["trials"]
-    show_result(store, "probe", settings, metrics, notes, as_json)
+    published = published_figures(inputs.features, "probe")
+    show_result(store, "probe", settings, metrics, notes, as_json, published)
 
 
 def _require_alone(comparison: AgainstOptions, what: str) -> None:

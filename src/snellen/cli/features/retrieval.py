@@ -107,6 +107,7 @@ def retrieval(
     """
     from msgspec import to_builtins
 
+    from snellen.features.published import published_figures
     from snellen.features.retrieval import retrieval as rank_gallery
     from snellen.features.store import open_store
 
@@ -133,7 +134,15 @@ def retrieval(
             "gallery": gallery,
             "ties": ranking.ties,
         }
-        show_result(store, "retrieval", settings, legacy.metrics(ranking.interval), store_notes(features), as_json)
+        show_result(
+            store,
+            "retrieval",
+            settings,
+            legacy.metrics(ranking.interval),
+            store_notes(features),
+            as_json,
+            published_figures(features, "retrieval"),
+        )
         return
     compared, notes = open_others(features, output, comparison)
     results = [
@@ -174,7 +183,13 @@ def retrieval(
         remarks += spread.notes()
         settings |= {"uniformity_t": spread.t, "alignment_alpha": spread.alpha, "positive_pairs": spread.positive_pairs}
     show_result(
-        store, "retrieval", settings, metrics, [*store_notes(features), *notes, *result.notes(), *remarks], as_json
+        store,
+        "retrieval",
+        settings,
+        metrics,
+        [*store_notes(features), *notes, *result.notes(), *remarks],
+        as_json,
+        published_figures(features, "retrieval"),
     )
 
 

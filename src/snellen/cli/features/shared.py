@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -15,8 +15,11 @@ from snellen.scoring.interval_text import span
 from snellen.text import comma_list
 
 if TYPE_CHECKING:
+    from snellen.features.published import PublishedFigure
     from snellen.features.store import Features
     from snellen.types import Metric
+
+Published: TypeAlias = "tuple[Sequence[PublishedFigure], Sequence[str]]"
 
 group = Commands(
     help="Extract or import features of images, and measure how well they separate classes.", no_args_is_help=True
@@ -41,13 +44,20 @@ def show_result(
     metrics: Iterable[Metric],
     notes: Iterable[str],
     as_json: bool,
+    published: Published = ((), ()),
 ) -> None:
-    """Print a result: one JSON object, or a table of metrics, then settings and notes on stderr."""
+    """Print a result: one JSON object, or a table of metrics, then settings and notes on stderr.
+
+    Args:
+        published: cells of published tables about the same data set, with their notes; shown in a table of their own.
+    """
     from snellen.features import json_result
 
-    metrics, notes = list(metrics), list(notes)
+    figures, published_notes = published
+    metrics, notes = list(metrics), [*notes, *published_notes]
     if as_json:
-        show_json(json_result(store, measure, settings, metrics, notes))
+        result = json_result(store, measure, settings, metrics, notes)
+        show_json({**result, "published": list(figures)} if figures else result)
         return
     headings = ("value", "95 % interval", "interval by", "n", "coverage", "chance")
     table = new_table(f"{measure} · {store}", ["metric"], headings)
@@ -63,6 +73,12 @@ def show_result(
             "" if metric.chance is None else f"{metric.chance:.4f}",
         )
     show(table)
+    if figures:
+        beside = new_table("published", ["table", "row", "column"], ["value", "figure", "source"])
+        for cell in figures:
+            name = f"{cell.row} (this encoder)" if cell.same else cell.row
+            beside.add_row(cell.table, name, cell.column, f"{cell.value:.4f}", cell.figure, cell.source)
+        show(beside)
     note("; ".join(f"{name}: {value}" for name, value in settings.items() if value not in (None, "", [])))
     for line in notes:
         note(f"note: {line}")

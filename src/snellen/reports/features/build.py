@@ -18,6 +18,7 @@ from snellen.features.knn import knn
 from snellen.features.plot_data import map_features, neighbour_sheet, precision_recall_curve
 from snellen.features.probes import Probe, probe
 from snellen.features.probes.fit import Method
+from snellen.features.published import published_figures
 from snellen.features.ranking.similarity import Measure
 from snellen.features.retrieval import Retrieval, retrieval
 from snellen.features.says_sees import HALFWAY, AnswerScores, Join, NothingInCommon, ProbeResults, SaysSees, says_sees
@@ -255,6 +256,10 @@ def _measure(
         corrupted=[metric for attack in attacks if attack.corrupted for metric in attack.metrics],
         pictures=pictures,
         notes=[*notes, *([remark] if remark else [])],
+        published={
+            "Retrieval": published_figures(features, "retrieval"),
+            "Linear probe": published_figures(features, "probe"),
+        },
     )
     return MeasuredStore(title, path, features, retrieved, fitted, report, view)
 

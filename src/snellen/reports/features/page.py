@@ -10,10 +10,12 @@ from msgspec import Struct, field
 from snellen.errors import UsageError
 from snellen.features.plot_data import FeatureMap, Neighbour, PrecisionRecallCurve, QueryNeighbours
 from snellen.features.probes import ClassAccuracy
+from snellen.features.published import PublishedFigure
 from snellen.features.says_sees import ClassPoint, SaysSees
 from snellen.reports.escape import escape_invisible
 from snellen.reports.features import plots as drawn
 from snellen.reports.features.plots import AttackPoint
+from snellen.reports.features.published import published_tables
 from snellen.reports.plots.base import SERIES, Plot
 from snellen.reports.plots.svg import page_style
 from snellen.reports.render import fill_template, read_asset
@@ -43,6 +45,7 @@ class StoreView(Struct, frozen=True, eq=False):
         corrupted: accuracies on corrupted images.
         pictures: row number to its image; those that are not there are shown by name.
         notes: what a reader must know.
+        published: title of a group of measures to published cells about the same data set, and their notes.
     """
 
     name: str
@@ -58,6 +61,7 @@ class StoreView(Struct, frozen=True, eq=False):
     corrupted: Sequence[Metric] = ()
     pictures: Mapping[int, Blob] = field(default_factory=dict)
     notes: Sequence[str] = ()
+    published: Mapping[str, tuple[Sequence[PublishedFigure], Sequence[str]]] = field(default_factory=dict)
 
 
 class JoinedView(Struct, frozen=True):
@@ -103,6 +107,7 @@ def render_features(stores: Sequence[StoreView], joined: Sequence[JoinedView] = 
         own_notes=own,
         many=len(stores) > MAX_WIDE,
         groups=_groups(stores),
+        published=published_tables(stores),
         plots=[(plot, Markup(plot.svg)) for plot in overview],
         class_plots=[(plot, Markup(plot.svg)) for plot in classes],
         relations=[(plot, Markup(plot.svg)) for plot in relations],
