@@ -43,17 +43,75 @@ class AgainstOptions:
     ] = None
 
 
-def open_others(features: Features, output: str | None, options: AgainstOptions) -> tuple[list[Features], list[str]]:
+@dataclass(frozen=True)
+class SweepOptions:
+    """Sweeps over layers and k."""
+
+    layers: Annotated[
+        bool,
+        typer.Option(
+            "--layers", help="Measure each block of an output such as cls_last4 on its own: block-1 is the last."
+        ),
+    ] = False
+    curve: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the sweep over layers or k as a curve: .svg, .pdf or .csv."),
+    ] = None
+
+
+def sweep(
+    features: Features,
+    options: SweepOptions, measure: Callable[[Features], Result],
+    metrics_of: Callable[[Any], list[Metric]], metrics: Sequence[Metric],
+) -> tuple[list[Metric], list[str]]:  # fmt: skip
+    """Return the metrics of each block as block-N/NAME with --layers, and notes; write the curve.
+
+    Raises:
+        UsageError: --layers for an output of one block; --curve for nothing that is swept.
+    """
+    from msgspec import structs
+
+    from snellen.engine.output_file import require_output_file
+    from snellen.errors import UsageError
+    from snellen.features.layers import layer_views, with_values
+
+    layered: list[Metric] = []
+    notes: list[str] = []
+    if options.layers:
+        views = layer_views(features)
+        if len(views) == 1:
+            raise UsageError(
+                f"{features.name} has one block, so there are no layers to sweep.",
+                "Extract with --outputs cls_last4, for example, and name it with --output.",
+            )
+        for view in views:
+            result = measure(with_values(features, view.values))
+            layered += [structs.replace(one, name=f"{view.name}/{one.name}") for one in metrics_of(result)]
+    if options.curve is not None:
+        from snellen.reports.features.curves import ENDINGS, write_sweep
+
+        target = require_output_file(options.curve, "--curve", ENDINGS)
+        if target.suffix.lower() not in ENDINGS:
+            raise UsageError(f"--curve {target}: .svg, .pdf or .csv was expected", "Example: --curve curve.svg.")
+        notes.append(f"The curve was written to {write_sweep(layered or list(metrics), target)}.")
+    return layered, notes
+
+
+def open_others(
+    features: Features, output: str | None, options: AgainstOptions, sweeps: SweepOptions
+) -> tuple[list[Features], list[str]]:
     """Return the store and those it is compared with, restricted to shared rows, and notes; alone without --against.
 
     Raises:
-        UsageError: --against-output without --against, or the same output of the same store twice.
+        UsageError: --against-output without --against, --layers with it, or the same output of the same store twice.
         DataError: as `share_rows`.
     """
     from snellen.errors import UsageError
     from snellen.features.pairing import share_rows
     from snellen.features.store import open_store, store_outputs
 
+    if options.against and sweeps.layers:
+        raise UsageError("--layers takes no --against.", "Omit one of the two.")
     if not options.against:
         if options.against_output is not None:
             raise UsageError("--against-output requires --against.", "Add --against STORE.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import typer
 
 from snellen.cli import options as shared
-from snellen.cli.features.against import AgainstOptions, compare_results, open_others, store_names
+from snellen.cli.features.against import AgainstOptions, SweepOptions, compare_results, open_others, store_names, sweep
 from snellen.cli.features.shared import Output, Store, group, numbers, show_result, store_notes
 from snellen.cli.option_groups import expand_options
 from snellen.errors import UsageError
@@ -113,6 +113,7 @@ def probe(
     grid: GridOptions,
     details: DetailOptions,
     comparison: AgainstOptions,
+    sweeps: SweepOptions,
     save: Annotated[bool, typer.Option("--save", help="Write the layer to STORE/probe.npz.")] = False,
     as_json: shared.JsonResult = False,
 ) -> None:
@@ -134,7 +135,7 @@ def probe(
     if method == "heads" or grid.protocol == "fgbmk-legacy":
         if c is not None or standardise != "none" or few.shots is not None or details.per_class:
             raise UsageError("heads take no --c, --standardise, --shots or --per-class.", "Omit these options.")
-        _require_alone(comparison, "heads")
+        _require_alone(comparison, sweeps, "heads")
         _heads(
             store,
             output,
@@ -158,7 +159,7 @@ def probe(
     if save and few.shots is None and (train is None or test is None):
         raise UsageError("--save needs one layer, and cross-validation trains several.", "Name --train and --test.")
     if few.shots is not None:
-        _require_alone(comparison, "--shots")
+        _require_alone(comparison, sweeps, "--shots")
         if save or details.per_class or details.calibration or details.confusion is not None:
             raise UsageError("--shots trains many layers.", "Omit --save, --per-class, --calibration and --confusion.")
         if train is None or test is None:
@@ -169,9 +170,10 @@ def probe(
             store, features, train, test, numbers(few.shots, "--shots"), few.tries, splits.seed, settings, as_json
         )
         return
-    compared, notes = open_others(features, output, comparison)
-    fits = [
-        train_probe(
+    compared, notes = open_others(features, output, comparison, sweeps)
+
+    def measure(part: Features) -> Probe:
+        return train_probe(
             part.values,
             part.labels,
             train_rows=train,
@@ -184,8 +186,8 @@ def probe(
             seed=splits.seed,
             folds=splits.folds,
         )
-        for part in compared
-    ]
+
+    fits = [measure(part) for part in compared]
     fitted = fits[0]
     metrics = fitted.metrics()
     if details.per_class:
@@ -197,7 +199,8 @@ def probe(
     trained = dict(settings)
     _add_details(fitted, details, metrics, settings, notes, as_json)
     others, remarks, comparisons = compare_results(store_names(compared), fits, lambda fit: fit.metrics(), "query")
-    metrics, notes = metrics + others, notes + remarks
+    layered, told = sweep(features, sweeps, measure, lambda fit: fit.metrics(), metrics)
+    metrics, notes = metrics + others + layered, notes + remarks + told
     if as_json and comparisons:
         settings["comparisons"] = comparisons
     if save:
@@ -246,9 +249,9 @@ def _heads(
     show_result(store, "probe", settings, metrics, notes, as_json, published)
 
 
-def _require_alone(comparison: AgainstOptions, what: str) -> None:
-    if comparison.against:
-        raise UsageError(f"{what} takes no --against.", "Omit --against, or compare single probes.")
+def _require_alone(comparison: AgainstOptions, sweeps: SweepOptions, what: str) -> None:
+    if comparison.against or sweeps.layers or sweeps.curve is not None:
+        raise UsageError(f"{what} takes no --against, --layers or --curve.", "Omit these, or train single probes.")
 
 
 def _check_details(details: DetailOptions, method: str) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from snellen.cli import options as shared
-from snellen.cli.features.against import AgainstOptions, compare_results, open_others, store_names
+from snellen.cli.features.against import AgainstOptions, SweepOptions, compare_results, open_others, store_names, sweep
 from snellen.cli.features.shared import Output, Store, Threads, group, numbers, show_result, store_notes
 from snellen.cli.option_groups import expand_options
 from snellen.errors import UsageError
@@ -98,6 +98,7 @@ def retrieval(
     rows: RetrievalRows,
     ranking: RankingOptions,
     comparison: AgainstOptions,
+    sweeps: SweepOptions,
     threads: Threads = None,
     as_json: shared.JsonResult = False,
 ) -> None:
@@ -114,8 +115,10 @@ def retrieval(
     features = open_store(store, output)
     queries, gallery = _protocol(features, rows.queries, rows.gallery, rows.leave_one_out)
     if ranking.protocol == "fgbmk-legacy":
-        if rows.junk is not None or ranking.class_mean or comparison.against:
-            raise UsageError("fgbmk-legacy takes no --junk, --class-mean or --against.", "Omit these options.")
+        if rows.junk is not None or ranking.class_mean or comparison.against or sweeps.layers or sweeps.curve:
+            raise UsageError(
+                "fgbmk-legacy takes no --junk, --class-mean, --against, --layers or --curve.", "Omit these options."
+            )
         from snellen.features.ranking.fgbmk_class_rank import class_rank
 
         legacy = class_rank(
@@ -144,9 +147,10 @@ def retrieval(
             published_figures(features, "retrieval"),
         )
         return
-    compared, notes = open_others(features, output, comparison)
-    results = [
-        rank_gallery(
+    compared, notes = open_others(features, output, comparison, sweeps)
+
+    def measure(part: Features) -> Retrieval:
+        return rank_gallery(
             part.values,
             part.labels,
             queries=queries,
@@ -160,8 +164,8 @@ def retrieval(
             junk=None if rows.junk is None else _junk(rows.junk, part, queries, gallery),
             threads=threads,
         )
-        for part in compared
-    ]
+
+    results = [measure(part) for part in compared]
     result = results[0]
     settings = {
         "output": features.name,
@@ -175,6 +179,8 @@ def retrieval(
     metrics, remarks = _with_others(
         compared, results, ranking.interval, ranking.class_mean, settings if as_json else {}
     )
+    layered, told = sweep(features, sweeps, measure, lambda one: one.metrics(ranking.interval), metrics)
+    metrics, remarks = metrics + layered, remarks + told
     if ranking.uniformity:
         from snellen.features.uniformity import uniformity
 
@@ -231,6 +237,7 @@ def knn(
     voting: VotingOptions,
     few: ShotOptions,
     comparison: AgainstOptions,
+    sweeps: SweepOptions,
     interval: Annotated[
         Literal["class", "query"],
         typer.Option(help="Sampling unit of the interval: whole classes, or queries of the same classes."),
@@ -253,9 +260,10 @@ def knn(
         raise UsageError(
             f"--temperature {voting.temperature}: numbers separated by commas were expected", "Example: 0.07,0.2."
         ) from None
-    compared, notes = open_others(features, output, comparison)
-    results = [
-        classify(
+    compared, notes = open_others(features, output, comparison, sweeps)
+
+    def measure(part: Features) -> Knn:
+        return classify(
             part.values,
             part.labels,
             train=train,
@@ -269,12 +277,14 @@ def knn(
             shots=None if few.shots is None else Shots(few.shots, tuple(numbers(few.seeds, "--seeds"))),
             threads=threads,
         )
-        for part in compared
-    ]
+
+    results = [measure(part) for part in compared]
     settings = {"output": features.name, "train": train, "queries": queries, **to_builtins(results[0].settings)}
     settings["interval"] = interval
     metrics, remarks = _with_others(compared, results, interval, class_mean, settings if as_json else {})
-    notes = [*store_notes(features), *notes, *results[0].notes(), *remarks]
+    layered, told = sweep(features, sweeps, measure, lambda one: one.metrics(interval), metrics)
+    metrics += layered
+    notes = [*store_notes(features), *notes, *results[0].notes(), *remarks, *told]
     show_result(store, "knn", settings, metrics, notes, as_json)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -175,6 +175,28 @@ def corruption_plot(stores: Sequence[tuple[str, int, Sequence[Metric]]]) -> Plot
         "The same images under each corruption, with 95 % intervals. Dotted: without corruption. The table has the paired drops.",
         inline_svg(figure, "corruptions", "Accuracy by corruption"),
     )
+
+
+def draw_sweep(axis: str, lines: Mapping[str, Sequence[tuple[float, Metric]]], name: str) -> str:
+    """Plot metrics over k (on a log scale) or over layers; return the drawing."""
+    figure, axes = new_figure(3.1 + _legend_height(list(lines)))
+    for place, points in enumerate(lines.values()):
+        tint = series_colour(place + 1)
+        known = [(x, metric) for x, metric in points if metric.value is not None]
+        axes.plot([x for x, _ in known], [metric.value or 0.0 for _, metric in known], color=tint, lw=1.8)
+        for x, metric in known:
+            draw_interval(axes, metric.ci95, x, tint, vertical=True)
+            axes.scatter([x], [metric.value or 0.0], s=26, color=tint, lw=0, zorder=3, marker=_mark(place + 1))
+    ticks = sorted({x for points in lines.values() for x, _ in points})
+    if ticks[0] > 0:
+        axes.set_xscale("log")
+        axes.minorticks_off()
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    percent_axis(axes, "y")
+    axes.set_xlabel(axis)
+    axes.spines["left"].set_visible(False)
+    _line_legend(axes, [(label, place + 1) for place, label in enumerate(lines)])
+    return inline_svg(figure, name, f"Metrics by {axis}")
 
 
 def _mark(number: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib.resources import files
@@ -39,7 +39,7 @@ COLOURS = {
 }
 """Names of the style sheet's colours, and the stand-ins that are drawn with: the page puts light or dark in."""
 
-_FOLDER: ContextVar[Path | None] = ContextVar("folder of saved figures", default=None)
+_FOLDER: ContextVar[tuple[Path, tuple[str, ...]] | None] = ContextVar("folder and forms of figures", default=None)
 _PAPER: dict[Any, str] = {}
 """Stand-ins to light colours, while figures are saved."""
 
@@ -97,13 +97,13 @@ def paper_colours() -> dict[str, str]:
 
 
 @contextmanager
-def saving_figures(folder: Path) -> Iterator[None]:
-    """Save every figure that `inline_svg` gets as NAME.svg and NAME.pdf, in the colours of a light page.
+def saving_figures(folder: Path, endings: Sequence[str] = ("svg", "pdf")) -> Iterator[None]:
+    """Save every figure that `inline_svg` gets as NAME.svg and NAME.pdf (`endings`), in the colours of a light page.
 
     Figures must be drawn inside, as colours are chosen when a figure is drawn. Meanwhile `inline_svg` returns the name.
     """
     stand_ins = dict(COLOURS)
-    token = _FOLDER.set(folder)
+    token = _FOLDER.set((folder, tuple(endings)))
     _PAPER.update({code: colour for name, colour in paper_colours().items() if (code := stand_ins[name])})
     COLOURS.update(paper_colours())
     try:
@@ -114,8 +114,9 @@ def saving_figures(folder: Path) -> Iterator[None]:
         _FOLDER.reset(token)
 
 
-def _save(figure: Figure, folder: Path, name: str) -> None:
-    for ending, metadata in (("svg", {"Date": None}), ("pdf", {"CreationDate": None})):
+def _save(figure: Figure, folder: Path, endings: tuple[str, ...], name: str) -> None:
+    for ending in endings:
+        metadata = {"Date" if ending == "svg" else "CreationDate": None}
         with warnings.catch_warnings():
             # Letters that matplotlib's font lacks are drawn as boxes.
             warnings.filterwarnings("ignore", message=r"Glyph .* missing from font")
@@ -151,9 +152,9 @@ def inline_svg(figure: Figure, name: str, label: str) -> str:
         name: unique on the page; put before every id.
         label: what the figure shows, for those who do not see it.
     """
-    folder = _FOLDER.get()
-    if folder is not None:
-        _save(figure, folder, name)
+    saved = _FOLDER.get()
+    if saved is not None:
+        _save(figure, *saved, name)
         return name
     out = BytesIO()
     with warnings.catch_warnings():

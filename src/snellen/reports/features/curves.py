@@ -1,0 +1,67 @@
+"""Sweeps over k or layers as curves: one file of a plot (SVG, PDF) or of its points (CSV)."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from snellen.atomic_write import replacing
+from snellen.errors import StorageError, UsageError
+from snellen.reports.features.plots import draw_sweep
+from snellen.reports.plots.svg import page_style, saving_figures
+from snellen.types import Metric
+
+ENDINGS = (".svg", ".pdf", ".csv")
+_BLOCK = re.compile(r"block-(\d+)/(.+)")
+_DEPTH = re.compile(r"(.+)@(\d+)(.*)")
+
+SweepPoint = tuple[float, Metric]
+
+
+def sweep_lines(metrics: Sequence[Metric]) -> tuple[str, dict[str, list[SweepPoint]]]:
+    """Return what is swept, and the points of each line by its name.
+
+    Metrics of `block-N/NAME` are a sweep over layers, with 0 for the last block and -1 for the one before it; else those
+    of `NAME@K` are one over k. Lines of one point are left out.
+
+    Raises:
+        UsageError: nothing is swept.
+    """
+    layers: dict[str, list[SweepPoint]] = {}
+    depths: dict[str, list[SweepPoint]] = {}
+    for metric in metrics:
+        if block := _BLOCK.fullmatch(metric.name):
+            layers.setdefault(block[2], []).append((1.0 - int(block[1]), metric))
+        elif (depth := _DEPTH.fullmatch(metric.name)) and metric.unit == "fraction":
+            depths.setdefault(depth[1] + depth[3], []).append((float(depth[2]), metric))
+    for axis, lines in (("block (0 is the last)", layers), ("k", depths)):
+        several = {name: sorted(line, key=lambda point: point[0]) for name, line in lines.items() if len(line) > 1}
+        if several:
+            return axis, several
+    raise UsageError("--curve: nothing is swept.", "Give several values to --k, or add --layers.")
+
+
+def write_sweep(metrics: Sequence[Metric], path: Path) -> Path:
+    """Write the curve of a sweep. Raises UsageError if nothing is swept, StorageError if the file cannot be written."""
+    axis, lines = sweep_lines(metrics)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix.lower() == ".csv":
+            text = io.StringIO()
+            table = csv.writer(text, lineterminator="\n")
+            table.writerow(["metric", axis.partition(" ")[0], "value", "low", "high", "n"])
+            for name, line in lines.items():
+                for x, metric in line:
+                    ends = metric.ci95 or ("", "")
+                    table.writerow([name, int(x), "" if metric.value is None else metric.value, *ends, metric.n])
+            with replacing(path) as part:
+                part.write_text(text.getvalue(), encoding="utf-8", newline="\n")
+            return path
+        with saving_figures(path.parent, (path.suffix.lower().removeprefix("."),)), page_style():
+            draw_sweep(axis, lines, path.stem)
+    except OSError as error:
+        raise StorageError(f"cannot write {path}: {error.strerror}", "Choose another file.") from error
+    return path
