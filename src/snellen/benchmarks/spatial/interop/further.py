@@ -175,16 +175,19 @@ _NEED_MASKS = ("refspatial", "robospatial-home")
 def with_masks(task: Task, part: str, data: Data, rows: Rows) -> Rows:
     """Yield rows with the masks and image sizes of the data, where data are given and the benchmark is scored by them.
 
-    A row is met by its name, else by its category and text if one question of the data alone has these.
+    A row is met by its name, else by its category, text and gold answer if one question of the data alone has these.
     """
     if task.name not in _NEED_MASKS or data.path is None:
         yield from rows
         return
     source = locate.source(task, part, data)
     by_name: dict[str, SpatialQuestion] = {}
-    by_text: dict[tuple[str, str], SpatialQuestion | None] = {}
+    by_text: dict[tuple[str, str, str], SpatialQuestion | None] = {}
     for _, question in source.questions():
         if isinstance(question, SpatialQuestion):
+            if task.name == "robospatial-home" and not is_yes_no(question.gold):
+                # While the row is at hand: a source shows the images of the row that it read last.
+                question = structs.replace(question, scoring={**question.scoring, **_size(source, question)})
             by_name.setdefault(question.id, question)
             key = _key(question)
             by_text[key] = None if key in by_text else question
@@ -193,13 +196,12 @@ def with_masks(task: Task, part: str, data: Data, rows: Rows) -> Rows:
         if own is None or own.gold != question.gold:
             own = by_text.get(_key(question))
         if own is not None:
-            size = {} if is_yes_no(own.gold) or task.name == "refspatial" else _size(source, own)
-            question = structs.replace(question, scoring={**question.scoring, **own.scoring, **size})
+            question = structs.replace(question, scoring={**question.scoring, **own.scoring})
         yield where, question, replies
 
 
-def _key(question: SpatialQuestion) -> tuple[str, str]:
-    return question.groups.get("category", "").lower(), " ".join(question.text.split())
+def _key(question: SpatialQuestion) -> tuple[str, str, str]:
+    return question.groups.get("category", "").lower(), " ".join(question.text.split()), question.gold.strip()
 
 
 def _size(source: Any, question: SpatialQuestion) -> dict[str, int]:
