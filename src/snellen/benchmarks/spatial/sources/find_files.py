@@ -117,7 +117,7 @@ def patterns(task: Task, part: str = "") -> list[str]:
         f"{top}{split}{mark}{suffix}"
         for split in task.together
         for top in ("", "*/")
-        for mark in ("", "-*-of-*")
+        for mark in ("", "-*-of-*", "_questions")
         for suffix in TABLES
     )
     globs += [*parts, *(f"*{split}*/question*.json" for split in task.together)]
