@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from benchmarks.spatial.more_replies import NAMED as FURTHER
 from snellen.benchmarks import registry
 from snellen.benchmarks.generated import SCORERS as BUILT_SET
 from snellen.benchmarks.spatial.scorers import spar, vsi
@@ -113,7 +114,7 @@ def samples_of(name: str) -> list[Sample]:
         return _vlm2(name)
     if name == "fika":
         return [_sample("open", "What is this?", ("golden eagle",), aliases=["Aquila chrysaetos"])]
-    return _spatial(name)
+    return FURTHER[name] if name in FURTHER else _spatial(name)
 
 
 def _rule(score: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from every_reader import EXTRACTORS, Reader, every_reader
+from every_reader import EXTRACTORS, FURTHER, Reader, every_reader
 from hostile_patterns import PATTERNS, Pattern
 
 from snellen.benchmarks import registry
@@ -49,7 +49,8 @@ def patterns_for(name: str) -> list[Pattern]:
     if name.startswith("extract"):
         same = [other for other in EXTRACTORS if EXTRACTORS[other][0] == EXTRACTORS[name.removeprefix("extract ")][0]]
         return PATTERNS[same.index(name.removeprefix("extract ")) :: len(same)]
-    return PATTERNS[list(READERS).index(name) % 4 :: 4] if " strict " in name else PATTERNS
+    quarter = " strict " in name or name.partition(" ")[0] in FURTHER
+    return PATTERNS[list(READERS).index(name) % 4 :: 4] if quarter else PATTERNS
 
 
 @pytest.mark.parametrize("name", READERS)

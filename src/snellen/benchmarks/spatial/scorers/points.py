@@ -170,13 +170,19 @@ def _unfenced(reply: str) -> str:
     return inner.removesuffix("```").strip()
 
 
+_MAY_BE_LITERAL = re.compile(r"\A[\[({](?s:.*)(?:[\])}]\Z|#)")
+"""A list or object begins and ends with brackets, unless a comment follows; other replies are not parsed at length."""
+
+
 def _json_or_literal(text: str) -> Any:
     """Parse JSON, else a Python literal; None where it is neither."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError, MemoryError):
         value = None
-    return literal(text) if value is None else value
+    if value is not None or not _MAY_BE_LITERAL.search(text):
+        return value
+    return literal(text)
 
 
 def count_points(points: Sequence[Point | PixelBox]) -> int:
