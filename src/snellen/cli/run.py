@@ -170,9 +170,10 @@ def run(
             served = structs.replace(base.options, base_url=address)
             specs = [_without_endpoint(structs.replace(spec, options=served), models) for spec in specs]
         outcome = _perform_all(specs, folders, faults, output, judge)
+    status = finish(outcome, profile=output.profile, report=output.report, as_json=output.as_json)
     for judged in outcome.judged:
         print_summary(judged, as_json=output.as_json)
-    raise typer.Exit(finish(outcome, profile=output.profile, report=output.report, as_json=output.as_json))
+    raise typer.Exit(status)
 
 
 def _check(
