@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from snellen.easi.status import Board, whole_runs
-from snellen.easi.submit.package import FILE_NAME, PAYLOAD, prepare_unchecked
+from snellen.easi.submit.client import FILE_NAME
+from snellen.easi.submit.package import PAYLOAD, prepare_unchecked
 from snellen.easi.submit.payload import Metadata
 from snellen.engine.journal import storage_error
 from snellen.engine.run_folder import RunFolder
