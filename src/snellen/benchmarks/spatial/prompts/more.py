@@ -153,7 +153,11 @@ def compose(how: MorePrompting, task: Task, question: SpatialQuestion, media: Sh
         shown = [Image(Unreadable(question.id, why, "Omit the row, or use -o prompting=lmms-eval."))]
     readable = not any(isinstance(part, Image) and isinstance(part.blob, Unreadable) for part in shown)
     arranged = _LAYOUTS[words.layout if readable else "front"]
-    return Prompt(tuple(arranged(how, values, question, text, shown)), generation=generation)
+    parts = arranged(how, values, question, text, shown)
+    if not parts:
+        why = f"question {question.id}: it has neither text nor an image that is shown"
+        parts = [Image(Unreadable(question.id, why, "Fix or remove the row."))]
+    return Prompt(tuple(parts), generation=generation)
 
 
 def _values(how: MorePrompting, task: Task, question: SpatialQuestion, media: ShownMedia) -> dict[str, str]:
@@ -306,7 +310,7 @@ def parsed_positions(value: str) -> list[int]:
         numbers = re.sub(r"[\[\]()\s]", "", value).split(",")
     try:
         return [int(number) for number in (numbers if isinstance(numbers, list) else [numbers])]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return []
 
 

@@ -339,7 +339,12 @@ def _lego(row: Row, at: int, kit: bool) -> SpatialQuestion:
     common = _common(row, at, True)
     group = _whole(maybe(row, "g_index"))
     number = _whole(common["index"])
-    if not group and number.isdecimal() and (int(number) >= CIRCLE or "circular" in maybe(row, FILE).lower()):
+    if (
+        not group
+        and number.isdecimal()
+        and len(number) < 16
+        and (int(number) >= CIRCLE or "circular" in maybe(row, FILE).lower())
+    ):
         group = str(int(number) % CIRCLE)
     groups = {"question_type": question_type, "category": text(row, "category")}
     if group:
@@ -408,7 +413,7 @@ def _osi(row: Row, at: int, kit: bool) -> SpatialQuestion:
     number = kind.startswith("num") if kind else category in OSI_NUMBER
     name = _whole(maybe(row, "video_id") or ("" if "." in maybe(row, "video") else maybe(row, "video")))
     media = _video(row, "file_name") or _video(row, "video", "video_path")
-    if name.isdecimal():
+    if name.isdecimal() and len(name) < 16:
         media = media if media and not media[0].partition(".")[0].isdecimal() else (f"{int(name):04}.mp4",)
     length = maybe(row, "video_length")
     return SpatialQuestion(
