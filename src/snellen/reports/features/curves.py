@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from snellen.atomic_write import replacing
 from snellen.errors import StorageError, UsageError
-from snellen.reports.features.plots import draw_sweep
-from snellen.reports.plots.svg import page_style, saving_figures
+from snellen.reports.features.plots import legend_height, line_legend, mark_of
+from snellen.reports.plots.base import draw_interval, new_figure, percent_axis, series_colour
+from snellen.reports.plots.svg import inline_svg, page_style, saving_figures
 from snellen.types import Metric
 
 ENDINGS = (".svg", ".pdf", ".csv")
@@ -65,3 +66,25 @@ def write_sweep(metrics: Sequence[Metric], path: Path) -> Path:
     except OSError as error:
         raise StorageError(f"cannot write {path}: {error.strerror}", "Choose another file.") from error
     return path
+
+
+def draw_sweep(axis: str, lines: Mapping[str, Sequence[tuple[float, Metric]]], name: str) -> str:
+    """Plot metrics over k (on a log scale) or over layers; return the drawing."""
+    figure, axes = new_figure(3.1 + legend_height(list(lines)))
+    for place, points in enumerate(lines.values()):
+        tint = series_colour(place + 1)
+        known = [(x, metric) for x, metric in points if metric.value is not None]
+        axes.plot([x for x, _ in known], [metric.value or 0.0 for _, metric in known], color=tint, lw=1.8)
+        for x, metric in known:
+            draw_interval(axes, metric.ci95, x, tint, vertical=True)
+            axes.scatter([x], [metric.value or 0.0], s=26, color=tint, lw=0, zorder=3, marker=mark_of(place + 1))
+    ticks = sorted({x for points in lines.values() for x, _ in points})
+    if ticks[0] > 0:
+        axes.set_xscale("log")
+        axes.minorticks_off()
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    percent_axis(axes, "y")
+    axes.set_xlabel(axis)
+    axes.spines["left"].set_visible(False)
+    line_legend(axes, [(label, place + 1) for place, label in enumerate(lines)])
+    return inline_svg(figure, name, f"Metrics by {axis}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +40,7 @@ def precision_recall_plot(curves: Sequence[tuple[str, int, PrecisionRecallCurve]
     """Plot one line per store: (label, colour, curve)."""
     if not curves:
         return None
-    figure, axes = new_figure(3.1 + _legend_height([label for label, _, _ in curves]))
+    figure, axes = new_figure(3.1 + legend_height([label for label, _, _ in curves]))
     styles: list[Any] = []
     for place, (_, number, curve) in enumerate(curves):
         styles.append(_style(sum(other == number for _, other, _ in curves[:place])))
@@ -50,7 +50,7 @@ def precision_recall_plot(curves: Sequence[tuple[str, int, PrecisionRecallCurve]
             color=series_colour(number),
             lw=1.8,
             ls=styles[-1],
-            marker=_mark(number) if len(curves) > 1 else None,
+            marker=mark_of(number) if len(curves) > 1 else None,
             ms=5,
             mew=0,
             markevery=(3 + 2 * place % 17, 17),
@@ -61,7 +61,7 @@ def precision_recall_plot(curves: Sequence[tuple[str, int, PrecisionRecallCurve]
     axes.set_xlabel("recall")
     axes.set_ylabel("precision")
     axes.spines["left"].set_visible(False)
-    _line_legend(axes, [(label, number) for label, number, _ in curves], styles)
+    line_legend(axes, [(label, number) for label, number, _ in curves], styles)
     queries = " / ".join(dict.fromkeys(f"{curve.queries:,}" for _, _, curve in curves))
     return Plot(
         "Precision and recall",
@@ -87,7 +87,7 @@ def robustness_plots(lines: Sequence[tuple[str, int, str, Sequence[AttackPoint]]
 
 
 def _robustness(drawn: Sequence[tuple[str, int, str, Sequence[AttackPoint]]], kind: str, place: int) -> Plot:
-    figure, axes = new_figure(3.1 + _legend_height([label for label, _, _, _ in drawn]))
+    figure, axes = new_figure(3.1 + legend_height([label for label, _, _, _ in drawn]))
     labels: dict[float, str] = {}
     colours_before: list[int] = []
     styles: list[Any] = []
@@ -113,7 +113,7 @@ def _robustness(drawn: Sequence[tuple[str, int, str, Sequence[AttackPoint]]], ki
                 color=series_colour(number),
                 lw=0,
                 zorder=3,
-                marker=_mark(number),
+                marker=mark_of(number),
             )
         labels.update((point.strength, point.label) for point in points)
     percent_axis(axes, "y")
@@ -127,7 +127,7 @@ def _robustness(drawn: Sequence[tuple[str, int, str, Sequence[AttackPoint]]], ki
     names = [label if several else apart[i] for i, (label, _, _, _) in enumerate(drawn)]
     if several and len(set(names)) < len(names):
         names = [f"{label}, {axis.partition(',')[0]}" for label, _, axis, _ in drawn]
-    _line_legend(axes, list(zip(names, [line[1] for line in drawn], strict=True)), styles)
+    line_legend(axes, list(zip(names, [line[1] for line in drawn], strict=True)), styles)
     return Plot(
         f"Accuracy under attack{f' · {kind}' if kind else ''}",
         "The same images at each strength, with 95 % intervals; 0 means no attack.",
@@ -159,7 +159,13 @@ def corruption_plot(stores: Sequence[tuple[str, int, Sequence[Metric]]]) -> Plot
                 continue
             draw_interval(axes, metric.ci95, -row - shift, series_colour(number))
             axes.scatter(
-                [metric.value], [-row - shift], s=26, color=series_colour(number), lw=0, zorder=3, marker=_mark(number)
+                [metric.value],
+                [-row - shift],
+                s=26,
+                color=series_colour(number),
+                lw=0,
+                zorder=3,
+                marker=mark_of(number),
             )
     for number, value in clean:
         if value is not None:
@@ -169,7 +175,7 @@ def corruption_plot(stores: Sequence[tuple[str, int, Sequence[Metric]]]) -> Plot
     axes.spines["left"].set_visible(False)
     percent_axis(axes, "x")
     axes.set_xlim(-0.02, 1.02)
-    _line_legend(axes, [(label, number) for label, number, _ in stores_shown])
+    line_legend(axes, [(label, number) for label, number, _ in stores_shown])
     return Plot(
         "Accuracy on corrupted images",
         "The same images under each corruption, with 95 % intervals. Dotted: without corruption. The table has the paired drops.",
@@ -177,29 +183,7 @@ def corruption_plot(stores: Sequence[tuple[str, int, Sequence[Metric]]]) -> Plot
     )
 
 
-def draw_sweep(axis: str, lines: Mapping[str, Sequence[tuple[float, Metric]]], name: str) -> str:
-    """Plot metrics over k (on a log scale) or over layers; return the drawing."""
-    figure, axes = new_figure(3.1 + _legend_height(list(lines)))
-    for place, points in enumerate(lines.values()):
-        tint = series_colour(place + 1)
-        known = [(x, metric) for x, metric in points if metric.value is not None]
-        axes.plot([x for x, _ in known], [metric.value or 0.0 for _, metric in known], color=tint, lw=1.8)
-        for x, metric in known:
-            draw_interval(axes, metric.ci95, x, tint, vertical=True)
-            axes.scatter([x], [metric.value or 0.0], s=26, color=tint, lw=0, zorder=3, marker=_mark(place + 1))
-    ticks = sorted({x for points in lines.values() for x, _ in points})
-    if ticks[0] > 0:
-        axes.set_xscale("log")
-        axes.minorticks_off()
-    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    percent_axis(axes, "y")
-    axes.set_xlabel(axis)
-    axes.spines["left"].set_visible(False)
-    _line_legend(axes, [(label, place + 1) for place, label in enumerate(lines)])
-    return inline_svg(figure, name, f"Metrics by {axis}")
-
-
-def _mark(number: int) -> str:
+def mark_of(number: int) -> str:
     """Return the marker of a store, so that colour is not all that tells it from others."""
     return _MARKS[(number - 1) % len(_MARKS)]
 
@@ -229,7 +213,7 @@ def _apart(values: Sequence[float], axis_length: float) -> list[float]:
     return ticks if values[-1] == ticks[-1] else [*ticks, values[-1]]
 
 
-def _line_legend(axes: Axes, known: Sequence[tuple[str, int]], styles: Sequence[Any] = ()) -> None:
+def line_legend(axes: Axes, known: Sequence[tuple[str, int]], styles: Sequence[Any] = ()) -> None:
     """Add the names of lines above the plot; a single line needs none."""
     if len(known) < 2:
         return
@@ -242,7 +226,7 @@ def _line_legend(axes: Axes, known: Sequence[tuple[str, int]], styles: Sequence[
             color=series_colour(number),
             lw=2.0,
             ls=styles[place] if styles else "-",
-            marker=_mark(number),
+            marker=mark_of(number),
             mew=0,
         )
         for place, (_, number) in enumerate(known)
@@ -255,7 +239,7 @@ def _legend_columns(labels: Sequence[str]) -> int:
     return 1 if max(map(len, labels)) > 22 else 2
 
 
-def _legend_height(labels: Sequence[str]) -> float:
+def legend_height(labels: Sequence[str]) -> float:
     """Return the inches that a legend of many lines takes, so that it does not flatten the plot."""
     rows = -(-len(labels) // _legend_columns([short_label(label, 34) for label in labels]))
     return 0.2 * max(0, rows - 2)
