@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from benchmarks.spatial.more_samples import mask
 from snellen.benchmarks.spatial.scorers import points, refspatial
 from snellen.benchmarks.spatial.scorers.points import Mask, PixelBox, ReferenceStopsError
+from snellen.benchmarks.spatial.scorers.strict_points import strict_points
 from snellen.errors import DataError, MediaError
 from snellen.sources.blobs import BytesBlob
 
@@ -154,14 +155,14 @@ STRICT = [
 
 @pytest.mark.parametrize(("reply", "wanted"), STRICT)
 def test_the_strict_reader_knows_any_usual_notation_and_its_scale(reply, wanted):
-    read = points.strict_points(reply, 640, 480)
+    read = strict_points(reply, 640, 480)
     assert [(round(x, 6), round(y, 6)) for x, y in read] == wanted
 
 
 def test_of_points_that_words_part_the_last_one_answers():
     reply = "The cup is at (0.1, 0.2), and left of it the place is free: (0.3, 0.4)."
-    assert points.strict_points(reply, 640, 480) == [(0.3, 0.4)]
-    assert points.strict_points("(0.1, 0.2) and (0.3, 0.4)", 640, 480) == [(0.1, 0.2), (0.3, 0.4)]
+    assert strict_points(reply, 640, 480) == [(0.3, 0.4)]
+    assert strict_points("(0.1, 0.2) and (0.3, 0.4)", 640, 480) == [(0.1, 0.2), (0.3, 0.4)]
 
 
 def test_a_mask_may_have_any_size_mode_and_depth():
@@ -244,6 +245,6 @@ def test_no_reply_breaks_a_reader_and_every_share_is_one(reply, width, height):
         score = rule(reply, pixels)
         assert score.reason if score.value is None else 0 <= score.value <= 1
     assert 0 <= (refspatial.strict(reply, pixels, (width, height)).value or 0) <= 1
-    for x, y in points.strict_points(reply, width, height):
+    for x, y in strict_points(reply, width, height):
         assert math.isfinite(x) and math.isfinite(y)
         points.in_polygon(x, y, [(0, 0), (1, 0), (1, 1)])

@@ -11,6 +11,7 @@ from typing import Any
 
 from snellen.benchmarks.spatial.scorers import points
 from snellen.benchmarks.spatial.scorers.points import MaskPixels, ReferenceStopsError
+from snellen.benchmarks.spatial.scorers.strict_points import strict_pixel, strict_points
 from snellen.types import Score
 
 
@@ -59,11 +60,11 @@ def strict(reply: str, mask: MaskPixels, size: tuple[int, int]) -> Score:
         mask: of any size: points are placed by their share of the sides.
         size: width and height of the image, for a reply in pixels.
     """
-    read = points.strict_points(reply, *size)
+    read = strict_points(reply, *size)
     if not read:
         return Score(0.0, None, "invalid", "no point")
     width, height = mask.size
-    places = [points.strict_pixel(point, width, height) for point in read]
+    places = [strict_pixel(point, width, height) for point in read]
     hits = sum(bool(mask.first[place[1], place[0]] > 0) for place in places if place is not None)
     return graded(hits / len(read), [list(point) for point in read[:MAX_SHOWN]])
 

@@ -10,6 +10,7 @@ import re
 from snellen.benchmarks.spatial.scorers import points
 from snellen.benchmarks.spatial.scorers.points import MaskPixels, ReferenceStopsError
 from snellen.benchmarks.spatial.scorers.refspatial import stops
+from snellen.benchmarks.spatial.scorers.strict_points import strict_pixel, strict_points
 from snellen.errors import DataError
 from snellen.scoring.extract import read
 from snellen.types import Score
@@ -96,7 +97,7 @@ def strict(reply: str, gold: str, question: str, size: tuple[int, int], mask: Ma
             return Score(0.0, None, "invalid", reading.reason)
         right = reading.value is (gold.strip().lower() == "yes")
         return Score(float(right), "yes" if reading.value else "no", "correct" if right else "wrong")
-    answer = points.strict_points(reply, *size)
+    answer = strict_points(reply, *size)
     if not answer:
         return Score(0.0, None, "invalid", "no point")
     try:
@@ -104,6 +105,6 @@ def strict(reply: str, gold: str, question: str, size: tuple[int, int], mask: Ma
     except DataError as error:
         if mask is None:
             return Score(None, list(answer[0]), "unscored", error.message)
-        place = points.strict_pixel(answer[0], *mask.size)
+        place = strict_pixel(answer[0], *mask.size)
         right = place is not None and bool(mask.first[place[1], place[0]] > 0)
     return Score(float(right), list(answer[0]), "correct" if right else "wrong")
