@@ -63,6 +63,7 @@ def answered(capsys: pytest.CaptureFixture[str], line: str) -> tuple[str, str]:
             "--judge-model gpt-5-mini --resume",
             "snellen judge results/x --model api:gpt-5-mini --base-url http://h/v1 --resume",
         ),
+        ("python scripts/summarise.py --results results/x/results.jsonl", "snellen score results/x"),
         (
             "bash examples/build_vllm_sif.sh",
             "snellen agents image ../containers/vllm-openai.sif --from docker://vllm/vllm-openai:latest",

@@ -15,6 +15,7 @@ KEYS = ("--api-key", "--judge-api-key")
 KEY_REMARK = "A key cannot be an argument: set {variable} in the environment or in .env."
 MODEL, PORT = "Qwen/Qwen3-VL-8B-Instruct-FP8", "8010"
 IMAGE, DOCKER = "../containers/vllm-openai.sif", "vllm/vllm-openai:latest"
+SUMMARY = "summarize_results.py"
 _VARIABLES = ("LIMIT", "OUT_DIR", "DATA_ZIP")
 
 
@@ -42,6 +43,8 @@ def check_script(words: Sequence[str]) -> None:
         if word.startswith("-"):
             return
         script = PurePosixPath(word).name
+        if script.startswith("summar") and script.endswith(".py"):  # its exact name is not public
+            script = SUMMARY
         if script in SCRIPTS:
             command = SCRIPTS[script](_typed(words[number + 1 :]))
             line = shlex.join(["snellen", *command.words])
@@ -171,7 +174,7 @@ SCRIPTS: Mapping[str, Callable[[Typed], ScriptCommand]] = {
     "run_local_transformers_eval.py": _local,
     "run_opencode_eval.py": _opencode,
     "judge_results.py": _judge,
-    "summarize_results.py": _summary,
+    SUMMARY: _summary,
     "build_vllm_sif.sh": _build_image,
     "apptainer_vllm_qwen3vl8b_server.sh": _server,
     "apptainer_openclaw_eval.sh": _openclaw,
