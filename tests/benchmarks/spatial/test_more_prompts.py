@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from hashlib import sha256
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -344,6 +343,19 @@ def test_a_row_that_cannot_be_read_costs_only_itself_and_is_named(tmp_path: Path
     assert any("2 rows cannot be read" in line and "line 3" in line for line in notices)
 
 
+def test_rows_of_eriq_that_are_asked_without_their_images_are_named(tmp_path: Path) -> None:
+    path = drawn.draw("eriq", tmp_path, kit=True).path
+    row = {
+        "image_path": ["t1/a.png"],
+        "question_raw": "Which? A. yes B. no",
+        "answer": "A",
+        "task_type": "QA_TASK_PROGRESS",
+    }
+    tsv(path / "ERIQ.tsv", [{"index": 0, **row}])
+    notices = registry.find("eriq").notices(Data(path=path))
+    assert any("1 questions have no mark for their images" in line for line in notices)
+
+
 def test_a_video_that_is_not_there_is_named(tmp_path: Path) -> None:
     path = drawn.draw("osi-bench", tmp_path, kit=False).path
     (path / "videos_part2.zip").unlink()
@@ -388,106 +400,3 @@ def test_a_table_of_stare_finds_its_images_in_the_parquet_files_that_the_kit_unp
     first, second = benchmark.samples(Data(path=table, images=official))
     assert isinstance(image := first.prompt.parts[1], Image) and image.blob.read() == picture(5 * 5 + 1)
     assert any(isinstance(part, Image) and isinstance(part.blob, Unreadable) for part in second.prompt.parts)
-
-
-ODD: list[object] = [
-    None,
-    "",
-    -3,
-    2.5,
-    float("nan"),
-    float("inf"),
-    True,
-    b"\xff",
-    "A",
-    "[",
-    "['a','b']",
-    "{'A':'x'}",
-    '{"A":1}',
-]
-ODD += [
-    "{",
-    [],
-    ["A. x", None],
-    [1, 2],
-    {"A": "x", "B": None},
-    [{"path": "b.png"}],
-    [["x"]],
-    "../../etc/passwd",
-    "\ud800",
-]
-ODD += [
-    "<image 9> <image>",
-    "object_rel_distance",
-    "10mins_streaming",
-    "route_planning",
-    "yes",
-    "9" * 5000,
-    "1e999",
-    "nan",
-]
-COLUMNS = [
-    "index",
-    "id",
-    "qid",
-    "question",
-    "Question",
-    "question_raw",
-    "prompt",
-    "answer",
-    "Answer",
-    "ground_truth",
-    "category",
-    "category_agg",
-    "Category",
-    "Task",
-    "task",
-    "Choices",
-    "options",
-    "candidates",
-    "Candidates",
-    "question_type",
-    "type",
-    "split",
-    "step",
-    "image_path",
-    "images",
-    "mask_path",
-    "video",
-    "video_path",
-    "video_id",
-    "file_name",
-    "video_length",
-    "time_start",
-    "time_end",
-    "visual_indices",
-    "answers",
-    "query_times",
-    "g_index",
-    "A",
-    "B",
-    "scene_name",
-    "scene_id",
-    "task_type",
-    "image_filename",
-    "question_index",
-]
-
-
-@pytest.mark.parametrize("name", drawn.DRAWN)
-def test_a_row_of_any_content_is_a_question_or_says_why_it_is_none(name: str) -> None:
-    chance = Random(name)
-    hows = [more.prompt_settings(Data(options={"prompting": form}), MORE[name]) for form in forms(MORE[name])]
-    questions = 0
-    for at in range(1500):
-        row = {column: chance.choice(ODD) for column in chance.sample(COLUMNS, chance.randint(10, len(COLUMNS)))}
-        for readers in (more_rows.OFFICIAL, more_rows.KIT):
-            try:
-                question = readers[name](row, at)
-            except DataError:
-                continue
-            questions += 1
-            media = ShownMedia(images=(BytesBlob("a.png", b""),) * chance.randint(0, 2))
-            for how in hows:
-                assert more.compose(how, MORE[name], question, media).parts
-    assert questions

@@ -20,6 +20,7 @@ import pytest
 from PIL import Image as pillow
 
 from benchmarks.spatial import more_drawn as drawn
+from benchmarks.spatial import more_parts
 from media.clips import STEP
 from snellen import evaluate
 
@@ -108,14 +109,14 @@ def frame_number(data: bytes) -> int:
     return round(float(np.asarray(pillow.open(BytesIO(data)).convert("L")).mean()) / STEP)
 
 
-def check(sent: list[str | bytes], wanted: drawn.Shown) -> None:
+def check(sent: list[str | bytes], wanted: more_parts.Shown) -> None:
     left = list(sent)
     for part in wanted:
-        if isinstance(part, drawn.Frames):
+        if isinstance(part, more_parts.Frames):
             numbers = [frame_number(data) for data in left[: len(part.numbers)] if isinstance(data, bytes)]
             assert tuple(numbers) == part.numbers
             del left[: len(part.numbers)]
-        elif isinstance(part, drawn.Holds):
+        elif isinstance(part, more_parts.Holds):
             text = left.pop(0)
             assert isinstance(text, str) and text
             for piece in part.pieces:

@@ -27,6 +27,7 @@ from snellen.sources import Unreadable
 from snellen.types import Blob, Image, Prompt, Sample
 
 MAX_LINES = 8
+UNMARKED = "questions have no mark for their images and are asked without them, as VLMEvalKit asks them"
 MISSING = "questions show pictures or videos that are not there"
 
 
@@ -119,8 +120,11 @@ def notices(task: Task, part: str, data: Data) -> list[str]:
             add_fault(f"questions are of {task.by} {group[:60]!r}, which is not known", place)
         if corrected is not None and group == corrected.group:
             group_rows.append(question)
-        if any(isinstance(blob, Unreadable) for blob in _blobs(source.shown(question))):
+        shown = source.shown(question)
+        if any(isinstance(blob, Unreadable) for blob in _blobs(shown)):
             add_fault(MISSING, place)
+        if task.name == "eriq" and shown.images and "<image>" not in question.text:
+            add_fault(UNMARKED, place)
     lines = [*source.remarks(), *_fault_lines(source.file, faults)]
     if MISSING in faults:
         among = f" ({', '.join(task.media)})" if task.media else ""
