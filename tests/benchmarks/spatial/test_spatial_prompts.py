@@ -466,3 +466,21 @@ def test_the_labelled_form_is_another_experiment() -> None:
     task = TASKS["blink"]
     digests = {prompts.digest(Data(options={"prompting": form}), task) for form in (KIT, LMMS, "neo_ov")}
     assert len(digests) == 3
+
+
+def test_the_labels_of_frames_reach_a_local_model_between_its_frames(tmp_path: Path) -> None:
+    pytest.importorskip("av", reason="PyAV (extra video) is not installed")
+    from snellen.media import MediaCache
+    from snellen.models.local.chat_template import converse
+    from snellen.types import MediaSettings
+
+    data = drawn.draw("vsi-bench", tmp_path)
+    options = {"prompting": "neo_ov", "sample-frames": "2"}
+    sample = next(iter(SPATIAL["vsi-bench"].samples(Data(data, options=options))))
+    media = MediaCache(MediaSettings())
+    try:
+        (message,) = converse(sample.prompt, media).messages
+    finally:
+        media.close()
+    content = [part.get("text", part["type"]) for part in message["content"]]
+    assert content[:4] == ["Frame-1: ", "image", "Frame-2: ", "image"] and len(content) == 5
