@@ -23,6 +23,7 @@ OF_SETS = ("general", "general_images", "general_head")
 UNUSED = {
     "--corrupt": ("method", "steps", *OF_PGD, *OF_SETS),
     "--method fgbmk-legacy": (*OF_PGD, *OF_SETS),
+    "--method autoattack": ("steps", "alpha", "random_start", "restarts", "starts", "target", *OF_SETS),
     "--method fgsm": ("steps", "alpha", "norm", "random_start", "restarts", "seed", "starts"),
 }
 """Options without effect by method; naming one is an error, so that none is ignored silently."""
@@ -65,9 +66,9 @@ class AttackOptions:
     ] = None
     norm: Annotated[Literal["linf", "l2"], typer.Option(help="Norm that eps bounds.")] = "linf"
     method: Annotated[
-        Literal["pgd", "fgsm", "fgbmk-legacy"],
+        Literal["pgd", "fgsm", "autoattack", "fgbmk-legacy"],
         typer.Option(
-            help="fgsm: one step of eps. fgbmk-legacy: the parameters of FG-BMK's demo code, 10 or 20 --steps."
+            help="fgsm: one step of eps. autoattack: its authors' ensemble (extra autoattack). fgbmk-legacy: the parameters of FG-BMK's demo code, 10 or 20 --steps."
         ),
     ] = "pgd"
     random_start: Annotated[
@@ -233,6 +234,15 @@ def _strength(options: AttackOptions, target: Any) -> dict[str, Any]:
     from snellen.features.attacks.pgd import RandomStarts
     from snellen.features.attacks.robust_accuracy import parse_strength
 
+    if options.method == "autoattack":
+        from snellen.features.attacks.ensemble import autoattack_curve
+
+        return {
+            "attack": autoattack_curve,
+            "eps": comma_list(options.eps),
+            "norm": options.norm,
+            "seed": options.seed,
+        }
     fgsm = options.method == "fgsm"
     if options.restarts > 1 and not options.random_start:
         raise UsageError(

@@ -272,6 +272,7 @@ def attack_split(
     target: int | Literal["least-likely"] | None = None,
     progress: Callable[[int, int], None] | None = None,
     start_images: Mapping[str, np.ndarray] | None = None,
+    attack: Callable[..., AttackCurve] = attack_curve,
     **settings: Any,
 ) -> tuple[AttackCurve, int]:
     """Attack a split's images; return (accuracy under attack, number of rows of the split).
@@ -281,7 +282,8 @@ def attack_split(
         target: a class id that images are led to, or to each the class that the classifier holds least likely.
         progress: called with images done, and in all.
         start_images: id to the image where its attack begins, as `read_starts` reads them.
-        settings: of `snellen.features.attacks.robust_accuracy.attack_curve`.
+        attack: `attack_curve`, or `snellen.features.attacks.ensemble.autoattack_curve`.
+        settings: of that function.
 
     Raises:
         As `read_images`, `head_columns` and `attack_curve`.
@@ -297,7 +299,7 @@ def attack_split(
             aims = np.repeat(_column_of(target, head), len(wanted))
         if start_images is not None:
             settings["starts"] = select_starts(batch.ids, start_images, tuple(pixels.shape[1:]))
-        parts.append(attack_curve(logits, pixels, wanted, ids=batch.ids, targets=aims, **settings))
+        parts.append(attack(logits, pixels, wanted, ids=batch.ids, targets=aims, **settings))
         done += len(wanted)
         if progress is not None:
             progress(done, of if limit is None else min(of, limit))
