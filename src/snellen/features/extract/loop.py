@@ -151,7 +151,7 @@ LEAST_IMAGES = 4
 
 def images_per_pass(work: float, batch_size: int) -> int:
     """Return how many images of `work` multiply-adds each a processor encodes at once: a power of two, or the batch."""
-    images = max(LEAST_IMAGES, 2 ** int(log2(max(1.0, WORK_OF_A_PASS / max(1.0, work)))))
+    images = max(LEAST_IMAGES, 1 << int(log2(max(1.0, WORK_OF_A_PASS / max(1.0, work)))))
     return min(batch_size, images)
 
 
