@@ -211,7 +211,8 @@ def _stored_settings(folder: Path, label: str) -> dict[str, Any]:
 
 def _usual_class(checkpoint: Checkpoint) -> str:
     """Return the processor class that transformers takes for this type of model; "" if it has none."""
-    names = image_processing_auto.IMAGE_PROCESSOR_MAPPING_NAMES.get(str(checkpoint.config.get("model_type")))
+    known: Mapping[str, Any] = vars(image_processing_auto)["IMAGE_PROCESSOR_MAPPING_NAMES"]
+    names = known.get(str(checkpoint.config.get("model_type")))
     return str(names.get("torchvision", "")) if isinstance(names, Mapping) else ""
 
 
