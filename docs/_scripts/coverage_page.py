@@ -1,0 +1,65 @@
+"""Write docs/coverage.md from docs/_data/coverage.toml: what of the four bodies of work there is, and how to repeat it.
+
+Usage: python docs/_scripts/coverage_page.py
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import NamedTuple
+
+DOCS = Path(__file__).parent.parent
+DATA = DOCS / "_data" / "coverage.toml"
+PAGE = DOCS / "coverage.md"
+BODIES = ("FIKA-Bench", "FG-BMK", "VLM2-Bench", "EASI", "Features")
+STATES = ("works", "partly", "missing", "needs a GPU", "needs the hub", "needs a licence")
+HEAD = """# Coverage
+
+What the documents of FIKA-Bench, FG-BMK, VLM2-Bench and EASI promise, and the command that does it here. Features of encoders, which
+FG-BMK and the field report, are a part of their own. Names in capitals stand for your folder, model or run. The test shows the feature on small
+data drawn for it. This page is written from `docs/_data/coverage.toml` (`python docs/_scripts/coverage_page.py`). A test checks that each
+command has its options and that each test exists, and runs the commands that need nothing but the package.
+
+"""
+
+
+class Feature(NamedTuple):
+    """One promised feature: the body of work, its name, what a reader types, the test, its state and a remark."""
+
+    body: str
+    name: str
+    command: str
+    test: str
+    state: str
+    note: str = ""
+    run: bool = False
+
+
+def features() -> list[Feature]:
+    """Return the features of the data file, in its order."""
+    rows = tomllib.loads(DATA.read_text(encoding="utf-8"))["feature"]
+    return [Feature(**row) for row in rows]
+
+
+def page() -> str:
+    """Return the text of the page."""
+    rows = features()
+    counts = [[sum(row.body == body and row.state == state for row in rows) for state in STATES] for body in BODIES]
+    lines = [HEAD, f"| part | features | {' | '.join(STATES)} |\n|---|---:|{'---:|' * len(STATES)}\n"]
+    for body, numbers in zip(BODIES, counts, strict=True):
+        lines.append(f"| {body} | {sum(numbers)} | {' | '.join(map(str, numbers))} |\n")
+    totals = [sum(column) for column in zip(*counts, strict=True)]
+    lines.append(f"| all | {sum(totals)} | {' | '.join(map(str, totals))} |\n")
+    for body in BODIES:
+        lines.append(f"\n## {body}\n\n| feature | command | state | test |\n|---|---|---|---|\n")
+        for row in rows:
+            if row.body == body:
+                state = f"{row.state}: {row.note}" if row.note else row.state
+                cells = (row.name, f"`{row.command}`", state, f"`{row.test}`" if row.test else "")
+                lines.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |\n")
+    return "".join(lines)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
