@@ -68,7 +68,9 @@ def encode_rows(
     rows = list(rows)
     batch_size = max(1, min(batch_size, len(rows)))  # no room for images that there are not
     on_cpu = encoder.device.type == "cpu"
-    room = torch.empty(images_per_pass(encoder.work(), batch_size) if on_cpu else 0, 3, *transform.size)
+    # With several threads, small passes mean more waits: on a loaded machine they cost more than the cache saves.
+    size = images_per_pass(encoder.work(), batch_size) if torch.get_num_threads() == 1 else batch_size
+    room = torch.empty(size if on_cpu else 0, 3, *transform.size)
     # Threads of a product wait for each other by spinning: where they use all cores, decoding beside them only adds waits.
     spins = on_cpu and torch.get_num_threads() > 1 and batch_size >= workers
     ahead = 0 if spins else 2 * max(batch_size, workers)
