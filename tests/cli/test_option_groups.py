@@ -7,6 +7,7 @@ import dataclasses
 from msgspec import structs
 
 from snellen.cli import options
+from snellen.cli.agent_options import AgentOptions
 from snellen.engine.run_folder import RunSpec
 from snellen.models.base import ModelOptions
 from snellen.types import Generation, MediaSettings
@@ -15,7 +16,7 @@ from snellen.types import Generation, MediaSettings
 def test_omitted_options_give_the_default_settings_of_a_model():
     settings = options.model_settings(options.GenerationOptions(), options.EndpointOptions())
     assert ModelOptions(**settings) == ModelOptions()
-    assert ModelOptions(**{**settings, **options.AgentOptions().settings(None)}) == ModelOptions()
+    assert ModelOptions(**{**settings, **AgentOptions().settings(None)}) == ModelOptions()
 
 
 def test_omitted_options_give_the_default_generation_and_media():

@@ -12,6 +12,7 @@ import typer
 from msgspec import structs
 
 from snellen.cli import options as shared
+from snellen.cli.agent_options import AgentOptions
 from snellen.cli.console import note
 from snellen.cli.data_files import show_data_files
 from snellen.cli.errors import tell
@@ -100,7 +101,7 @@ def run(
     endpoint: shared.EndpointOptions,
     media: shared.MediaOptions,
     local: shared.LocalOptions,
-    agents: shared.AgentOptions,
+    agents: AgentOptions,
     workers: shared.WorkerOptions,
     budget: shared.BudgetOptions,
     judging: InlineJudgeOptions,

@@ -84,6 +84,7 @@ class DetailOptions:
         Path | None,
         typer.Option(metavar="FILE", help="Write the confusion matrix to a CSV file; print the largest confusions."),
     ] = None
+    save: Annotated[bool, typer.Option("--save", help="Write the layer to STORE/probe.npz.")] = False
 
 
 @group.command()
@@ -114,7 +115,6 @@ def probe(
     details: DetailOptions,
     comparison: AgainstOptions,
     sweeps: SweepOptions,
-    save: Annotated[bool, typer.Option("--save", help="Write the layer to STORE/probe.npz.")] = False,
     as_json: shared.JsonResult = False,
 ) -> None:
     """Train a linear layer on the features of one split and test it on another.
@@ -145,7 +145,6 @@ def probe(
             grid.epochs,
             splits.seed,
             grid.device,
-            save,
             details,
             as_json,
         )
@@ -156,11 +155,11 @@ def probe(
     train, test = splits.train, splits.test
     if train is None and test is None:
         train, test = features.halves or (None, None)
-    if save and few.shots is None and (train is None or test is None):
+    if details.save and few.shots is None and (train is None or test is None):
         raise UsageError("--save needs one layer, and cross-validation trains several.", "Name --train and --test.")
     if few.shots is not None:
         _require_alone(comparison, sweeps, "--shots")
-        if save or details.per_class or details.calibration or details.confusion is not None:
+        if details.save or details.per_class or details.calibration or details.confusion is not None:
             raise UsageError("--shots trains many layers.", "Omit --save, --per-class, --calibration and --confusion.")
         if train is None or test is None:
             raise UsageError("--shots draws rows of one split and tests on another.", "Name --train and --test.")
@@ -203,7 +202,7 @@ def probe(
     metrics, notes = metrics + others + layered, notes + remarks + told
     if as_json and comparisons:
         settings["comparisons"] = comparisons
-    if save:
+    if details.save:
         if fitted.head is None:
             raise UsageError("--save needs one layer, and cross-validation trains several.", "Name --train and --test.")
         trained_on = {"store": str(store), "identity": training_identity(features)}
@@ -221,7 +220,6 @@ def _heads(
     epochs: float | None,
     seed: int,
     device: str,
-    save: bool,
     details: DetailOptions,
     as_json: bool,
 ) -> None:
@@ -239,7 +237,7 @@ def _heads(
     notes = [*store_notes(inputs.features), *fitted.notes()]
     metrics = fitted.metrics()
     _add_details(fitted, details, metrics, settings, notes, as_json)
-    if save:
+    if details.save:
         identity = training_identity(inputs.features)
         head = grids.head_for_saving(fitted, train=train, test=test, store=str(store), identity=identity)
         notes.append(f"The layer was written to {head.save(Path(store))}; its input is {fitted.settings.output}.")
