@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from snellen.benchmarks.spatial.scorers import lmms_eval, vlmevalkit, vsi
+from snellen.scoring.rules.options import infer
 
 OPTION = [
     ("<answer>Because</answer>", "B"),
@@ -105,7 +106,7 @@ CHOICE = [
 
 @pytest.mark.parametrize(("reply", "expected"), CHOICE)
 def test_the_generic_matcher_wants_one_late_letter_or_one_text(reply: str, expected: str | None) -> None:
-    assert vlmevalkit.match_choice(reply, FOUR) == expected
+    assert infer(reply, FOUR) == expected
 
 
 def test_a_letter_behind_answer_is_counts() -> None:
@@ -116,8 +117,8 @@ def test_a_letter_behind_answer_is_counts() -> None:
 
 
 def test_a_reply_longer_than_twice_the_options_is_not_searched_for_their_texts() -> None:
-    assert vlmevalkit.match_choice("b" * 100 + " back", FOUR) is None
-    assert vlmevalkit.match_choice("it is back there", FOUR) == "D"
+    assert infer("b" * 100 + " back", FOUR) is None
+    assert infer("it is back there", FOUR) == "D"
 
 
 MRA = [

@@ -12,10 +12,9 @@ from snellen.benchmarks.spatial.scorers.rows import ScoredRow, mean
 from snellen.benchmarks.spatial.scorers.vlmevalkit import (
     after_thinking,
     cleaned,
-    match_choice,
-    match_text,
     score_choice,
 )
+from snellen.scoring.rules.options import infer, infer_text
 from snellen.types import Score
 
 SORT = "sort"
@@ -76,7 +75,7 @@ def vlmevalkit(
     """
     if question_type != SORT or circular:
         return score_choice(reply, options, gold)
-    order = match_sequence(reply) or match_text(reply, options)
+    order = match_sequence(reply) or infer_text(reply, options)
     failed = {"failed_in_prefetch": order is None}
     if order is None:
         return Score(0.0, None, "invalid", "no order of four letters", failed)
@@ -91,7 +90,7 @@ def circular_group(rows: Iterable[tuple[str, Mapping[str, str], str]]) -> tuple[
     """
     resolved = True
     for reply, options, gold in rows:
-        letter = match_choice(reply, options)
+        letter = infer(reply, options)
         if letter is None:
             resolved = False
         elif letter != gold.strip():

@@ -12,9 +12,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from snellen.benchmarks.spatial.scorers.constants import CONSTANTS
 from snellen.scoring.extract.numerals import ENGLISH_BELOW_HUNDRED
 from snellen.scoring.rules.literals import literal_list
+from snellen.scoring.rules.options import infer
 from snellen.types import Score
 
 INVISIBLE = re.compile("[\u200b\u200c\u200d\ufeff]")
@@ -176,53 +176,12 @@ def match_number(reply: str) -> float | None:
     return None
 
 
-REFUSAL = "Z"
-_PUNCTUATION = str.maketrans(dict.fromkeys(".()[],:;!*#{}", " "))
-_ANSWER_IS = re.compile(r"answer is\s*+\**+\s*+([ABCD])", re.IGNORECASE)
-
-
-def match_choice(reply: str, choices: Mapping[str, str]) -> str | None:
-    """Return the letter that the kit reads by rules alone; `Z` for a refusal; None where it would ask a judge.
-
-    A letter must be the only one of the choices that stands as a token of its own, and stand among the last four tokens;
-    else "answer is" and a letter stand in it, in any case and without a boundary behind; else the text of exactly one choice must occur in the reply, if that is at most twice as long as all choices together.
-
-    Args:
-        reply: the model's reply.
-        choices: text by letter, without the empty ones.
-    """
-    settings = CONSTANTS["kit_choice"]
-    if settings["failure"] in reply:
-        return None
-    if any(refusal in reply for refusal in settings["refusals"]):
-        return REFUSAL
-    tokens = reply.translate(_PUNCTUATION).split()
-    letters = [letter for letter in choices if letter in tokens]
-    if len(letters) == 1 and tokens.index(letters[0]) > len(tokens) - 5:
-        return letters[0]
-    if not letters and REFUSAL in tokens:
-        return REFUSAL
-    match = _ANSWER_IS.search(reply)
-    if match and match[1].upper() in choices:
-        return match[1].upper()
-    return match_text(reply, choices)
-
-
-def match_text(reply: str, choices: Mapping[str, str]) -> str | None:
-    """Return the letter of the only choice whose text occurs in a reply of at most twice the length of all choices."""
-    lowered = reply.lower()
-    if len(lowered) > 2 * sum(len(text) for text in choices.values()):
-        return None
-    named = [letter for letter, text in choices.items() if text.lower() in lowered]
-    return named[0] if len(named) == 1 else None
-
-
 def score_choice(reply: str, choices: Mapping[str, str], gold: str) -> Score:
     """Score the kit's hit without a judge: an unparseable reply is worth 0, and counts as a failure of extraction.
 
     `detail` holds `failed_in_prefetch`, from which EASI takes the share of failures.
     """
-    letter = match_choice(reply, choices)
+    letter = infer(reply, choices)
     failed = {"failed_in_prefetch": letter is None}
     if letter is None:
         return Score(0.0, None, "invalid", "no letter and no choice's text", failed)
