@@ -375,3 +375,9 @@ def test_a_journal_whose_mending_is_killed_at_any_step_is_mended_by_the_next_cal
     run(folder, model)
     assert len(model.asked) == 2 and accuracy(folder) == before
     assert b"junk\n" in folder.path.joinpath("results.damaged").read_bytes()
+
+
+def test_a_file_in_place_of_a_run_is_named_as_one(tmp_path: Path) -> None:
+    (tmp_path / "run").touch()
+    with pytest.raises(RunError, match="it is a file, and a run is a folder"):
+        RunFolder(tmp_path / "run").meta()

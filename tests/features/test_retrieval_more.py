@@ -114,14 +114,15 @@ def test_the_command_reads_junk_as_json_and_csv(tmp_path, capsys):
     with (tmp_path / "junk.csv").open("w", newline="") as out:
         csv.writer(out).writerows([query, item] for query, items in pairs.items() for item in items)
     values = []
-    for name in ("junk.json", "junk.csv"):
+    (tmp_path / "headed.csv").write_bytes(b"query,item\n" + (tmp_path / "junk.csv").read_bytes())
+    for name in ("junk.json", "junk.csv", "headed.csv"):
         assert (
             main(["features", "retrieval", str(store), "--junk", str(tmp_path / name), "--class-mean", "--json"]) == 0
         )
         told = json.loads(capsys.readouterr().out)
         assert told["settings"]["junk"] == 3
         values.append({metric["name"]: metric["value"] for metric in told["metrics"]})
-    assert values[0] == values[1]
+    assert values[0] == values[1] == values[2]
     assert {"mrr", "r_recall@5", "map/class-mean", "recall@1/class-mean"} <= values[0].keys()
     assert main(["features", "knn", str(store), "--k", "3", "--class-mean", "--json"]) == 0
     assert "knn@3/class-mean" in [metric["name"] for metric in json.loads(capsys.readouterr().out)["metrics"]]

@@ -160,6 +160,11 @@ class RunFolder:
             return check_values(meta, self.meta_path)
         except FileNotFoundError:
             raise RunError(f"there is no run in {self.path}: it has no run_meta.json", runs_hint(self.path)) from None
+        except NotADirectoryError:
+            raise RunError(
+                f"there is no run in {self.path}: it is a file, and a run is a folder",
+                "`snellen list --runs` lists the runs here.",
+            ) from None
         except (ValueError, RecursionError, OSError) as error:  # msgspec's errors are ValueErrors
             raise RunError(
                 f"{self.meta_path} cannot be read as a run's meta: {error}",

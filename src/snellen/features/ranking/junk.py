@@ -17,6 +17,9 @@ from numpy.typing import NDArray
 
 from snellen.errors import DataError, UsageError
 
+HEADER = ["query", "item"]
+"""The first line that a CSV file may have."""
+
 Junk: TypeAlias = "Mapping[int, Iterable[int]]"
 
 
@@ -56,7 +59,8 @@ def junk_pairs(
 def read_junk(
     path: Path, ids: NDArray[Any], queries: NDArray[np.int64], gallery: NDArray[np.int64]
 ) -> dict[int, list[int]]:
-    """Read junk by ids: a JSON object of lists, `{"query id": ["item id", ...]}`, or CSV lines `query id,item id`.
+    """Read junk by ids: a JSON object of lists, `{"query id": ["item id", ...]}`, or CSV lines `query id,item id`,
+    behind a first line `query,item` or not.
 
     Args:
         path: the file; `.csv` is CSV, another ending JSON.
@@ -120,7 +124,7 @@ def _read_csv(path: Path) -> dict[str, list[str]]:
     lists: dict[str, list[str]] = {}
     try:
         for number, line in enumerate(csv.reader(_read_text(path).splitlines(), strict=True), start=1):
-            if not line:
+            if not line or (number == 1 and line == HEADER):
                 continue
             if len(line) != 2:
                 raise DataError(
