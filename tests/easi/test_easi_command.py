@@ -138,7 +138,6 @@ def test_what_the_submission_lacks_is_told_before_the_data_is_touched(data: Path
     assert easi(*where, '{"modelName": "a/b", "modelType": "rl", "precision": "float32"}') == 4
     assert "HF_TOKEN is not set" in capsys.readouterr().err
     assert not list(tmp_path.glob("embedded"))
-    assert easi("--dataset-dir", data, "--output-dir", tmp_path, "--submission-configs", "{}") == 2
 
 
 def test_only_what_is_complete_is_sent_and_its_failure_is_the_commands(data: Path, tmp_path: Path, capsys, monkeypatch):
