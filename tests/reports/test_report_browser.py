@@ -254,7 +254,7 @@ def test_scores_under_five_profiles_and_long_names_of_metrics_do_not_run_into_ea
             node.getClientRects().length > node.textContent.split(/[ -]/).length).map((node) => node.textContent)""")
         assert broken == []
         assert page.evaluate("document.documentElement.scrollWidth") <= 1280
-    assert "series-7" not in (tmp_path / "report.html").read_text("utf-8")
+    assert "series-9" not in (tmp_path / "report.html").read_text("utf-8")
 
 
 def test_a_measured_cell_leads_to_the_wrong_answers_of_that_subtask(browser, suites):
