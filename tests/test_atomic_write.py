@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import filelock
 import pytest
 
 from snellen.atomic_write import part_folder, replacing
@@ -77,6 +79,24 @@ def test_of_processes_that_write_the_same_file_each_writes_it_whole(tmp_path: Pa
     assert [writer.wait(LONGEST_S) for writer in writers] == [0, 0, 0]
     assert contents <= {letter * 40_000 for letter in "abc"}
     assert names(tmp_path) == ["page.html"]
+
+
+def test_a_folder_that_another_process_removed_before_its_lock_was_held_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acquire, removed = filelock.FileLock.acquire, []
+
+    def late(lock: filelock.FileLock, *arguments: object, **settings: object) -> object:
+        if not removed:
+            removed.append(Path(lock.lock_file).parent)
+            shutil.rmtree(removed[0])
+        return acquire(lock, *arguments, **settings)
+
+    monkeypatch.setattr(filelock.FileLock, "acquire", late)
+    with part_folder(tmp_path) as folder:
+        (folder / "large").write_text("x")
+        assert removed and (folder / "large").exists()
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_folder_of_a_killed_process_is_removed_and_that_of_a_living_one_stays(tmp_path: Path) -> None:

@@ -97,14 +97,28 @@ def part_folder(parent: Path, prefix: str = ".part-") -> Iterator[Path]:
     """
     for abandoned in parent.glob(f"{prefix}*"):
         _remove_unused(abandoned)
-    root = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
-    lock = filelock.FileLock(root / _LOCK, thread_local=False)
+    root, lock = _locked_folder(parent, prefix)
     try:
-        lock.acquire()
         yield root
     finally:
         lock.release()
         shutil.rmtree(root, ignore_errors=True)
+
+
+def _locked_folder(parent: Path, prefix: str) -> tuple[Path, filelock.BaseFileLock]:
+    """Make a folder with a lock that is held; again where another process removed it before the lock was held."""
+    while True:
+        root = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+        lock = filelock.FileLock(root / _LOCK, thread_local=False)
+        try:
+            lock.acquire()
+        except OSError:
+            if root.exists():
+                raise
+            continue
+        if (root / _LOCK).exists():
+            return root, lock
+        lock.release()
 
 
 def _remove_unused(root: Path) -> None:
@@ -113,5 +127,6 @@ def _remove_unused(root: Path) -> None:
     lock = filelock.FileLock(root / _LOCK)
     with suppress(filelock.Timeout, OSError):  # a process works in it, or it is another user's
         lock.acquire(timeout=0)
-        lock.release()
+        # Removed under the lock: a process that made the folder just now waits for it, and then finds it gone.
         shutil.rmtree(root, ignore_errors=True)
+        lock.release()
