@@ -80,7 +80,7 @@ def _lmms_equal(answer: str, gold: str) -> bool:
 
 
 _KEYED = re.compile(
-    r"[\"'*]*+\banswer\b[\"'*]*+\s*+[:=]\s*+(?:\"([^\"\n]*+)\"|'([^'\n]*+)'|([^\s\"'{}\[\],][^\n{}\[\]\"']*+))",
+    r"\banswer\b[\"'*]*+\s*+[:=]\s*+(?:\"([^\"\n]*+)\"|'([^'\n]*+)'|([^\s\"'{}\[\],][^\n{}\[\]\"']*+))",
     re.IGNORECASE,
 )
 _PLAIN_END = " \t\n.!*`\"'"
