@@ -137,6 +137,8 @@ def test_what_the_submission_lacks_is_told_before_the_data_is_touched(data: Path
     assert "modelName is missing" in (said := capsys.readouterr().err) and "'rll' is not known" in said
     assert easi(*where, '{"modelName": "a/b", "modelType": "rl", "precision": "float32"}') == 4
     assert "HF_TOKEN is not set" in capsys.readouterr().err
+    assert easi(*(word for word in where if word != "--submit"), '{"precision": "fp3"}') == 2
+    assert "'fp3'" in capsys.readouterr().err
     assert not list(tmp_path.glob("embedded"))
 
 

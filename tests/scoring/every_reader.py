@@ -117,9 +117,9 @@ def samples_of(name: str) -> list[Sample]:
     return FURTHER[name] if name in FURTHER else _spatial(name)
 
 
-def _rule(score: Any) -> Any:
+def rule(score: Any) -> Any:
     """What tells a scorer from others: the function, or the functions that it was made of."""
-    parts = tuple(_rule(cell.cell_contents) for cell in score.__closure__ or () if callable(cell.cell_contents))
+    parts = tuple(rule(cell.cell_contents) for cell in score.__closure__ or () if callable(cell.cell_contents))
     return (score.__code__, parts) if parts else score
 
 
@@ -130,7 +130,7 @@ def scorers() -> Iterator[tuple[str, Reader]]:
     for name, profiles in [*declared, ("fgbmk, built set", BUILT_SET)]:
         for profile, score in profiles.items():
             for number, sample in enumerate(samples_of(name)):
-                which = (_rule(score), sample.kind, number, tuple(sample.options))
+                which = (rule(score), sample.kind, number, tuple(sample.options))
                 if name in ("chart", "vlm2", "site") or which in seen:
                     continue  # a suite's scorers are those of its members
                 seen.add(which)
