@@ -1,0 +1,1 @@
+"""Anybody's questions: a table of rows, or a declaration in TOML, as a benchmark."""

@@ -1,0 +1,314 @@
+"""The declaration of a benchmark that is a table: source, columns, prompt, scoring rule, figures.
+
+One form serves three users: a TOML of the package's catalogue, a user's own TOML, and a file without any declaration,
+whose columns `snellen.benchmarks.table.recognise` finds. There is no expression language: each key names one of a closed
+set of operations, and no cell is ever evaluated.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct, field
+
+from snellen.errors import DataError
+
+DECLARATION_BYTES = 1 << 20
+"""Largest TOML that is read: a declaration has a few kilobytes."""
+
+SourceKind: TypeAlias = Literal["file", "tsv", "csv", "json", "folder", "hub"]
+SOURCE_KINDS: tuple[SourceKind, ...] = ("file", "tsv", "csv", "json", "folder", "hub")
+
+
+class Strict(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A section of the TOML: an unknown key is an error."""
+
+
+class Source(Strict):
+    """Place of the rows: exactly one of `file`, `tsv`, `csv`, `json`, `folder` and `hub`.
+
+    Attributes:
+        file: a path of any kind that is recognised by its suffix or content, relative to the TOML.
+        tsv: address or path of a table in VLMEvalKit's form.
+        csv: a path.
+        json: a path; `each` says where in it the rows are.
+        folder: a folder of images whose sub-folders are the classes.
+        hub: `owner/name` of a data set, with `config`, `split`, `revision` and `files` (patterns).
+        each: path of the rows in a JSON file: `data.items`, `*[]` for an object of lists.
+        md5: MD5 of the file, hexadecimal.
+        sha256: SHA-256 of the file, hexadecimal.
+        rows: how many rows it has.
+        mirrors: further addresses.
+        images: a folder or archives of the images.
+        as_kit_reads: cells that pandas takes for missing are empty, as VLMEvalKit reads them.
+    """
+
+    file: str = ""
+    tsv: str = ""
+    csv: str = ""
+    json: str = ""
+    folder: str = ""
+    hub: str = ""
+    config: str = ""
+    split: str = ""
+    revision: str = ""
+    files: tuple[str, ...] = ()
+    each: str = ""
+    md5: str = ""
+    sha256: str = ""
+    rows: int | None = None
+    mirrors: tuple[str, ...] = ()
+    images: str | tuple[str, ...] = ()
+    as_kit_reads: bool = False
+
+    @property
+    def kind(self) -> SourceKind:
+        """Return which of the six keys names the source."""
+        return next(kind for kind in SOURCE_KINDS if getattr(self, kind))
+
+
+class Cell(Strict, rename={"as_": "as", "from_": "from"}):
+    """One value of a row: a column (or a constant `text`), changed by the operations in the order in which they stand here.
+
+    Attributes:
+        column: the column; `#` is the row's number from 0, `@key` the key of an object of lists.
+        text: a constant in place of a column.
+        rename: value to value.
+        cut: a separator; `field` says which part is taken, from 0.
+        field: see `cut`.
+        before: the text before the first occurrence of this one.
+        after: the text after the first occurrence of this one.
+        first: that many characters.
+        remove: a text that is removed wherever it stands.
+        modulo: the remainder of a whole number.
+        split: a separator; the value becomes a list.
+        repeat_row: with `split`: the row counts once for each element of the list.
+        list: the cell is a list written as text, in JSON or Python syntax.
+        shuffle: the seed of a shuffle of the options; the answer follows its option.
+        make: how many options are made, from the column `from`, with the seed `seed`.
+        as_: how the answer names its option: `letter`, `index0`, `index1`, `text`.
+        folder: the value is a path below the images.
+    """
+
+    column: str = ""
+    text: str | None = None
+    rename: Mapping[str, str] = {}
+    cut: str = ""
+    field: int | None = None
+    before: str = ""
+    after: str = ""
+    first: int | None = None
+    remove: str = ""
+    modulo: int | None = None
+    split: str = ""
+    repeat_row: bool = False
+    list: bool = False
+    shuffle: int | None = None
+    make: int | None = None
+    from_: str = ""
+    seed: int = 0
+    as_: Literal["", "letter", "index0", "index1", "text", "bool", "number"] = ""
+    folder: bool = False
+
+
+CellSpec: TypeAlias = str | tuple[str, ...] | Cell
+WithoutImage: TypeAlias = Literal["drop", "keep", "stop"]
+OWN_NAMES = ("id", "image", "video", "question", "options", "answer", "hint")
+"""Names of a row's values that mean something to Snellen; every other name becomes meta."""
+
+
+class Group(Strict):
+    """A group of rows, where it is no plain list of columns.
+
+    Attributes:
+        order: the column by which rows are sorted; groups are `size` rows in that order.
+        size: rows of a group.
+        same: a column that must be equal in a group.
+        of: another group, whose rows `parts` divides by their position.
+        parts: positions of the rows of each part.
+    """
+
+    order: str = ""
+    size: int = 0
+    same: str = ""
+    of: str = ""
+    parts: tuple[tuple[int, ...], ...] = ()
+
+
+class PromptStyle(Strict):
+    """Words around the question.
+
+    Attributes:
+        style: `letters` (question, lettered options, a request for the letter), `kit-mcq` (VLMEvalKit's form of that) or
+            `question` (the question alone).
+        before: text before everything.
+        after: text behind everything.
+        image_marks: a mark in the question where an image stands: `<image>`, or `<image {n}>` with its number from 1.
+        only_when: column to value: `before` and `after` only in such rows.
+    """
+
+    style: Literal["letters", "kit-mcq", "question"] = "letters"
+    before: str = ""
+    after: str = ""
+    image_marks: str = ""
+    only_when: Mapping[str, str] = {}
+
+
+Reading: TypeAlias = Literal[
+    "letter-or-text", "first-capital", "answer-line", "yes-no", "first-word-of", "number", "braces", "whole"
+]
+Comparison: TypeAlias = Literal["option", "text", "number", "contains", "anls", "vqa-score", "relaxed", "exact"]
+
+
+class ScoreRule(Strict):
+    """How a reply is read, and with what it is compared.
+
+    Attributes:
+        read: the reading rule.
+        equals: the comparison; empty: the one that fits the reading rule.
+        also: further comparisons, any of which is enough.
+        yes: the positive answer of yes/no questions.
+        words: the words of `first-word-of`.
+        by: a column; `values` maps its values to other rules.
+        values: see `by`.
+        unreadable: always `wrong`; the share of unreadable replies is reported apart.
+    """
+
+    read: Reading = "letter-or-text"
+    equals: Comparison | Literal[""] = ""
+    also: tuple[Comparison, ...] = ()
+    yes: str = "Yes"
+    words: tuple[str, ...] = ()
+    by: str = ""
+    values: Mapping[str, ScoreRule] = {}
+    unreadable: Literal["wrong"] = "wrong"
+
+
+class Report(Strict):
+    """One figure, or one figure for each value of some columns.
+
+    Attributes:
+        name: the figure's name; default: that of the metric.
+        metric: `accuracy`, `f1`, `precision`, `recall`, `yes-ratio`, `count`, `anls`, `vqa-score`, `relaxed`, or several.
+        positive: the positive answer of f1, precision and recall.
+        all_in: a group; the figure is the share of groups in which every row is right.
+        mean_of: a column; the figure is the mean over its values.
+        sum_over: a column; the figure is the sum over its values, over `only` these.
+        only: see `sum_over`.
+        average: names of figures; this one is their mean.
+        add: names of figures; this one is their sum.
+        by: columns; one figure for each value.
+        repeat: names of figures that are repeated for each value of `by`.
+        scale: factor of the figure.
+        headline: the one figure that stands first.
+    """
+
+    name: str = ""
+    metric: str | tuple[str, ...] = "accuracy"
+    positive: str = ""
+    all_in: str = ""
+    mean_of: str = ""
+    sum_over: str = ""
+    only: tuple[str, ...] = ()
+    average: tuple[str, ...] = ()
+    add: tuple[str, ...] = ()
+    by: str | tuple[str, ...] = ()
+    repeat: tuple[str, ...] = ()
+    scale: float = 1.0
+    headline: bool = False
+
+
+class Figure(Strict):
+    """A published figure: whose model, whose harness, when, where."""
+
+    model: str
+    value: float
+    by: str = ""
+    date: str = ""
+    source: str = ""
+
+
+class Declaration(Strict):
+    """A declared benchmark. Section names and keys are those of the TOML; `rows` maps names to cells.
+
+    `folder` is the folder of the TOML: relative paths begin there. It is no key of the TOML.
+    """
+
+    name: str
+    source: Source
+    rows: Mapping[str, CellSpec]
+    title: str = ""
+    probes: str = ""
+    licence: str = ""
+    url: str = ""
+    follows: str = ""
+    gated: bool = False
+    canary: str = ""
+    without_image: WithoutImage = "stop"
+    group: Mapping[str, tuple[str, ...] | Group] = {}
+    prompt: PromptStyle = PromptStyle()
+    score: ScoreRule | None = None
+    report: tuple[Report, ...] = ()
+    figure: tuple[Figure, ...] = field(default_factory=tuple)
+    version: str = "1"
+
+
+def read_declaration(path: Path) -> Declaration:
+    """Read a declaration from a TOML.
+
+    Raises:
+        DataError: the file is missing, no TOML, has an unknown key, lacks a section, or contradicts itself; the message
+            names file and key.
+    """
+    try:
+        with path.open("rb") as file:
+            text = file.read(DECLARATION_BYTES + 1)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror}") from error
+    if len(text) > DECLARATION_BYTES:
+        raise DataError(f"{path}: more than {DECLARATION_BYTES:,} bytes; a declaration in TOML was expected")
+    try:
+        values = tomllib.loads(text.decode())
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise DataError(f"{path}: it is no TOML: {error}") from error
+    return declaration(values, str(path))
+
+
+def declaration(values: Mapping[str, Any], place: str) -> Declaration:
+    """Convert parsed TOML to a declaration and check it; `place` names the file in errors. Raises DataError."""
+    tables = dict(values)
+    rows = tables.get("rows")
+    if isinstance(rows, dict) and "without_image" in rows:
+        tables["without_image"] = rows["without_image"]
+        tables["rows"] = {name: cell for name, cell in rows.items() if name != "without_image"}
+    try:
+        declared = msgspec.convert(tables, Declaration)
+    except msgspec.ValidationError as error:
+        raise DataError(f"{place}: {error}", "docs: Declare a benchmark lists the sections and keys.") from error
+    _check(declared, place)
+    return declared
+
+
+def _check(declared: Declaration, place: str) -> None:
+    sources = [kind for kind in SOURCE_KINDS if getattr(declared.source, kind)]
+    if len(sources) != 1:
+        have = " and ".join(sources) or "none"
+        raise DataError(f"{place}: [source] names {have}; exactly one of {', '.join(SOURCE_KINDS)} was expected")
+    for needed in ("question", "answer"):
+        if needed not in declared.rows:
+            raise DataError(f"{place}: [rows] has no {needed!r}; it says which column holds the {needed}")
+    headlines = [report for report in declared.report if report.headline]
+    if declared.report and len(headlines) != 1:
+        raise DataError(f"{place}: {len(headlines)} of the [[report]] sections have headline = true; one was expected")
+    for name, group in declared.group.items():
+        if isinstance(group, Group) and group.of and group.of not in declared.group:
+            raise DataError(f"{place}: group {name!r} is part of {group.of!r}, and there is no such group")
+    for report in declared.report:
+        if report.all_in and report.all_in not in declared.group:
+            raise DataError(
+                f"{place}: the report {report.name!r} is over {report.all_in!r}, and there is no such group"
+            )

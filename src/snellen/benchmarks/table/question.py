@@ -1,0 +1,50 @@
+"""One row of a table, read: the question, its images and options, and the gold answer, before any prompt is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from snellen.types import Blob, Kind, Video
+
+
+class Question(Struct, frozen=True):
+    """A row that can be asked.
+
+    Attributes:
+        id: the file's own id, or the row's number from 0 as text where the file has none.
+        place: file and line or row number, for messages.
+        number: the row's number from 0.
+        question: the text, with its image marks.
+        images: in the order in which they are sent.
+        videos: clips.
+        options: letter to text in the order of the file; empty for open questions.
+        answer: the gold answer as `Sample.target` has it for `kind`: a letter, bool, int, float, text or tuple of texts.
+        kind: the family of extractors.
+        hint: a text before the question; empty without one.
+        columns: the other declared values, which become meta.
+        cells: every text cell of the row, for operations and prompts that name a column.
+    """
+
+    id: str
+    place: str
+    number: int
+    question: str
+    answer: Any
+    kind: Kind
+    images: tuple[Blob, ...] = ()
+    videos: tuple[Video, ...] = ()
+    options: Mapping[str, str] = {}
+    hint: str = ""
+    columns: Mapping[str, Any] = {}
+    cells: Mapping[str, Any] = {}
+
+
+class OmittedRow(Struct, frozen=True):
+    """A row that cannot be asked: where it stands, its id if it has one, and why."""
+
+    place: str
+    id: str
+    reason: str
