@@ -28,7 +28,7 @@ class Strict(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
     """A section of the TOML: an unknown key is an error."""
 
 
-class Source(Strict):
+class Source(Strict, frozen=True):
     """Place of the rows: exactly one of `file`, `tsv`, `csv`, `json`, `folder` and `hub`.
 
     Attributes:
@@ -71,7 +71,7 @@ class Source(Strict):
         return next(kind for kind in SOURCE_KINDS if getattr(self, kind))
 
 
-class Cell(Strict, rename={"as_": "as", "from_": "from"}):
+class Cell(Strict, frozen=True, rename={"as_": "as", "from_": "from"}):
     """One value of a row: a column (or a constant `text`), changed by the operations in the order in which they stand here.
 
     Attributes:
@@ -121,7 +121,7 @@ OWN_NAMES = ("id", "image", "video", "question", "options", "answer", "hint")
 """Names of a row's values that mean something to Snellen; every other name becomes meta."""
 
 
-class Group(Strict):
+class Group(Strict, frozen=True):
     """A group of rows, where it is no plain list of columns.
 
     Attributes:
@@ -139,7 +139,7 @@ class Group(Strict):
     parts: tuple[tuple[int, ...], ...] = ()
 
 
-class PromptStyle(Strict):
+class PromptStyle(Strict, frozen=True):
     """Words around the question.
 
     Attributes:
@@ -164,7 +164,7 @@ Reading: TypeAlias = Literal[
 Comparison: TypeAlias = Literal["option", "text", "number", "contains", "anls", "vqa-score", "relaxed", "exact"]
 
 
-class ScoreRule(Strict):
+class ScoreRule(Strict, frozen=True):
     """How a reply is read, and with what it is compared.
 
     Attributes:
@@ -188,7 +188,7 @@ class ScoreRule(Strict):
     unreadable: Literal["wrong"] = "wrong"
 
 
-class Report(Strict):
+class Report(Strict, frozen=True):
     """One figure, or one figure for each value of some columns.
 
     Attributes:
@@ -222,7 +222,7 @@ class Report(Strict):
     headline: bool = False
 
 
-class Figure(Strict):
+class Figure(Strict, frozen=True):
     """A published figure: whose model, whose harness, when, where."""
 
     model: str
@@ -232,7 +232,7 @@ class Figure(Strict):
     source: str = ""
 
 
-class Declaration(Strict):
+class Declaration(Strict, frozen=True):
     """A declared benchmark. Section names and keys are those of the TOML; `rows` maps names to cells.
 
     `folder` is the folder of the TOML: relative paths begin there. It is no key of the TOML.
