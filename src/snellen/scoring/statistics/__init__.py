@@ -6,6 +6,7 @@ docs/statistics.md lists the formulas, when each is used, and why.
 from __future__ import annotations
 
 from snellen.scoring.statistics.bootstrap import composite, of_scores, of_sums
+from snellen.scoring.statistics.drop import DropTest, drop_test
 from snellen.scoring.statistics.intervals import (
     interval,
     macro_mean,
@@ -15,15 +16,20 @@ from snellen.scoring.statistics.intervals import (
     wilson,
     with_cluster,
 )
+from snellen.scoring.statistics.multiple import holm, letters
 from snellen.scoring.statistics.paired import Comparison, compare, smallest_detectable, smallest_detectable_mean
 from snellen.scoring.statistics.variance import Spread, spread, spread_metrics
 
 __all__ = [
     "Comparison",
+    "DropTest",
     "Spread",
     "compare",
     "composite",
+    "drop_test",
+    "holm",
     "interval",
+    "letters",
     "macro_mean",
     "mean",
     "mean_of",

@@ -129,19 +129,30 @@ def sign_flip_p(sums: NDArray[np.float64], *, flips: int = FLIPS, seed: int = SE
     Source: Good 2005, Permutation, Parametric and Bootstrap Tests of Hypotheses, section 3.6; the added one from
     Phipson and Smyth 2010, Statistical Applications in Genetics and Molecular Biology 9:39.
     """
+    totals, _ = flipped_totals(sums, flips=flips, seed=seed)
+    observed = abs(float(sums.sum())) * (1.0 - 1e-12)
+    return 1.0 if totals is None else (1 + int((np.abs(totals) >= observed).sum())) / (1 + flips)
+
+
+def flipped_totals(
+    sums: NDArray[np.float64], *, flips: int = FLIPS, seed: int = SEED
+) -> tuple[NDArray[np.float64] | None, float]:
+    """Return [flips] totals of cluster differences [G] under random signs, and the largest one possible.
+
+    None in place of the totals if every difference is 0.
+    """
     rng = np.random.default_rng(seed)
     sizes, counts = np.unique(np.abs(sums[sums != 0.0]), return_counts=True)
     if not len(sizes):
-        return 1.0
+        return None, 0.0
     if len(sizes) > 2_000:
         sizes, counts = np.unique(np.abs(fold(sums[:, None], rng)[:, 0]), return_counts=True)
-    observed = abs(float(sums.sum())) * (1.0 - 1e-12)
-    extreme, batch = 0, max(1, 2_000_000 // len(sizes))
+    batch = max(1, 2_000_000 // len(sizes))
+    totals = []
     for start in range(0, flips, batch):
-        rows = min(batch, flips - start)
-        heads = rng.binomial(counts, 0.5, size=(rows, len(sizes)))
-        extreme += int((np.abs((2.0 * heads - counts) @ sizes) >= observed).sum())
-    return (1 + extreme) / (1 + flips)
+        heads = rng.binomial(counts, 0.5, size=(min(batch, flips - start), len(sizes)))
+        totals.append((2.0 * heads - counts) @ sizes)
+    return np.concatenate(totals), float(sizes @ counts)
 
 
 def compare(
