@@ -5,16 +5,19 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
+from latex_page import set_page
 from snellen.cli import main
 from snellen.errors import UsageError
 from snellen.features.store import import_file
-from snellen.reports.features.export import latex_text
+from snellen.reports.features.export import _as_csv
 from snellen.reports.plots.svg import COLOURS, paper_colours
 
 
@@ -93,10 +96,30 @@ def test_tables_as_latex_escape_names_and_have_as_many_cells_as_columns(exported
     assert r"50\% \& more\_or \#less" in (tables / "classes.tex").read_text()
 
 
-def test_latex_has_ten_characters_of_its_own() -> None:
-    assert latex_text("a_b\n{c} 5% $ & # ~ ^ \\") == (
-        r"a\_b \{c\} 5\% \$ \& \# \textasciitilde{} \textasciicircum{} \textbackslash{}"
-    )
+def test_tables_as_latex_compile(exported, tmp_path) -> None:
+    words = set_page(tmp_path, *(path.read_text() for path in sorted((exported[0] / "tables").glob("*.tex"))))
+    for name in (
+        "first one",
+        "50% & more or #less",
+        "wren \\ {x}",
+        "balanced accuracy",
+        "r recall@5",
+        "74.2 [53.2, 87.9]",
+    ):
+        assert name in words
+
+
+def test_figures_as_pdf_embed_their_fonts(exported) -> None:
+    if shutil.which("pdffonts") is None:
+        pytest.skip("pdffonts is not installed: apt-get install poppler-utils")
+    for path in (exported[0] / "figures").glob("*.pdf"):
+        fonts = subprocess.run(["pdffonts", str(path)], capture_output=True, text=True, check=True).stdout
+        lines = fonts.splitlines()[2:]
+        assert lines and all(line.split()[-5] == "yes" for line in lines), fonts
+
+
+def test_class_names_in_csv_are_no_formulas(tmp_path) -> None:
+    assert _as_csv([["class", "accuracy"], ["=1+1", -0.5], ["-tern", 1]]) == "class,accuracy\n'=1+1,-0.5\n'-tern,1\n"
 
 
 def test_a_file_is_no_folder_to_write_to(tmp_path, capsys) -> None:

@@ -10,18 +10,13 @@ from typing import Any
 
 from snellen.atomic_write import replacing
 from snellen.errors import StorageError, UsageError
+from snellen.formats.latex import latex_number, latex_table, latex_text
 from snellen.redaction import redact
 from snellen.reports.escape import escape_invisible
 from snellen.reports.features.page import JoinedView, StoreView, draw_plots
 from snellen.reports.plots.svg import saving_figures
+from snellen.terminal_text import spreadsheet_cell
 from snellen.types import Metric
-
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    **{character: f"\\{character}" for character in "&%$#_{}"},
-}
 
 
 def export_report(stores: Sequence[StoreView], joined: Sequence[JoinedView], folder: Path) -> list[Path]:
@@ -72,8 +67,9 @@ def _write_tables(stores: Sequence[StoreView], joined: Sequence[JoinedView], fol
     for name, lines in tables.items():
         if len(lines) > 1:
             written.append(_write(folder / f"{name}.csv", _as_csv(lines)))
-            cells = [[_rounded(cell) for cell in line] for line in lines]
-            written.append(_write(folder / f"{name}.tex", latex_table(cells, f"% {name}")))
+            head, *rest = [[_latex_cell(cell) for cell in line] for line in lines]
+            align = "".join("l" if isinstance(cell, str) else "r" for cell in lines[1])
+            written.append(_write(folder / f"{name}.tex", latex_table(head, rest, name, align=align)))
     return written
 
 
@@ -96,9 +92,8 @@ def _long(by_store: Mapping[str, Mapping[str, Metric]]) -> list[list[Any]]:
 
 def _scores_as_latex(title: str, by_store: Mapping[str, Mapping[str, Metric]]) -> str:
     """Return metrics by stores: value and interval, in per cent where it is a share."""
-    lines = [["metric", *by_store]]
     methods: dict[str, None] = {}
-    marked: list[list[str]] = []
+    rows: list[list[str]] = []
     for metric in dict.fromkeys(name for metrics in by_store.values() for name in metrics):
         cells = [latex_text(metric)]
         for metrics in by_store.values():
@@ -106,41 +101,20 @@ def _scores_as_latex(title: str, by_store: Mapping[str, Mapping[str, Metric]]) -
             cells.append("--" if known is None else _latex_value(known))
             if known is not None and known.interval is not None:
                 methods[known.interval.text] = None
-        marked.append(cells)
-    about = f"% {title}: per cent where it is a share, 95 % interval in brackets ({'; '.join(methods) or 'none'})"
-    return latex_table(lines, about.replace("\n", " "), marked)
+        rows.append(cells)
+    about = f"{title}: per cent where it is a share, 95 % interval in brackets ({'; '.join(methods) or 'none'})"
+    return latex_table(["metric", *map(latex_text, by_store)], rows, about)
 
 
 def _latex_value(metric: Metric) -> str:
     if metric.value is None:
         return "--"
     scale, digits = (100.0, "{:.1f}") if metric.unit == "fraction" else (1.0, "{:.4g}")
-    value = digits.format(scale * metric.value)
+    value = latex_number(digits.format(scale * metric.value))
     if metric.ci95 is None:
         return value
-    low, high = (digits.format(scale * end) for end in metric.ci95)
+    low, high = (latex_number(digits.format(scale * end)) for end in metric.ci95)
     return f"{value} {{\\scriptsize [{low}, {high}]}}"
-
-
-def latex_table(lines: Sequence[Sequence[Any]], about: str, body: Sequence[Sequence[str]] | None = None) -> str:
-    """Return a booktabs table.
-
-    Args:
-        lines: header and rows as text, escaped here; only the header where `body` is given.
-        about: a comment above it.
-        body: rows that are LaTeX already.
-    """
-    head, *rest = lines
-    rows = [[latex_text(str(cell)) for cell in line] for line in rest] if body is None else body
-    text = [about, "% needs \\usepackage{booktabs}", f"\\begin{{tabular}}{{l{'r' * (len(head) - 1)}}}", "\\toprule"]
-    text += [" & ".join(latex_text(str(cell)) for cell in head) + " \\\\", "\\midrule"]
-    text += [" & ".join(cells) + " \\\\" for cells in rows]
-    return "\n".join([*text, "\\bottomrule", "\\end{tabular}", ""])
-
-
-def latex_text(text: str) -> str:
-    """Return a text with LaTeX's own characters escaped, on one line."""
-    return "".join(_LATEX.get(character, character) for character in " ".join(escape_invisible(text).split()))
 
 
 def _classes(stores: Sequence[StoreView]) -> list[list[Any]]:
@@ -164,8 +138,8 @@ def _says_sees(joined: Sequence[JoinedView]) -> list[list[Any]]:
     return lines
 
 
-def _rounded(cell: Any) -> str:
-    return f"{cell:.4f}" if isinstance(cell, float) else str(cell)
+def _latex_cell(cell: Any) -> str:
+    return latex_number(f"{cell:.4f}") if isinstance(cell, float) else latex_text(str(cell))
 
 
 def _file_name(title: str) -> str:
@@ -174,7 +148,7 @@ def _file_name(title: str) -> str:
 
 def _as_csv(lines: Sequence[Sequence[Any]]) -> str:
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(lines)
+    csv.writer(text, lineterminator="\n").writerows([[spreadsheet_cell(cell) for cell in line] for line in lines])
     return text.getvalue()
 
 
