@@ -41,6 +41,16 @@ class StoredOptions:
         ),
     ] = None
     dtype: Annotated[Literal["float32", "float16"], typer.Option(help="Type of the stored values.")] = "float32"
+    tokens: Annotated[
+        bool,
+        typer.Option(
+            "--tokens",
+            help="Store the patch tokens of the last block too, for attentive probes; their size is printed first.",
+        ),
+    ] = False
+    tokens_dtype: Annotated[Literal["float16", "float32"], typer.Option(help="Type of the stored patch tokens.")] = (
+        "float16"
+    )
     allow_missing: Annotated[
         bool, typer.Option("--allow-missing", help="Skip images that are missing or unreadable; store.json lists them.")
     ] = False
@@ -109,9 +119,13 @@ def extract(
         workers=speed.workers,
         allow_missing=stored.allow_missing,
         progress=_progress(),
+        tokens_dtype=stored.tokens_dtype,
+        announce=note,
     )
     if scale.ray is None and scale.nproc in (None, 1):
-        local = open_encoder(encoder, names, device=speed.device, compute=speed.compute, revision=revision)
+        local = open_encoder(
+            encoder, names, device=speed.device, compute=speed.compute, revision=revision, tokens=stored.tokens
+        )
         with torch_threads(local, speed.batch_size, speed.threads):
             meta = extract_with(local)
     else:
@@ -128,6 +142,7 @@ def extract(
             device=speed.device,
             compute=speed.compute,
             revision=revision,
+            tokens=stored.tokens,
             nproc=scale.nproc,
             ray=scale.ray,
         )
@@ -179,6 +194,7 @@ def _show_store(path: Path, meta: StoreMeta, as_json: bool) -> None:
     from snellen.features.store import open_store
 
     splits = open_store(path).splits
+    tokens = meta.patch_tokens or None
     notes = list(meta.notes)
     if meta.missing:
         notes.append(f"{len(meta.missing):,} images could not be read; the first: {meta.missing[0].reason}")
@@ -192,6 +208,11 @@ def _show_store(path: Path, meta: StoreMeta, as_json: bool) -> None:
                 "classes": len(meta.classes),
                 "several_labels": meta.several,
                 "outputs": {name: {"width": array.width, "dtype": array.dtype} for name, array in meta.outputs.items()},
+                **(
+                    {"patch_tokens": {key: getattr(tokens, key) for key in ("tokens", "width", "dtype")}}
+                    if tokens
+                    else {}
+                ),
                 "fingerprint": meta.fingerprint,
                 "notes": notes,
             }
@@ -199,6 +220,8 @@ def _show_store(path: Path, meta: StoreMeta, as_json: bool) -> None:
         return
     parts = ", ".join(f"{name or 'rows'} {count:,}" for name, count in splits.items())
     arrays = ", ".join(f"{name} {array.width:,} {array.dtype}" for name, array in meta.outputs.items())
+    if tokens:
+        arrays += f", patch_tokens {tokens.tokens:,} x {tokens.width:,} {tokens.dtype}"
     print(f"{path}: {parts}; {len(meta.classes):,} classes; {arrays}")
     for line in notes:
         note(f"note: {line}")

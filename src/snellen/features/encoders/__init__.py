@@ -25,6 +25,7 @@ def open_encoder(
     device: str = "auto",
     compute: str = "auto",
     revision: str | None = None,
+    tokens: bool = False,
 ) -> Encoder:
     """Load an encoder.
 
@@ -35,12 +36,18 @@ def open_encoder(
         device: auto, cpu, cuda, cuda:N, mps.
         compute: precision of the weights: auto, float32, bfloat16, float16.
         revision: of a hub repository.
+        tokens: whether it is to give patch tokens too.
 
     Raises:
         UsageError: no such kind, output or precision.
         MissingExtraError: torch, transformers, timm, open_clip or their torchvision is not installed.
         PreflightError: there is no such encoder, it cannot be loaded, or it is none whose tokens can be read.
     """
+    encoder = _open(spec, outputs, device, compute, revision)
+    return encoder.with_tokens() if tokens else encoder
+
+
+def _open(spec: str, outputs: Sequence[str] | None, device: str, compute: str, revision: str | None) -> Encoder:
     kind, _, name = spec.partition(":")
     if spec == "embedded":
         kind = "embedded"

@@ -18,6 +18,7 @@ from torch import nn
 
 from snellen.errors import DataError, UsageError
 from snellen.features.extract.preprocess import Transform, normalise
+from snellen.features.store.format import PATCH_TOKENS
 
 OUTPUT = re.compile(r"(cls|patch_mean)(?:_last([1-9]\d*))?|embedding|projector_input|aligned")
 
@@ -31,7 +32,7 @@ class EncoderParts(Struct, frozen=True, eq=False):
         norm: the final norm, applied to tokens.
         patches: how many patch tokens an image has; those before them are CLS and registers.
         first: whether token 0 is a CLS token that was trained.
-        extras: which of embedding, aligned and projector_input there are.
+        extras: which of embedding, aligned, projector_input there are; and of maps patch_mean and patch_tokens.
         projector: the module between tower and language model, None where there is none.
         sequence_first: whether blocks hand on [T, B, d].
         work: multiply-adds of one image; None estimates them from weights and patches.
@@ -54,6 +55,7 @@ class Encoder:
     Attributes:
         transform: what images go through on their way here.
         outputs: names of what `encode` returns, in order.
+        tokens: whether it returns `patch_tokens` too, see `with_tokens`.
         device: where it computes.
     """
 
@@ -84,6 +86,19 @@ class Encoder:
         self.device, self.compute = weight.device, weight.dtype
         self.outputs = tuple(outputs or self._usual())
         self._last = max((self._depth(output) for output in self.outputs), default=0)
+        self.tokens = False
+
+    def with_tokens(self) -> Encoder:
+        """Let `encode` return `patch_tokens` too: [B, tokens, width] of the last block after the final norm, or of the last map.
+
+        Raises:
+            UsageError: the encoder has no patch tokens that can be read.
+        """
+        if not self._parts.blocks and PATCH_TOKENS not in self._parts.extras:
+            raise UsageError(f"{self.name} has no patch tokens that can be read.", "Omit --tokens.")
+        self.tokens = True
+        self._last = max(self._last, 1 if self._parts.blocks else 0)
+        return self
 
     def identity(self) -> dict[str, Any]:
         """Return everything that can change a value: weights, transform, outputs and their order, precision."""
@@ -92,14 +107,19 @@ class Encoder:
             "transform": to_builtins(self.transform),
             "outputs": list(self.outputs),
             "compute": str(self.compute).removeprefix("torch."),
+            **({PATCH_TOKENS: True} if self.tokens else {}),
         }
 
-    def widths(self) -> dict[str, int]:
-        """Return the width of each output, found by encoding one grey image."""
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Return the shape of each output of one image, found by encoding a grey one."""
         height, width = self.transform.size
         with torch.inference_mode():
             outputs = self.encode(torch.zeros(1, 3, height, width, device=self.device))
-        return {name: int(values.shape[1]) for name, values in outputs.items()}
+        return {name: tuple(values.shape[1:]) for name, values in outputs.items()}
+
+    def widths(self) -> dict[str, int]:
+        """Return the width of each output that is one vector an image."""
+        return {name: shape[0] for name, shape in self.shapes().items() if len(shape) == 1}
 
     def work(self) -> float:
         """Return the multiply-adds of one image; unless they were counted, every weight is used for every patch."""
@@ -108,7 +128,10 @@ class Encoder:
         return float(sum(weight.numel() for weight in self.module.parameters())) * max(1, self._parts.patches)
 
     def encode(self, pixels: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Return the outputs of normalised pixels, float32 [B, 3, H, W] on any device: each float32 [B, width]. Differentiable."""
+        """Return the outputs of normalised pixels, float32 [B, 3, H, W] on any device: each float32 [B, width] (patch tokens [B, T, width]).
+
+        Differentiable.
+        """
         blocks = self._parts.blocks[len(self._parts.blocks) - self._last :] if self._last else []
         caught: list[torch.Tensor] = []
         projector_inputs: list[torch.Tensor] = []
@@ -132,7 +155,11 @@ class Encoder:
             known["projector_input"] = (
                 projector_inputs[0].reshape(len(pixels), -1, projector_inputs[0].shape[-1]).mean(1)
             )
-        return {name: self._output(name, tokens, known).float() for name in self.outputs}
+        values = {name: self._output(name, tokens, known).float() for name in self.outputs}
+        if self.tokens:
+            patches = known[PATCH_TOKENS] if PATCH_TOKENS in known else self._patches(tokens[-1])
+            values[PATCH_TOKENS] = patches.float()
+        return values
 
     def forward_pixels(self, images: torch.Tensor) -> dict[str, torch.Tensor]:
         """Return the outputs of images in [0, 1], float [B, 3, H, W] of the transform's size; normalises inside. Differentiable."""
@@ -146,15 +173,16 @@ class Encoder:
 
     def _depth(self, output: str) -> int:
         """Return the number of blocks that an output is read from."""
-        if output in self._parts.extras:
+        if output in self._parts.extras - {PATCH_TOKENS}:
             return 0
         match = OUTPUT.fullmatch(output)
         kind = match[1] if match else None
         if match is None or not self._parts.blocks or kind is None or (kind == "cls" and not self._parts.first):
             known = ["cls", "cls_lastN"] if self._parts.first else []
             known += ["patch_mean", "patch_mean_lastN"] if self._parts.blocks else []
-            known += sorted(self._parts.extras)
-            raise UsageError(f"{self.name} has no output {output!r}.", f"It has: {', '.join(known)}.")
+            known += sorted(self._parts.extras - {PATCH_TOKENS})
+            tokens = " Patch tokens are stored with --tokens." if "token" in output else ""
+            raise UsageError(f"{self.name} has no output {output!r}.", f"It has: {', '.join(known)}.{tokens}")
         depth = int(match[2] or 1)
         if depth > len(self._parts.blocks):
             raise UsageError(
@@ -178,7 +206,11 @@ class Encoder:
         last = tokens[len(tokens) - int(match[2] or 1) :]
         if match[1] == "cls":
             return torch.cat([block[:, 0] for block in last], dim=1)
-        return torch.cat([block[:, block.shape[1] - self._parts.patches :].mean(1) for block in last], dim=1)
+        return torch.cat([self._patches(block).mean(1) for block in last], dim=1)
+
+    def _patches(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Return the tokens of patches, without those before them."""
+        return tokens[:, tokens.shape[1] - self._parts.patches :]
 
 
 def catch_output(caught: list[torch.Tensor]) -> Callable[..., None]:

@@ -15,25 +15,33 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from snellen.features.encoders.base import EncoderParts
+from snellen.features.store.format import PATCH_TOKENS
 
 Layout = Literal["NCHW", "NHWC"]
-POOLED = frozenset({"embedding", "patch_mean"})
+OUTPUTS = frozenset({"embedding", "patch_mean", PATCH_TOKENS})
 
 
 def average_map(features: torch.Tensor, layout: Layout = "NCHW") -> torch.Tensor:
-    """Average a map [B, C, H, W] (or [B, H, W, C]) or tokens [B, T, C] over positions: [B, C].
+    """Average a map [B, C, H, W] (or [B, H, W, C]) or tokens [B, T, C] over positions: [B, C]."""
+    if features.ndim == 4:
+        return features.mean((2, 3) if layout == "NCHW" else (1, 2))
+    return map_tokens(features).mean(1)
+
+
+def map_tokens(features: torch.Tensor, layout: Layout = "NCHW") -> torch.Tensor:
+    """Return the positions of a map, or of tokens [B, T, C], row by row: [B, T, C].
 
     Of tokens, one more than a square is a pooled token before the positions, as in DINOv3's ConvNeXt; it is left out.
     """
     if features.ndim == 4:
-        return features.mean((2, 3) if layout == "NCHW" else (1, 2))
+        return features.flatten(2).transpose(1, 2) if layout == "NCHW" else features.flatten(1, 2)
     count = features.shape[1]
     first = 1 if isqrt(count) ** 2 != count and isqrt(count - 1) ** 2 == count - 1 else 0
-    return features[:, first:].mean(1)
+    return features[:, first:]
 
 
 def build_map_parts(
-    call: Callable[[torch.Tensor], Mapping[str, torch.Tensor]], trial: torch.Tensor, outputs: frozenset[str] = POOLED
+    call: Callable[[torch.Tensor], Mapping[str, torch.Tensor]], trial: torch.Tensor, outputs: frozenset[str] = OUTPUTS
 ) -> EncoderParts:
     """Build the parts of an encoder without blocks.
 
@@ -53,7 +61,8 @@ def pool_model(model: Any) -> Callable[[torch.Tensor], Mapping[str, torch.Tensor
         output = model(pixel_values=pixels)
         mean = average_map(output.last_hidden_state)
         pooled = getattr(output, "pooler_output", None)
-        return {"embedding": mean if pooled is None else pooled.reshape(len(pixels), -1), "patch_mean": mean}
+        embedding = mean if pooled is None else pooled.reshape(len(pixels), -1)
+        return {"embedding": embedding, "patch_mean": mean, PATCH_TOKENS: map_tokens(output.last_hidden_state)}
 
     return call
 

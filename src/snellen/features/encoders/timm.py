@@ -11,9 +11,10 @@ from torch import nn
 
 from snellen.errors import PreflightError
 from snellen.features.encoders.base import Encoder, EncoderParts, weights_digest
-from snellen.features.encoders.feature_maps import Layout, average_map, build_map_parts
+from snellen.features.encoders.feature_maps import Layout, average_map, build_map_parts, map_tokens
 from snellen.features.encoders.weight_files import fetch_weights, find_weights, import_library, tensor_shapes
 from snellen.features.extract.preprocess import Transform
+from snellen.features.store.format import PATCH_TOKENS
 from snellen.models.local.load import pick_device, pick_dtype
 
 
@@ -80,6 +81,7 @@ def pool_timm(model: Any) -> Callable[[torch.Tensor], Mapping[str, torch.Tensor]
         return {
             "embedding": model.forward_head(features, pre_logits=True).reshape(len(pixels), -1),
             "patch_mean": average_map(features, layout),
+            PATCH_TOKENS: map_tokens(features, layout),
         }
 
     return call

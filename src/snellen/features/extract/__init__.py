@@ -12,7 +12,8 @@ import numpy as np
 
 from snellen.errors import DataError, UsageError
 from snellen.features.extract.loop import EncodedRows, encode_rows
-from snellen.features.store.format import StoreMeta
+from snellen.features.store.format import PATCH_TOKENS, StoreMeta, TokenOutput
+from snellen.features.store.space import describe_space
 from snellen.features.store.splits import read_splits
 from snellen.features.store.writer import StoreRows, StoreWriter
 from snellen.sources import FileBlob, Tree, ZipBlob
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 DTYPES = ("float16", "float32")
 SHARD_ROWS = 512
+SHARD_BYTES = 256 << 20
 
 
 def extract(
@@ -40,6 +42,8 @@ def extract(
     allow_missing: bool = False,
     shard_rows: int = SHARD_ROWS,
     progress: Callable[[int, int], None] | None = None,
+    tokens_dtype: str = "float16",
+    announce: Callable[[str], None] | None = None,
 ) -> StoreMeta:
     """Encode every image of the splits into the store `out`, or resume an interrupted call.
 
@@ -55,6 +59,8 @@ def extract(
         allow_missing: go on without images that are not there or cannot be decoded; each is listed in store.json.
         shard_rows: rows between two commits; at most so many are encoded again after a kill.
         progress: called with rows done and rows in all.
+        tokens_dtype: what patch tokens are stored as, where the encoder gives them.
+        announce: called with the disk space of patch tokens before they are written.
 
     Raises:
         UsageError: a setting out of its range.
@@ -62,8 +68,9 @@ def extract(
         FingerprintError: `out` was begun with other settings.
         RunLockedError, StorageError: see `Writer`.
     """
-    if dtype not in DTYPES:
-        raise UsageError(f"dtype {dtype!r} is not known.", f"Choose one of: {', '.join(DTYPES)}.")
+    for kind in (dtype, tokens_dtype):
+        if kind not in DTYPES:
+            raise UsageError(f"dtype {kind!r} is not known.", f"Choose one of: {', '.join(DTYPES)}.")
     threads = workers if workers is not None else os.cpu_count() or 1
     if batch_size < 1 or threads < 1 or shard_rows < 1:
         raise UsageError("batch size, workers and rows of a shard are 1 or more.", "Correct the number.")
@@ -72,8 +79,20 @@ def extract(
     try:
         marks = _marks(tree, rows.ids, Path(images), allow_missing)
         identity = {**encoder.identity(), "dtype": dtype, "data": data_digest(rows, marks)}
+        if encoder.tokens:
+            identity["tokens_dtype"] = tokens_dtype
         origin = {"encoder": encoder.name, "splits": [str(split) for split in splits], "images": str(images)}
-        with StoreWriter(out, identity, rows, encoder.widths(), dtype, origin, _notes(rows)) as writer:
+        shapes = encoder.shapes()
+        widths = {name: shape[0] for name, shape in shapes.items() if name != PATCH_TOKENS}
+        tokens = None
+        if encoder.tokens:
+            count, width = shapes[PATCH_TOKENS]
+            tokens = TokenOutput(f"{PATCH_TOKENS}.npy", count, width, tokens_dtype)
+            # Pages that wait for the disk stay bounded, however large a row is.
+            shard_rows = max(1, min(shard_rows, SHARD_BYTES // tokens.row_bytes))
+            if announce is not None:
+                announce(describe_space(out, tokens, len(rows.ids)))
+        with StoreWriter(out, identity, rows, widths, dtype, origin, _notes(rows), tokens) as writer:
             remaining = writer.remaining
             done = len(rows.ids) - len(remaining)
             if not len(remaining) and writer.complete:

@@ -32,7 +32,7 @@ class EncodedRows(Struct, frozen=True, eq=False):
 
     Attributes:
         rows: their numbers.
-        values: output to float32 [rows, width]; zeros where an image is missing.
+        values: output to float32 [rows, width], of patch tokens [rows, tokens, width]; zeros where an image is missing.
         missing: row number to why its image could not be read.
     """
 
@@ -99,7 +99,7 @@ def encode_rows(
                     else:  # bytes are a quarter of what there would be to send
                         outputs = encoder.encode(normalise(torch.stack(chosen).to(encoder.device), transform))
                 for name, tensor in outputs.items():
-                    values[name] = np.zeros((len(numbers), tensor.shape[1]), dtype=np.float32)
+                    values[name] = np.zeros((len(numbers), *tensor.shape[1:]), dtype=np.float32)
                     values[name][present] = tensor.cpu().numpy()
             yield EncodedRows(numbers, values, missing)
 

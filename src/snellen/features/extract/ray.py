@@ -41,13 +41,14 @@ class RayEncoder:
         device: str = "auto",
         compute: str = "auto",
         revision: str | None = None,
+        tokens: bool = False,
         nproc: int | None = None,
         ray: str | None = None,
     ) -> None:
         """Nothing is loaded or contacted before the context is entered.
 
         Args:
-            spec, outputs, device, compute, revision: as for `open_encoder`, which each worker calls.
+            spec, outputs, device, compute, revision, tokens: as for `open_encoder`, which each worker calls.
             nproc: how many workers; None asks the cluster.
             ray: address of the cluster; None starts one on this machine.
 
@@ -59,7 +60,10 @@ class RayEncoder:
         folder = Path(spec.removeprefix("hf:")).expanduser()
         location = str(folder.absolute()) if folder.is_dir() and spec != "embedded" else spec
         self.name = spec
-        self._opening = partial(open_encoder, location, outputs, device=device, compute=compute, revision=revision)
+        self.tokens = tokens
+        self._opening = partial(
+            open_encoder, location, outputs, device=device, compute=compute, revision=revision, tokens=tokens
+        )
         self._cluster = Cluster(ray, nproc, gpus=device != "cpu")
         self._runner = asyncio.Runner()
         self._pool: WorkerPool | None = None
@@ -85,8 +89,8 @@ class RayEncoder:
     def identity(self) -> dict[str, Any]:
         return dict(self._loaded["identity"])
 
-    def widths(self) -> dict[str, int]:
-        return dict(self._loaded["widths"])
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        return dict(self._loaded["shapes"])
 
     def encode_shards(
         self,
@@ -139,7 +143,7 @@ class HostedEncoder:
         self._turn = _Turn(self._encoder)
 
     async def load(self) -> dict[str, Any]:
-        return {"identity": self._encoder.identity(), "widths": self._encoder.widths()}
+        return {"identity": self._encoder.identity(), "shapes": self._encoder.shapes()}
 
     async def ask(self, request: Any) -> Any:
         import torch

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import msgspec
 import numpy as np
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, UnsetType, field
 
 from snellen.atomic_write import replacing
 from snellen.engine.fingerprint import digest
@@ -25,6 +25,7 @@ from snellen.sources.parquet import read_whole
 from snellen.text import pretty_json
 
 META = "store.json"
+PATCH_TOKENS = "patch_tokens"
 FORMAT = 1
 DAMAGED_HINT = "The store is damaged; create it again."
 
@@ -35,6 +36,25 @@ class StoreOutput(Struct, frozen=True):
     file: str
     width: int
     dtype: str
+
+
+class TokenOutput(Struct, frozen=True, omit_defaults=True):
+    """Patch tokens of a store: [rows and gaps, tokens, width] of `dtype` in `file`.
+
+    Attributes:
+        gaps: rows of the file that belong to no row of the store, ascending: images that could not be read.
+    """
+
+    file: str
+    tokens: int
+    width: int
+    dtype: str
+    gaps: tuple[int, ...] = ()
+
+    @property
+    def row_bytes(self) -> int:
+        """Return the bytes of one image."""
+        return self.tokens * self.width * np.dtype(self.dtype).itemsize
 
 
 class MissingRow(Struct, frozen=True):
@@ -61,6 +81,7 @@ class StoreMeta(Struct, frozen=True):
         missing: rows whose images could not be read (`--allow-missing`); not among `rows`.
         origin: where images and splits came from, as given; no part of the identity.
         notes: what was converted or found odd on the way in, for people.
+        patch_tokens: where they were extracted.
     """
 
     kind: Literal["extracted", "imported"]
@@ -77,6 +98,7 @@ class StoreMeta(Struct, frozen=True):
     origin: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     format: int = FORMAT
+    patch_tokens: TokenOutput | UnsetType = UNSET
 
 
 def read_meta(path: Path) -> StoreMeta:

@@ -22,9 +22,11 @@ from snellen.engine.run_folder import RunFolder
 from snellen.errors import DataError, FingerprintError
 from snellen.features.store.format import (
     META,
+    PATCH_TOKENS,
     MissingRow,
     StoreMeta,
     StoreOutput,
+    TokenOutput,
     fingerprint,
     labels_of_rows,
     read_meta,
@@ -32,6 +34,7 @@ from snellen.features.store.format import (
     write_table,
 )
 from snellen.features.store.labels import Labels
+from snellen.features.store.space import require_space
 
 COMMITS = "commits.jsonl"
 
@@ -64,6 +67,7 @@ class StoreWriter:
         dtype: str,
         origin: Mapping[str, Any] | None = None,
         notes: Sequence[str] = (),
+        tokens: TokenOutput | None = None,
     ) -> None:
         """Nothing is touched before the context is entered.
 
@@ -73,6 +77,7 @@ class StoreWriter:
             rows: what is to be stored, in its order.
             widths: output to its width, in the order of the store.
             dtype: float16 or float32.
+            tokens: patch tokens, where they are to be stored; `values` of `stage` have them as `patch_tokens`.
         """
         self.path = Path(path)
         self._identity = msgspec.json.decode(msgspec.json.encode(identity))  # as it will be read: lists, no tuples
@@ -80,6 +85,7 @@ class StoreWriter:
         self._dtype = dtype
         self._origin, self._notes = dict(origin or {}), tuple(notes)
         self._outputs = {name: StoreOutput(f"{name}.npy", width, dtype) for name, width in widths.items()}
+        self._tokens = tokens
         self._arrays: dict[str, np.ndarray] = {}
         self._missing: dict[int, str] = {}
         self._staged: list[int] = []
@@ -123,7 +129,7 @@ class StoreWriter:
 
         Args:
             rows: their numbers.
-            values: output to [rows, width]; may be empty where every row is missing.
+            values: output to [rows, width] (patch tokens to [rows, tokens, width]); may be empty where every row is missing.
             missing: row number to why it has no values.
 
         Raises:
@@ -133,8 +139,8 @@ class StoreWriter:
         present = ~np.isin(at, list(missing)) if missing else np.ones(len(at), dtype=bool)
         for name, block in values.items():
             with np.errstate(over="ignore"):
-                stored = np.asarray(block).astype(self._dtype, copy=False)
-            wrong = np.flatnonzero(present & ~np.isfinite(stored).all(axis=1))
+                stored = np.asarray(block).astype(self._arrays[name].dtype, copy=False)
+            wrong = np.flatnonzero(present & ~np.isfinite(stored.reshape(len(stored), -1)).all(axis=1))
             if len(wrong):
                 raise self._not_finite(name, int(at[wrong[0]]), block[wrong[0]])
             self._arrays[name][at] = stored
@@ -194,6 +200,9 @@ class StoreWriter:
             classes=tuple(int(class_id) for class_id in labels.classes),
             missing=gone,
         )
+        if self._tokens is not None:
+            gaps = tuple(sorted(self._missing))
+            meta = msgspec.structs.replace(meta, patch_tokens=msgspec.structs.replace(self._tokens, gaps=gaps))
         write_meta(self.path, meta)
         files = {array.file for array in outputs.values()}
         for stale in [*(array.file for array in self._outputs.values() if array.file not in files), COMMITS]:
@@ -212,17 +221,22 @@ class StoreWriter:
                 self._complete = True
                 return
         else:
+            require_space(self.path, self._outputs.values(), self._tokens, len(rows.ids))
             try:
                 for array in self._outputs.values():
                     self._create(array, len(rows.ids))
+                if self._tokens is not None:
+                    self._create(self._tokens, len(rows.ids))
                 write_table(self.path / "rows.parquet", rows.ids, rows.splits, rows.labels)
                 (self.path / COMMITS).write_bytes(b"")
             except OSError as error:
                 raise journal.storage_error(self.path, error) from error
             write_meta(self.path, self._began())
+        files = {name: array.file for name, array in self._outputs.items()}
+        if self._tokens is not None:
+            files[PATCH_TOKENS] = self._tokens.file
         self._arrays = {
-            name: np.load(self.path / array.file, mmap_mode="r+", allow_pickle=False)
-            for name, array in self._outputs.items()
+            name: np.load(self.path / file, mmap_mode="r+", allow_pickle=False) for name, file in files.items()
         }
         for commit in self._commits():
             self.done[commit.start : commit.stop] = True
@@ -242,6 +256,7 @@ class StoreWriter:
             names=labels.names,
             origin=self._origin,
             notes=self._notes,
+            patch_tokens=msgspec.UNSET if self._tokens is None else self._tokens,
         )
 
     def _commits(self) -> Iterable[Commit]:
@@ -284,11 +299,12 @@ class StoreWriter:
         write_table(self.path / table, [rows.ids[i] for i in kept_rows], [rows.splits[i] for i in kept_rows], labels)
         return outputs, table, labels
 
-    def _create(self, array: StoreOutput, rows: int) -> np.memmap[Any, Any]:
+    def _create(self, array: StoreOutput | TokenOutput, rows: int) -> np.memmap[Any, Any]:
         """Create an array and claim its blocks: a full disk is an error here, and would end the process in a mapped write."""
         path = self.path / array.file
         values: np.memmap[Any, Any]
-        values = np.lib.format.open_memmap(path, "w+", np.dtype(array.dtype), (rows, array.width))
+        shape = (rows, array.width) if isinstance(array, StoreOutput) else (rows, array.tokens, array.width)
+        values = np.lib.format.open_memmap(path, "w+", np.dtype(array.dtype), shape)
         values.flush()
         if hasattr(os, "posix_fallocate"):
             with path.open("r+b") as file:
@@ -298,8 +314,8 @@ class StoreWriter:
     def _not_finite(self, name: str, row: int, values: np.ndarray) -> DataError:
         if np.isfinite(np.asarray(values, dtype=np.float64)).all():
             return DataError(
-                f"{self.path}: row {row:,} ({self._rows.ids[row]}): {name} is too large for {self._dtype}",
-                "Store it with --dtype float32.",
+                f"{self.path}: row {row:,} ({self._rows.ids[row]}): {name} is too large for {self._arrays[name].dtype}",
+                "Store it with --tokens-dtype float32." if name == PATCH_TOKENS else "Store it with --dtype float32.",
             )
         return DataError(
             f"{self.path}: row {row:,} ({self._rows.ids[row]}): the encoder's {name} is not finite",
