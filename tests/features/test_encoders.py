@@ -30,18 +30,6 @@ WITH_CLS = ("clip", "dinov2", "dinov2_registers", "dinov3", "vit", "llava", "int
 ALL = (*WITH_CLS, "siglip", "qwen2_vl")
 
 
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-    made: dict[str, Any] = {}
-
-    def folder(kind: str) -> str:
-        if kind not in made:
-            made[kind] = build(kind, tmp_path_factory.mktemp(kind))
-        return str(made[kind])
-
-    return folder
-
-
 def pixels(encoder: Any, count: int = 2) -> Any:
     return torch.randn(count, 3, *encoder.transform.size, generator=torch.Generator().manual_seed(5))
 

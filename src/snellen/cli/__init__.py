@@ -46,7 +46,7 @@ def _guarded(given: list[str]) -> int:
         return error.exit_code
 
 
-def _main(given: list[str]) -> int:
+def _main(arguments: list[str]) -> int:
     from snellen.cli.app import build
     from snellen.cli.bare_judge import with_bare_judge
     from snellen.cli.benchmark_options import prepare
@@ -55,9 +55,9 @@ def _main(given: list[str]) -> int:
 
     with redacted_output():
         try:
-            require_text(given)
-            given = with_bare_judge(given)
-            command, words = prepare(build(given), given)
+            require_text(arguments)
+            arguments = with_bare_judge(arguments)
+            command, words = prepare(build(arguments), arguments)
             if any(not word.startswith("-") for word in words):
                 from snellen.cli.suggestions import check
 
@@ -84,7 +84,7 @@ def _main(given: list[str]) -> int:
                 if error.correction is not None:
                     from snellen.cli.suggestions import with_command
 
-                    error = with_command(error, given)
+                    error = with_command(error, arguments)
                 return tell(error)
             from snellen.plugin_errors import plugin_fault
 

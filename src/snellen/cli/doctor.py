@@ -88,9 +88,9 @@ def _packages() -> Iterator[Finding]:
     for name in ("snellen", *CORE):
         version = _version(name)
         yield Finding(name, "fault" if version is None else "ok", version or "not installed: pip install snellen")
-    for name, what in FASTER.items():
+    for name, benefit in FASTER.items():
         version = _version(name)
-        yield Finding(name, "missing" if version is None else "ok", version or f"{what} is not installed")
+        yield Finding(name, "missing" if version is None else "ok", version or f"{benefit} is not installed")
     for extra, names in EXTRAS.items():
         versions = {name: _version(name) for name in names}
         lacking = [name for name, version in versions.items() if version is None]

@@ -266,8 +266,8 @@ def _part(run: Run) -> str:
     coverage = run.meta.coverage
     if run.meta.not_there:
         of = coverage.of or 0
-        what = "replies were available" if run.meta.judges else "questions could be read"
-        return f" · only {of - run.meta.not_there:,} of {of:,} {what}"
+        subject = "replies were available" if run.meta.judges else "questions could be read"
+        return f" · only {of - run.meta.not_there:,} of {of:,} {subject}"
     if coverage.full:
         return ""
     return f" · only the first {coverage.limit:,}" + ("" if coverage.of is None else f" of {coverage.of:,}")

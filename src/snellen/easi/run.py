@@ -90,8 +90,8 @@ def plan(settings: EasiSettings) -> Board:
     for name in settings.benchmarks:
         benchmark = registry.find(name)
         unknown = set(settings.benchmark_options) - declared
-        asked = settings.benchmark_options if unknown else _own_options(settings, benchmark)
-        given_data(benchmark, None, None, asked)
+        own = settings.benchmark_options if unknown else _own_options(settings, benchmark)
+        given_data(benchmark, None, None, own)
         folder = settings.folder / name.replace("/", "-")
         rows.append(BenchmarkRow(name, folder, data_of(name, settings.dataset_dir)))
     return Board(settings.model, settings.folder, rows, who, settings.threshold)

@@ -71,8 +71,8 @@ class PacketTable(Sequence[Packet]):
     def __getitem__(self, at: int | slice) -> Packet | list[Packet]:
         if isinstance(at, slice):
             return [self[place] for place in range(*at.indices(len(self)))]
-        shown = bool(self._key[at]), bool(self._hidden[at])
-        return Packet(self._pts[at], self._seek[at], self._lasts[at], *shown)
+        states = bool(self._key[at]), bool(self._hidden[at])
+        return Packet(self._pts[at], self._seek[at], self._lasts[at], *states)
 
     def display_order(self) -> array[int]:
         """Return the places of the packets that are shown, by time stamp; empty where two have one stamp."""

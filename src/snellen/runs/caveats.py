@@ -36,8 +36,8 @@ def caveats(meta: RunMeta, benchmark: Benchmark | None = None, *, state: str, na
         yield Caveat("part", f"only the first {coverage.limit:,}{of} samples were run")
     if meta.not_there:
         size = coverage.of or 0
-        what = "replies were available to judge" if meta.judges else "samples could be read from the data"
-        yield Caveat("part", f"only {size - meta.not_there:,} of {size:,} {what}")
+        subject = "replies were available to judge" if meta.judges else "samples could be read from the data"
+        yield Caveat("part", f"only {size - meta.not_there:,} of {size:,} {subject}")
     if state != "complete":
         yield Caveat("state", f"the {name} is incomplete ({state})")
     if lost := totals.error + totals.timeout:

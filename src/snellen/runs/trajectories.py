@@ -56,13 +56,13 @@ class TrajectoryFolder:
         """Return the trajectory as JSON."""
         steps = self._traces.steps(sample.id, record.repeat)
         question = self._question(sample, steps)
-        said = list(self._answering(steps) if steps else _reply(record))
-        if said and said[-1]["source"] == "agent":
-            last, response = said[-1], record.response
+        answers = list(self._answering(steps) if steps else _reply(record))
+        if answers and answers[-1]["source"] == "agent":
+            last, response = answers[-1], record.response
             last["timestamp"] = _time(record.finished_at)
             if response is not None and response.reasoning:
                 last["reasoning_content"] = response.reasoning
-        numbered = [{"step_id": number, **step} for number, step in enumerate([*question, *said], 1)]
+        numbered = [{"step_id": number, **step} for number, step in enumerate([*question, *answers], 1)]
         numbered[0]["timestamp"] = _time(record.started_at)
         details: dict[str, Any] = {
             "benchmark": self._run.benchmark.name,

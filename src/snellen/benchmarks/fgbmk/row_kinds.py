@@ -64,17 +64,17 @@ def members_of_rows(
         attributes: all rows are questions about attributes, as in the released folder of that name.
     """
     before: tuple[str, Member | None] = ("", None)
-    held: tuple[int, Row | DataError, Member | None] | None = None
+    placed: tuple[int, Row | DataError, Member | None] | None = None
     for line, row in rows:
         member = None if isinstance(row, DataError) else member_of_row(row, attributes)
         image = "" if isinstance(row, DataError) else str(row.get("image"))
         pair = member is not None and member.kind == "truth" and (image, member) == before
-        if held is not None:
-            yield (*held[:2], _bias(member)) if pair and member is not None else held
+        if placed is not None:
+            yield (*placed[:2], _bias(member)) if pair and member is not None else placed
         before = (image, member)
-        held = (line, row, _bias(member) if pair and member is not None else member)
-    if held is not None:
-        yield held
+        placed = (line, row, _bias(member) if pair and member is not None else member)
+    if placed is not None:
+        yield placed
 
 
 def member_of_row(row: Row, attributes: bool = False) -> Member:

@@ -120,10 +120,10 @@ def notices(task: Task, part: str, data: Data) -> list[str]:
             add_fault(f"questions are of {task.by} {group[:60]!r}, which is not known", place)
         if corrected is not None and group == corrected.group:
             group_rows.append(question)
-        shown = source.shown(question)
-        if any(isinstance(blob, Unreadable) for blob in _blobs(shown)):
+        media = source.shown(question)
+        if any(isinstance(blob, Unreadable) for blob in _blobs(media)):
             add_fault(MISSING, place)
-        if task.name == "eriq" and shown.images and "<image>" not in question.text:
+        if task.name == "eriq" and media.images and "<image>" not in question.text:
             add_fault(UNMARKED, place)
     lines = [*source.remarks(), *_fault_lines(source.file, faults)]
     if MISSING in faults:

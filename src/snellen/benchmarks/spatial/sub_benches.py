@@ -25,8 +25,8 @@ NO_TAG = frozenset({"", "none", "nan", "null", "[]", "false"})
 def tags(row: Mapping[str, Any]) -> dict[str, str]:
     """Return part to tag of a row, without the parts that it does not belong to; names are compared without case."""
     columns = {str(name).replace(" ", "_").lower(): value for name, value in row.items()}
-    found = {name: columns.get(name.lower()) for name in SUB_BENCHES}
-    texts = {name: "" if value is None else str(value).strip() for name, value in found.items()}
+    values = {name: columns.get(name.lower()) for name in SUB_BENCHES}
+    texts = {name: "" if value is None else str(value).strip() for name, value in values.items()}
     return {name: text[:200] for name, text in texts.items() if text.lower() not in NO_TAG}
 
 

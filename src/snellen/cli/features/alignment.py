@@ -165,10 +165,10 @@ def _published(
     from snellen.features.store import open_store
 
     output = outputs.split(",")[0].strip() if outputs and measure == "probe" else None
-    found = [published_figures(open_store(path, output), measure) for path in paths]
-    figures = {(cell.table, cell.row, cell.column): cell for cells, _ in found for cell in cells}
-    figures |= {(cell.table, cell.row, cell.column): cell for cells, _ in found for cell in cells if cell.same}
-    return list(figures.values()), list(dict.fromkeys(note for _, notes in found for note in notes))
+    published = [published_figures(open_store(path, output), measure) for path in paths]
+    figures = {(cell.table, cell.row, cell.column): cell for cells, _ in published for cell in cells}
+    figures |= {(cell.table, cell.row, cell.column): cell for cells, _ in published for cell in cells if cell.same}
+    return list(figures.values()), list(dict.fromkeys(note for _, notes in published for note in notes))
 
 
 def _check(comparison: ComparisonOptions, averages: TableOptions, extraction: ExtractionOptions) -> None:

@@ -198,8 +198,8 @@ def probe(
     trained = dict(settings)
     _add_details(fitted, details, metrics, settings, notes, as_json)
     others, remarks, comparisons = compare_results(store_names(compared), fits, lambda fit: fit.metrics(), "query")
-    layered, told = sweep(features, sweeps, measure, lambda fit: fit.metrics(), metrics)
-    metrics, notes = metrics + others + layered, notes + remarks + told
+    layered, sweep_notes = sweep(features, sweeps, measure, lambda fit: fit.metrics(), metrics)
+    metrics, notes = metrics + others + layered, notes + remarks + sweep_notes
     if as_json and comparisons:
         settings["comparisons"] = comparisons
     if details.save:

@@ -179,8 +179,8 @@ def retrieval(
     metrics, remarks = _with_others(
         compared, results, ranking.interval, ranking.class_mean, settings if as_json else {}
     )
-    layered, told = sweep(features, sweeps, measure, lambda one: one.metrics(ranking.interval), metrics)
-    metrics, remarks = metrics + layered, remarks + told
+    layered, sweep_notes = sweep(features, sweeps, measure, lambda one: one.metrics(ranking.interval), metrics)
+    metrics, remarks = metrics + layered, remarks + sweep_notes
     if ranking.uniformity:
         from snellen.features.uniformity import uniformity
 
@@ -282,9 +282,9 @@ def knn(
     settings = {"output": features.name, "train": train, "queries": queries, **to_builtins(results[0].settings)}
     settings["interval"] = interval
     metrics, remarks = _with_others(compared, results, interval, class_mean, settings if as_json else {})
-    layered, told = sweep(features, sweeps, measure, lambda one: one.metrics(interval), metrics)
+    layered, sweep_notes = sweep(features, sweeps, measure, lambda one: one.metrics(interval), metrics)
     metrics += layered
-    notes = [*store_notes(features), *notes, *results[0].notes(), *remarks, *told]
+    notes = [*store_notes(features), *notes, *results[0].notes(), *remarks, *sweep_notes]
     show_result(store, "knn", settings, metrics, notes, as_json)
 
 

@@ -43,7 +43,7 @@ def select_starts(ids: Sequence[str], points: Mapping[str, np.ndarray], shape: t
     if missing := next((name for name in ids if name not in points), None):
         raise DataError(f"the starts have no image {missing!r}", "Give a start for every image of the split.")
     several = [points[name] if points[name].ndim == 4 else points[name][None] for name in ids]
-    wrong = next((one for one in several if one.shape[1:] != shape or len(one) != len(several[0])), None)
+    wrong = next((array for array in several if array.shape[1:] != shape or len(array) != len(several[0])), None)
     if wrong is not None:
         raise DataError(
             f"a start has the shape {list(wrong.shape[1:])}; the encoder takes {list(shape)}",

@@ -131,7 +131,7 @@ def pgd(
     names = [str(i) for i in range(len(clean))] if ids is None else [str(name) for name in ids]
     if len(names) != len(clean):
         raise UsageError(f"{len(names):,} ids for {len(clean):,} images.", "Give one id an image, or none.")
-    given = _given_points(starts.points, clean) if isinstance(starts, GivenStarts) else None
+    starting_points = _given_points(starts.points, clean) if isinstance(starts, GivenStarts) else None
     parts: list[Attacked] = []
     with evaluating(logits):
         device = _device(logits, images)
@@ -142,7 +142,7 @@ def pgd(
             parts.append(
                 _attack_batch(
                     logits, ball, wanted[rows], aim, names[rows], device, first, steps, step,
-                    starts if given is None else GivenStarts(given[:, rows]),
+                    starts if starting_points is None else GivenStarts(starting_points[:, rows]),
                 )
             )  # fmt: skip
     if not parts:

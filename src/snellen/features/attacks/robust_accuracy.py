@@ -230,7 +230,7 @@ def compare_sets(first: AttackCurve, second: AttackCurve) -> list[SetComparison]
     for row, eps in enumerate(first.settings.eps):
         right = [side.correct[row][side.clean] for side in (first, second)]
         n = (len(right[0]), len(right[1]))
-        a, b = (float(kept.mean()) if len(kept) else None for kept in right)
+        a, b = (float(rows.mean()) if len(rows) else None for rows in right)
         difference, between = None, None
         if a is not None and b is not None:
             (low_a, high_a), (low_b, high_b) = wilson(a, n[0]), wilson(b, n[1])

@@ -64,9 +64,9 @@ class AgentModel(Model):
         self._kind = recipe.name
         self._options = options
         _refuse(options)
-        given = options.agent_config
-        own = None if given is None else own_config.read(self._kind, Path(given))
-        self._usual = own_config.usual(self._kind) if given is None and not options.agent_model else None
+        config_file = options.agent_config
+        own = None if config_file is None else own_config.read(self._kind, Path(config_file))
+        self._usual = own_config.usual(self._kind) if config_file is None and not options.agent_model else None
         named = own or self._usual  # of a configuration in its usual place, model, endpoint and key alone are used
         provider, _, model = (options.agent_model or (named.model if named else "")).partition("/")
         if not (provider and model):

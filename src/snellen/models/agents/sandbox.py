@@ -87,8 +87,8 @@ def wrap_command(
         box = workdir.host / "box"
         filtered = workdir.host / "system-calls.json"
         filtered.write_bytes(profile())
-        shown = installation.shown(AGENT)
-        argv = apptainer.exec_command(sif or "", box, shown, SAMPLE, command.cwd, setup, filtered)
+        visible = installation.shown(AGENT)
+        argv = apptainer.exec_command(sif or "", box, visible, SAMPLE, command.cwd, setup, filtered)
         passed = {f"APPTAINERENV_{name}": value for name, value in {**env, "PREPEND_PATH": PATH}.items()}
         own = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         return SandboxedCommand([*argv, *command.argv], {**own, **passed}, None, command.stdin, supervisor, proc=True)

@@ -92,8 +92,8 @@ def paper_colours() -> dict[str, str]:
     """Return the style sheet's light colours by name."""
     style = (files("snellen.reports") / "assets" / "report.css").read_text("utf-8")
     light = style.partition("{")[2].partition("}")[0]
-    found = dict(re.findall(r"--([\w-]+):\s*(#[0-9a-fA-F]{6})", light))
-    return {name: found[name] for name in COLOURS}
+    colours = dict(re.findall(r"--([\w-]+):\s*(#[0-9a-fA-F]{6})", light))
+    return {name: colours[name] for name in COLOURS}
 
 
 @contextmanager

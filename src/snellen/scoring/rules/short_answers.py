@@ -209,10 +209,10 @@ def first_count(reply: Any) -> int | None:
     if isinstance(reply, int | float):
         number = int(reply)
         return number if 0 <= number <= 20 else None
-    found = _COUNT.search(str(reply))
-    if found is None:
+    match = _COUNT.search(str(reply))
+    if match is None:
         return None
-    return int(found[1]) if found[1] else _COUNTS[found[2].lower()]
+    return int(match[1]) if match[1] else _COUNTS[match[2].lower()]
 
 
 _OPENINGS = (

@@ -93,10 +93,10 @@ def prompt_settings(data: Data, task: Task) -> SpatialPrompting:
         raise UsageError(f"prompting={prompting!r} is not known", f"One of these: {', '.join(FORMS)}.")
     file = data.options.get("prompts")
     form, words = words_for(task, prompting, None if file is None else Path(file).expanduser())
-    count, rate = sample_frames(asked := data.options.get("sample-frames", ""))
+    count, rate = sample_frames(value := data.options.get("sample-frames", ""))
     if rate and (form != "vlmevalkit" or task.name == "mmsi-video-bench"):
         why = "MMSI-Video's clips are frames already" if form == "vlmevalkit" else f"not by {form}"
-        raise UsageError(f"sample-frames={asked!r}: frames are not taken by time here ({why})", "Give a number.")
+        raise UsageError(f"sample-frames={value!r}: frames are not taken by time here ({why})", "Give a number.")
     if form == LABELLED:
         return LabelledPrompting("lmms-eval", words, count, rate)
     return SpatialPrompting(form, words, count, rate)

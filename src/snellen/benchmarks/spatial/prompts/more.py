@@ -145,15 +145,15 @@ def compose(how: MorePrompting, task: Task, question: SpatialQuestion, media: Sh
         kind = "open" if question.groups.get("category") == "context" else "truth"
     template = {"number": words.number, "open": words.open, "short": words.short}.get(kind, "") or words.text
     text = fill(template, values)
-    shown: list[Part] = [Image(blob) for blob in media.images]
+    media_parts: list[Part] = [Image(blob) for blob in media.images]
     if media.video is not None:
-        shown = [Video(media.video, pick=pick)]
+        media_parts = [Video(media.video, pick=pick)]
     if task.name == "osi-bench" and how.kit and question.groups.get("category") not in OSI_KIT:
         why = f"question {question.id}: VLMEvalKit has no prompt for {question.groups.get('category')!r}"
-        shown = [Image(Unreadable(question.id, why, "Omit the row, or use -o prompting=lmms-eval."))]
-    readable = not any(isinstance(part, Image) and isinstance(part.blob, Unreadable) for part in shown)
+        media_parts = [Image(Unreadable(question.id, why, "Omit the row, or use -o prompting=lmms-eval."))]
+    readable = not any(isinstance(part, Image) and isinstance(part.blob, Unreadable) for part in media_parts)
     arranged = _LAYOUTS[words.layout if readable else "front"]
-    parts = arranged(how, values, question, text, shown)
+    parts = arranged(how, values, question, text, media_parts)
     if not parts:
         why = f"question {question.id}: it has neither text nor an image that is shown"
         parts = [Image(Unreadable(question.id, why, "Fix or remove the row."))]
@@ -165,7 +165,7 @@ def _values(how: MorePrompting, task: Task, question: SpatialQuestion, media: Sh
     words, text = how.words, question.text
     written = "\n".join(fill(words.option, {"letter": x, "text": y}) for x, y in question.options.items())
     category = question.groups.get("category", "")
-    asked = _TUPLES.sub("", text) if how.kit else _TUPLES.sub("", text.replace("Answer yes or no.", ""))
+    question_text = _TUPLES.sub("", text) if how.kit else _TUPLES.sub("", text.replace("Answer yes or no.", ""))
     values = {
         "options": written,
         "prompt": text,
@@ -173,7 +173,7 @@ def _values(how: MorePrompting, task: Task, question: SpatialQuestion, media: Sh
         "question": text,
         "stripped": text.strip(),
         "marked": text if "<image>" in text else f"{text}\n<image>",
-        "asked": asked.strip(),
+        "asked": question_text.strip(),
         "letters": ", ".join(question.options) or "A, B, C, D",
         "level": LEVELS.get(category, ""),
         "line": "\n" if category in NEW_LINE_AFTER else "",

@@ -28,7 +28,7 @@ Rule = Callable[[str, str], Score]
 
 def _letters(lmms: Rule) -> Mapping[str, Scorer]:
     """Return the scorers of a benchmark whose two rules take the reply and the gold answer."""
-    return _all(_plain(score_option), _plain(lmms))
+    return _all(by_gold(score_option), by_gold(lmms))
 
 
 def by_letter(reader: Callable[[str], str | None]) -> Rule:
@@ -36,7 +36,8 @@ def by_letter(reader: Callable[[str], str | None]) -> Rule:
     return lambda reply, gold: lmms_eval.score_letter(reader(reply), gold)
 
 
-def _plain(rule: Rule) -> Scorer:
+def by_gold(rule: Rule) -> Scorer:
+    """Return the scorer of a rule that takes the reply and the gold answer."""
     return lambda sample, reply: rule(reply, gold(sample))
 
 
@@ -51,7 +52,7 @@ def _typed(module: Any) -> Mapping[str, Scorer]:
 
 def _matched(lmms: Rule) -> Mapping[str, Scorer]:
     """Return the scorers of BLINK and 3DSRBench, where VLMEvalKit compares with the options' texts."""
-    return _all(lambda sample, reply: score_choice(reply, options(sample), gold(sample)), _plain(lmms))
+    return _all(lambda sample, reply: score_choice(reply, options(sample), gold(sample)), by_gold(lmms))
 
 
 def _site(sample: Sample, reply: str) -> Score:
@@ -59,11 +60,11 @@ def _site(sample: Sample, reply: str) -> Score:
 
 
 def _all(kit: Scorer, lmms: Scorer) -> Mapping[str, Scorer]:
-    easi = _readable(kit)  # one function, so that a reply is read once for both profiles
-    return dict(zip(PROFILES, (easi, easi, _readable(lmms), _readable(strict)), strict=True))
+    easi = of_readable_rows(kit)  # one function, so that a reply is read once for both profiles
+    return dict(zip(PROFILES, (easi, easi, of_readable_rows(lmms), of_readable_rows(strict)), strict=True))
 
 
-def _readable(rule: Scorer) -> Scorer:
+def of_readable_rows(rule: Scorer) -> Scorer:
     """Return the rule for rows that could be read. Others lack a gold answer, and a rule might call two failures equal."""
 
     def score(sample: Sample, reply: str) -> Score:
@@ -89,7 +90,7 @@ SCORERS: Mapping[str, Mapping[str, Scorer]] = {
     "mmsi-bench": _letters(by_letter(lmms_eval.mmsi_letter)),
     "mindcube-tiny": _letters(by_letter(lmms_eval.mindcube_letter)),
     "viewspatial": _letters(lmms_eval.score_viewspatial),
-    "site": _all(_plain(score_option), _site),
+    "site": _all(by_gold(score_option), _site),
     "blink": _matched(lmms_eval.score_blink),
     "3dsrbench": _matched(by_letter(three_dsr.three_dsr_letter)),
     "embspatial": _letters(by_letter(lmms_eval.leading_letter)),

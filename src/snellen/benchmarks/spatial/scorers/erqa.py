@@ -57,6 +57,6 @@ def _places(text: str, letters: str) -> Iterator[tuple[int, int, str]]:
 
 def upstream(reply: str, gold: str) -> Score:
     """Score 1 if the whole reply is the gold letter, in any case and blanks aside: `B.` is wrong."""
-    said = reply.strip()
-    right = said.lower() == gold.strip().lower()
-    return Score(float(right), said[:200], "correct" if right else "wrong")
+    text = reply.strip()
+    right = text.lower() == gold.strip().lower()
+    return Score(float(right), text[:200], "correct" if right else "wrong")

@@ -9,9 +9,12 @@ from collections.abc import Callable, Mapping
 
 from snellen.benchmarks.base import Scorer
 from snellen.benchmarks.spatial.scorers import (
+    by_gold,
     erqa,
+    gold,
     lego,
     lmms_eval,
+    of_readable_rows,
     osi,
     points,
     refspatial,
@@ -41,34 +44,14 @@ DESCRIPTIONS: Mapping[str, str] = {
 }
 """Profile to one line, in the order in which a benchmark has them."""
 
-Rule = Callable[[str, str], Score]
 Made = Mapping[str, Scorer]
 
 
 def _profiles(kit: Scorer, strictly: Scorer, others: Mapping[str, Scorer] | None = None) -> Made:
-    easi = _readable(kit)  # one function, so that a reply is read once for both profiles
-    rules = {"easi": easi, "vlmevalkit": easi, "strict": _readable(strictly)}
-    rules |= {name: _readable(rule) for name, rule in (others or {}).items()}
+    easi = of_readable_rows(kit)  # one function, so that a reply is read once for both profiles
+    rules = {"easi": easi, "vlmevalkit": easi, "strict": of_readable_rows(strictly)}
+    rules |= {name: of_readable_rows(rule) for name, rule in (others or {}).items()}
     return {name: rules[name] for name in DESCRIPTIONS if name in rules}
-
-
-def _readable(rule: Scorer) -> Scorer:
-    """Return the rule for rows that could be read; others lack a gold answer."""
-
-    def score(sample: Sample, reply: str) -> Score:
-        if "unreadable" in sample.meta:
-            return Score(None, verdict="unscored", reason="the question could not be read")
-        return rule(sample, reply)
-
-    return score
-
-
-def _plain(rule: Rule) -> Scorer:
-    return lambda sample, reply: rule(reply, _gold(sample))
-
-
-def _gold(sample: Sample) -> str:
-    return str(sample.meta["gold"])
 
 
 def _meta(sample: Sample, name: str) -> str:
@@ -86,11 +69,11 @@ def _number(reply: str, gold: str) -> Score:
 
 
 def _letter_or_number(sample: Sample, reply: str) -> Score:
-    return (_number if sample.kind == "number" else score_option)(reply, _gold(sample))
+    return (_number if sample.kind == "number" else score_option)(reply, gold(sample))
 
 
 def _stare(sample: Sample, reply: str) -> Score:
-    return stare.vlmevalkit(reply, _gold(sample), _meta(sample, "yes_no"))
+    return stare.vlmevalkit(reply, gold(sample), _meta(sample, "yes_no"))
 
 
 def _stare_strict(sample: Sample, reply: str) -> Score:
@@ -100,18 +83,18 @@ def _stare_strict(sample: Sample, reply: str) -> Score:
 def _count(sample: Sample, reply: str) -> Score:
     if _streaming(sample):
         return Score(None, verdict="unscored", reason="VLMEvalKit leaves streaming questions out")
-    return _number(reply, _gold(sample))
+    return _number(reply, gold(sample))
 
 
 def _count_lmms_eval(sample: Sample, reply: str) -> Score:
     rule = vsi_super.streaming_lmms_eval if _streaming(sample) else vsi_super.count_lmms_eval
-    return rule(reply, _gold(sample))
+    return rule(reply, gold(sample))
 
 
 def _count_strict(sample: Sample, reply: str) -> Score:
     if _streaming(sample):
-        return vsi_super.streaming_strict(reply, _gold(sample))
-    return _exact_zero(strict(sample, reply), _gold(sample))
+        return vsi_super.streaming_strict(reply, gold(sample))
+    return _exact_zero(strict(sample, reply), gold(sample))
 
 
 def _streaming(sample: Sample) -> bool:
@@ -130,37 +113,37 @@ def _exact_zero(score: Score, gold: str) -> Score:
 
 
 def _revsi(sample: Sample, reply: str) -> Score:
-    return revsi.both_harnesses(reply, _gold(sample), _meta(sample, "question_type"))
+    return revsi.both_harnesses(reply, gold(sample), _meta(sample, "question_type"))
 
 
 def _strict_zero(sample: Sample, reply: str) -> Score:
     score = strict(sample, reply)
-    return _exact_zero(score, _gold(sample)) if sample.kind == "number" else score
+    return _exact_zero(score, gold(sample)) if sample.kind == "number" else score
 
 
 def _osi(rule: Callable[[str, str, str, str], Score]) -> Scorer:
-    return lambda sample, reply: rule(reply, _gold(sample), _meta(sample, "category"), _meta(sample, "question_type"))
+    return lambda sample, reply: rule(reply, gold(sample), _meta(sample, "category"), _meta(sample, "question_type"))
 
 
 def _osi_strict(sample: Sample, reply: str) -> Score:
     if sample.kind != "number":
         return strict(sample, reply)
-    return osi.strict_number(reply, _gold(sample), _meta(sample, "category"), question_text(sample))
+    return osi.strict_number(reply, gold(sample), _meta(sample, "category"), question_text(sample))
 
 
 def _matched(sample: Sample, reply: str) -> Score:
     """Score by the choice matcher; the gold letter may stand in brackets."""
-    return score_choice(reply, _options(sample), _gold(sample).strip().strip("()"))
+    return score_choice(reply, _options(sample), gold(sample).strip().strip("()"))
 
 
 def _lego(sample: Sample, reply: str) -> Score:
     circular = "circle" in sample.meta
-    return lego.vlmevalkit(reply, _gold(sample), _options(sample), _meta(sample, "question_type"), circular=circular)
+    return lego.vlmevalkit(reply, gold(sample), _options(sample), _meta(sample, "question_type"), circular=circular)
 
 
 def _lego_strict(sample: Sample, reply: str) -> Score:
     if _meta(sample, "question_type") == lego.SORT:
-        return lego.strict(reply, _gold(sample))
+        return lego.strict(reply, gold(sample))
     return strict(sample, reply)
 
 
@@ -203,9 +186,9 @@ def _refspatial_strict(sample: Sample, reply: str) -> Score:
 
 def _robospatial(sample: Sample, reply: str) -> Score:
     size = image_size(sample)
-    if size is None and not robospatial.is_yes_no(_gold(sample)):
-        return _sizeless(reply, _gold(sample))
-    return robospatial.vlmevalkit(reply, _gold(sample), *(size or (1, 1)))
+    if size is None and not robospatial.is_yes_no(gold(sample)):
+        return _sizeless(reply, gold(sample))
+    return robospatial.vlmevalkit(reply, gold(sample), *(size or (1, 1)))
 
 
 def _sizeless(reply: str, gold: str) -> Score:
@@ -219,11 +202,11 @@ def _sizeless(reply: str, gold: str) -> Score:
 
 
 def _robospatial_lmms_eval(sample: Sample, reply: str) -> Score:
-    if robospatial.is_yes_no(_gold(sample)):
-        return robospatial.lmms_eval(reply, _gold(sample), None)
+    if robospatial.is_yes_no(gold(sample)):
+        return robospatial.lmms_eval(reply, gold(sample), None)
     if "mask" in sample.meta and sample.meta["mask"] is None:
-        return robospatial.lmms_eval(reply, _gold(sample), None)
-    return _masked(lambda text, mask: robospatial.lmms_eval(text, _gold(sample), mask))(sample, reply)
+        return robospatial.lmms_eval(reply, gold(sample), None)
+    return _masked(lambda text, mask: robospatial.lmms_eval(text, gold(sample), mask))(sample, reply)
 
 
 def _robospatial_strict(sample: Sample, reply: str) -> Score:
@@ -233,27 +216,27 @@ def _robospatial_strict(sample: Sample, reply: str) -> Score:
     except SnellenError:
         pixels = None  # the polygon decides; without one the row is unscored, which says why
     size = image_size(sample) or (pixels.size if pixels else (1, 1))
-    return robospatial.strict(reply, _gold(sample), question_text(sample), size, pixels)
+    return robospatial.strict(reply, gold(sample), question_text(sample), size, pixels)
 
 
 def _letters(others: Mapping[str, Scorer] | None = None) -> Made:
-    return _profiles(_plain(score_option), strict, others)
+    return _profiles(by_gold(score_option), strict, others)
 
 
 def _lmms_letter(sample: Sample, reply: str) -> Score:
-    return lmms_eval.score_letter(erqa.lmms_letter(reply), _gold(sample))
+    return lmms_eval.score_letter(erqa.lmms_letter(reply), gold(sample))
 
 
 def _leading_letter(sample: Sample, reply: str) -> Score:
-    return lmms_eval.score_letter(lmms_eval.leading_letter(reply), _gold(sample))
+    return lmms_eval.score_letter(lmms_eval.leading_letter(reply), gold(sample))
 
 
 SCORERS: Mapping[str, Made] = {
-    "stare": _profiles(_stare, _stare_strict, {"lmms-eval": _plain(stare.lmms_eval)}),
-    "spatialviz": _letters({"lmms-eval": _plain(spatialviz.lmms_eval)}),
+    "stare": _profiles(_stare, _stare_strict, {"lmms-eval": by_gold(stare.lmms_eval)}),
+    "spatialviz": _letters({"lmms-eval": by_gold(spatialviz.lmms_eval)}),
     "erqa": _letters(
         {
-            "vlmevalkit-upstream": _plain(erqa.upstream),
+            "vlmevalkit-upstream": by_gold(erqa.upstream),
             "lmms-eval": _lmms_letter,
             "lmms-eval-pinned": _leading_letter,
         }
@@ -270,13 +253,13 @@ SCORERS: Mapping[str, Made] = {
     "robospatial-home": _profiles(_robospatial, _robospatial_strict, {"lmms-eval": _robospatial_lmms_eval}),
     "spbench/si": _profiles(_letter_or_number, _strict_zero),
     "spbench/mv": _profiles(_letter_or_number, _strict_zero),
-    "vsi-super-recall": _letters({"lmms-eval": _plain(vsi_super.recall_lmms_eval)}),
+    "vsi-super-recall": _letters({"lmms-eval": by_gold(vsi_super.recall_lmms_eval)}),
     "vsi-super-count": _profiles(_count, _count_strict, {"lmms-eval": _count_lmms_eval}),
     "sti-bench": _letters(),
-    "cv-bench": _profiles(_matched, strict, {"lmms-eval": _plain(lmms_eval.score_blink)}),
+    "cv-bench": _profiles(_matched, strict, {"lmms-eval": by_gold(lmms_eval.score_blink)}),
     "lego-puzzles": _profiles(_lego, _lego_strict),
     "spatial457": _profiles(
-        _plain(spatial457.vlmevalkit), _plain(spatial457.strict), {"lmms-eval": _plain(spatial457.lmms_eval)}
+        by_gold(spatial457.vlmevalkit), by_gold(spatial457.strict), {"lmms-eval": by_gold(spatial457.lmms_eval)}
     ),
     "dsr-bench": _letters(),
     "eriq": _letters(),

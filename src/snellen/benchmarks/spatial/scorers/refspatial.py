@@ -34,10 +34,10 @@ def upstream(reply: str, mask: MaskPixels) -> Score:
     """Score 1 if any point lies on the mask. The reference stops at a mask in colours; such a row is left unscored."""
     try:
         read = points.upstream_points(reply)
-        shown = [list(point) for point in read[:MAX_SHOWN]]
+        listed = [list(point) for point in read[:MAX_SHOWN]]
         if read and mask.channels > 1:
-            return Score(None, shown, "unscored", stops("ValueError", "the mask has several channels"))
-        return graded(float(points.any_on_mask(read, mask.first > 0)), shown)
+            return Score(None, listed, "unscored", stops("ValueError", "the mask has several channels"))
+        return graded(float(points.any_on_mask(read, mask.first > 0)), listed)
     except ReferenceStopsError as error:
         return Score(None, None, "unscored", stops(str(error)))
 

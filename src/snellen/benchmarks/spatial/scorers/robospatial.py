@@ -74,9 +74,9 @@ def lmms_eval(reply: str, gold: str, mask: MaskPixels | None) -> Score:
         line = text.lower().split("\n")[-1]
         yes, no = "yes" in line, "no" in line
         right = yes and not no if gold.strip().lower() == "yes" else no and not yes
-        said = "yes" if yes and not no else "no" if no and not yes else None
-        reason = None if said else "the last line has neither word alone"
-        return Score(float(right), said, "correct" if right else "wrong" if said else "invalid", reason)
+        word = "yes" if yes and not no else "no" if no and not yes else None
+        reason = None if word else "the last line has neither word alone"
+        return Score(float(right), word, "correct" if right else "wrong" if word else "invalid", reason)
     if mask is None:
         return Score(-1.0, None, "invalid", "the row has no mask: lmms-eval counts it as -1")
     try:

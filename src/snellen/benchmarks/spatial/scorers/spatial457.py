@@ -35,10 +35,10 @@ def vlmevalkit(reply: str, gold: str) -> Score:
     `detail` holds `format_error` where the whole reply was compared.
     """
     answer = kit_answer(reply)
-    said = reply if answer is None else answer
-    right = kit_equal(said, gold)
+    text = reply if answer is None else answer
+    right = kit_equal(text, gold)
     verdict = "correct" if right else "wrong" if answer is not None or reply.strip() else "invalid"
-    return Score(float(right), said, verdict, None, {"format_error": answer is None})  # type: ignore[arg-type]
+    return Score(float(right), text, verdict, None, {"format_error": answer is None})  # type: ignore[arg-type]
 
 
 def kit_equal(answer: str, gold: str) -> bool:
@@ -93,9 +93,9 @@ def strict_answer(reply: str) -> str | None:
     last: re.Match[str] | None = None
     for last in _KEYED.finditer(text):  # noqa: B007 - no list: a reply may hold a hundred thousand of them
         pass
-    said = next(part for part in last.groups() if part is not None) if last else text
-    said = " ".join(said.split()).strip(_PLAIN_END)
-    return said if said and (last or len(said) <= MAX_WORDLESS) else None
+    last_text = next(part for part in last.groups() if part is not None) if last else text
+    last_text = " ".join(last_text.split()).strip(_PLAIN_END)
+    return last_text if last_text and (last or len(last_text) <= MAX_WORDLESS) else None
 
 
 MAX_WORDLESS = 40

@@ -34,15 +34,15 @@ def lmms_letters(reply: str) -> list[str]:
     """
     inside = _first_inside(reply, "<answer>", "</answer>")
     if inside is not None and _first_inside(reply, "<think>", "</think>") is not None:
-        said = inside.strip()
+        text = inside.strip()
     elif len(reply) == 1:
         return _LETTER.findall(reply)
     else:
         phrase = next((phrase for phrase in _PHRASES if phrase in reply), None)
         if phrase is None:
             return []
-        said = reply.rpartition(phrase)[2].strip()
-    return sorted(set(_LETTER.findall(said.partition(".")[0])))
+        text = reply.rpartition(phrase)[2].strip()
+    return sorted(set(_LETTER.findall(text.partition(".")[0])))
 
 
 def _first_inside(text: str, opening: str, closing: str) -> str | None:

@@ -121,5 +121,5 @@ def streaming_strict(reply: str, gold: str) -> Score:
 
 
 def _of_list(value: float, items: Sequence[Any]) -> Score:
-    shown = [json_number(number) if (number := _float(item)) is not None else None for item in items[:MAX_SHOWN]]
-    return Score(value, shown, "correct" if value == 1 else "partial" if value > 0 else "wrong")
+    listed = [json_number(number) if (number := _float(item)) is not None else None for item in items[:MAX_SHOWN]]
+    return Score(value, listed, "correct" if value == 1 else "partial" if value > 0 else "wrong")

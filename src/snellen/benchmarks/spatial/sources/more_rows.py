@@ -133,8 +133,8 @@ def _as_written(options: list[str]) -> dict[str, str]:
 def _media(row: Row, *columns: str) -> tuple[str, ...]:
     """Return the paths of the first of these columns that has any."""
     for column in columns:
-        if column in row and (found := paths(row[column])):
-            return found
+        if column in row and (images := paths(row[column])):
+            return images
     return ()
 
 

@@ -102,11 +102,11 @@ def suite_notices(data: Data) -> list[str]:
     variant = variant_name(data)
     if variant not in VARIANTS:
         return []
-    asked = wording(variant).subtasks
-    others = [name for name in BY_NAME if name not in asked]
+    subtasks = wording(variant).subtasks
+    others = [name for name in BY_NAME if name not in subtasks]
     if not others:
         return []
-    return [f"prompting={variant} is for {', '.join(asked)}; as vanilla: {', '.join(others)}"]
+    return [f"prompting={variant} is for {', '.join(subtasks)}; as vanilla: {', '.join(others)}"]
 
 
 @cache
