@@ -84,6 +84,7 @@ class Cell(Strict, frozen=True, rename={"as_": "as", "from_": "from"}):
         after: the text after the first occurrence of this one.
         first: that many characters.
         remove: a text that is removed wherever it stands.
+        drop: that many characters at the start of a text, or of each element of a list.
         modulo: the remainder of a whole number.
         split: a separator; the value becomes a list.
         repeat_row: with `split`: the row counts once for each element of the list.
@@ -92,6 +93,7 @@ class Cell(Strict, frozen=True, rename={"as_": "as", "from_": "from"}):
         make: how many options are made, from the column `from`, with the seed `seed`.
         as_: how the answer names its option: `letter`, `index0`, `index1`, `text`.
         folder: the value is a path below the images.
+        letters: the letters of a row whose list of options is empty, since they stand in the image: `ABCD`.
     """
 
     column: str = ""
@@ -103,6 +105,7 @@ class Cell(Strict, frozen=True, rename={"as_": "as", "from_": "from"}):
     after: str = ""
     first: int | None = None
     remove: str = ""
+    drop: int = 0
     modulo: int | None = None
     split: str = ""
     repeat_row: bool = False
@@ -113,6 +116,7 @@ class Cell(Strict, frozen=True, rename={"as_": "as", "from_": "from"}):
     seed: int = 0
     as_: Literal["", "letter", "index0", "index1", "text", "bool", "number"] = ""
     folder: bool = False
+    letters: str = ""
 
 
 CellSpec: TypeAlias = str | tuple[str, ...] | Cell
@@ -149,6 +153,9 @@ class PromptStyle(Strict, frozen=True):
         after: text behind everything.
         image_marks: a mark in the question where an image stands: `<image>`, or `<image {n}>` with its number from 1.
         only_when: column to value: `before` and `after` only in such rows.
+        request: the request for a letter behind the options, in place of the style's own.
+        by: a column; `values` maps its values to other prompts.
+        values: see `by`.
     """
 
     style: Literal["letters", "kit-mcq", "question"] = "letters"
@@ -156,12 +163,17 @@ class PromptStyle(Strict, frozen=True):
     after: str = ""
     image_marks: str = ""
     only_when: Mapping[str, str] = {}
+    request: str | None = None
+    by: str = ""
+    values: Mapping[str, PromptStyle] = {}
 
 
 Reading: TypeAlias = Literal[
-    "letter-or-text", "first-capital", "answer-line", "yes-no", "first-word-of", "number", "braces", "whole"
+    "letter-or-text", "first-capital", "answer-line", "yes-no", "first-word-of", "number", "pair", "braces", "whole"
 ]
-Comparison: TypeAlias = Literal["option", "text", "number", "contains", "anls", "vqa-score", "relaxed", "exact"]
+Comparison: TypeAlias = Literal[
+    "option", "text", "number", "pair", "contains", "contains-formula", "anls", "vqa-score", "relaxed", "exact"
+]
 
 
 class ScoreRule(Strict, frozen=True):
@@ -176,6 +188,8 @@ class ScoreRule(Strict, frozen=True):
         by: a column; `values` maps its values to other rules.
         values: see `by`.
         unreadable: always `wrong`; the share of unreadable replies is reported apart.
+        open_option: under the profile `vlmevalkit` a question without options is a choice between its gold answer and
+            this text.
     """
 
     read: Reading = "letter-or-text"
@@ -186,6 +200,12 @@ class ScoreRule(Strict, frozen=True):
     by: str = ""
     values: Mapping[str, ScoreRule] = {}
     unreadable: Literal["wrong"] = "wrong"
+    open_option: str = ""
+
+
+MetricName: TypeAlias = Literal[
+    "accuracy", "f1", "precision", "recall", "yes-ratio", "count", "anls", "vqa-score", "relaxed"
+]
 
 
 class Report(Strict, frozen=True):
@@ -199,6 +219,7 @@ class Report(Strict, frozen=True):
         mean_of: a column; the figure is the mean over its values.
         sum_over: a column; the figure is the sum over its values, over `only` these.
         only: see `sum_over`.
+        only_where: column to value: only such rows count.
         average: names of figures; this one is their mean.
         add: names of figures; this one is their sum.
         by: columns; one figure for each value.
@@ -208,18 +229,35 @@ class Report(Strict, frozen=True):
     """
 
     name: str = ""
-    metric: str | tuple[str, ...] = "accuracy"
+    metric: MetricName | tuple[MetricName, ...] = "accuracy"
     positive: str = ""
     all_in: str = ""
     mean_of: str = ""
     sum_over: str = ""
     only: tuple[str, ...] = ()
+    only_where: Mapping[str, str] = {}
     average: tuple[str, ...] = ()
     add: tuple[str, ...] = ()
     by: str | tuple[str, ...] = ()
     repeat: tuple[str, ...] = ()
     scale: float = 1.0
     headline: bool = False
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Return the metrics as a tuple."""
+        return (self.metric,) if isinstance(self.metric, str) else self.metric
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the figures, one for each metric: the report's name, else that of the metric or the group."""
+        if self.name:
+            return (self.name,) if len(self.metrics) == 1 else tuple(f"{self.name}/{metric}" for metric in self.metrics)
+        if self.all_in:
+            return (f"all in {self.all_in}",)
+        if self.mean_of:
+            return tuple(f"{metric}/mean of {self.mean_of}" for metric in self.metrics)
+        return self.metrics
 
 
 class Figure(Strict, frozen=True):
@@ -312,3 +350,26 @@ def _check(declared: Declaration, place: str) -> None:
             raise DataError(
                 f"{place}: the report {report.name!r} is over {report.all_in!r}, and there is no such group"
             )
+    _check_named(declared, place)
+
+
+def _check_named(declared: Declaration, place: str) -> None:
+    """Check that sums, means and repetitions name figures that are there, and none of them itself."""
+    named = {name: report for report in declared.report if not report.by for name in report.names}
+    for report in declared.report:
+        for key in ("add", "average", "repeat"):
+            for name in getattr(report, key):
+                if name not in named:
+                    raise DataError(
+                        f"{place}: [[report]] {report.name!r}: {key} names {name!r}, and no report without `by` has that name",
+                        f"The names are {', '.join(named) or 'none'}.",
+                    )
+    for name, report in named.items():
+        open_names, seen = [*report.add, *report.average], set[str]()
+        while open_names:
+            part = open_names.pop()
+            if part == name:
+                raise DataError(f"{place}: [[report]] {name!r} is a sum or mean of itself")
+            if part not in seen:
+                seen.add(part)
+                open_names += [*named[part].add, *named[part].average]

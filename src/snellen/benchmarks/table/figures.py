@@ -1,0 +1,159 @@
+"""Figures of a declaration as functions of sums over rows: point estimate, chance and bootstrap by one mechanism.
+
+A figure registers columns of numbers, one a row, and returns a function of their sums. Sums over all rows give the figure,
+sums of chances its chance level, and sums over drawn clusters its interval (`snellen.scoring.statistics.of_sums`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from snellen.benchmarks.table.declaration import Report
+from snellen.benchmarks.table.score_columns import GOLD, READ, Mask, ScoreColumns
+
+Floats: TypeAlias = NDArray[np.float64]
+Formula: TypeAlias = Callable[[Floats], Floats]
+"""Sums of the registered columns, [draws, columns], to the figure in each draw; NaN where it is not defined."""
+
+MEANS = ("accuracy", "anls", "vqa-score", "relaxed")
+"""Metrics that are the mean of the rows' scores; the scoring rule decides what a score is."""
+OF_YES_NO = ("f1", "precision", "recall", "yes-ratio")
+
+
+@dataclass
+class FigureBuilder:
+    """Formulas over the rows of a table; `value` are the rows' scores, or their chances.
+
+    Attributes:
+        table: the rows.
+        reports: the declared reports that have a name, for sums and means of named figures.
+        value: [n] what counts as the score of each row.
+        positive: the positive answer of yes/no questions.
+        columns: the registered columns.
+        groups: the groups that were used.
+    """
+
+    table: ScoreColumns
+    reports: Mapping[str, Report]
+    value: Floats
+    positive: str = "Yes"
+    columns: list[Floats] = field(default_factory=list)
+    groups: set[str] = field(default_factory=set)
+
+    def formula(self, report: Report, metric: str, rows: Mask) -> Formula:
+        """Return the formula of a report's metric over some rows."""
+        rows = rows & self.table.where(report.only_where)
+        column = report.sum_over or report.mean_of
+        if not column:
+            return _scaled(self._plain(report, metric, rows), report.scale)
+        values = report.only or self.table.values_of(column, rows)
+        parts = [self._plain(report, metric, rows & self.table.equals(column, value)) for value in values]
+        return _scaled(_sum(parts) if report.sum_over else _mean(parts), report.scale)
+
+    def _plain(self, report: Report, metric: str, rows: Mask) -> Formula:
+        names = report.add or report.average
+        if names:
+            parts = [self._named(name, rows) for name in names]
+            return _sum(parts) if report.add else _mean(parts, every=True)
+        if report.all_in:
+            right, first = self.group_values(report.all_in, rows)
+            return self._ratio(right, first.astype(np.float64))
+        counted = rows & self.table.counted
+        if metric in OF_YES_NO:
+            return self._yes_no(metric, report.positive or self.positive, counted)
+        value = np.where(counted, self.value, 0.0)
+        if metric == "count":
+            at = self._add(value)
+            return lambda sums: sums[:, at]
+        return self._ratio(value, counted.astype(np.float64))
+
+    def _named(self, name: str, rows: Mask) -> Formula:
+        report = self.reports[name]
+        return self.formula(report, dict(zip(report.names, report.metrics, strict=False)).get(name, "accuracy"), rows)
+
+    def group_values(self, name: str, rows: Mask) -> tuple[Floats, Mask]:
+        """Return the product of the scores of a group at its first row, 0 elsewhere, and a mask of the first rows.
+
+        A score below 1 is not right; chances are multiplied as they are.
+        """
+        self.groups.add(name)
+        number = self.table.groups[name]
+        inside = rows & self.table.counted & (number >= 0)
+        value, first = np.zeros(len(number)), np.zeros(len(number), dtype=bool)
+        if not inside.any():
+            return value, first
+        _, start, index = np.unique(number[inside], return_index=True, return_inverse=True)
+        score = self.value[inside]
+        if self.value is self.table.value:
+            score = (score >= 1.0).astype(np.float64)
+        product = np.ones(len(start))
+        np.multiply.at(product, index.reshape(-1), score)
+        at = np.flatnonzero(inside)[start]
+        value[at], first[at] = product, True
+        return value, first
+
+    def _yes_no(self, metric: str, positive: str, rows: Mask) -> Formula:
+        gold, read = rows & self.table.equals(GOLD, positive), rows & self.table.equals(READ, positive)
+        if metric == "yes-ratio":
+            return self._ratio(read.astype(np.float64), rows.astype(np.float64))
+        both, golds, reads = (self._add(part.astype(np.float64)) for part in (gold & read, gold, read))
+
+        def precision(sums: Floats) -> Floats:
+            return sums[:, both] / np.maximum(sums[:, reads], 1.0)
+
+        def recall(sums: Floats) -> Floats:
+            return sums[:, both] / np.maximum(sums[:, golds], 1.0)
+
+        def f1(sums: Floats) -> Floats:
+            total = sums[:, reads] + sums[:, golds]
+            return 2.0 * sums[:, both] / np.maximum(total, 1.0)
+
+        return {"precision": precision, "recall": recall, "f1": f1}[metric]
+
+    def _add(self, column: Floats) -> int:
+        self.columns.append(column)
+        return len(self.columns) - 1
+
+    def _ratio(self, numerator: Floats, denominator: Floats) -> Formula:
+        top, bottom = self._add(numerator), self._add(denominator)
+
+        def ratio(sums: Floats) -> Floats:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                return np.where(sums[:, bottom] > 0, sums[:, top] / sums[:, bottom], np.nan)
+
+        return ratio
+
+    def stacked(self) -> Floats:
+        """Return the registered columns, [n, columns]."""
+        return np.stack(self.columns, axis=1) if self.columns else np.zeros((len(self.table), 1))
+
+
+def _scaled(formula: Formula, scale: float) -> Formula:
+    return formula if scale == 1.0 else lambda sums: scale * formula(sums)
+
+
+def _sum(parts: Sequence[Formula]) -> Formula:
+    def total(sums: Floats) -> Floats:
+        return np.sum([part(sums) for part in parts], axis=0) if parts else np.full(len(sums), np.nan)
+
+    return total
+
+
+def _mean(parts: Sequence[Formula], *, every: bool = False) -> Formula:
+    """Return the mean of formulas; those without a value are left out, unless `every` one is needed."""
+
+    def mean(sums: Floats) -> Floats:
+        if not parts:
+            return np.full(len(sums), np.nan)
+        values = np.stack([part(sums) for part in parts])
+        known = np.isfinite(values)
+        count = known.sum(axis=0)
+        average = np.where(known, values, 0.0).sum(axis=0) / np.maximum(count, 1)
+        return np.where(count == len(parts) if every else count > 0, average, np.nan)
+
+    return mean

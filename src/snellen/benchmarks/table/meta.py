@@ -1,0 +1,65 @@
+"""Meta of samples from the rows of a table: declared values, and the groups that a row is in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from snellen.benchmarks.table.declaration import OWN_NAMES, Cell, Declaration
+from snellen.benchmarks.table.groups import column_name, columns_needed, group_keys
+from snellen.benchmarks.table.operations import text_of, value
+from snellen.benchmarks.table.score_columns import LIST_MARK
+
+
+def extra_names(declared: Declaration) -> list[str]:
+    """Return the declared names that mean nothing to Snellen and become meta."""
+    return [name for name in declared.rows if name not in OWN_NAMES]
+
+
+def declared_values(declared: Declaration, row: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """Return the declared values of a row that become meta, lists joined for columns whose rows are repeated.
+
+    Raises:
+        CellError: an operation does not fit a cell.
+    """
+    values: dict[str, Any] = {}
+    for name in extra_names(declared):
+        spec = declared.rows[name]
+        cell = value(spec, row, number)
+        if isinstance(cell, list):
+            cell = (LIST_MARK if isinstance(spec, Cell) and spec.repeat_row else ", ").join(map(text_of, cell))
+        if cell is not None:
+            values[name] = cell if isinstance(cell, str) else text_of(cell)
+    return values
+
+
+def group_meta(declared: Declaration, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """Return for each row the keys of its groups, by the names of their meta columns.
+
+    Args:
+        declared: the declaration.
+        rows: the rows in the order of the file; of each only the columns that the groups are made from are read.
+
+    Raises:
+        DataError: rows form no groups of the declared size, or a cell does not fit its operation.
+    """
+
+    def cells(name: str) -> list[Any]:
+        spec = declared.rows.get(name, name)
+        return [value(spec, row, number) for number, row in enumerate(rows)]
+
+    keys = group_keys(declared.group, cells, len(rows))
+    return [
+        {column_name(name): keys[name][number] for name in keys if keys[name][number]} for number in range(len(rows))
+    ]
+
+
+def group_columns(declared: Declaration) -> set[str]:
+    """Return the names of the values that groups are made from; empty without groups."""
+    return columns_needed(declared.group)
+
+
+def row_meta(declared: Declaration, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """Return the meta of every row: its declared values and its groups."""
+    groups = group_meta(declared, rows) if declared.group else [{} for _ in rows]
+    return [declared_values(declared, row, number) | groups[number] for number, row in enumerate(rows)]

@@ -1,0 +1,205 @@
+"""The closed set of operations on a row's cells: cut, rename, split, list and the others of `declaration.Cell`.
+
+A cell is never evaluated: lists are parsed as JSON or as a Python literal, numbers as numbers.
+"""
+
+from __future__ import annotations
+
+import random
+import string
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any, TypeAlias
+
+import msgspec
+
+from snellen.benchmarks.table.declaration import Cell, CellSpec
+from snellen.errors import DataError
+from snellen.scoring.rules.literals import MAX_CHARS, literal_list
+
+Row: TypeAlias = Mapping[str, Any]
+ROW_NUMBER, KEY = "#", "@key"
+LETTERS = string.ascii_uppercase
+ALL_LETTERS = "A-Z"
+MAX_DIGITS = 18
+"""A whole number has at most this many digits; a longer cell is a text."""
+
+
+class CellError(DataError):
+    """A cell on which an operation of the declaration cannot be done. The row is omitted; the message names the column."""
+
+
+def columns_of(spec: CellSpec) -> Iterator[str]:
+    """Yield the columns of the file that a declared value is made from; `options = "A-Z"` names none."""
+    for name in (spec,) if isinstance(spec, str) else spec if isinstance(spec, tuple) else (spec.column, spec.from_):
+        if name not in ("", ROW_NUMBER, KEY, ALL_LETTERS):
+            yield name
+
+
+def value(spec: CellSpec, row: Row, number: int) -> Any:
+    """Return one declared value of a row: the cell, or a list of cells, after the operations of its `Cell`.
+
+    Args:
+        spec: a column, several columns, or a cell with operations.
+        row: the row; a column that it lacks is empty (None).
+        number: the row's number, from 0.
+
+    Raises:
+        CellError: an operation does not fit the cell.
+    """
+    if isinstance(spec, str):
+        return _cell(spec, row, number)
+    if isinstance(spec, tuple):
+        return [_cell(name, row, number) for name in spec]
+    current = spec.text if spec.text is not None else _cell(spec.column, row, number)
+    return None if current is None else _operated(spec, current)
+
+
+def _cell(column: str, row: Row, number: int) -> Any:
+    return number if column == ROW_NUMBER else row.get(column)
+
+
+def _operated(spec: Cell, current: Any) -> Any:
+    """Apply the operations in the order in which `Cell` declares them."""
+    if spec.rename:
+        current = spec.rename.get(text_of(current), current)
+    if spec.cut:
+        current = _field(spec, text_of(current))
+    if spec.before:
+        current = text_of(current).partition(spec.before)[0]
+    if spec.after:
+        head, mark, tail = text_of(current).partition(spec.after)
+        current = tail if mark else head
+    if spec.first is not None:
+        current = text_of(current)[: spec.first]
+    if spec.remove:
+        current = text_of(current).replace(spec.remove, "")
+    if spec.modulo is not None:
+        current = whole_number(current, spec.column) % spec.modulo
+    if spec.split:
+        current = text_of(current).split(spec.split)
+    if spec.list:
+        current = list_of(current, spec.column) if current != "" else []
+    if spec.drop:
+        several = isinstance(current, list)
+        current = [text_of(item)[spec.drop :] for item in current] if several else text_of(current)[spec.drop :]
+    return current
+
+
+def _field(spec: Cell, text: str) -> str:
+    parts = text.split(spec.cut)
+    at = spec.field or 0
+    if at >= len(parts):
+        raise CellError(
+            f"column {spec.column!r} holds {text[:80]!r}, which {spec.cut!r} cuts into {len(parts)} parts; "
+            f"field {at} (from 0) was expected"
+        )
+    return parts[at]
+
+
+def text_of(cell: Any) -> str:
+    """Return a cell as text; an empty one is the empty text."""
+    return "" if cell is None else cell if isinstance(cell, str) else str(cell)
+
+
+def whole_number(cell: Any, column: str) -> int:
+    """Return a cell as a whole number. Raises CellError for any other, and for more than 18 digits."""
+    text = text_of(cell).strip()
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= MAX_DIGITS):
+        raise CellError(f"column {column!r} holds {text[:80]!r}; a whole number was expected")
+    return int(text)
+
+
+def list_of(cell: Any, column: str) -> list[Any]:
+    """Return a cell that holds a list, as JSON or as a Python literal. Raises CellError for anything else."""
+    if isinstance(cell, list | tuple):
+        return list(cell)
+    text = text_of(cell).strip()
+    items = parsed_list(text)
+    if items is None:
+        raise CellError(f"column {column!r} holds {text[:80]!r}; a list such as ['a', 'b'] was expected")
+    return items
+
+
+def parsed_list(text: str) -> list[Any] | None:
+    """Parse a list in JSON or Python syntax; None for any other text, and for more than a megabyte."""
+    if not text.startswith("[") or len(text) > MAX_CHARS:
+        return None
+    try:
+        items = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+        items = literal_list(text)
+    return items if isinstance(items, list) else None
+
+
+def lettered(spec: CellSpec, row: Row, number: int) -> dict[str, str]:
+    """Return the options of a row, letter to text; empty cells are no options, so that letters may have gaps.
+
+    `A-Z` takes the columns of those names; a list of columns takes their own letters where all are one capital, else A, B
+    and so on; a list or an object in one cell is taken in its order.
+
+    Raises:
+        CellError: the cell holds no list, or more options than there are letters.
+    """
+    if spec == ALL_LETTERS:
+        return {letter: text_of(row[letter]) for letter in LETTERS if text_of(row.get(letter)) != ""}
+    if isinstance(spec, tuple):
+        own = all(len(name) == 1 and name in LETTERS for name in spec)
+        letters = spec if own else LETTERS
+        cells = ((letter, text_of(row.get(name))) for letter, name in zip(letters, spec, strict=False))
+        return {letter: text for letter, text in cells if text != ""}
+    column = spec if isinstance(spec, str) else spec.column
+    items = value(spec, row, number)
+    if isinstance(items, Mapping):
+        return {str(letter): text_of(text) for letter, text in items.items()}
+    texts = [text_of(item) for item in list_of(items, column)] if items not in (None, "") else []
+    if not texts and isinstance(spec, Cell):
+        return {letter: letter for letter in spec.letters}
+    if len(texts) > len(LETTERS):
+        raise CellError(f"column {column!r} holds {len(texts)} options; at most {len(LETTERS)} were expected")
+    return dict(zip(LETTERS, texts, strict=False))
+
+
+def _generator(seed: int, sample: str) -> random.Random:
+    """Return the random numbers of one row: they depend on seed and id, not on the rows before it."""
+    return random.Random(  # noqa: S311  an order of options is no secret
+        blake2b(f"{seed}\0{sample}".encode("utf-8", "replace"), digest_size=8).digest()
+    )
+
+
+def shuffled(options: Mapping[str, str], answer: str, seed: int, sample: str) -> tuple[dict[str, str], str]:
+    """Return the options in another order under the same letters, and the letter that the answer has then.
+
+    The order depends on the seed and the sample's id alone, so that a subset of the rows is asked alike.
+    """
+    letters = list(options)
+    order = list(letters)
+    _generator(seed, sample).shuffle(order)
+    mixed = {letter: options[source] for letter, source in zip(letters, order, strict=True)}
+    return mixed, letters[order.index(answer)] if answer in options else answer
+
+
+def drawn_options(gold: str, labels: Sequence[str], count: int, seed: int, sample: str) -> tuple[dict[str, str], str]:
+    """Return `count` options out of all labels, the gold one among them, and its letter.
+
+    Args:
+        gold: the right label.
+        labels: every label of the table, without repetition, in a fixed order.
+        count: how many options; fewer where there are fewer labels.
+        seed, sample: decide the draw, as in `shuffled`.
+    """
+    generator = _generator(seed, sample)
+    others = [label for label in labels if label != gold]
+    texts = [gold, *generator.sample(others, min(count - 1, len(others)))]
+    generator.shuffle(texts)
+    options = dict(zip(LETTERS, texts, strict=False))
+    return options, LETTERS[texts.index(gold)]
+
+
+def first_is_always_right(answers: Sequence[tuple[str, Mapping[str, str]]], at_least: int = 20) -> bool:
+    """Return True where the gold letter of every row is its first option, and rows enough say so.
+
+    Such a table rewards a model that always says A; it is shuffled before it is asked.
+    """
+    return len(answers) >= at_least and all(options and letter == next(iter(options)) for letter, options in answers)

@@ -1,0 +1,160 @@
+"""The figures of a declaration, from scores: the headline first, then the others, their slices, and what could not be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from math import isfinite
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec import structs
+
+from snellen.benchmarks.table.declaration import Cell, Declaration, Report
+from snellen.benchmarks.table.figures import MEANS, FigureBuilder
+from snellen.benchmarks.table.score_columns import Mask, ScoreColumns, score_columns
+from snellen.scoring import metrics, statistics
+from snellen.scoring.scores import Scores
+from snellen.scoring.statistics.intervals import GROUP, coverage
+from snellen.types import Interval, Metric
+
+if TYPE_CHECKING:
+    from snellen.benchmarks.base import Summary
+
+POINTS = "points"
+"""Unit of figures that are no fraction: sums, counts, and what `scale` changes."""
+
+
+def summary(declared: Declaration) -> Summary:
+    """Return the summary of a declaration's reports.
+
+    The headline stands first. The shares of replies that could not be read (`invalid`) and of failed requests (`error`)
+    stand last, under every profile.
+    """
+    repeated = [name for name, cell in declared.rows.items() if isinstance(cell, Cell) and cell.repeat_row]
+    names = {figure: report for report in declared.report for figure in report.names if not report.by}
+    ordered = sorted(declared.report, key=lambda report: not report.headline)
+    positive = declared.score.yes if declared.score is not None else "Yes"
+
+    def summarize(scores: Scores, profile: str) -> list[Metric]:
+        table = score_columns(scores, list(declared.group), repeated)
+        figures = [
+            figure for report in ordered for figure in _figures(report, table, names, positive) if figure is not None
+        ]
+        return [*figures, metrics.share(scores, "invalid", "invalid"), metrics.share(scores, "error", "error")]
+
+    return summarize
+
+
+def _figures(report: Report, table: ScoreColumns, named: Mapping[str, Report], positive: str) -> Iterator[Metric]:
+    everything = np.ones(len(table), dtype=bool)
+    columns = (report.by,) if isinstance(report.by, str) and report.by else tuple(report.by)
+    wanted = (
+        [(name, named[name], _metric_of(named[name], name)) for name in report.repeat]
+        if report.repeat
+        else [(name, report, metric) for name, metric in zip(report.names, report.metrics, strict=False)]
+    )
+    if not columns:
+        for name, source, metric in wanted:
+            yield _metric(name, source, metric, table, everything, named, positive)
+        return
+    for column in columns:
+        for value in table.values_of(column, everything):
+            rows = table.equals(column, value)
+            for name, source, metric in wanted:
+                yield _metric(f"{name}/{value}", source, metric, table, rows, named, positive)
+
+
+def _metric_of(report: Report, name: str) -> str:
+    return dict(zip(report.names, report.metrics, strict=False)).get(name, report.metrics[0])
+
+
+def _metric(
+    name: str,
+    report: Report,
+    metric: str,
+    table: ScoreColumns,
+    rows: Mask,
+    named: Mapping[str, Report],
+    positive: str,
+) -> Metric:
+    """Return one figure over some rows, with interval, coverage and, where it is defined, chance."""
+    rows = rows & table.where(report.only_where)
+    builder = FigureBuilder(table, named, table.value, positive)
+    formula = builder.formula(report, metric, rows)
+    counted = rows & table.counted
+    share = table.expected * (float(rows.mean()) if len(rows) else 0.0)
+    unit = "fraction" if _is_fraction(report, metric, named) else POINTS
+    chance = _chance(report, metric, table, rows, named)
+    groups = table.clusters(builder.groups)
+    if _is_mean(report, metric):
+        made = _closed(name, report, builder, rows, groups)
+        made = structs.replace(
+            made, value=None if made.value is None else made.value * report.scale, unit=unit, chance=chance
+        )
+        if isinstance(made.ci95, tuple) and made.interval is not None and report.scale != 1.0:
+            ends = Interval(*made.ci95, made.interval).map(lambda end: end * report.scale)
+            made = structs.replace(made, ci95=ends)
+    else:
+        value, ci95 = statistics.of_sums(builder.stacked(), groups, formula, cluster=GROUP)
+        if ci95 is not None and unit == "fraction":
+            ci95 = ci95.cut(0.0, 1.0)
+        known = isfinite(value)
+        made = Metric(name, value if known else None, int(counted.sum()), ci95 if known else None, unit, chance=chance)
+    return structs.replace(made, coverage=coverage(_rows_behind(builder, counted), round(share)))
+
+
+def _rows_behind(builder: FigureBuilder, counted: Mask) -> int:
+    """Return how many rows the figure rests on: of a group that is not complete, none."""
+    behind = counted
+    for group in builder.groups:
+        behind = behind & (builder.table.groups[group] >= 0)
+    return int(behind.sum())
+
+
+def _is_mean(report: Report, metric: str) -> bool:
+    """Return True for a mean over rows or groups, or the mean of such means by column: their intervals need no bootstrap."""
+    return metric in MEANS and not (report.add or report.average or report.sum_over)
+
+
+def _closed(name: str, report: Report, builder: FigureBuilder, rows: Mask, groups: np.ndarray) -> Metric:
+    table = builder.table
+    if report.all_in:
+        value, mask = builder.group_values(report.all_in, rows)
+    else:
+        value, mask = table.value, rows & table.counted
+    cluster = "question" if np.array_equal(table.scores.group, table.scores.question) and not report.all_in else GROUP
+    weights = None
+    if report.mean_of:
+        codes = np.full(len(table), -1)
+        for code, category in enumerate(report.only or table.values_of(report.mean_of, rows)):
+            codes[table.equals(report.mean_of, category)] = code
+        mask = mask & (codes >= 0)
+        counts = np.bincount(codes[mask], minlength=1)
+        weights = 1.0 / (max(1, np.count_nonzero(counts)) * counts[codes[mask]])
+    return statistics.mean_of(name, value[mask], groups[mask], weights, cluster=cluster)
+
+
+def _is_fraction(report: Report, metric: str, named: Mapping[str, Report]) -> bool:
+    if report.scale != 1.0 or report.sum_over or report.add or metric == "count":
+        return False
+    return all(_is_fraction(named[name], _metric_of(named[name], name), named) for name in report.average)
+
+
+def _chance(report: Report, metric: str, table: ScoreColumns, rows: Mask, named: Mapping[str, Report]) -> float | None:
+    """Return what guessing reaches; None where it is not known, or the metric depends on how the guesses fall."""
+    chances = table.chances()
+    if chances is None or not _guessable(report, metric, named):
+        return None
+    all_rows = replace(table, value=chances, counted=np.ones(len(table), dtype=bool))
+    builder = FigureBuilder(all_rows, named, chances.copy())
+    formula = builder.formula(report, metric, rows & table.counted)
+    level = float(formula(builder.stacked().sum(axis=0, keepdims=True))[0])
+    return level if isfinite(level) else None
+
+
+def _guessable(report: Report, metric: str, named: Mapping[str, Report]) -> bool:
+    parts = report.add or report.average
+    if parts:
+        return all(_guessable(named[name], _metric_of(named[name], name), named) for name in parts)
+    return metric in ("accuracy", "count")
