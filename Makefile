@@ -96,7 +96,8 @@ $(VENV)/.installed-local: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) torch==2.13.0
 	$(PIP) --editable '.[dev]'
-	$(PIP) --no-deps torchattacks
+	$(PIP) gradio-client brotli orjson
+	$(PIP) --no-deps torchattacks trackio
 	@touch $@ $(VENV)/.installed-local
 
 # What agents are shut in with, and the search program that one of them calls.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -35,8 +36,9 @@ from snellen.text import slug
 @takes(RunSettings)
 def evaluate(
     benchmark: str | Benchmark,
-    model: str | Model,
+    model: str | Model | Any,
     *,
+    processor: Any = None,
     out: str | Path | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     display: Display | None = None,
@@ -52,7 +54,8 @@ def evaluate(
 
     Args:
         benchmark: a name (`snellen list`), or a Benchmark.
-        model: KIND:NAME as on the command line, or any object with the Model protocol.
+        model: KIND:NAME as on the command line, any object with the Model protocol, or a transformers model in memory.
+        processor: the processor of a transformers model in memory (docs/training.md).
         out: the run's folder; by default results/<benchmark>-<model>. A run that is there is resumed.
         on_progress: called a few times a second with a Progress, from the event loop, and once at the end.
         display: shows progress; takes precedence over `on_progress`.
@@ -74,19 +77,37 @@ def evaluate(
         TypeError: there is no such setting.
         SnellenError: see snellen.errors; answers received before it are on disk.
     """
-    spec = run_spec(
-        benchmark if isinstance(benchmark, str) else benchmark.name,
-        model if isinstance(model, str) else model.name,
-        settings,
-    )
-    return perform(
-        spec,
-        RunFolder(out if out is not None else default_folder(spec)),
-        benchmark=benchmark if isinstance(benchmark, Benchmark) else None,
-        model=None if isinstance(model, str) else model,
-        display=display or (ProgressCallback(on_progress) if on_progress is not None else None),
-        trust=True,  # the caller names the benchmark
-    )
+    with _answering(model, processor, settings) as (model_name, opened):
+        spec = run_spec(benchmark if isinstance(benchmark, str) else benchmark.name, model_name, settings)
+        return perform(
+            spec,
+            RunFolder(out if out is not None else default_folder(spec)),
+            benchmark=benchmark if isinstance(benchmark, Benchmark) else None,
+            model=opened,
+            display=display or (ProgressCallback(on_progress) if on_progress is not None else None),
+            trust=True,  # the caller names the benchmark
+        )
+
+
+@contextmanager
+def _answering(model: Any, processor: Any, settings: RunSettings) -> Iterator[tuple[str, Model | None]]:
+    """Yield the model's name in records and the object to ask; None for a model that is opened by its name."""
+    in_memory = False
+    if not isinstance(model, str):
+        from snellen.models.local import in_memory as memory  # it imports no torch
+
+        in_memory = memory.is_torch_model(model)
+    if processor is not None and not in_memory:
+        named = repr(model) if isinstance(model, str) else type(model).__name__
+        raise UsageError(
+            f"processor is for a transformers model in memory, and model is {named}.",
+            "Omit processor, or pass the loaded model as model.",
+        )
+    if not in_memory:
+        yield (model, None) if isinstance(model, str) else (model.name, model)
+        return
+    with memory.lent(model, processor, run_spec("", "", settings).options) as lent:
+        yield lent.name, lent
 
 
 def perform(

@@ -14,7 +14,7 @@ from snellen.models.base import ModelOptions
 if TYPE_CHECKING:
     from snellen.models.local.model import LocalModel
 
-__all__ = ["open_model"]
+__all__ = ["open_model", "require_usable"]
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 
@@ -39,13 +39,21 @@ def open_model(name: str, options: ModelOptions, label: str | None = None) -> Lo
             )
     if not name:
         raise UsageError("no model is named.", "Write --model local:NAME, with a folder or a hub id owner/name.")
-    _refuse_unusable(options)
+    require_usable(options)
     from snellen.models.local.model import LocalModel
 
     return LocalModel(name, options, label or f"local:{name}")
 
 
-def _refuse_unusable(options: ModelOptions) -> None:
+def require_usable(options: ModelOptions, *, in_memory: bool = False) -> None:
+    """Raise UsageError for an option that a local model cannot use; one in memory has a device and precision already."""
+    if in_memory:
+        own = {"device": options.device != "auto", "dtype": options.dtype != "auto", "revision": bool(options.revision)}
+        for name in (name for name, is_set in own.items() if is_set):
+            raise UsageError(
+                f"{name} is {getattr(options, name)!r}, but a model in memory keeps its own.",
+                f"Omit {name}; move or convert the model before the call.",
+            )
     remote = {
         "--base-url": options.base_url,
         "--key-env": options.key_env,

@@ -93,7 +93,10 @@ def generate(
     inputs = inputs.to(model.device, dtype=model.dtype)
     width = inputs["input_ids"].shape[1]
     watch = _Watch(tokenizer, settings, width, len(seeds), stopped)
-    with torch.inference_mode():
+    with (
+        torch.inference_mode(loaded.inference_mode),
+        torch.no_grad(),
+    ):  # in this order: leaving inference mode turns gradients on
         output = model.generate(
             **inputs,
             generation_config=_config(model.generation_config, settings, tokenizer.pad_token_id),

@@ -27,11 +27,14 @@ class Loaded:
         processor: tokenizer and image processor, padding on the left.
         model: in evaluation mode.
         context: tokens that prompt and answer may have together; None where the configuration does not say.
+        inference_mode: generate in torch's inference mode. False for a model that is trained further: tensors that it
+            keeps from inference mode cannot be trained with.
     """
 
     processor: Any
     model: Any
     context: int | None
+    inference_mode: bool = True
 
 
 def pick_device(device: str) -> str:
@@ -138,11 +141,16 @@ def load(checkpoint: Checkpoint, name: str, device: str, dtype: str) -> Loaded:
             f"{name}: it has no chat template, so nothing says how a question is put to it.",
             "Choose an instruction-tuned checkpoint (often named …-Instruct or …-it).",
         )
+    return prepared(processor, model)
+
+
+def prepared(processor: Any, model: Any, *, inference_mode: bool = True) -> Loaded:
+    """Set the tokenizer's padding and the model's mode for generation."""
     processor.tokenizer.padding_side = "left"
     if processor.tokenizer.pad_token is None:
         processor.tokenizer.pad_token = processor.tokenizer.eos_token
     context = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-    return Loaded(processor, model.eval(), context if isinstance(context, int) else None)
+    return Loaded(processor, model.eval(), context if isinstance(context, int) else None, inference_mode)
 
 
 def release_memory() -> None:

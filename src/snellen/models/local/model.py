@@ -115,15 +115,20 @@ class LocalModel(Model):
             self._checkpoint = find(self._path, self._options.revision)
         return self._checkpoint
 
+    def _load(self) -> Loaded:
+        from snellen.models.local.load import load
+
+        return load(self._found(), self._path, self._options.device, self._options.dtype)
+
     def _start(self) -> None:
-        from snellen.models.local.load import is_out_of_memory, load, release_memory
+        from snellen.models.local.load import is_out_of_memory, release_memory
 
         with self._loading:
             if self._closed:
                 raise ModelError("the model is closed and takes no more prompts.")
             if self._batches is not None:
                 return
-            loaded = self._loaded = load(self._found(), self._path, self._options.device, self._options.dtype)
+            loaded = self._loaded = self._load()
             self._readers = ThreadPoolExecutor(min(8, os.cpu_count() or 1), thread_name_prefix="snellen-images")
             self._batches = Batches(
                 encode=lambda jobs: encode(loaded, [job.content.result().conversation for job in jobs]),
