@@ -154,6 +154,8 @@ class PromptStyle(Strict, frozen=True):
         image_marks: a mark in the question where an image stands: `<image>`, or `<image {n}>` with its number from 1.
         only_when: column to value: `before` and `after` only in such rows.
         request: the request for a letter behind the options, in place of the style's own.
+        heading: a line between question and options, for `letters`.
+        option: the form of an option, for `letters`.
         by: a column; `values` maps its values to other prompts.
         values: see `by`.
     """
@@ -164,6 +166,8 @@ class PromptStyle(Strict, frozen=True):
     image_marks: str = ""
     only_when: Mapping[str, str] = {}
     request: str | None = None
+    heading: str = ""
+    option: str = "{letter}. {text}"
     by: str = ""
     values: Mapping[str, PromptStyle] = {}
 
@@ -174,6 +178,9 @@ Reading: TypeAlias = Literal[
 Comparison: TypeAlias = Literal[
     "option", "text", "number", "pair", "contains", "contains-formula", "anls", "vqa-score", "relaxed", "exact"
 ]
+
+
+ProfileName: TypeAlias = Literal["strict", "vlmevalkit", "lmms-eval"]
 
 
 class ScoreRule(Strict, frozen=True):
@@ -187,6 +194,7 @@ class ScoreRule(Strict, frozen=True):
         words: the words of `first-word-of`.
         by: a column; `values` maps its values to other rules.
         values: see `by`.
+        profiles: profile to the rule that it follows in place of this one.
         unreadable: always `wrong`; the share of unreadable replies is reported apart.
         open_option: under the profile `vlmevalkit` a question without options is a choice between its gold answer and
             this text.
@@ -201,6 +209,7 @@ class ScoreRule(Strict, frozen=True):
     values: Mapping[str, ScoreRule] = {}
     unreadable: Literal["wrong"] = "wrong"
     open_option: str = ""
+    profiles: Mapping[ProfileName, ScoreRule] = {}
 
 
 MetricName: TypeAlias = Literal[

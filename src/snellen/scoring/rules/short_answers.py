@@ -8,9 +8,9 @@ Source: VLMEvalKit at e8e78f0 (18 August 2026): `vqa_eval`, `OCRBench`, `CountBe
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 from snellen.errors import DataError
 from snellen.scoring.extract.numerals import ENGLISH_BELOW_HUNDRED
@@ -27,13 +27,19 @@ class ReferenceStopsError(DataError):
         self.reference_error = reference_error
 
 
-def gold_answers(cell: str) -> list[Any]:
+Golds: TypeAlias = str | Sequence[Any]
+"""Gold answers: a table's cell, or several that were read already."""
+
+
+def gold_answers(cell: Golds) -> list[Any]:
     """Return the gold answers of a table's cell: the items of a Python list, else the text itself."""
+    if not isinstance(cell, str):
+        return list(cell)
     items = literal_list(cell)
     return [cell] if items is None else items
 
 
-def _texts(cell: str) -> list[str]:
+def _texts(cell: Golds) -> list[str]:
     golds = gold_answers(cell)
     for gold in golds:
         if not isinstance(gold, str):
@@ -76,7 +82,7 @@ def vqa_normalise(text: str) -> str:
     return " ".join(contractions.get(word, word) for word in words if word not in _ARTICLES)
 
 
-def vqa_score(reply: str, answer: str) -> dict[str, Any]:
+def vqa_score(reply: str, answer: Golds) -> dict[str, Any]:
     """Return the VQA score: for each gold answer, how many of the other golds equal the reply, of three at most.
 
     A single gold answer has no others, so that its score is 0 whatever the reply.
@@ -88,7 +94,7 @@ def vqa_score(reply: str, answer: str) -> dict[str, Any]:
     return _scored(match, sum(match) / len(match) if match else 0.0, read, golds)
 
 
-def vqa_normalised_equal(reply: str, answer: str) -> dict[str, Any]:
+def vqa_normalised_equal(reply: str, answer: Golds) -> dict[str, Any]:
     """Return the share of gold answers that equal the reply, both normalised as for VQA."""
     golds = [vqa_normalise(gold) for gold in _texts(answer)]
     read = vqa_normalise(reply)
@@ -103,7 +109,7 @@ def _scored(match: list[Any], score: Any, read: str, golds: list[Any]) -> dict[s
 ANLS_THRESHOLD = 0.5
 
 
-def anls(reply: str, answer: str) -> dict[str, Any]:
+def anls(reply: str, answer: Golds) -> dict[str, Any]:
     """Return 1 minus the least normalised edit distance to a gold answer, 0 below `ANLS_THRESHOLD`.
 
     Distances are between texts without case and repeated blanks, divided by the longer raw text in capitals.
@@ -123,17 +129,18 @@ def anls(reply: str, answer: str) -> dict[str, Any]:
 TOLERANCE = 0.05
 
 
-def relaxed_accuracy(reply: str, answer: str) -> dict[str, Any]:
+def relaxed_accuracy(reply: str, answer: Golds) -> dict[str, Any]:
     """Return whether the reply is within 5 % of a gold number, or equals a gold text but for case; best over golds.
 
     A per cent sign divides by 100. With a gold of 0 texts are compared. The reply is stripped, the gold is not.
     """
     golds = gold_answers(answer)
-    match = [_relaxed_equal(reply.strip(), str(gold)) for gold in golds]
+    match = [relaxed_equal(reply.strip(), str(gold)) for gold in golds]
     return _scored(match, max(match, default=False), reply, golds)
 
 
-def _relaxed_equal(reply: str, gold: str) -> bool:
+def relaxed_equal(reply: str, gold: str) -> bool:
+    """Return True if the reply is within 5 % of a gold number, or equals the gold text but for case."""
     read, wanted = _as_float(reply), _as_float(gold)
     if read is not None and wanted:
         return abs(read - wanted) / abs(wanted) <= TOLERANCE
@@ -147,7 +154,7 @@ def _as_float(text: str) -> float | None:
         return None
 
 
-def accuracy(reply: str, answer: str) -> dict[str, Any]:
+def accuracy(reply: str, answer: Golds) -> dict[str, Any]:
     """Return 1 where the stripped reply equals a gold answer but for case; best over golds."""
     golds = _texts(answer)
     match = [1.0 if reply.strip().lower() == gold.strip().lower() else 0.0 for gold in golds]
@@ -192,6 +199,11 @@ def gold_in_reply(reply: str, answer: str) -> bool:
 
 
 _BRACES = re.compile(r"\{([^{}\n]*)\}")
+
+
+def texts_in_braces(reply: str) -> list[str]:
+    """Return the texts in braces that lie on one line and hold no others."""
+    return _BRACES.findall(reply)
 
 
 def last_braces_contain(reply: str, answer: str) -> bool:
@@ -254,9 +266,14 @@ def blind_test_hit(reply: str, answer: str, task: str) -> bool:
     if task.startswith(("Touching Circles", "Olympic Counting")):
         return answer.lower() in reply.lower()
     if task.startswith("Counting Grid"):
-        pair = _PAIR.search(reply) or _ROWS_COLUMNS.search(reply)
-        return pair is not None and [int(pair[1]), int(pair[2])] == _integers(answer)
+        return number_pair(reply) == whole_numbers(answer)
     return False
+
+
+def number_pair(reply: str) -> list[int] | None:
+    """Return rows and columns of a reply, as `(3, 4)` or `rows={3} columns={4}`; None where there are none."""
+    pair = _PAIR.search(reply) or _ROWS_COLUMNS.search(reply)
+    return None if pair is None else [int(pair[1]), int(pair[2])]
 
 
 _PAIR = re.compile(r"\((\d{1,9}),\s*(\d{1,9})\)")
@@ -264,7 +281,7 @@ _ROWS_COLUMNS = re.compile(r"rows=\{(\d{1,9})\}[^\n]{0,200}?columns=\{(\d{1,9})\
 _INTEGER = re.compile(r"\d+")
 
 
-def _integers(text: str) -> list[int]:
+def whole_numbers(text: str) -> list[int]:
     """Return the whole numbers of a text of at most 18 digits each."""
     return [int(digits[:18]) for digits in _INTEGER.findall(text)]
 

@@ -1,0 +1,110 @@
+"""Prompts of declared benchmarks: images first, then one text, unless marks in the text say where an image stands.
+
+`kit-mcq` is VLMEvalKit's form of a multiple-choice question (commit e8e78f0), `letters` that of MuirBench and lmms-eval.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from snellen.benchmarks.table.declaration import PromptStyle
+from snellen.benchmarks.table.operations import text_of
+from snellen.benchmarks.table.question import Question
+from snellen.types import Image, Part, Prompt, Text
+
+T = TypeVar("T")
+KIT_REQUEST = "Please select the correct answer from the options above. \n"
+LETTER_REQUEST = "Answer with the option's letter from the given choices directly."
+
+
+def prompt_text(
+    style: PromptStyle,
+    question: str,
+    options: Mapping[str, str],
+    hint: str = "",
+    cells: Mapping[str, Any] | None = None,
+) -> str:
+    """Return the text of a prompt, with its image marks.
+
+    Args:
+        style: as declared.
+        question: the question.
+        options: letter to text; empty for an open question.
+        hint: a text before the question; empty without one.
+        cells: the row's cells, for `by` and `only_when`.
+    """
+    if style.by:
+        value = text_of((cells or {}).get(style.by))
+        style = style.values.get(value, style)
+    text = _FORMS[style.style](style, question, options, hint)
+    if all(text_of((cells or {}).get(column)) == value for column, value in style.only_when.items()):
+        text = f"{style.before}{text}{style.after}"
+    return text
+
+
+def _kit(style: PromptStyle, question: str, options: Mapping[str, str], hint: str) -> str:
+    text = f"Hint: {hint}\n" if hint else ""
+    text += f"Question: {question}\n"
+    if options:
+        lines = "".join(f"{letter}. {option}\n" for letter, option in options.items())
+        text += f"Options:\n{lines}{KIT_REQUEST if style.request is None else style.request}"
+    return text
+
+
+def _letters(style: PromptStyle, question: str, options: Mapping[str, str], hint: str) -> str:
+    text = f"{hint}\n{question}" if hint else question
+    if not options:
+        return text
+    form = style.option.replace("{letter}", "{0}").replace("{text}", "{1}")
+    lines = "\n".join(_option(form, letter, option) for letter, option in options.items() if letter != option)
+    listed = f" {style.heading}\n{lines}" if style.heading else f"\n{lines}" if lines else ""
+    request = LETTER_REQUEST if style.request is None else style.request
+    return f"{text}{listed}\n{request}" if request else f"{text}{listed}"
+
+
+def _option(form: str, letter: str, text: str) -> str:
+    return "".join({"{0}": letter, "{1}": text}.get(part, part) for part in re.split(r"(\{[01]\})", form))
+
+
+def _question(style: PromptStyle, question: str, options: Mapping[str, str], hint: str) -> str:
+    return f"{hint}\n{question}" if hint else question
+
+
+_FORMS = {"kit-mcq": _kit, "letters": _letters, "question": _question}
+
+
+def placed(text: str, images: Sequence[T], mark: str) -> list[str | T]:
+    """Return text and images in the order in which they are sent; texts are never empty.
+
+    Images without a mark of their own stand before the text, in their order. A mark without an image is removed where marks
+    are counted (`<image>`), and stays where they are numbered (`<image {n}>`).
+    """
+    if not mark:
+        return [*images, text] if text else [*images]
+    parts: list[str | T] = []
+    used: set[int] = set()
+    pattern = re.escape(mark).replace(re.escape("{n}"), r"(\d{1,3})")
+    at = counted = 0
+    for match in re.finditer(pattern, text):
+        number = int(match[1]) - 1 if match.groups() else counted
+        counted += 1
+        if match.groups() and not 0 <= number < len(images):
+            continue
+        parts.append(text[at : match.start()])
+        if number < len(images):
+            parts.append(images[number])
+            used.add(number)
+        at = match.end()
+    parts.append(text[at:])
+    first = [image for number, image in enumerate(images) if number not in used]
+    return [*first, *(part for part in parts if part != "")]
+
+
+def prompt(style: PromptStyle, question: Question) -> Prompt:
+    """Return the prompt of a question; clips stand before the images."""
+    text = prompt_text(style, question.question, question.options, question.hint, question.cells)
+    images: list[Part] = [*question.videos, *(Image(blob) for blob in question.images)]
+    parts = placed(text, images, style.image_marks)
+    return Prompt(tuple(Text(part) if isinstance(part, str) else part for part in parts))

@@ -1,0 +1,297 @@
+"""Scorers of declared benchmarks: one profile reads replies strictly, the others as another harness does.
+
+`strict` reads with `snellen.scoring.extract`; `vlmevalkit` and `lmms-eval` with the rules in `snellen.scoring.rules`. Each is
+a table from the reading and the comparison of a `ScoreRule` to a function; a reply that a rule cannot read is `invalid`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, get_args
+
+from snellen.benchmarks.table.declaration import ProfileName, ScoreRule
+from snellen.benchmarks.table.operations import LETTERS
+from snellen.benchmarks.table.score_columns import READ
+from snellen.scoring import scorers as ready
+from snellen.scoring.extract import read
+from snellen.scoring.extract.clean import take_apart
+from snellen.scoring.rules import lmms_eval, options, short_answers, yes_no
+from snellen.types import Sample, Score, Verdict
+
+PROFILES = {
+    "strict": "a single clear answer, in any wording; everything else counts as unparseable",
+    "vlmevalkit": "VLMEvalKit's rules without a judge; replies that its judge would read count as unparseable",
+    "lmms-eval": "lmms-eval's generic rules without a judge",
+}
+"""Profiles of every declared benchmark, with one line each; the first is the default."""
+
+Scorer: TypeAlias = Callable[[Sample, str], Score]
+Reader: TypeAlias = Callable[[ScoreRule, Sample, str], Any]
+"""Returns what is read from a reply; None where nothing is."""
+READY: Mapping[str, Scorer] = {
+    "choice": ready.choice,
+    "truth": ready.truth,
+    "count": ready.count,
+    "number": ready.number,
+    "short": ready.short,
+}
+TEXT_COMPARISONS = ("anls", "vqa-score", "relaxed", "contains", "contains-formula")
+"""Comparisons of texts that a set of questions defines; under `strict` they see the short answer that was read."""
+REFUSAL = "refusal, read as Z"
+
+
+def scorers(rule: ScoreRule) -> dict[str, Scorer]:
+    """Return the scorer of each profile."""
+    return {profile: _scorer(rule, profile) for profile in get_args(ProfileName)}
+
+
+def _scorer(rule: ScoreRule, profile: ProfileName) -> Scorer:
+    own = _single(rule.profiles.get(profile, rule), profile)
+    if not rule.by:
+        return own
+    by_value = {value: _scorer(other, profile) for value, other in rule.values.items()}
+
+    def score(sample: Sample, reply: str) -> Score:
+        return by_value.get(str(sample.meta.get(rule.by, "")), own)(sample, reply)
+
+    return score
+
+
+def _single(rule: ScoreRule, profile: ProfileName) -> Scorer:
+    readers, compare = {
+        "strict": (STRICT_READERS, _compare_strict),
+        "vlmevalkit": (KIT_READERS, _compare_kit),
+        "lmms-eval": (LMMS_READERS, _compare_lmms),
+    }[profile]
+    reader = readers.get(rule.read)
+    if profile == "strict" and reader is None:
+        if rule.equals not in TEXT_COMPARISONS:
+            return _strict
+        reader = _strict_text
+
+    def score(sample: Sample, reply: str) -> Score:
+        answer = reader(rule, sample, reply) if reader is not None else reply
+        if answer is None:
+            return _unread(_why(rule))
+        if answer == options.REFUSED and options.REFUSED not in sample.options and rule.read in _BY_LETTER:
+            return _unread(REFUSAL)
+        value = compare(rule, sample, reply, answer)
+        return graded(value, answer)
+
+    return score
+
+
+_BY_LETTER = ("letter-or-text", "answer-line", "first-capital")
+
+
+def _why(rule: ScoreRule) -> str:
+    return {
+        "yes-no": "neither yes nor no alone",
+        "number": "no number",
+        "pair": "no pair of numbers",
+        "braces": "nothing in braces",
+        "first-word-of": "none of the words",
+    }.get(rule.read, "no option named")
+
+
+def _unread(reason: str) -> Score:
+    return Score(0.0, None, "invalid", reason, {READ: "Unknown"})
+
+
+def graded(value: float, answer: Any) -> Score:
+    """Return the score of a reply that was read, 0 to 1."""
+    verdict: Verdict = "correct" if value >= 1.0 else "partial" if value > 0.0 else "wrong"
+    return Score(float(value), answer, verdict, detail={READ: word_of(answer)})
+
+
+def word_of(answer: Any) -> str:
+    """Return an answer as the word that meta `gold` and detail `read` hold: Yes and No for truth values."""
+    return {True: "Yes", False: "No"}[answer] if isinstance(answer, bool) else str(answer)[:80]
+
+
+def _strict(sample: Sample, reply: str) -> Score:
+    """Score by the sample's kind, as everywhere in Snellen."""
+    result = READY[sample.kind](sample, reply)
+    shown = "Unknown" if result.extracted is None else word_of(result.extracted)
+    return Score(result.value, result.extracted, result.verdict, result.reason, {**result.detail, READ: shown})
+
+
+def golds_of(sample: Sample) -> list[str]:
+    """Return the accepted answers of a sample, as texts."""
+    target = sample.target
+    several = target if isinstance(target, tuple | list) else (target,)
+    return [word_of(answer) if isinstance(answer, bool) else _plain(answer) for answer in several]
+
+
+def _plain(answer: Any) -> str:
+    whole = isinstance(answer, float) and answer.is_integer() and abs(answer) < 1 << 53
+    return str(int(answer)) if whole else str(answer)
+
+
+def _compare_common(rule: ScoreRule, sample: Sample, reply: str, answer: Any) -> float:
+    golds = golds_of(sample)
+    if rule.read in _BY_LETTER or rule.equals == "option":
+        return float(answer == _gold_letter(rule, sample))
+    if rule.read in ("yes-no", "first-word-of"):
+        return float(str(answer).casefold() in [gold.casefold() for gold in golds])
+    if rule.read == "pair" or rule.equals == "pair":
+        return float(any(answer == short_answers.whole_numbers(gold) for gold in golds))
+    if rule.read == "number":
+        return float(any(_same_number(answer, gold) for gold in golds))
+    if rule.read == "braces" and rule.equals == "contains":
+        return float(any(gold.lower() in str(answer).lower() for gold in golds))
+    if rule.equals == "contains-formula":
+        return float(any(_formula(gold) in _formula(str(answer)) for gold in golds))
+    if rule.equals == "contains":
+        return float(any(_folded(gold) in _folded(str(answer)) for gold in golds))
+    if rule.equals == "anls":
+        return float(short_answers.anls(str(answer), golds)["score"])
+    return float(any(str(answer).strip().lower() == gold.strip().lower() for gold in golds))
+
+
+def _same_number(answer: Any, gold: str) -> bool:
+    try:
+        return float(answer) == float(gold)
+    except ValueError:
+        return False
+
+
+def _formula(text: str) -> str:
+    return text.strip().replace("\n", " ").replace(" ", "")
+
+
+def _folded(text: str) -> str:
+    return text.lower().strip().replace("\n", " ")
+
+
+def _gold_letter(rule: ScoreRule, sample: Sample) -> Any:
+    return sample.target if sample.options or not rule.open_option else "A"
+
+
+def _compare_kit(rule: ScoreRule, sample: Sample, reply: str, answer: Any) -> float:
+    golds = golds_of(sample)
+    if "contains" in rule.also and any(gold in reply for gold in golds):
+        return 1.0
+    if rule.equals == "relaxed":
+        return float(short_answers.relaxed_accuracy(str(answer), golds)["score"])
+    if rule.equals == "vqa-score":
+        return float(short_answers.vqa_score(str(answer), golds)["score"])
+    if rule.read == "braces" and rule.equals == "text":
+        return float(answer in golds)
+    return _compare_common(rule, sample, reply, answer)
+
+
+def _compare_lmms(rule: ScoreRule, sample: Sample, reply: str, answer: Any) -> float:
+    golds = golds_of(sample)
+    if rule.equals == "relaxed":
+        return float(any(short_answers.relaxed_equal(str(answer), gold) for gold in golds))
+    if rule.equals == "vqa-score":
+        return lmms_eval.vqa_share(str(answer), golds)
+    if rule.read == "whole" and rule.equals == "contains":
+        return float(lmms_eval.contains_folded(str(answer), golds))
+    return _compare_common(rule, sample, reply, answer)
+
+
+def _compare_strict(rule: ScoreRule, sample: Sample, reply: str, answer: Any) -> float:
+    if rule.equals == "vqa-score":
+        return lmms_eval.vqa_share(str(answer), golds_of(sample))
+    if rule.equals == "relaxed":
+        return float(any(short_answers.relaxed_equal(str(answer).strip(), gold) for gold in golds_of(sample)))
+    return _compare_common(rule, sample, reply, answer)
+
+
+def _kit_letter(rule: ScoreRule, sample: Sample, reply: str) -> str | None:
+    choices = dict(sample.options)
+    if not choices and rule.open_option:
+        choices = {"A": golds_of(sample)[0], "B": rule.open_option}
+    return options.infer(reply, choices) if choices else None
+
+
+def _kit_answer_line(rule: ScoreRule, sample: Sample, reply: str) -> str | None:
+    return _kit_letter(rule, sample, answer_line(reply))
+
+
+def answer_line(reply: str) -> str:
+    """Return the only capital behind `Answer:` in the last line that begins so, else all that stands there.
+
+    A reply without such a line is returned as it is.
+    """
+    lines = [line for line in map(str.strip, reply.strip().split("\n")) if line.startswith("Answer:")]
+    if not lines:
+        return reply
+    behind = lines[-1].removeprefix("Answer:")
+    capitals = {character for character in behind if character in LETTERS}
+    return capitals.pop() if len(capitals) == 1 else behind
+
+
+def _kit_yes_no(rule: ScoreRule, sample: Sample, reply: str) -> str | None:
+    word = yes_no.read_yes_no(reply)
+    return None if word == "Unknown" else word
+
+
+def _first_word(rule: ScoreRule, sample: Sample, reply: str) -> str | None:
+    words = sorted(rule.words, key=len, reverse=True)
+    match = re.search(rf"\b(?:{'|'.join(map(re.escape, words))})\b", reply, re.IGNORECASE) if words else None
+    return None if match is None else next(word for word in words if word.casefold() == match[0].casefold())
+
+
+def _in_braces(rule: ScoreRule, sample: Sample, reply: str) -> str | None:
+    if rule.equals == "contains":
+        texts = short_answers.texts_in_braces(reply)
+        return texts[-1] if texts else None
+    start = reply.find("{")
+    end = reply.find("}", start + 1) if start >= 0 else -1
+    return reply[start + 1 : end] if end >= 0 else None
+
+
+KIT_READERS: Mapping[str, Reader] = {
+    "letter-or-text": _kit_letter,
+    "first-capital": lambda rule, sample, reply: short_answers.first_capital_letter(reply) or None,
+    "answer-line": _kit_answer_line,
+    "yes-no": _kit_yes_no,
+    "first-word-of": _first_word,
+    "number": lambda rule, sample, reply: short_answers.first_count(reply),
+    "pair": lambda rule, sample, reply: short_answers.number_pair(reply),
+    "braces": _in_braces,
+}
+LMMS_READERS: Mapping[str, Reader] = {
+    **KIT_READERS,
+    "letter-or-text": lambda rule, sample, reply: lmms_eval.read_letter(reply, sample.options),
+    "answer-line": lambda rule, sample, reply: lmms_eval.read_letter(reply, sample.options),
+    "yes-no": lambda rule, sample, reply: lmms_eval.read_whole_yes_no(reply),
+    "number": lambda rule, sample, reply: lmms_eval.read_number(reply),
+}
+
+
+def _strict_word(rule: ScoreRule, sample: Sample, reply: str) -> str | None:
+    """Read one of some words: yes and no as truth, letters as options."""
+    if {word.casefold() for word in rule.words} == {"yes", "no"}:
+        truth = read("truth", reply, form="yes/no").value
+        return None if truth is None else next(word for word in rule.words if (word.casefold() == "yes") == truth)
+    letter = read("choice", reply, options={word: word for word in rule.words}).value
+    return None if letter is None else str(letter)
+
+
+def _strict_text(rule: ScoreRule, sample: Sample, reply: str) -> str | None:
+    """Read a short answer; where a gold answer may stand anywhere, the reply without its thinking."""
+    if rule.equals in ("contains", "contains-formula"):
+        apart = take_apart(reply)
+        return apart.text or None
+    value = read("short", reply).value
+    return None if value is None else str(value)
+
+
+STRICT_READERS: Mapping[str, Reader] = {
+    "first-word-of": _strict_word,
+    "pair": lambda rule, sample, reply: short_answers.number_pair(reply),
+    "braces": _in_braces,
+}
+
+
+def gold_word(sample_target: Any) -> str:
+    """Return the meta `gold` of a sample: Yes or No, the letter, or the first accepted answer."""
+    target = sample_target
+    if isinstance(target, Sequence) and not isinstance(target, str):
+        target = target[0] if target else ""
+    return word_of(target) if isinstance(target, bool) else _plain(target)[:80]
