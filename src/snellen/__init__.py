@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from snellen.runs.evaluate import evaluate, rerun
     from snellen.runs.export import export
     from snellen.runs.failures.judge import label_failures
+    from snellen.runs.import_answers import import_run
     from snellen.runs.judge.ask import judge
     from snellen.runs.query import query
     from snellen.runs.redact import redact
@@ -50,6 +51,7 @@ _HOMES = {
     "snellen.runs.run": ("Run", "load_run"),
     "snellen.runs.export": ("export",),
     "snellen.runs.failures.judge": ("label_failures",),
+    "snellen.runs.import_answers": ("import_run",),
     "snellen.runs.judge.ask": ("judge",),
     "snellen.runs.query": ("query",),
     "snellen.runs.redact": ("redact",),
@@ -98,6 +100,7 @@ __all__ = [
     "compare",
     "evaluate",
     "export",
+    "import_run",
     "judge",
     "label_failures",
     "load_run",

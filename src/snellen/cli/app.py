@@ -65,6 +65,9 @@ COMMANDS = {
     "run": ListedCommand("snellen.cli.run:run", "Run benchmarks against a model, or resume an unfinished run.", RUNS),
     "easi": ListedCommand("snellen.cli.easi:easi", "Run EASI's spatial benchmarks, judge and submit.", RUNS),
     "rerun": ListedCommand("snellen.cli.rerun:rerun", "Repeat a run from its run_meta.json.", RUNS),
+    "import": ListedCommand(
+        "snellen.cli.import_answers:import_answers", "Make a run of answers that another program recorded.", RUNS
+    ),
     "judge": ListedCommand("snellen.cli.judge:judge", "Judge the answers of a run with a model.", RUNS),
     "serve": ListedCommand(
         "snellen.cli.serve:serve", "Serve a local model behind an OpenAI-compatible endpoint.", RUNS

@@ -181,6 +181,7 @@ def _run_json(run: Run, metrics: dict[str, list[Metric]]) -> dict[str, Any]:
         "coverage": structs.asdict(meta.coverage),
         "totals": structs.asdict(meta.totals),
         "failures": run.request_errors().as_json(),
+        **({} if meta.imported is None else {"imported": meta.imported}),
         "profiles": [
             {"profile": name, "metrics": [structs.asdict(metric) for metric in rows]} for name, rows in metrics.items()
         ],
@@ -291,9 +292,8 @@ def _last_line(run: Run, report: bool) -> str:
     if totals.refused:
         parts.append(f"{totals.refused:,} refused")
     if totals.error or totals.timeout:
-        parts.append(
-            f"{totals.error + totals.timeout:,} without an answer (asked again by `{rerun_command(run.folder, meta)}`)"
-        )
+        again = "" if meta.imported else f" (asked again by `{rerun_command(run.folder, meta)}`)"
+        parts.append(f"{totals.error + totals.timeout:,} without an answer{again}")
     if totals.input_tokens or totals.output_tokens:
         parts.append(f"{totals.input_tokens:,} tokens in, {totals.output_tokens:,} out")
     if totals.cost is not None:

@@ -123,7 +123,9 @@ def require_same(folder: RunFolder, new: Mapping[str, Any]) -> None:
     width = max(len(name) for name, _, _ in changed)
     lines = "\n".join(f"  {name:<{width}}  {'  ->  '.join(_short(*both))}" for name, *both in changed)
     hint = f"To resume it with its settings: {rerun_command(folder, folder.meta())}     To start a new run: --out {folder.path}-2"
-    if all(name.startswith(_NEW_IN_0_2) and before is None for name, before, _ in changed):
+    if folder.meta().imported is not None:
+        hint = f"Its answers were imported, and cannot be resumed. To start a new run: --out {folder.path}-2"
+    elif all(name.startswith(_NEW_IN_0_2) and before is None for name, before, _ in changed):
         hint = (
             "Agents of 0.1 had no limits and this machine's network; this version limits both. "
             f"Its answers can be scored: snellen score {folder.path}     To start a new run: --out {folder.path}-2"

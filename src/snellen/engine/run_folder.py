@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -27,6 +27,8 @@ FORMAT = 1
 JUDGED, LABELLED = "judged", "failures"
 JUDGE_RUNS = (JUDGED, LABELLED)
 """Benchmarks whose samples are the replies of another run: verdicts on them, and labels of failures."""
+IMPORTED = "imported"
+"""Kind of the model whose answers another program recorded, and the name of their origin in `environment`."""
 
 
 class RunSpec(Struct, frozen=True, kw_only=True):
@@ -101,6 +103,12 @@ class RunMeta(Struct, frozen=True, kw_only=True):
     def judges(self) -> bool:
         """Return True if its samples are the replies of another run, which may still lack some."""
         return self.spec.benchmark in JUDGE_RUNS
+
+    @property
+    def imported(self) -> Mapping[str, Any] | None:
+        """Return where the answers were imported from, as runs.import_answers writes it; None for answers asked for here."""
+        origin = self.environment.get(IMPORTED)
+        return origin if isinstance(origin, Mapping) else None
 
     @property
     def not_there(self) -> int:

@@ -12,6 +12,8 @@ from snellen.types import Failure, Status
 
 SHOWN = 20
 NO_ANSWER = "no_answer"
+FAILED_REQUESTS = ("[LMMS_EVAL_REQUEST_FAILED", "[LMMS_EVAL_BUDGET_EXCEEDED", "Failed to obtain answer via API")
+"""What begins a reply that is none: lmms-eval (0.7.3) and VLMEvalKit write these where a request failed, and score them."""
 
 
 class Answer(Struct, frozen=True, gc=False):
@@ -74,12 +76,14 @@ class AnswerFile:
         form: `plain`, `snellen`, `vlmevalkit`, `lmms-eval` or `inspect`.
         read: starts a new pass over the rows, in the order of the file; unusable rows go to the Problems.
         about: the columns of ids and replies, for users.
+        id_field: the field of the ids; `sample_id` has the samples' own ids by its name.
     """
 
     path: Path
     form: str
     read: Callable[[Problems], Iterator[Answer]]
     about: str = ""
+    id_field: str = ""
 
 
 @dataclass
@@ -92,15 +96,23 @@ class Survey:
         rows: usable rows.
         repeats: 1 + the highest repeat.
         ids: hash of every sample id.
-        problems: unusable rows, and duplicate answers.
+        unusable: rows without an id or with fields of the wrong type.
+        duplicates: further answers to a question that is answered already.
     """
 
     rows: int = 0
     repeats: int = 1
     ids: set[int] = field(default_factory=set)
-    problems: Problems = field(default_factory=Problems)
+    unusable: Problems = field(default_factory=Problems)
+    duplicates: Problems = field(default_factory=Problems)
     _counting: dict[tuple[str, int], int] = field(default_factory=dict)
     _twice: set[tuple[str, int]] = field(default_factory=set)
+
+    @property
+    def problems(self) -> Problems:
+        """The unusable rows, then the duplicates."""
+        both = [*self.unusable.first, *self.duplicates.first]
+        return Problems(self.unusable.count + self.duplicates.count, both[:SHOWN])
 
 
 def survey(file: AnswerFile) -> Survey:
@@ -112,7 +124,7 @@ def survey(file: AnswerFile) -> Survey:
     result = Survey()
     first: set[int] = set()
     later: set[int] = set()
-    for number, answer in enumerate(file.read(result.problems)):
+    for number, answer in enumerate(file.read(result.unusable)):
         result.rows = number + 1
         key = (answer.sample_id, answer.repeat)
         if answer.repeat:
@@ -132,7 +144,7 @@ def survey(file: AnswerFile) -> Survey:
                 result._twice.add(key)
         else:
             result._twice.add(key)
-            result.problems.add(
+            result.duplicates.add(
                 answer.where, f"{answer.sample_id!r} is answered a second time; the first answer counts"
             )
     result.ids |= first

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -151,7 +151,7 @@ def plain(path: Path, id_field: str | None, reply_field: str | None) -> AnswerFi
         why = f": {problems.first[0]}" if problems.first else ""
         raise DataError(f"{path}: no row is readable{why}", "Check that this file holds the answers.")
     toolkit = id_field is None and reply_field is None and "index" in names and "prediction" in names
-    fields = Fields("index", "prediction") if toolkit else choose(list(names), str(path), id_field, reply_field)
+    fields = choose(list(names), str(path), id_field, reply_field) if not toolkit else _of_toolkit(names)
     form = "vlmevalkit" if toolkit else "plain"
     failed = frozenset(known().failed_replies) if toolkit else frozenset()
     return AnswerFile(
@@ -159,7 +159,13 @@ def plain(path: Path, id_field: str | None, reply_field: str | None) -> AnswerFi
         form,
         lambda problems: _answers(path, fields, failed, problems),
         f"ids from {fields.id!r}, replies from {fields.reply!r}",
+        fields.id,
     )
+
+
+def _of_toolkit(names: Mapping[str, None]) -> Fields:
+    """Return the fields of a table in VLMEvalKit's form; Snellen's own have the samples' ids beside the index."""
+    return Fields("sample_id" if "sample_id" in names else "index", "prediction")
 
 
 def _answers(path: Path, fields: Fields, failed: frozenset[str], problems: Problems) -> Iterator[Answer]:

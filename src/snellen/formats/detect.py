@@ -48,7 +48,7 @@ def open_answers(path: Path | str, *, id_field: str | None = None, reply_field: 
         if "sample_id" in row and "status" in row and ("response" in row or "error" in row):
             return own(path)
         if "doc_id" in row and ("resps" in row or "filtered_resps" in row):
-            return lmms(path)
+            return lmms(path, "sample_id" if isinstance(row.get("sample_id"), str) else "doc_id")
     if suffix == ".json" and isinstance(log := _json(path), dict):
         from snellen.formats.inspect_ai import inspect_json
 

@@ -24,12 +24,28 @@ _LOCAL_HEADER = struct.Struct("<4s22xHH")
 def inspect_zip(path: Path) -> AnswerFile:
     """Open an .eval log: one member per sample and epoch; epochs are repeats."""
     regular_file(path)
-    return AnswerFile(path, "inspect", lambda problems: _zipped(path, problems), "samples of an Inspect log")
+    return AnswerFile(path, "inspect", lambda problems: _zipped(path, problems), "samples of an Inspect log", "id")
 
 
 def inspect_json(path: Path, log: dict[str, Any]) -> AnswerFile:
     """Open a parsed .json log."""
-    return AnswerFile(path, "inspect", lambda problems: _listed(log, problems), "samples of an Inspect log")
+    return AnswerFile(path, "inspect", lambda problems: _listed(log, problems), "samples of an Inspect log", "id")
+
+
+def stated_model(path: Path) -> str:
+    """Return the model that an .eval log names; empty if it names none."""
+    try:
+        with zipfile.ZipFile(path) as archive, path.open("rb") as file:
+            for name in ("header.json", "_journal/start.json"):
+                if (info := archive.NameToInfo.get(name)) is None:
+                    continue
+                header = msgspec.json.decode(_member(path, archive, file, info))
+                spec = header.get("eval") if isinstance(header, dict) else None
+                if isinstance(spec, dict) and isinstance(spec.get("model"), str):
+                    return spec["model"]
+    except (OSError, ValueError, RecursionError, zipfile.BadZipFile, DataError, NotImplementedError):
+        return ""
+    return ""
 
 
 def _zipped(path: Path, problems: Problems) -> Iterator[Answer]:

@@ -30,7 +30,7 @@ class _OwnRecord(Struct, frozen=True, gc=False):
 
 def own(path: Path) -> AnswerFile:
     """Open a results.jsonl: a later answer to a sample replaces its failures (see `base.final`)."""
-    return AnswerFile(path, "snellen", lambda problems: _own(path, problems), "Snellen's own records")
+    return AnswerFile(path, "snellen", lambda problems: _own(path, problems), "Snellen's own records", "sample_id")
 
 
 def _own(path: Path, problems: Problems) -> Iterator[Answer]:
@@ -61,23 +61,23 @@ def _own(path: Path, problems: Problems) -> Iterator[Answer]:
         yield Answer(row.sample_id, text, f"line {number}", row.repeat, row.status, failure)
 
 
-def lmms(path: Path) -> AnswerFile:
+def lmms(path: Path, id_field: str = "doc_id") -> AnswerFile:
     """Open lmms-eval's samples: `resps` holds the replies, a list per request of a list per repeat.
 
-    `filtered_resps` is read only if there are no `resps`; lmms-eval omits them if the two are equal.
+    `filtered_resps` is read only if there are no `resps`; lmms-eval omits them if the two are equal. `id_field` is
+    `sample_id` in Snellen's own exports, which have the samples' ids beside the `doc_id`.
     """
-    return AnswerFile(
-        path, "lmms-eval", lambda problems: _lmms(path, problems), "ids from 'doc_id', replies from 'resps'"
-    )
+    about = f"ids from {id_field!r}, replies from 'resps'"
+    return AnswerFile(path, "lmms-eval", lambda problems: _lmms(path, id_field, problems), about, id_field)
 
 
-def _lmms(path: Path, problems: Problems) -> Iterator[Answer]:
+def _lmms(path: Path, id_field: str, problems: Problems) -> Iterator[Answer]:
     for number, row in json_rows(path, problems):
         where = f"line {number}"
         try:
-            sample_id = id_of(row.get("doc_id"))
+            sample_id = id_of(row.get(id_field))
         except ValueError as error:
-            problems.add(where, f"doc_id: {error}")
+            problems.add(where, f"{id_field}: {error}")
             continue
         try:
             texts = list(leaves(row["resps"] if row.get("resps") is not None else row.get("filtered_resps")))

@@ -124,7 +124,9 @@ def facts(run: Run) -> dict[str, str]:
     """Return the facts of the header, label to text: configuration, environment and cost."""
     meta = run.sized_meta
     totals, environment = meta.totals, meta.environment
+    origin = meta.imported
     texts = {
+        "imported from": "" if origin is None else f"{origin.get('file')} ({origin.get('digest')})",
         "fingerprint": meta.fingerprint,
         "state": present_state(run.path, meta),
         "refused": f"{totals.refused:,}" if totals.refused else "",

@@ -11,13 +11,14 @@ from snellen.benchmarks.base import Benchmark
 from snellen.engine.run_folder import RunMeta
 from snellen.types import Generation, MediaSettings
 
+DIGEST_SHOWN = len("sha256:") + 12
 GOLD_HELD_BACK = "The gold answers of this benchmark are restricted and not shown."
 
 
 class Caveat(NamedTuple):
     """One caveat, without a capital and a full stop, and its subject, for places with room for a few."""
 
-    about: Literal["part", "state", "lost", "pictures", "repeats", "version"]
+    about: Literal["part", "state", "lost", "pictures", "repeats", "version", "origin"]
     text: str
 
 
@@ -48,6 +49,12 @@ def caveats(meta: RunMeta, benchmark: Benchmark | None = None, *, state: str, na
         yield Caveat("pictures", f"every image was corrupted ({media.corrupt})")
     if meta.spec.repeats > 1:
         yield Caveat("repeats", f"each sample was asked {meta.spec.repeats} times")
+    if meta.imported is not None:
+        digest = str(meta.imported.get("digest"))[:DIGEST_SHOWN]
+        yield Caveat(
+            "origin",
+            f"the answers were imported from {meta.imported.get('file')} ({digest}…): how the model was asked is unknown",
+        )
     made_with = meta.identity.get("benchmark_version")
     if benchmark is not None and made_with is not None and made_with != benchmark.version:
         yield Caveat(

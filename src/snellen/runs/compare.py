@@ -282,7 +282,10 @@ def comparable(a: RunMeta, b: RunMeta, *, force: bool) -> list[str]:
             "these runs did not answer the same samples:\n" + "\n".join(f"  {line}" for line in notes),
             "Compare runs of one benchmark over the same data; --force compares all samples with equal ids.",
         )
-    if not notes and a.identity.get("prompts") != b.identity.get("prompts") and a.spec.benchmark != JUDGED:
+    if not notes and (a.imported or b.imported):
+        names = " and ".join(name for meta, name in ((a, "baseline"), (b, "other")) if meta.imported)
+        notes.append(f"the answers of the {names} were imported: their prompts and settings are unknown")
+    elif not notes and a.identity.get("prompts") != b.identity.get("prompts") and a.spec.benchmark != JUDGED:
         notes.append("the prompts differ (wording or number): part of the difference may come from that")
     if a.coverage.limit != b.coverage.limit:
         notes.append(f"asked with --limit {a.coverage.limit or 'none'} and {b.coverage.limit or 'none'}")

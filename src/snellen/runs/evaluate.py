@@ -21,7 +21,7 @@ from snellen.engine.retry import Backoff
 from snellen.engine.run import require_written, run
 from snellen.engine.run_folder import JUDGE_RUNS, JUDGED, RunFolder, RunMeta, RunSpec
 from snellen.engine.stopping import UNPRICED
-from snellen.errors import UsageError
+from snellen.errors import RunError, UsageError
 from snellen.event_loop import in_loop
 from snellen.models.base import Model, as_model
 from snellen.redaction.arguments import key_among
@@ -230,6 +230,8 @@ def rerun(
     """
     source = RunFolder(path)
     meta = located(source, source.meta())
+    if model is None:
+        require_asked_here(source, meta)
     base_url, key_env = settings.pop("base_url", None), settings.pop("key_env", None)
     spec = with_endpoint(source, meta, base_url=base_url, key_env=key_env, opens_model=model is None, confirm=confirm)
     if data is not None and Path(spec.benchmark).is_absolute() and holds_built_set(data):
@@ -255,6 +257,20 @@ def rerun(
     spec = structs.replace(spec, options=structs.replace(spec.options, **chosen))
     folder = RunFolder(out if out is not None else path)
     return perform(spec, folder, benchmark=subject, model=model, display=display, trust=trust)
+
+
+def require_asked_here(folder: RunFolder, meta: RunMeta) -> None:
+    """Refuse to ask the model of an imported run, since nothing is known of it.
+
+    Raises:
+        RunError: the answers were imported.
+    """
+    if meta.imported is not None:
+        raise RunError(
+            f"the answers in {folder.path} were imported from {meta.imported.get('file')}: there is no model to ask",
+            f"Import the file again: snellen import FILE --benchmark {meta.spec.benchmark} --out {folder.path}     "
+            f"To ask a model: snellen run {meta.spec.benchmark} --model KIND:NAME --out ANOTHER_FOLDER",
+        )
 
 
 def open_model(spec: RunSpec, folder: RunFolder) -> Model:

@@ -25,6 +25,8 @@ from snellen.types import Record, Sample
 
 ATIF = "atif"
 NAME_LENGTH = 100
+LAST_SECOND = 253_402_300_799.0
+"""The end of the year 9999, in seconds since the epoch."""
 
 
 def formats(benchmark: Benchmark) -> dict[str, Format]:
@@ -143,7 +145,9 @@ def started_at(run: Run) -> float:
     """
     first = min((record.started_at for record in run.folder.records()), default=None)
     if first is None:
-        raise RunError(f"{run.path} holds no answers", "Resume it first: snellen rerun {run.path}")
+        raise RunError(f"{run.path} holds no answers", f"Resume it first: snellen rerun {run.path}")
+    if not first and run.meta.imported is not None and isinstance(when := run.meta.imported.get("imported_at"), float):
+        return min(max(when, 0.0), LAST_SECOND)
     return first
 
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 LOOKED_AT = 1000
 """Samples looked at for the meta field that a file's ids may be."""
+ROW_READINGS = ("id", "position", "ordinal")
+"""Readings of a file's ids that are no meta field: the samples' ids, positions from 0, numbers from 1."""
 AHEAD = 4096
 """Samples read past an id that was not found, before asking whether the benchmark has it at all."""
 
@@ -85,7 +87,8 @@ def score_file(
         benchmark: whose questions they answer.
         data: where those lie.
         scorers: profile to scorer.
-        id_is: what the file's ids are: `id` (the sample's), `position` (0 for the first sample), or a meta field.
+        id_is: what the file's ids are: `id` (the sample's), `position` (0 for the first sample), `ordinal` (1 for it), or a
+            meta field.
         each: sees every scored row.
         verdicts: a judge's replies by `record_name`.
 
@@ -192,7 +195,7 @@ def keyed(benchmark: Benchmark, data: Data, id_is: str) -> Iterator[tuple[str, S
         UsageError: the samples have no such meta field, or several have one value of it.
     """
     owners: dict[str, str] = {}
-    if id_is not in ("id", "position"):
+    if id_is not in ROW_READINGS:
         for sample in benchmark.samples(data):
             name = str(sample.meta.get(id_is, ""))
             if id_is in sample.meta and owners.setdefault(name, sample.id) != sample.id:
@@ -206,6 +209,8 @@ def keyed(benchmark: Benchmark, data: Data, id_is: str) -> Iterator[tuple[str, S
             yield sample.id, sample
         elif id_is == "position":
             yield str(position), sample
+        elif id_is == "ordinal":
+            yield str(position + 1), sample
         elif id_is in sample.meta:
             yield str(sample.meta[id_is]), sample
         else:
@@ -258,6 +263,7 @@ def id_hint(
         names = {
             "id": sample.id,
             "position": str(position),
+            "ordinal": str(position + 1),
             **{name: str(value) for name, value in sample.meta.items()},
         }
         for name, value in names.items():
@@ -267,7 +273,7 @@ def id_hint(
     best = max((name for name in hits if name != id_is), key=lambda name: hits[name], default=None)
     if best is not None and hits[best]:
         return f"Give --id-is {best}: {hits[best]:,} of the first {len(samples):,} samples then have an answer."
-    fields = ", ".join(name for name in hits if name not in ("id", "position"))
+    fields = ", ".join(name for name in hits if name not in ROW_READINGS)
     return (
         f"{otherwise}, or specify the ids: --id-is {'position' if id_is == 'id' else 'id'}"
         f"{f', or one of {fields}' if fields else ''}."

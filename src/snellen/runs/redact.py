@@ -159,6 +159,7 @@ def _meta(run: Run) -> dict[str, Any]:
         "benchmark_version": run.benchmark.version,
         "model": _model(spec.model),
         **_agent(spec.options),
+        **({} if meta.imported is None else {"imported": dict(meta.imported)}),
         "fingerprint": meta.fingerprint,
         "data": meta.identity.get("data"),
         "prompts": meta.identity.get("prompts"),

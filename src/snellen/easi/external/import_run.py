@@ -23,13 +23,11 @@ from snellen.engine import fingerprint
 from snellen.engine.data_paths import absolute_places
 from snellen.engine.journal import storage_error
 from snellen.engine.run_folder import Coverage, RunFolder, RunMeta, RunSpec, Totals
-from snellen.formats.base import NO_ANSWER, Problems
+from snellen.formats.base import Problems
 from snellen.redaction import redact_bytes
+from snellen.runs.import_answers import without_failed_request
 from snellen.sources.checksums import sealed
-from snellen.types import Failure, Record
-
-FAILED = ("[LMMS_EVAL_REQUEST_FAILED", "[LMMS_EVAL_BUDGET_EXCEEDED", "Failed to obtain answer via API")
-"""What begins a reply that is none: lmms-eval (0.7.3) and VLMEvalKit write these where a request failed, and score them."""
+from snellen.types import Record
 
 
 class HarnessAnswers(Struct, frozen=True):
@@ -179,16 +177,7 @@ def _rows(
         question_sample = sample(question)
         named = structs.replace(question_sample, id=f"{source.part}/{question_sample.id}") if suite else question_sample
         records = [results.record_of(named, reply, repeat, where, inner) for repeat, reply in enumerate(replies)]
-        yield CarriedQuestion(question, source.part), [_honest(record, where) for record in records]
-
-
-def _honest(record: Record, where: str) -> Record:
-    """Return a record without its reply if the harness wrote a failed request in its place."""
-    text = "" if record.response is None else record.response.text.lstrip()
-    if not text.startswith(FAILED):
-        return record
-    message = f"{where}: the harness's request failed: {text[:300]!r}"
-    return structs.replace(record, status="error", response=None, error=Failure(NO_ANSWER, message))
+        yield CarriedQuestion(question, source.part), [without_failed_request(record, where) for record in records]
 
 
 def _meta(
