@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
@@ -14,6 +14,7 @@ from snellen.cli.console import note
 from snellen.errors import SnellenError, StorageError, UsageError
 
 if TYPE_CHECKING:
+    from snellen.cli.results import ModelOutcome
     from snellen.reports.junit import CheckCase, CheckSuite
     from snellen.runs.drop_check import DropCheck
     from snellen.runs.threshold_check import Threshold, ThresholdCheck
@@ -72,6 +73,33 @@ class CheckOptions:
 
 
 @dataclass(frozen=True)
+class ScoreCheckOptions(CheckOptions):
+    """The checks of scored answers, which may be those of a part of the samples."""
+
+    min_coverage: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="With --fail-under: exit with 9 if a smaller share of the samples has an answer.",
+            show_default="0.9",
+            rich_help_panel=CHECKS,
+        ),
+    ] = None
+
+    def least_coverage(self) -> float:
+        """Return the least coverage; raise UsageError for no share, and without --fail-under."""
+        from snellen.runs.drop_check import ALPHA, MIN_COVERAGE, require_margin
+
+        if self.min_coverage is not None and not self.fail_under:
+            raise UsageError(
+                "--min-coverage belongs to --fail-under, which is missing", "Add --fail-under METRIC=VALUE."
+            )
+        least = MIN_COVERAGE if self.min_coverage is None else self.min_coverage
+        require_margin(0.0, ALPHA, least)
+        return least
+
+
+@dataclass(frozen=True)
 class DropOptions:
     """The check that a run is not worse than the baseline."""
 
@@ -121,11 +149,16 @@ class DropOptions:
 
 @dataclass
 class CheckReport:
-    """The checks of one command: printed, and written as JUnit XML and as a CI step's summary."""
+    """The checks of one command: printed, and written as JUnit XML and as a CI step's summary.
+
+    `mistake` is an error of the options that was noticed after the runs, such as an unknown metric: it is raised when the
+    results have been printed.
+    """
 
     options: CheckOptions
     suites: list[CheckSuite] = field(default_factory=list)
     markdown: list[str] = field(default_factory=list)
+    mistake: SnellenError | None = None
 
     def __post_init__(self) -> None:
         self.thresholds = self.options.thresholds()
@@ -136,27 +169,76 @@ class CheckReport:
         return self.options.step_summary is not None
 
     def add(
-        self,
-        name: str,
-        cases: Sequence[CheckCase],
-        *,
-        metrics: Sequence[Metric] = (),
-        seconds: float = 0.0,
-        as_json: bool = False,
+        self, name: str, cases: Sequence[CheckCase], *, metrics: Sequence[Metric] = (), seconds: float = 0.0
     ) -> None:
-        """Add the checks of one run, and print each on one line: to stderr beside JSON, else to stdout."""
+        """Add the checks of one run."""
         from snellen.reports.junit import CheckSuite
 
         properties = {metric.name: _property(metric) for metric in metrics}
         self.suites.append(CheckSuite(name, cases, properties, seconds))
-        for case in cases:
-            line = f"{'PASS' if case.outcome == 'passed' else 'FAIL'}  {case.text}"
-            note(line) if as_json else print(line)
         if self.wants_markdown:
             from snellen.reports.step_summary import checks_markdown, metrics_markdown
 
             self.markdown += [metrics_markdown(name, metrics)] if metrics else []
             self.markdown += [checks_markdown(cases)]
+
+    def check_runs(self, outcome: ModelOutcome, summaries: Sequence[dict[str, list[Metric]]]) -> list[dict[str, Any]]:
+        """Check the runs of a command under the first profile of each; return the thresholds' checks for JSON."""
+        from msgspec import to_builtins
+
+        from snellen.cli.results import main_metrics
+        from snellen.reports.junit import CheckCase
+
+        rows: list[ThresholdCheck] = []
+        benchmarks = {run.benchmark.name for run in outcome.runs}
+        for run, metrics in zip(outcome.runs, summaries, strict=True):
+            totals = run.meta.totals
+            checks = self.check(str(run.path), run.benchmark.name, metrics, benchmarks)
+            asked = totals.done + totals.error + totals.timeout
+            cases = [answers_case(totals.done, asked, least=1.0), *threshold_cases(checks)]
+            name = f"{run.benchmark.name} · {run.meta.spec.model}"
+            self.add(name, cases, metrics=main_metrics(next(iter(metrics.values()))), seconds=totals.seconds)
+            rows += checks
+        for failure in outcome.failures:
+            name = " · ".join(filter(None, (failure.benchmark, failure.model))) or str(failure.path)
+            self.add(name, [CheckCase("the run ended", "error", str(failure.error), type(failure.error).__name__)])
+        return [to_builtins(row) for row in rows]
+
+    def check(
+        self, run: str, benchmark: str, metrics: Mapping[str, Sequence[Metric]], benchmarks: Collection[str] = ()
+    ) -> list[ThresholdCheck]:
+        """Check the metrics of one run; a mistake in the options is kept for later."""
+        if not self.thresholds:
+            return []
+        from snellen.runs.threshold_check import check_thresholds
+
+        try:
+            return check_thresholds(run, benchmark, metrics, self.thresholds, benchmarks)
+        except UsageError as error:
+            self.mistake = self.mistake or error
+            return []
+
+    def finish(self, status: int, *, as_json: bool = False) -> int:
+        """Print the checks of thresholds, write both files, and return the exit status.
+
+        Args:
+            status: that of the command so far; another one than 0 stays.
+            as_json: print the checks to stderr, because stdout is one JSON object.
+        """
+        from snellen.runs.threshold_check import BELOW
+
+        cases = [case for suite in self.suites for case in suite.cases]
+        below = False
+        for case in cases:
+            below |= case.kind == "below" and case.outcome == "failed"
+            if case.kind:
+                line = f"{'PASS' if case.outcome == 'passed' else 'FAIL'}  {case.text}"
+                note(line) if as_json else print(line)
+        if self.mistake is not None:
+            self._write_error("thresholds", self.mistake)
+            raise self.mistake
+        self.write()
+        return status or (BELOW if below else 0)
 
     def write(self) -> None:
         """Write both files, if they were asked for.
@@ -181,16 +263,17 @@ class CheckReport:
         try:
             yield
         except SnellenError as error:
-            if self._junit is not None or self.wants_markdown:
-                from snellen.reports.junit import CheckCase, CheckSuite
-                from snellen.reports.step_summary import checks_markdown
-
-                case = CheckCase("the command ran", "error", str(error), type(error).__name__)
-                self.suites.append(CheckSuite(name, [case]))
-                self.markdown.append(checks_markdown([case]))
-                with contextlib.suppress(StorageError):  # the error itself is what is to be reported
-                    self.write()
+            self._write_error(name, error)
             raise
+
+    def _write_error(self, name: str, error: SnellenError) -> None:
+        if self._junit is None and not self.wants_markdown:
+            return
+        from snellen.reports.junit import CheckCase
+
+        self.add(name, [CheckCase("the command ran", "error", str(error), type(error).__name__)])
+        with contextlib.suppress(StorageError):  # the error itself is what is to be reported
+            self.write()
 
 
 def threshold_cases(checks: Iterable[ThresholdCheck]) -> list[CheckCase]:

@@ -97,9 +97,8 @@ def compare(
         if check.powerless:
             note(f"warning: {check.n:,} samples in {check.clusters:,} clusters cannot show any drop: use more samples")
     if cases:
-        report.add(f"compare with {opened[0].path}", cases, as_json=as_json)
-    report.write()
-    raise typer.Exit(_status(drops, thresholds))
+        report.add(f"compare with {opened[0].path}", cases)
+    raise typer.Exit(report.finish(max((check.exit_status for check in drops), default=0), as_json=as_json))
 
 
 def _require_options(drop: DropOptions, checks: CheckOptions, *, force: bool, metric: str | None) -> None:
@@ -130,15 +129,6 @@ def _thresholds(report: CheckReport, runs: Sequence[Run], profile: str) -> list[
         for run in runs
         for check in check_thresholds(str(run.path), run.benchmark.name, run.figures(profile), report.thresholds)
     ]
-
-
-def _status(drops: Sequence[DropCheck], thresholds: Sequence[ThresholdCheck]) -> int:
-    """Return 10 if a run is worse, else 9 if one lacks answers, else 11 if a metric is below its threshold, else 0."""
-    from snellen.runs.threshold_check import BELOW
-
-    if failed := max((check.exit_status for check in drops), default=0):
-        return failed
-    return 0 if all(check.passed for check in thresholds) else BELOW
 
 
 def _add_markdown(report: CheckReport, pairings: Sequence[Pairing], ranking: Ranking | None) -> None:
