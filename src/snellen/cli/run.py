@@ -29,6 +29,7 @@ from snellen.cli.preview import (
 )
 from snellen.cli.results import FailedModel, ModelOutcome, finish, tell_failure
 from snellen.cli.serve import parse_vllm
+from snellen.cli.tracker_log import LogTo, log_runs, log_targets
 from snellen.errors import InterruptedRunError, PluginError, SnellenError, UsageError
 from snellen.plugin_errors import plugin_fault
 
@@ -89,6 +90,7 @@ class RunOutputOptions(shared.OutputOptions, CheckOptions):
 
     profile: shared.Profiles = None
     report: shared.WriteReport = False
+    log: LogTo = None
 
 
 @expand_options
@@ -167,6 +169,7 @@ def run(
             return
         if len(specs) > 1:
             require_models(specs)
+        targets = log_targets(output.log)
         if server is not None:
             from snellen.models.serve.supervise import serving
 
@@ -177,6 +180,7 @@ def run(
     status = finish(outcome, profile=output.profile, report=output.report, as_json=output.as_json)
     for judged in outcome.judged:
         print_summary(judged, as_json=output.as_json)
+    log_runs(targets, outcome.runs, output.profile)
     raise typer.Exit(status)
 
 

@@ -15,6 +15,7 @@ from snellen.cli.console import new_table, note, show, show_json
 from snellen.cli.option_groups import expand_options
 from snellen.cli.option_text import parse_pairs
 from snellen.cli.results import UNANSWERED, main_metrics
+from snellen.cli.tracker_log import LogTo, log_targets, log_tracked
 from snellen.errors import UsageError
 from snellen.scoring.interval_text import legend, mark, span
 
@@ -42,6 +43,14 @@ class AnswerFileOptions:
             help="What the ids are: sample ids, positions from 0, or a meta field of the samples.",
         ),
     ] = "id"
+
+
+@dataclass(frozen=True)
+class ScoreOutputOptions:
+    """Form and further places of the scores."""
+
+    log: LogTo = None
+    as_json: shared.JsonResult = False
 
 
 @expand_options
@@ -82,7 +91,7 @@ def score(
     columns: AnswerFileOptions,
     prices: shared.PricesOfRun = None,
     checks: ScoreCheckOptions,
-    as_json: shared.JsonResult = False,
+    output: ScoreOutputOptions,
 ) -> None:
     """Score answers again, under any profile: those of a run, or those of another harness. Does not call any model."""
     from snellen.engine.request_errors import ANSWERED
@@ -91,6 +100,7 @@ def score(
     from snellen.runs.score_rows import disagreement, per_sample_file
     from snellen.scoring.taxonomy import ClassTables
 
+    as_json = output.as_json
     report, least = CheckReport(checks), checks.least_coverage()
     cost = None
     if prices is not None:
@@ -105,6 +115,7 @@ def score(
         profile = "all"
     if disagreements and profile != "all" and len({name.strip() for name in (profile or "").split(",")}) < 2:
         raise UsageError("--disagreements compares profiles; only one was named", "Use --profile A,B or --profile all.")
+    targets = log_targets(output.log)
     total = differing = answered = 0
     classes = ClassTables() if as_json else None
 
@@ -163,6 +174,15 @@ def score(
         notes = [*notes, costs.sentence(cost)]
     for line in [*summary.unread_lines(), *notes]:
         note(f"note: {line}" if not line.startswith(" ") else line)
+    if targets:
+        from snellen.runs.run import load_run
+        from snellen.runs.trackers.content import tracked_answers, tracked_run
+
+        if (results / "run_meta.json").is_file():
+            run = load_run(results, trust=trust).moved(data.data, data.images, parse_pairs(data.option))
+            log_tracked(targets, tracked_run(run, summary.metrics))
+        else:
+            log_tracked(targets, tracked_answers(summary.benchmark, results.name, summary.metrics))
     if status := report.finish(UNANSWERED if lacks else 0, as_json=as_json):
         raise typer.Exit(status)
 
