@@ -202,8 +202,8 @@ def _answers(path: Path, fields: Fields, failed: frozenset[str], problems: Probl
             yield missing(sample_id, where, str(error), repeat)
             continue
         status = row.get(status_name) if status_name is not None else None
-        if status in STATUSES and text not in failed:
-            yield with_status(Answer(sample_id, text, where, repeat), status)
+        if status in STATUSES and (status != "ok" or text not in failed):
+            yield with_status(Answer(sample_id, None if text in failed else text, where, repeat), status)
         elif text is None:
             yield missing(sample_id, where, "the row holds no reply", repeat)
         elif text in failed:
