@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from snellen.runs.redact import redact
     from snellen.runs.run import Run, load_run
     from snellen.runs.score import score
-    from snellen.runs.tables.collect import result_table
-    from snellen.runs.tables.write import write_table
     from snellen.scoring.scores import Scores
     from snellen.types import (
         Generation,
@@ -58,8 +56,6 @@ _HOMES = {
     "snellen.runs.query": ("query",),
     "snellen.runs.redact": ("redact",),
     "snellen.runs.score": ("score",),
-    "snellen.runs.tables.collect": ("result_table",),
-    "snellen.runs.tables.write": ("write_table",),
     "snellen.errors": ("SnellenError",),
     "snellen.benchmarks.base": ("Benchmark", "Data"),
     "snellen.models.base": ("Model", "ModelOptions"),
@@ -112,9 +108,7 @@ __all__ = [
     "redact",
     "report",
     "rerun",
-    "result_table",
     "score",
-    "write_table",
 ]
 
 

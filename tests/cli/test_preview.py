@@ -213,7 +213,7 @@ def test_a_later_run_without_anything_to_label_is_refused_before_a_judge_is_aske
         (["--data", "prices*.toml", "blink"], "The pattern was not expanded"),
         (["--data", "C:\\data\\set.tsv", "blink"], "a Windows path"),
         (["chart,digits"], "separated by spaces"),
-        (["prices.toml"], "Data is given with --data"),
+        (["prices.toml"], "Declare a benchmark lists the sections"),
         (["easi"], "snellen easi --model"),
         (["tasks.py"], "snellen run tasks:NAME"),
     ],

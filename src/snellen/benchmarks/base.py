@@ -43,6 +43,22 @@ class DataFile(Struct, frozen=True):
     questions: int | None = None
 
 
+class DataReading(Struct, frozen=True):
+    """How the user's data was read: `text` says it in one paragraph.
+
+    Attributes:
+        text: size, columns, prompts, and the first rows that are left out.
+        rows: how many rows there are.
+        asked: how many of them can be asked.
+        omitted: the others, each with row, id and reason.
+    """
+
+    text: str
+    rows: int
+    asked: int
+    omitted: tuple[str, ...] = ()
+
+
 Scorer: TypeAlias = Callable[[Sample, str], Score]
 Summary: TypeAlias = Callable[[Scores, str], list[Metric]]
 Answered: TypeAlias = Iterator[tuple[Sample, Record]]
@@ -153,6 +169,7 @@ class Benchmark:
             another harness): (sample, record) in the order of the file, rows that cannot be used to the Problems; None
             where the file is of another kind, so that its answers are met with `samples` by id.
         files: every file of the user's data, used or not; empty where a benchmark does not tell.
+        reading: how the user's data was read, for benchmarks that find that out themselves; None where it is fixed.
         notices: what is odd about the data, one line each (counts that differ from the known ones, halves of pairs).
         rubric: the rubric by which a judge decides this sample; None: its reply is scored without one. A benchmark
             with rubrics is scored from the verdicts of its judged run, and is unscored until there is one.
@@ -187,6 +204,7 @@ class Benchmark:
     members: Sequence[Any] = ()
     results: ResultReader | None = None
     files: Callable[[Data], Sequence[DataFile]] = lambda data: ()
+    reading: Callable[[Data], DataReading | None] = lambda data: None
     notices: Callable[[Data], Sequence[str]] = lambda data: ()
     rubric: Callable[[Sample], Rubric | None] | None = None
     judged_text: Callable[[Sample, str], Judged | None] | None = None

@@ -61,6 +61,12 @@ FAMILIES: dict[str, str] = {"fgbmk": "snellen.benchmarks.fgbmk"}
 Such a module has `names() -> list[str]` and `find(name) -> Benchmark | None`.
 """
 MANIFEST = "benchmark.json"
+HUB = "hf:"
+TABLE_SUFFIXES = (
+    *(".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", ".xlsx"),
+    *(".zip", ".tar", ".tar.gz", ".tgz"),
+)
+IMAGES_IN_CLASSES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
 
 
 def names() -> list[str]:
@@ -72,7 +78,7 @@ def names() -> list[str]:
 
 def is_code(name: str) -> bool:
     """Return True for `package.module:ATTRIBUTE`, which names code to import and no registered benchmark."""
-    return ":" in name and name not in BUILT_IN
+    return ":" in name and name not in BUILT_IN and not is_table(name)
 
 
 def is_built_set(name: str) -> bool:
@@ -83,12 +89,48 @@ def is_built_set(name: str) -> bool:
         return False
 
 
+def is_table(name: str) -> bool:
+    """Return True if the name is a file of questions, a folder that holds one, or `hf:owner/name`."""
+    if name in BUILT_IN:
+        return False
+    if name.startswith(HUB):
+        return "/" in name
+    if name.lower().endswith((*TABLE_SUFFIXES, ".toml")):
+        return "\0" not in name
+    try:
+        return _holds_table(Path(name).expanduser())
+    except (OSError, ValueError):  # a name that no path can be
+        return False
+
+
+def _holds_table(folder: Path) -> bool:
+    """Return True for a folder with a table in it or one level below, or with folders of images; False for a run."""
+    if not folder.is_dir() or (folder / MANIFEST).is_file() or (folder / "run_meta.json").is_file():
+        return False
+    inner: list[Path] = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                inner.append(Path(entry.path))
+            elif entry.name.lower().endswith(TABLE_SUFFIXES[:7]):
+                return True
+    for below in inner[:100]:
+        if (below / "run_meta.json").is_file() or below.name.startswith("."):
+            continue
+        with os.scandir(below) as entries:
+            for entry in entries:
+                if entry.name.lower().endswith((*IMAGES_IN_CLASSES, *TABLE_SUFFIXES[:7])):
+                    return True
+    return False
+
+
 def lasting_name(name: str) -> str:
     """Return the name under which a run finds its benchmark again from any folder.
 
-    A built set's by its absolute path.
+    A built set's and a table's by its absolute path.
     """
-    return str(Path(name).absolute()) if is_built_set(name) else name
+    by_path = is_built_set(name) or (is_table(name) and not name.startswith(HUB))
+    return str(Path(name).expanduser().absolute()) if by_path else name
 
 
 def find(name: str) -> Benchmark:
@@ -105,6 +147,8 @@ def find(name: str) -> Benchmark:
         benchmark = _load(BUILT_IN.get(name, name))
     elif is_built_set(name):
         benchmark = import_module("snellen.benchmarks.generated").open_folder(Path(name))
+    elif is_table(name):
+        benchmark = import_module("snellen.benchmarks.table.benchmark").open_table(name)
     elif (family := FAMILIES.get(name.partition("/")[0])) and (member := import_module(family).find(name)):
         benchmark = member
     else:

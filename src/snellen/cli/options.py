@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import typer
 
-from snellen.cli.option_text import parse_json_object
+from snellen.cli.option_text import parse_json_object, parse_pairs
 from snellen.errors import UsageError
 from snellen.types import Generation, MediaSettings
 
@@ -81,6 +81,20 @@ class DataOptions:
             "--option", "-o", metavar="KEY=VALUE", help="A setting of the benchmark, also --KEY VALUE; may be repeated."
         ),
     ] = None
+    column_map: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--map",
+            metavar="ROLE=COLUMN,…",
+            help="Columns of your own questions: question=prompt,answer=label,options=choices,category=topic.",
+        ),
+    ] = None
+
+    def benchmark_options(self) -> dict[str, str]:
+        """Return the benchmark's settings by name, --map among them; raise UsageError for one that is no pair."""
+        pairs = parse_pairs(self.option)
+        mapped = [*filter(None, [pairs.get("map")]), *(self.column_map or ())]
+        return {**pairs, "map": ",".join(mapped)} if mapped else pairs
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,11 @@ from msgspec import structs
 
 from snellen.cli import options as shared
 from snellen.cli.agent_options import AgentOptions
-from snellen.cli.checks import CheckOptions, CheckReport
 from snellen.cli.console import note
 from snellen.cli.data_files import show_data_files
 from snellen.cli.errors import tell
 from snellen.cli.inline_judge import InlineJudge, InlineJudgeOptions, inline_judge, print_summary
 from snellen.cli.option_groups import expand_options
-from snellen.cli.option_text import parse_pairs
 from snellen.cli.preview import (
     require_models,
     require_profile,
@@ -29,7 +27,6 @@ from snellen.cli.preview import (
 )
 from snellen.cli.results import FailedModel, ModelOutcome, finish, tell_failure
 from snellen.cli.serve import parse_vllm
-from snellen.cli.tracker_log import LogTo, log_runs, log_targets
 from snellen.errors import InterruptedRunError, PluginError, SnellenError, UsageError
 from snellen.plugin_errors import plugin_fault
 
@@ -76,6 +73,12 @@ class RunOptions:
     ] = None
     id_is: shared.IdIs = "id"
     resume: shared.Resume = False
+    strict_data: Annotated[
+        bool,
+        typer.Option(
+            "--strict-data", help="Refuse a table with a row that cannot be asked, instead of leaving it out."
+        ),
+    ] = False
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -85,12 +88,11 @@ class RunOptions:
 
 
 @dataclass(frozen=True)
-class RunOutputOptions(shared.OutputOptions, CheckOptions):
-    """Tables, report and checks at the end of a run."""
+class RunOutputOptions(shared.OutputOptions):
+    """Tables and report at the end of a run."""
 
     profile: shared.Profiles = None
     report: shared.WriteReport = False
-    log: LogTo = None
 
 
 @expand_options
@@ -135,7 +137,7 @@ def run(
         **agents.settings(image),
         "data": settings.data,
         "images": data.images,
-        "benchmark_options": parse_pairs(data.option),
+        "benchmark_options": data.benchmark_options(),
         "seed": options.seed,
         "id_is": options.id_is,
         "limit": settings.limit,
@@ -145,6 +147,7 @@ def run(
         "max_tokens_total": budget.max_tokens_total,
         "nproc": workers.nproc,
         "ray": workers.ray,
+        "strict_data": options.strict_data,
     }
     base = run_spec("", "", run_settings)
     models = list(dict.fromkeys(settings.model))
@@ -159,28 +162,24 @@ def run(
     ]
     if len(set(folders)) < len(folders):
         raise UsageError("two of these runs would share a folder", "Run them one by one, each with its own --out.")
-    checks = CheckReport(output)
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(checks.errors(f"run {' '.join(benchmark)}"))
-        benchmarks, faults = _check(specs, folders, output.profile, dry_run=options.dry_run)
-        judge = inline_judge(judging, benchmarks, base.options)
-        if options.dry_run:
-            show_estimates(specs, folders, as_json=output.as_json)
-            return
-        if len(specs) > 1:
-            require_models(specs)
-        targets = log_targets(output.log)
+    benchmarks, faults = _check(specs, folders, output.profile, dry_run=options.dry_run)
+    judge = inline_judge(judging, benchmarks, base.options)
+    if options.dry_run:
+        show_estimates(specs, folders, as_json=output.as_json)
+        return
+    if len(specs) > 1:
+        require_models(specs)
+    with contextlib.ExitStack() as servers:
         if server is not None:
             from snellen.models.serve.supervise import serving
 
-            address = stack.enter_context(serving(server, note)).url
+            address = servers.enter_context(serving(server, note)).url
             served = structs.replace(base.options, base_url=address)
             specs = [_without_endpoint(structs.replace(spec, options=served), models) for spec in specs]
-        outcome = _perform_all(specs, folders, faults, output, judge, checks)
+        outcome = _perform_all(specs, folders, faults, output, judge)
     status = finish(outcome, profile=output.profile, report=output.report, as_json=output.as_json)
     for judged in outcome.judged:
         print_summary(judged, as_json=output.as_json)
-    log_runs(targets, outcome.runs, output.profile)
     raise typer.Exit(status)
 
 
@@ -220,7 +219,6 @@ def _perform_all(
     faults: dict[Path, PluginError],
     output: RunOutputOptions,
     judge: InlineJudge | None,
-    checks: CheckReport,
 ) -> ModelOutcome:
     """Perform the runs one after the other; of several, a failed one does not stop the others."""
     from snellen.engine.progress import display
@@ -228,7 +226,7 @@ def _perform_all(
     from snellen.runs.evaluate import perform
     from snellen.runs.run import find_benchmark
 
-    outcome = ModelOutcome(checks=checks)
+    outcome = ModelOutcome()
     verbose = not (output.quiet or output.as_json)
     for spec, folder in zip(specs, folders, strict=True):
         if len(specs) > 1 and verbose:
@@ -236,8 +234,10 @@ def _perform_all(
         try:
             if folder in faults:
                 raise faults[folder]
+            benchmark = find_benchmark(spec, trust=True)
+            if not output.quiet and (reading := benchmark.reading(spec.data)) is not None:
+                note(f"{benchmark.name}: {reading.text}")
             if spec.data.path is not None and verbose:
-                benchmark = find_benchmark(spec, trust=True)
                 show_data_files(benchmark, spec.data)
                 for line in benchmark.notices(spec.data):
                     note(f"note: {line}")

@@ -95,6 +95,7 @@ async def run(
             restricted=benchmark.restricted,
             places=absolute_places(spec),
             records=journal.last_number(folder.results),
+            reading=reading.text if (reading := benchmark.reading(spec.data)) is not None else "",
         )
         work = pending(benchmark, spec, done)
         first = next(work, None)

@@ -35,6 +35,7 @@ class RunSpec(Struct, frozen=True, kw_only=True):
     """Settings of a run, as `snellen rerun` repeats them. Holds names of keys, never keys.
 
     `nproc` and `ray` say how many workers answer and where (snellen.engine.ray); None and None: this process alone.
+    `strict_data` refuses data with a row that cannot be asked.
     """
 
     benchmark: str
@@ -48,6 +49,7 @@ class RunSpec(Struct, frozen=True, kw_only=True):
     max_tokens_total: int | None = None
     nproc: int | None = None
     ray: str | None = None
+    strict_data: bool = False
 
 
 class Coverage(Struct, frozen=True):
@@ -83,7 +85,7 @@ class RunMeta(Struct, frozen=True, kw_only=True):
 
     `places` has the absolute paths of what `spec.data` names as typed (snellen.engine.data_paths). `owner` is the mark of the
     user whose Snellen wrote the file (snellen.engine.ownership). `records` is the number of the last record in the journal
-    at that time; None: records have none.
+    at that time; None: records have none. `reading` says how the user's own table was read.
     """
 
     format: int = FORMAT
@@ -98,6 +100,7 @@ class RunMeta(Struct, frozen=True, kw_only=True):
     places: dict[str, str] = field(default_factory=dict)
     owner: str = ""
     records: int | None = None
+    reading: str = ""
 
     @property
     def judges(self) -> bool:

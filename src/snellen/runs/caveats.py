@@ -18,7 +18,7 @@ GOLD_HELD_BACK = "The gold answers of this benchmark are restricted and not show
 class Caveat(NamedTuple):
     """One caveat, without a capital and a full stop, and its subject, for places with room for a few."""
 
-    about: Literal["part", "state", "lost", "pictures", "repeats", "version", "origin"]
+    about: Literal["part", "state", "lost", "pictures", "repeats", "version", "origin", "data"]
     text: str
 
 
@@ -55,6 +55,8 @@ def caveats(meta: RunMeta, benchmark: Benchmark | None = None, *, state: str, na
             "origin",
             f"the answers were imported from {meta.imported.get('file')} ({digest}…): how the model was asked is unknown",
         )
+    if meta.reading:
+        yield Caveat("data", meta.reading)
     made_with = meta.identity.get("benchmark_version")
     if benchmark is not None and made_with is not None and made_with != benchmark.version:
         yield Caveat(

@@ -21,7 +21,7 @@ from snellen.engine.retry import Backoff
 from snellen.engine.run import require_written, run
 from snellen.engine.run_folder import JUDGE_RUNS, JUDGED, RunFolder, RunMeta, RunSpec
 from snellen.engine.stopping import UNPRICED
-from snellen.errors import RunError, UsageError
+from snellen.errors import DataError, RunError, UsageError
 from snellen.event_loop import in_loop
 from snellen.models.base import Model, as_model
 from snellen.redaction.arguments import key_among
@@ -31,6 +31,9 @@ from snellen.runs.scoring import live_builder
 from snellen.runs.settings import RerunSettings, RunSettings, run_spec, takes
 from snellen.runs.trust import guarded
 from snellen.text import slug
+
+OMITTED_NAMED = 20
+"""Rows that cannot be asked that --strict-data names."""
 
 
 @takes(RunSettings)
@@ -71,6 +74,7 @@ def evaluate(
         max_attempts: maximum number of requests per sample; refusals (429) and lost connections do not count.
         max_cost, max_tokens_total: stop the run at this cost (see `prices`) or number of tokens.
         nproc, ray: number of workers that hold a local model, and the Ray cluster they run on (docs/scale-out.md).
+        strict_data: refuse a table with a row that cannot be asked.
         settings: further fields of ModelOptions (timeout_s, rpm, dtype …).
 
     Raises:
@@ -137,6 +141,7 @@ def perform(
     if unknown:
         known = ", ".join(subject.options) or "none"
         raise UsageError(f"{subject.name} has no option {unknown[0]!r}", f"Its options for -o: {known}.")
+    require_whole_data(subject, spec)
     if model is not None and (spec.ray is not None or spec.nproc not in (None, 1)):
         raise UsageError(
             "nproc and ray start copies of a model by its name, and this one is an object.",
@@ -169,6 +174,24 @@ def perform(
         done.save_collected(builder, scores.unread)
     require_written(folder, meta)
     return done
+
+
+def require_whole_data(benchmark: Benchmark, spec: RunSpec) -> None:
+    """Read the user's data before a model is opened; with `strict_data` refuse rows that cannot be asked.
+
+    Raises:
+        DataError: the data cannot be read, or a row of it cannot be asked and `strict_data` is set.
+        UsageError: the data could be read in several ways.
+    """
+    reading = benchmark.reading(spec.data)
+    if reading is not None and reading.omitted and spec.strict_data:
+        lines = "\n".join(f"  {row}" for row in reading.omitted[:OMITTED_NAMED])
+        more = len(reading.omitted) - OMITTED_NAMED
+        rest = f"\n  and {more:,} more" if more > 0 else ""
+        raise DataError(
+            f"{benchmark.name}: {len(reading.omitted):,} of {reading.rows:,} rows cannot be asked:\n{lines}{rest}",
+            "Correct them, or omit --strict-data to leave them out. No request was sent.",
+        )
 
 
 def require_no_keys(spec: RunSpec) -> None:

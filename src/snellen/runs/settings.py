@@ -43,6 +43,7 @@ class RunSettings(JudgeSettings, total=False):
     benchmark_options: the options that `-o key=value` sets.
     repeats: number of times to ask each sample.
     nproc, ray: number of workers that hold a local model, and the Ray cluster they run on (docs/scale-out.md).
+    strict_data: refuse a table with a row that cannot be asked.
     """
 
     data: str | Path | None
@@ -51,6 +52,7 @@ class RunSettings(JudgeSettings, total=False):
     repeats: int
     nproc: int | None
     ray: str | None
+    strict_data: bool
 
 
 class RerunSettings(TypedDict, total=False):

@@ -184,12 +184,12 @@ def _json_lines(blob: Blob, name: str) -> RowsAndErrors:
                 line = line.removeprefix(codecs.BOM_UTF8)
             text = line.strip()
             if text:
-                yield number, _json_line(text, name, number, line)
+                yield number, json_line(text, name, number, line)
 
 
-def _json_line(text: bytes, name: str, number: int, line: bytes) -> Row | DataError:
+def json_line(text: bytes, name: str, number: int, line: bytes) -> Row | DataError:
     try:
-        row = _parsed(text)
+        row = parsed_json(text)
     except (ValueError, RecursionError) as error:
         if line.endswith(b"\n"):
             return _bad_json(f"{name}, line {number:,}", error)
@@ -207,7 +207,7 @@ def _json_list(blob: Blob, name: str) -> RowsAndErrors:
         raise DataError(f"{name}: larger than {JSON_BYTES:,} bytes", "Convert it to JSON lines, which are streamed.")
     data = data.removeprefix(codecs.BOM_UTF8)
     try:
-        value = _parsed(data)
+        value = parsed_json(data)
     except (ValueError, RecursionError) as error:
         at = _POSITION.search(str(error))
         line = data.count(b"\n", 0, int(at[1])) + 1 if at else getattr(error, "lineno", 1)
@@ -220,7 +220,7 @@ def _json_list(blob: Blob, name: str) -> RowsAndErrors:
         yield number, row if isinstance(row, dict) else _no_object(row, f"{name}, row {number:,}")
 
 
-def _parsed(data: bytes) -> Any:
+def parsed_json(data: bytes) -> Any:
     """Parse JSON with msgspec, which is strict; with the standard library for NaN and Infinity, which Python and pandas
     write.
     """

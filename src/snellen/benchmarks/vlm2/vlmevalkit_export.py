@@ -25,7 +25,7 @@ from snellen.types import Record, Sample, Score
 DATA = "VLM2Bench"
 FAILED = "Failed to obtain answer via API."
 PROFILE = "vlmevalkit"
-COLUMNS = ("index", "question", "answer", "category", "image_seq_len", "prediction", "sample_id", "status")
+COLUMNS = ("index", "question", "answer", "category", "image_seq_len", "prediction")
 KitScorers = Callable[[Subtask], Mapping[str, Callable[[Sample, str], Score]]]
 
 
@@ -53,8 +53,7 @@ def write(
         lost = record.status not in ("ok", "refused") or record.response is None
         counted["lost"] += lost
         reply = FAILED if record.response is None or lost else scored_text(sample, record.response.text)
-        own = {"sample_id": sample.id, "status": record.status}
-        rows.append({**_question(task, sample), "prediction": reply, **own})
+        rows.append({**_question(task, sample), "prediction": reply})
         score = score_record(sample, record, scorers(task)[PROFILE])
         builders.setdefault(task.name, ScoreBuilder()).add(sample, score)
     path = folder / f"{model}_{DATA}.xlsx"

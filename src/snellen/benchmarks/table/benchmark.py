@@ -1,0 +1,200 @@
+"""A table as a benchmark: by its path, by `hf:owner/name`, or by a declaration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import structs
+
+from snellen.benchmarks.base import Benchmark, Data, DataFile, DataReading
+from snellen.benchmarks.table.declaration import Declaration, ScoreRule, Source, read_declaration
+from snellen.benchmarks.table.paragraph import reading_of
+from snellen.benchmarks.table.prompts import prompt as declared_prompt
+from snellen.benchmarks.table.question import OmittedRow, Question
+from snellen.benchmarks.table.questions import TableRules
+from snellen.benchmarks.table.reports import summary
+from snellen.benchmarks.table.rows import open_rows
+from snellen.benchmarks.table.scorers import PROFILES as DECLARED_PROFILES
+from snellen.benchmarks.table.scorers import scorers
+from snellen.benchmarks.table.summary import (
+    CHANCE,
+    FORM,
+    QUESTION,
+    RESERVED,
+    ROTATION,
+    ROTATIONS,
+    TARGET,
+    strict,
+    summarize,
+)
+from snellen.benchmarks.table.survey import Survey, questions, survey
+from snellen.benchmarks.table.wording import prompt_of
+from snellen.errors import UsageError
+from snellen.sources.hub import HUB
+from snellen.types import Prompt, Sample
+
+VERSION = "1"
+DECLARATION = ".toml"
+PROFILES = {"strict": "the one answer that the reply names; no answer and two answers are worth 0"}
+OPTIONS: Mapping[str, str] = {
+    "map": "columns by role: question=prompt,answer=label,options=choices,category=topic,image=left+right",
+    "circular": "true: ask each choice question in every rotation of its options",
+    "question": "the question of every row, for a table without one",
+    "prompt": "letters (default), or question: the question as it stands",
+    "without_image": "stop (default): leave out rows without an image; keep: ask them",
+    "file": "the table in a folder, an archive or a data set of the hub",
+    "config": "the configuration of a data set of the hub",
+    "split": "the split of a data set of the hub",
+    "each": "the list of rows in a JSON file: data.items",
+    "sheet": "the sheet of an Excel file",
+}
+TRUE = ("true", "1", "yes", "on")
+FALSE = ("", "false", "0", "no", "off")
+
+
+def open_table(name: str) -> Benchmark:
+    """Return the benchmark that a path or `hf:owner/name` names. Nothing is read yet, but for a declaration in TOML.
+
+    Raises:
+        DataError: the TOML cannot be read.
+    """
+    if name.startswith(HUB):
+        repo, _, revision = name[len(HUB) :].partition("@")
+        return benchmark_of(Declaration(f"{HUB}{repo}", Source(hub=repo, revision=revision), {}))
+    path = Path(name).expanduser()
+    if path.suffix.lower() == DECLARATION:
+        declared = read_declaration(path)
+        return benchmark_of(declared, path.absolute().parent)
+    return benchmark_of(Declaration(path.name or path.absolute().name, Source(file=str(path.absolute())), {}))
+
+
+def benchmark_of(declaration: Declaration, base: Path = Path()) -> Benchmark:
+    """Return a declaration as a benchmark.
+
+    Args:
+        declaration: what a TOML declares; without `rows` its columns are recognised.
+        base: the folder at which relative paths of its source begin.
+    """
+    declared = bool(declaration.report)
+    return Benchmark(
+        name=declaration.name,
+        version=declaration.version,
+        samples=lambda data: samples(_chosen(declaration, data), data, base),
+        score=scorers(declaration.score or ScoreRule()) if declared else {"strict": strict},
+        summarize=summary(declaration) if declared else summarize,
+        profiles=DECLARED_PROFILES if declared else PROFILES,
+        size=lambda data: _size(_chosen(declaration, data), data, base),
+        digest=lambda data: survey(_chosen(declaration, data), data, base).digest,
+        options=OPTIONS,
+        about=_about(declaration),
+        files=lambda data: _files(_chosen(declaration, data), data, base),
+        reading=lambda data: reading_of(survey(_chosen(declaration, data), data, base)),
+        cluster="image",
+    )
+
+
+def _chosen(declaration: Declaration, data: Data) -> Declaration:
+    """Return the declaration as the user's options change it. Raises UsageError for an unknown value."""
+    style, without = data.options.get("prompt"), data.options.get("without_image")
+    _circular(data)
+    if style is not None:
+        if style not in ("letters", "question", "kit-mcq"):
+            raise UsageError(f"-o prompt={style}: letters or question was expected")
+        prompt = structs.replace(declaration.prompt, style=style)
+        declaration = structs.replace(declaration, prompt=prompt)
+    if without is not None:
+        if without not in ("stop", "keep", "drop"):
+            raise UsageError(f"-o without_image={without}: stop, keep or drop was expected")
+        declaration = structs.replace(declaration, without_image=without)
+    return declaration
+
+
+def _circular(data: Data) -> bool:
+    text = data.options.get("circular", "").lower()
+    if text not in (*TRUE, *FALSE):
+        raise UsageError(f"-o circular={text}: true or false was expected")
+    return text in TRUE
+
+
+def samples(declaration: Declaration, data: Data, base: Path = Path()) -> Iterator[Sample]:
+    """Yield the questions of a table as samples; in circular evaluation each choice in every rotation of its options."""
+    surveyed = survey(declaration, data, base)
+    circular = _circular(data)
+    for question in questions(declaration, data, base):
+        if isinstance(question, OmittedRow):
+            continue
+        if circular and question.kind == "choice":
+            yield from (_sample(turned, surveyed, meta) for turned, meta in _rotations(question))
+        else:
+            alone = {ROTATION: "0", ROTATIONS: "1", QUESTION: question.id} if circular else {}
+            yield _sample(question, surveyed, alone)
+
+
+def _sample(question: Question, surveyed: Survey, more: Mapping[str, str]) -> Sample:
+    rules = surveyed.rules
+    group = surveyed.groups[question.number] if surveyed.repeated else 0
+    meta: dict[str, Any] = {
+        f"{name}_" if name in RESERVED else name: text for name, text in question.columns.items() if text
+    }
+    if question.kind == "choice":
+        meta |= {CHANCE: str(1 / len(question.options)), TARGET: question.answer}
+    elif question.kind == "truth":
+        meta |= {CHANCE: "0.5", TARGET: "yes" if question.answer else "no", FORM: rules.truth_form}
+    return Sample(
+        id=question.id,
+        prompt=_prompt(question, rules),
+        target=question.answer,
+        kind=question.kind,
+        options=question.options,
+        group=f"{group & (1 << 64) - 1:016x}" if group else "",
+        meta={**meta, **more},
+    )
+
+
+def _prompt(question: Question, rules: TableRules) -> Prompt:
+    if rules.declared:
+        return declared_prompt(rules.declaration.prompt, question)
+    return prompt_of(question, rules.declaration.prompt, in_question=rules.in_question, form=rules.truth_form)
+
+
+def _rotations(question: Question) -> Iterator[tuple[Question, dict[str, str]]]:
+    """Yield a question with its options in every rotation, the first as it stands."""
+    letters, texts = list(question.options), list(question.options.values())
+    at = letters.index(question.answer)
+    for turn in range(len(letters)):
+        turned = dict(zip(letters, (*texts[turn:], *texts[:turn]), strict=True))
+        changes: dict[str, Any] = {
+            "id": question.id if turn == 0 else f"{question.id}#{turn}",
+            "options": turned,
+            "answer": letters[(at - turn) % len(letters)],
+        }
+        meta = {ROTATION: str(turn), ROTATIONS: str(len(letters)), QUESTION: question.id}
+        yield structs.replace(question, **changes), meta
+
+
+def _size(declaration: Declaration, data: Data, base: Path) -> int:
+    surveyed = survey(declaration, data, base)
+    if not _circular(data):
+        return surveyed.rows
+    rotations = sum(options * count for options, count in surveyed.option_counts.items())
+    return surveyed.rows - sum(surveyed.option_counts.values()) + rotations
+
+
+def _files(declaration: Declaration, data: Data, base: Path) -> list[DataFile]:
+    table = open_rows(declaration.source, data, base)
+    return [DataFile(path.name, used=True, note=table.form) for path in table.files]
+
+
+def _about(declaration: Declaration) -> dict[str, str]:
+    source = declaration.source
+    place = f"{HUB}{source.hub}" if source.hub else str(getattr(source, source.kind))
+    about = {"description": declaration.title or f"the questions in {place}", "source": place}
+    named = {"licence": declaration.licence, "url": declaration.url, "probes": declaration.probes}
+    return about | {name: text for name, text in named.items() if text}
+
+
+def reading(declaration: Declaration, data: Data, base: Path = Path()) -> DataReading:
+    """Return how a table was read; see `paragraph.reading_of`."""
+    return reading_of(survey(declaration, data, base))

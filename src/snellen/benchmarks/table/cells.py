@@ -1,0 +1,230 @@
+"""Cells as options and as gold answers.
+
+Options: a list, an object, either written as text, lines that begin with letters (`A. robin`), or a separated text. Answers: a
+letter, an index, the text of an option, a truth value, a number, one or several accepted texts.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+from snellen.benchmarks.table.literals import NoLiteralError, is_literal, literal
+from snellen.benchmarks.table.operations import CellError
+from snellen.benchmarks.table.rows import plain_text
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+Convention: TypeAlias = Literal["letter", "text", "index0", "index1"]
+CONVENTIONS: tuple[Convention, ...] = ("letter", "text", "index0", "index1")
+SEPARATORS = ("\n", "|", ";", "\t", ",")
+TRUTH = {"yes": True, "no": False, "true": True, "false": False, "y": True, "n": False, "t": True, "f": False}
+_LINE = re.compile(r"^[ \t]*[(\[]?([A-Za-z])[).:\]、．][ \t]*(\S.*)$", re.MULTILINE)
+_INLINE = re.compile(r"(?:^|(?<=[\s,;?.:]))(?:\(([A-Z])\)|([A-Z])[.):])\s*(?=\S)")
+_LETTER = re.compile(r"[(\[]?\s*([A-Za-z])\s*[)\].:,]*")
+_LETTERED_TEXT = re.compile(r"[(\[]?([A-Za-z])[)\].:]\s+(\S.*)", re.DOTALL)
+_WORDED = re.compile(r"(?:option|choice|answer)[ _:]*(?:is )?[(\[]?([A-Za-z0-9]+)[)\]]?\.?", re.IGNORECASE)
+
+
+def options_of(value: Any, separator: str = "") -> dict[str, str]:
+    """Return letter to text; empty for an empty cell.
+
+    Args:
+        value: the cell.
+        separator: what stands between options of a text; empty: found from the text.
+
+    Raises:
+        CellError: a text or an object of an unknown form, or more than 26 options.
+    """
+    if value is None or value == "" or value != value:
+        return {}
+    if isinstance(value, str):
+        value = _from_text(value, separator)
+    if isinstance(value, dict):
+        return _from_object(value)
+    if isinstance(value, (list, tuple)):
+        return _lettered([_text_of(element) for element in value])
+    raise CellError(f"its options are {value!r:.60}; a list was expected")
+
+
+def _text_of(element: Any) -> str:
+    if isinstance(element, dict):
+        for name in ("text", "content", "value", "option", "choice", "answer"):
+            if isinstance(element.get(name), (str, int, float)):
+                return plain_text(element[name])
+    return plain_text(element)
+
+
+def _from_text(text: str, separator: str) -> Any:
+    if separator:
+        return [part.strip() for part in text.split(separator) if part.strip()]
+    if is_literal(text):
+        try:
+            return literal(text)
+        except NoLiteralError as error:
+            raise CellError(f"its options cannot be read: {error}") from error
+    if lettered := options_in(text):
+        return lettered
+    if mark := separator_of(text):
+        return [part.strip() for part in text.split(mark) if part.strip()]
+    raise CellError(f"its options {text[:60]!r} are one text; a list, or texts between semicolons, were expected")
+
+
+def separator_of(text: str) -> str:
+    """Return what stands between the options of a text; empty if it holds no two."""
+    return next((mark for mark in SEPARATORS if sum(bool(part.strip()) for part in text.split(mark)) > 1), "")
+
+
+def _from_object(value: Mapping[str, Any]) -> dict[str, str]:
+    texts, labels = value.get("text", value.get("texts")), value.get("label", value.get("labels"))
+    if isinstance(texts, list):
+        if isinstance(labels, list) and len(labels) == len(texts) and all(_is_letter(label) for label in labels):
+            return {str(label).upper(): _text_of(text) for label, text in zip(labels, texts, strict=True)}
+        return _lettered([_text_of(text) for text in texts])
+    keys = [str(key).strip() for key in value]
+    if keys and all(map(_is_letter, keys)):
+        options = {key.upper(): _text_of(text) for key, text in zip(keys, value.values(), strict=True)}
+        return {letter: text for letter, text in options.items() if text.strip()}
+    return _lettered([_text_of(text) for text in value.values()])
+
+
+def _is_letter(text: Any) -> bool:
+    return isinstance(text, str) and len(text) == 1 and text.isascii() and text.isalpha()
+
+
+def _lettered(texts: Sequence[str]) -> dict[str, str]:
+    """Letter texts in their order; letters that all of them begin with are theirs."""
+    if len(texts) > len(LETTERS):
+        raise CellError(f"{len(texts):,} options; at most {len(LETTERS)} have a letter")
+    own = [_LETTERED_TEXT.fullmatch(text.strip()) for text in texts]
+    if all(own) and [match[1].upper() for match in own if match] == list(LETTERS[: len(texts)]):
+        return {match[1].upper(): match[2].strip() for match in own if match}
+    return {LETTERS[at]: text.strip() for at, text in enumerate(texts) if text.strip()}
+
+
+def options_in(text: str) -> dict[str, str]:
+    """Return the lettered options that stand in a text, by lines or in one line; empty if there are no two.
+
+    Letters begin with A and follow each other: `A. robin` and `B. wren` by lines, `(A) robin (B) wren` in one.
+    """
+    lines = [(match[1].upper(), match[2].strip()) for match in _LINE.finditer(text)]
+    by_line = _consecutive(lines)
+    if len(by_line) > 1 and not (len(by_line) == 2 and _INLINE.search(by_line[-1][1])):
+        return dict(by_line)
+    marks = [(match[1] or match[2], match.start(), match.end()) for match in _INLINE.finditer(text)]
+    for first in reversed([at for at, mark in enumerate(marks) if mark[0] == "A"]):
+        chosen: list[tuple[str, int, int]] = []
+        for mark in marks[first:]:
+            if mark[0] == LETTERS[min(len(chosen), 25)]:
+                chosen.append(mark)
+        if len(chosen) > 1:
+            ends = [*(start for _, start, _ in chosen[1:]), len(text)]
+            last = text.find("\n", chosen[-1][2])
+            ends[-1] = len(text) if last < 0 else last
+            parts = [text[begin:end].strip(" \t\r\n,;") for (_, _, begin), end in zip(chosen, ends, strict=True)]
+            if all(parts):
+                return dict(zip(LETTERS, parts, strict=False))
+    return {}
+
+
+def _consecutive(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return the last run of pairs whose letters are A, B, C …"""
+    run: list[tuple[str, str]] = []
+    for letter, text in pairs:
+        if letter == "A":
+            run = [(letter, text)]
+        elif run and letter == LETTERS[min(len(run), 25)]:
+            run.append((letter, text))
+    return run
+
+
+def whole(value: Any) -> int | None:
+    """Return a cell as a whole number; None if it is none."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else None
+    if isinstance(value, str) and re.fullmatch(r"\s*[-+]?\d{1,18}(?:\.0+)?\s*", value):
+        return int(float(value))
+    return None
+
+
+def number_of(value: Any) -> int | float | None:
+    """Return a cell as a number; None if it is none."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, (int, float)):
+        return value if math.isfinite(value) else None
+    text = str(value).strip()
+    if re.fullmatch(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?", text):
+        text = text.replace(",", "")
+    if not re.fullmatch(r"[-+]?(?:\d{1,300}\.?\d{0,300}|\.\d{1,300})(?:[eE][-+]?\d{1,2})?", text):
+        return None
+    return int(text) if re.fullmatch(r"[-+]?\d{1,18}", text) else float(text)
+
+
+def truth_of(value: Any, *, numbers: bool = False) -> bool | None:
+    """Return a cell as a truth value; None if it is none. `numbers`: 1 and 0 are truth values too."""
+    if isinstance(value, bool):
+        return value
+    if numbers and whole(value) in (0, 1):
+        return whole(value) == 1
+    return TRUTH.get(str(value).strip().rstrip(".").lower()) if isinstance(value, str) else None
+
+
+def letter_of(value: Any, options: Mapping[str, str], convention: str) -> str | None:
+    """Return the letter of the option that an answer names under a convention; None if it names none.
+
+    Args:
+        value: the answer.
+        options: letter to text.
+        convention: `letter`, `text`, `index0` or `index1`.
+    """
+    if convention in ("index0", "index1"):
+        position = whole(value)
+        if position is None and isinstance(value, str) and (worded := _WORDED.fullmatch(value.strip())):
+            position = whole(worded[1])
+        letters = list(options)
+        at = None if position is None else position - (convention == "index1")
+        return letters[at] if at is not None and 0 <= at < len(letters) else None
+    if not isinstance(value, (str, int, float)) or isinstance(value, bool):
+        value = plain_text(value)
+    text = plain_text(value).strip()
+    if convention == "letter":
+        match = _LETTER.fullmatch(text) or _WORDED.fullmatch(text)
+        if match is not None and len(match[1]) == 1 and match[1].upper() in options:
+            return match[1].upper()
+        lettered = _LETTERED_TEXT.fullmatch(text)
+        if lettered is not None and _same(options.get(lettered[1].upper(), ""), lettered[2]):
+            return lettered[1].upper()
+        return None
+    exact = [letter for letter, option in options.items() if option.strip() == text]
+    alike = exact or [letter for letter, option in options.items() if _same(option, text)]
+    return alike[0] if len(alike) == 1 else None
+
+
+def _same(first: str, second: str) -> bool:
+    return bool(first.strip()) and _folded(first) == _folded(second)
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.casefold().split()).rstrip(".")
+
+
+def accepted_texts(value: Any) -> tuple[str, ...]:
+    """Return the accepted texts of an open answer: one, or those of a list; empty for an empty cell."""
+    if isinstance(value, str) and is_literal(value) and value.strip()[0] == "[":
+        try:
+            value = literal(value)
+        except NoLiteralError:
+            return (value.strip(),)
+    if isinstance(value, dict):
+        inner = value.get("text", value.get("answers", value.get("answer", value.get("value"))))
+        return () if inner is None else accepted_texts(inner)
+    if isinstance(value, (list, tuple)):
+        return tuple(text for element in value for text in accepted_texts(element))
+    text = plain_text(value).strip()
+    return (text,) if text else ()

@@ -1,0 +1,484 @@
+"""Columns recognised by name and content: which holds the question, the options, the answer, the images.
+
+Names are compared without case and punctuation. Where two columns could have one role and their cells differ, none is chosen:
+the error names both and the --map that decides.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct, field
+
+from snellen.benchmarks.table import dialogue
+from snellen.benchmarks.table.cells import LETTERS, letter_of, options_in, options_of, separator_of
+from snellen.benchmarks.table.declaration import Cell, CellSpec
+from snellen.benchmarks.table.images import names_media
+from snellen.benchmarks.table.literals import is_literal
+from snellen.benchmarks.table.operations import CellError
+from snellen.benchmarks.table.rows import columns_of, plain_text
+from snellen.errors import UsageError
+
+HEAD = 500
+"""Rows that are looked at for the roles of columns."""
+ROLES = ("id", "image", "video", "question", "options", "answer", "hint", "category")
+FORMS = ("letter", "index0", "index1", "text", "bool", "number")
+"""Forms of an answer that --map answer=COLUMN:FORM names."""
+NO_COLUMN = "none"
+
+
+class RoleNames(Struct, frozen=True):
+    """Names of columns that may have a role: `strong` ones, and `weak` ones that count only if there is no strong one."""
+
+    strong: tuple[str, ...]
+    weak: tuple[str, ...] = ()
+
+
+NAMES: Mapping[str, RoleNames] = {
+    "id": RoleNames(
+        ("id", "index", "questionid", "qid", "sampleid", "uid", "uuid", "idx", "key", "exampleid", "itemid", "dataid")
+    ),
+    "image": RoleNames(
+        (
+            *("image", "images", "img", "imgs", "imagepath", "imagepaths", "imgpath", "imagefile", "imagefiles"),
+            *(
+                "imagename",
+                "imagenames",
+                "picture",
+                "pictures",
+                "pic",
+                "photo",
+                "photos",
+                "decodedimage",
+                "imagebase64",
+            ),
+            *(
+                "filename",
+                "filenames",
+                "imagelist",
+                "imageurl",
+                "imageurls",
+                "imagebytes",
+                "base64",
+                "visual",
+                "figure",
+            ),
+        ),
+        ("file", "path", "filepath", "url", "media"),
+    ),
+    "video": RoleNames(("video", "videos", "videopath", "videofile", "videoname", "clip", "clippath", "mp4")),
+    "question": RoleNames(
+        (
+            *("question", "questions", "prompt", "query", "questiontext", "q", "textquestion"),
+            "conversationsquestion",
+        ),
+        ("text", "instruction", "input", "problem", "request", "message", "task", "statement", "caption", "sentence"),
+    ),
+    "options": RoleNames(
+        (
+            *("options", "choices", "candidates", "answerchoices", "answeroptions", "multiplechoices", "opts"),
+            *("allchoices", "mcoptions", "choice", "option", "answercandidates", "multiplechoiceoptions", "optionlist"),
+        )
+    ),
+    "answer": RoleNames(
+        (
+            *("answer", "answers", "label", "labels", "gt", "groundtruth", "gtanswer", "target", "gold", "goldanswer"),
+            *("correct", "correctanswer", "answerkey", "correctoption", "correctchoice", "correctindex", "correctidx"),
+            *("answerindex", "answeridx", "labelindex", "labelidx", "gtindex", "answerletter", "correctletter"),
+            *("multiplechoiceanswer", "answertext", "goldlabel", "goldindex", "groundtruthanswer", "answerlabel"),
+            *("rightanswer", "answerid", "correctanswerindex", "correctchoiceidx", "conversationsanswer"),
+        ),
+        ("output", "solution", "reference", "class", "classname", "response", "a"),
+    ),
+    "hint": RoleNames(("hint", "hints")),
+    "category": RoleNames(
+        (
+            *("category", "topic", "type", "split", "subject", "l2category", "l3category", "subcategory", "task"),
+            *("tasktype", "skill", "difficulty", "level", "dataset", "source", "ability", "questiontype", "qtype"),
+            *("answertype", "domain", "lang", "language", "group", "subtask", "field", "subfield", "attribute", "kind"),
+            *("imagetype", "contexttype", "grade", "tasktypes", "capability", "dimension", "subset"),
+        )
+    ),
+}
+_OPTION_COLUMN = re.compile(
+    r"(?i)(?P<stem>options?|choices?|opt|candidates?|answer choice)[ _.\-\[]*(?P<mark>[a-z]|\d{1,2})\]?"
+)
+_NUMBERED = re.compile(r"(?P<stem>.*?[A-Za-z])[ _.\-]*(?P<number>\d{1,2})")
+_FEWEST_FIT = 0.5
+
+
+class Recognition(Struct):
+    """Roles of the columns of a table.
+
+    Attributes:
+        rows: role (or the name of a slice) to its column, as `Declaration.rows` has them.
+        unused: columns without a role.
+        notes: what a reader must know about the choice, in words.
+        id_candidates: columns that may hold ids, the likeliest first: the first unique one does.
+    """
+
+    rows: dict[str, CellSpec]
+    unused: tuple[str, ...] = ()
+    notes: list[str] = field(default_factory=list)
+    id_candidates: tuple[str, ...] = ()
+
+
+def plain_name(column: str) -> str:
+    """Return a column's name without case and punctuation."""
+    return re.sub(r"[\W_]+", "", column.lower())
+
+
+def parse_map(text: str) -> dict[str, str]:
+    """Parse `question=prompt,answer=label:index0` to role and column.
+
+    Raises:
+        UsageError: a part is no `role=column`, or a role comes twice.
+    """
+    mapping: dict[str, str] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        role, sign, column = (word.strip() for word in part.partition("="))
+        if not sign or not role or not column:
+            raise UsageError(
+                f"--map {part!r}: ROLE=COLUMN was expected",
+                f"For example: --map question=prompt,answer=label. The roles are {', '.join(ROLES)}.",
+            )
+        if role in mapping:
+            raise UsageError(f"--map names {role} twice", "Several columns of one role: --map image=left+right")
+        mapping[role] = column
+    return mapping
+
+
+def recognise(
+    header: Sequence[str], rows: Sequence[Mapping[str, Any]], mapping: Mapping[str, str], name: str
+) -> Recognition:
+    """Find the role of each column.
+
+    Args:
+        header: the columns that are known before the rows.
+        rows: the first rows.
+        mapping: role to column, as the user says; see `parse_map`.
+        name: the table, for messages.
+
+    Raises:
+        UsageError: two columns could have one role, a role that is needed has no column, or a mapped column is missing.
+    """
+    return _Table(tuple(columns_of(header, rows)), rows, mapping, name).recognition()
+
+
+class _Table:
+    """The head of a table, and the roles found so far."""
+
+    def __init__(
+        self, columns: tuple[str, ...], rows: Sequence[Mapping[str, Any]], mapping: Mapping[str, str], name: str
+    ) -> None:
+        self.columns, self.rows, self.mapping, self.name = columns, rows, mapping, name
+        self.roles: dict[str, CellSpec] = {}
+        self.notes: list[str] = []
+        self.in_use: set[str] = set()
+
+    def recognition(self) -> Recognition:
+        self._map()
+        for role in ("image", "video"):
+            if role not in self.mapping:
+                self._find_media(role)
+        if "options" not in self.mapping:
+            self._find_options()
+        if "question" not in self.mapping:
+            self._find_question()
+        if "options" not in self.roles and "options" not in self.mapping:
+            self._find_options_in_question()
+        if "answer" not in self.mapping:
+            self._find_answer()
+        if "hint" not in self.mapping and (hints := self._named("hint", strong=True)):
+            self._take("hint", hints[0])
+        ids = () if "id" in self.mapping else tuple(self._named("id", strong=True))
+        if "category" not in self.mapping:
+            for column in self._named("category", strong=True):
+                if self._is_category(column):
+                    self._take(column, column)
+        unused = tuple(
+            column
+            for column in self.columns
+            if column not in self.in_use and column not in ids[:1] and not column.startswith("conversations:")
+        )
+        return Recognition(self.roles, unused, self.notes, ids)
+
+    def _take(self, role: str, spec: CellSpec) -> None:
+        self.roles[role] = spec
+        columns = spec if isinstance(spec, tuple) else (spec.column if isinstance(spec, Cell) else spec,)
+        self.in_use.update(columns)
+
+    def _map(self) -> None:
+        for role, text in self.mapping.items():
+            if text == NO_COLUMN and text not in self.columns:
+                continue
+            form = ""
+            if text not in self.columns and ":" in text and text.rpartition(":")[2] in FORMS:
+                text, _, form = text.rpartition(":")
+            columns = (text,) if text in self.columns else tuple(part.strip() for part in text.split("+"))
+            for column in columns:
+                if column not in self.columns and column != "#":
+                    raise UsageError(
+                        f"{self.name}: --map {role}={column}: there is no such column",
+                        f"Its columns: {', '.join(self.columns[:40])}.",
+                    ).near(column, self.columns)
+            if form:
+                self._take(role, Cell(column=columns[0], as_=form))  # type: ignore[arg-type]
+            elif role == "category":
+                for column in columns:
+                    self._take(column if len(columns) > 1 else role, column)
+            else:
+                self._take(role, columns if len(columns) > 1 else columns[0])
+
+    def _named(self, role: str, *, strong: bool) -> list[str]:
+        """Return the unused columns whose name fits a role and that have a value, in the order of the names."""
+        names = NAMES[role].strong if strong else NAMES[role].weak
+        by_name: dict[str, list[str]] = {}
+        for column in self.columns:
+            if column not in self.in_use:
+                by_name.setdefault(plain_name(column), []).append(column)
+        return [column for name in names for column in by_name.get(name, ()) if self._values(column)]
+
+    def _values(self, column: str) -> list[Any]:
+        return [value for row in self.rows if (value := row.get(column)) is not None and value != "" and value == value]
+
+    def _candidates(self, role: str, fits: Callable[[str], bool]) -> list[str]:
+        return [column for column in self._named(role, strong=True) if fits(column)] or [
+            column for column in self._named(role, strong=False) if fits(column)
+        ]
+
+    def _one_of(self, role: str, columns: Sequence[str], form: str = "") -> str:
+        """Return the one column of a role. Raises UsageError if cells of several differ."""
+        first, *others = columns
+        for other in others:
+            differing = next((row for row in self.rows if not _alike(row.get(first), row.get(other))), None)
+            if differing is not None:
+                raise self._ambiguous(role, columns, form)
+        if others:
+            self.notes.append(f"{' and '.join(f'`{column}`' for column in columns)} hold the same {role}")
+            self.in_use.update(others)
+        return first
+
+    def _ambiguous(self, role: str, columns: Sequence[str], form: str = "") -> UsageError:
+        named = " and ".join(f"{column!r}" for column in columns[:4])
+        choices = " or ".join(f"--map {role}={column}{form}" for column in columns[:4])
+        return UsageError(
+            f"{self.name}: {len(columns)} columns could be the {role}: {named}",
+            f"Choose one: {choices}. No request was sent.",
+        )
+
+    def _find_media(self, role: str) -> None:
+        holding = [column for column in self.columns if column not in self.in_use and self._holds_media(column)]
+        named = [column for column in self._named(role, strong=True) if not self._is_prose(column)]
+        if role == "image":
+            blobs = [column for column in holding if isinstance(self._values(column)[0], tuple)]
+            clips = set(self._named("video", strong=True))
+            holding = [column for column in blobs or holding if column not in clips and not _is_option(column)]
+        else:
+            holding = [column for column in holding if column in named]
+        candidates = [column for column in named if column in holding] or holding or named
+        candidates = _numbered(self.columns, [column for column in self.columns if column in candidates], holding)
+        if not candidates:
+            return
+        stems = {_stem(column) for column in candidates}
+        if len(candidates) > 1 and len(stems) > 1:
+            names = {plain_name(column): column for column in candidates}
+            if "image" in names and set(names) <= {"image", "imagepath", "filename", "imagename", "imagefile"}:
+                self.in_use.update(candidates)
+                candidates = [names["image"]]
+            else:
+                joined = "+".join(candidates[:4])
+                error = self._ambiguous(role, candidates)
+                raise UsageError(error.message, f"{error.hint.removesuffix('.')} All of them: --map {role}={joined}.")
+        self._take(role, tuple(candidates) if len(candidates) > 1 else candidates[0])
+
+    def _holds_media(self, column: str) -> bool:
+        values = self._values(column)[:100]
+        return bool(values) and sum(names_media(value) for value in values) > _FEWEST_FIT * len(values)
+
+    def _is_prose(self, column: str) -> bool:
+        """Return True for a column of sentences, which names no file."""
+        values = [value for value in self._values(column)[:50] if isinstance(value, str)]
+        return (
+            bool(values) and sum(value.count(" ") > 3 and not is_literal(value) for value in values) > len(values) / 2
+        )
+
+    def _find_options(self) -> None:
+        letters = _letter_columns(self.columns)
+        listed = self._candidates("options", self._holds_options)
+        if letters:
+            if listed:
+                raise self._ambiguous("options", ("+".join(letters), *listed))
+            self._take("options", tuple(letters))
+        elif listed:
+            column = self._one_of("options", listed)
+            self._take("options", self._separated(column))
+
+    def _separated(self, column: str) -> CellSpec:
+        """Return the column with the separator that all of its cells have; the column alone for any other form."""
+        texts = [value if isinstance(value, str) else "[]" for value in self._values(column)]
+        if any(is_literal(text) or options_in(text) for text in texts):
+            return column
+        marks = {separator_of(text) for text in texts}
+        mark = marks.pop() if len(marks) == 1 else ""
+        return Cell(column=column, split=mark) if mark.strip() else column
+
+    def _holds_options(self, column: str) -> bool:
+        values = self._values(column)[:100]
+        return sum(len(_options_or_none(value)) > 1 for value in values) > _FEWEST_FIT * len(values)
+
+    def _find_question(self) -> None:
+        columns = self._candidates("question", lambda column: not self._holds_media(column))
+        spoken = [column for column in columns if column.startswith("conversations:")]
+        if spoken:
+            self._take("question", dialogue.QUESTION)
+            self.in_use.update(column for column in self.columns if column in dialogue.COLUMNS)
+            if any(row.get(dialogue.TURNS, 1) > 1 for row in self.rows):
+                self.notes.append("of dialogues the first question is asked")
+            return
+        if columns:
+            self._take("question", self._one_of("question", columns))
+            return
+        raise UsageError(
+            f"{self.name}: no column could be the question; its columns are {', '.join(self.columns[:40])}",
+            'Name it: --map question=COLUMN. The same question about every row: -o question="What is it?"',
+        )
+
+    def _find_options_in_question(self) -> None:
+        column = self.roles.get("question")
+        if isinstance(column, str):
+            texts = [plain_text(value) for value in self._values(column)]
+            if texts and sum(bool(options_in(text)) for text in texts) >= 0.8 * len(texts):
+                self.roles["options"] = column
+
+    def _find_answer(self) -> None:
+        if self.roles.get("question") == dialogue.QUESTION and self._values(dialogue.ANSWER):
+            self._take("answer", dialogue.ANSWER)
+            return
+        columns = self._candidates("answer", self._fits_answer)
+        if not columns and "options" in self.roles:
+            columns = [
+                column
+                for column in self.columns
+                if column not in self.in_use and self._share("letter", column) == 1.0 and self._values(column)
+            ]
+        if len(columns) > 1 and "options" in self.roles:
+            columns = self._agreeing(columns)
+        if not columns:
+            raise UsageError(
+                f"{self.name}: no column could be the answer; its columns are {', '.join(self.columns[:40])}",
+                "Name it: --map answer=COLUMN. No request was sent.",
+            )
+        self._take("answer", self._one_of("answer", columns))
+
+    def _fits_answer(self, column: str) -> bool:
+        if self._holds_media(column):
+            return False
+        if "options" not in self.roles:
+            return True
+        return max(self._share(form, column) for form in FORMS[:4]) > _FEWEST_FIT
+
+    def _agreeing(self, columns: list[str]) -> list[str]:
+        """Return the first of columns that name the same option in every row, or all of them."""
+        letters = [[self._letters(column, row) for row in self.rows] for column in columns]
+        if all(own == letters[0] and all(len(names) == 1 for names in own) for own in letters):
+            self.notes.append(f"{' and '.join(f'`{column}`' for column in columns)} name the same options")
+            self.in_use.update(columns)
+            return columns[:1]
+        return columns
+
+    def _letters(self, column: str, row: Mapping[str, Any]) -> set[str]:
+        """Return the letters that a cell may name under a convention that fits its whole column."""
+        forms = [form for form in FORMS[:4] if self._share(form, column) == 1.0]
+        options = self._options(row)
+        return {letter for form in forms if (letter := letter_of(row.get(column), options, form))}
+
+    def _share(self, form: str, column: str) -> float:
+        """Return the share of the head's answers that a convention reads."""
+        fits = total = 0
+        for row in self.rows[:100]:
+            options, value = self._options(row), row.get(column)
+            if len(options) < 2 or value is None or value == "":
+                continue
+            total += 1
+            fits += letter_of(value, options, form) is not None
+        return fits / total if total else 1.0
+
+    def _options(self, row: Mapping[str, Any]) -> dict[str, str]:
+        try:
+            return row_options(self.roles.get("options"), row, self.roles.get("question"))
+        except CellError:
+            return {}
+
+    def _is_category(self, column: str) -> bool:
+        values = [plain_text(value) for value in self._values(column)]
+        distinct = len(set(values))
+        return 1 < distinct <= 50 and distinct < len(values) and all(len(value) <= 80 for value in values)
+
+
+def row_options(spec: CellSpec | None, row: Mapping[str, Any], question: CellSpec | None = None) -> dict[str, str]:
+    """Return the options of a row, letter to text. Raises CellError for a cell of an unknown form."""
+    if spec is None:
+        return {}
+    if isinstance(spec, tuple):
+        own = all(len(column) == 1 for column in spec)
+        texts = {column if own else LETTERS[at]: plain_text(row.get(column)) for at, column in enumerate(spec)}
+        return {letter: text.strip() for letter, text in texts.items() if text.strip()}
+    if isinstance(spec, str):
+        value = row.get(spec)
+        return options_in(plain_text(value)) if spec == question else options_of(value)
+    return options_of(row.get(spec.column), spec.split)
+
+
+def _options_or_none(value: Any) -> dict[str, str]:
+    try:
+        return options_of(value)
+    except CellError:
+        return {}
+
+
+def _letter_columns(columns: Sequence[str]) -> list[str]:
+    """Return the columns of single options: A, B, C …, option_a, choice1 …; empty if there are no two."""
+    single = [column for column in columns if len(column) == 1 and column in LETTERS]
+    if "A" in single and "B" in single:
+        return sorted(single)
+    by_stem: dict[str, dict[int, str]] = {}
+    for column in columns:
+        if match := _OPTION_COLUMN.fullmatch(column.strip()):
+            mark = match["mark"]
+            place = int(mark) if mark.isdigit() else LETTERS.index(mark.upper()) + 1
+            by_stem.setdefault(match["stem"].lower().rstrip("s") + ("#" if mark.isdigit() else ""), {})[place] = column
+    several = [places for places in by_stem.values() if len(places) > 1]
+    return [places[at] for places in several[:1] for at in sorted(places)]
+
+
+def _is_option(column: str) -> bool:
+    return bool(_OPTION_COLUMN.fullmatch(column.strip())) or (len(column) == 1 and column in LETTERS)
+
+
+def _stem(column: str) -> str:
+    match = _NUMBERED.fullmatch(column)
+    return plain_name(match["stem"] if match else column).rstrip("s")
+
+
+def _numbered(columns: Sequence[str], candidates: list[str], holding: Sequence[str]) -> list[str]:
+    """Return the candidates with their numbered brothers: image_2 belongs to image_1, by number."""
+    stems = {_stem(column) for column in candidates if _NUMBERED.fullmatch(column)} or {
+        _stem(column) for column in candidates
+    }
+    brothers = [
+        column for column in columns if _NUMBERED.fullmatch(column) and _stem(column) in stems and column in holding
+    ]
+    whole = list(dict.fromkeys([*candidates, *brothers]))
+
+    def order(column: str) -> tuple[int, int]:
+        match = _NUMBERED.fullmatch(column)
+        return (int(match["number"]) if match else -1, columns.index(column))
+
+    return sorted(whole, key=order)
+
+
+def _alike(first: Any, second: Any) -> bool:
+    return plain_text(first).strip().casefold() == plain_text(second).strip().casefold()

@@ -1,0 +1,52 @@
+"""Dialogues in a cell, as LLaVA and chat data sets write them: the first question and the first answer.
+
+LLaVA: `conversations`, a list of {from: human | gpt, value}. Chat: `messages`, a list of {role: user | assistant, content},
+whose content is a text or a list of parts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from snellen.benchmarks.table.literals import NoLiteralError, is_literal, literal
+
+COLUMNS = ("conversations", "conversation", "messages", "dialogue", "dialog")
+QUESTION, ANSWER, TURNS = "conversations:question", "conversations:answer", "conversations:turns"
+_ASKS = ("human", "user")
+_ANSWERS = ("gpt", "assistant", "model", "chatgpt", "bot")
+
+
+def with_dialogue(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row with the first question and answer of its dialogue as columns; any other row as it is."""
+    column = next((name for name in COLUMNS if name in row), None)
+    if column is None:
+        return row
+    turns = row[column]
+    if isinstance(turns, str) and is_literal(turns):
+        try:
+            turns = literal(turns)
+        except NoLiteralError:
+            return row
+    if not isinstance(turns, list) or not turns or not all(isinstance(turn, dict) for turn in turns):
+        return row
+    pairs = [(str(turn.get("from", turn.get("role", ""))).lower(), turn) for turn in turns]
+    asked = next((at for at, (who, _) in enumerate(pairs) if who in _ASKS), None)
+    if asked is None:
+        return row
+    answer: dict[str, Any] = next((turn for who, turn in pairs[asked + 1 :] if who in _ANSWERS), {})
+    turn_count = sum(who in _ASKS for who, _ in pairs)
+    return {**row, QUESTION: _content(pairs[asked][1]), ANSWER: _content(answer), TURNS: turn_count}
+
+
+def _content(turn: dict[str, Any]) -> str:
+    """Return the text of a turn; an image among its parts is the mark `<image>`."""
+    content = turn.get("value", turn.get("content", ""))
+    if isinstance(content, list):
+        parts = [part if isinstance(part, dict) else {"type": "text", "text": str(part)} for part in content]
+        return "".join("<image>" if part.get("type") in ("image", "image_url") else _text(part) for part in parts)
+    return content if isinstance(content, str) else ""
+
+
+def _text(part: dict[str, Any]) -> str:
+    text = part.get("text")
+    return text if isinstance(text, str) else ""

@@ -1,0 +1,234 @@
+"""Images and clips of a row: a cell becomes references to bytes, none of which are read here.
+
+A cell may hold a relative name, several of them, inline images (already lazy, see `snellen.sources.text_tables`), a struct of
+`bytes` and `path`, or the id of another row, whose images it stands for. Names never leave the folder or archive of the
+images, and addresses on the network are refused.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from snellen.benchmarks.table.literals import NoLiteralError, is_literal, literal
+from snellen.benchmarks.table.operations import CellError
+from snellen.errors import DataError
+from snellen.sources.archive import Tree
+from snellen.sources.blobs import FileBlob
+from snellen.sources.safe_paths import member_name
+from snellen.sources.text_tables import SHORTEST_IMAGE
+from snellen.sources.tree import FolderTree, kept_tree
+from snellen.types import Blob
+
+IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".jfif", ".heic", ".avif", ".svg")
+VIDEO_SUFFIXES = (".mp4", ".mov", ".mkv", ".webm", ".avi", ".m4v", ".mpg", ".mpeg", ".flv", ".wmv")
+MEDIA_SUFFIXES = (*IMAGE_SUFFIXES, *VIDEO_SUFFIXES)
+FOLDERS = ("images", "image", "imgs", "img", "pictures", "pics", "photos", "videos", "data")
+"""Folders beside a table that are searched for its images."""
+MOST_IMAGES = 1_000
+PATH_PARTS = 8
+_ADDRESS = re.compile(r"(?:https?|ftp|s3|gs)://", re.IGNORECASE)
+References = Callable[[str], Sequence[Any] | None]
+
+
+class ImageRoot:
+    """The folders and archives in which the images of a table are looked for.
+
+    Args:
+        trees: folders and archives, the one that the user named first.
+        named: the user named the first of them (--images).
+        within: the table's own folder inside of its tree, with a slash at its end; empty: the top.
+    """
+
+    def __init__(self, trees: Sequence[Tree], *, named: bool, within: str = "") -> None:
+        self.trees = tuple(trees)
+        self.named = named
+        prefixes = [(tree, prefix) for tree in self.trees for prefix in ("", *_inner(tree))]
+        self._prefixes = [*([(self.trees[-1], within)] if within else []), *prefixes]
+
+    def find(self, name: str) -> Blob | None:
+        """Return the image of that name; None where there is none. Raises CellError for a name that leaves the root."""
+        plain = name.strip().replace("\\", "/")
+        if plain.startswith("file://"):
+            plain = plain.removeprefix("file://")
+        if plain.startswith("/") or re.match(r"[A-Za-z]:/", plain):
+            return self._absolute(plain)
+        try:
+            plain = member_name(plain, "the row")
+        except DataError as error:
+            raise CellError(error.message.partition(": ")[2] or error.message) from error
+        return self._relative(plain)
+
+    def _relative(self, name: str) -> Blob | None:
+        for tree, prefix in self._prefixes:
+            try:
+                return _blob(tree, prefix + name)
+            except FileNotFoundError:
+                continue
+            except DataError as error:
+                raise CellError(error.message) from error
+        return None
+
+    def _absolute(self, path: str) -> Blob | None:
+        """Find an image by the longest end of its path that exists: tables record paths of the machine that wrote them."""
+        parts = [part for part in path.split("/") if part not in ("", ".")]
+        if ".." in parts:
+            raise CellError(f"image {path!r}: names must stay under their root")
+        for tree in self.trees:
+            root = str(tree.path.absolute())
+            if path.startswith(root + "/") and (blob := self._relative(path[len(root) + 1 :])) is not None:
+                return blob
+        for first in range(max(0, len(parts) - PATH_PARTS), len(parts)):
+            if (blob := self._relative("/".join(parts[first:]))) is not None:
+                return blob
+        return None
+
+    @property
+    def place(self) -> str:
+        """Return where images are looked for, in words."""
+        return ", ".join(str(tree.path) for tree in self.trees)
+
+
+def image_root(table: Path | Tree | None, images: Path | None, within: str = "") -> ImageRoot:
+    """Return where images are looked for: in `images` if the user names it, and beside the table.
+
+    Args:
+        table: the folder of the table, or the archive that holds it.
+        images: --images.
+        within: see ImageRoot.
+
+    Raises:
+        DataError: `images` is no folder and no archive.
+    """
+    trees: list[Tree] = []
+    if images is not None:
+        trees.append(kept_tree(images) if images.exists() else FolderTree(images))
+    if isinstance(table, Tree):
+        trees.append(table)
+    elif table is not None:
+        trees.append(FolderTree(table))
+    return ImageRoot(trees, named=images is not None, within=within)
+
+
+def _inner(tree: Tree) -> list[str]:
+    if not isinstance(tree, FolderTree):
+        tops = {name.partition("/")[0] for name in tree.names() if "/" in name}
+        return [f"{top}/" for top in (*FOLDERS, *sorted(tops)) if top in tops][:40]
+    return [f"{name}/" for name in FOLDERS if (tree.path / name).is_dir()]
+
+
+def _blob(tree: Tree, name: str) -> Blob:
+    """Return a file of a tree. Raises FileNotFoundError if there is none, DataError if it must not be read."""
+    if isinstance(tree, FolderTree):
+        path = os.path.join(tree.path, name)  # noqa: PTH118 - hot loop
+        if not os.path.isfile(path):  # noqa: PTH113 - hot loop
+            raise FileNotFoundError(path)
+        return tree.blob(name)
+    if name not in tree.left_out and not tree.exists(name):
+        raise FileNotFoundError(name)
+    return tree.blob(name)
+
+
+def images_of(value: Any, root: ImageRoot, references: References | None = None) -> tuple[Blob, ...]:
+    """Return the images of a cell, in their order; empty for an empty cell.
+
+    Args:
+        value: the cell.
+        root: where names are looked for.
+        references: returns the images of the row with an id; None: ids mean nothing here.
+
+    Raises:
+        CellError: an image is missing, on the network, or of an unknown form.
+    """
+    if value is None or value == "" or value != value:
+        return ()
+    if isinstance(value, tuple) or (isinstance(value, list) and value and not isinstance(value[0], (str, dict, list))):
+        if all(hasattr(element, "read") for element in value):
+            return tuple(value)
+        raise CellError(f"its image is a list of {type(value[0]).__name__}; names or bytes were expected")
+    if isinstance(value, list):
+        if len(value) > MOST_IMAGES:
+            raise CellError(f"{len(value):,} images; at most {MOST_IMAGES:,} are read")
+        return tuple(blob for element in value for blob in images_of(element, root, references))
+    if isinstance(value, dict):
+        name = value.get("path") or value.get("file_name") or value.get("filename") or value.get("image")
+        if not isinstance(name, str):
+            address = value.get("url")
+            name = address if isinstance(address, str) else None
+        if name is None:
+            raise CellError(
+                f"its image is an object with {', '.join(map(str, list(value)[:6]))}; bytes or path expected"
+            )
+        return images_of(name, root, references)
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if not isinstance(value, str):
+        raise CellError(f"its image is {value!r:.60}; a name or an image was expected")
+    return _of_text(value.strip(), root, references)
+
+
+def _of_text(text: str, root: ImageRoot, references: References | None) -> tuple[Blob, ...]:
+    if not text:
+        return ()
+    if _ADDRESS.match(text):
+        raise CellError(
+            f"image {text[:80]!r} is an address on the network; download the images, put their names into the table, "
+            "and add --images FOLDER"
+        )
+    if is_literal(text):
+        try:
+            values = literal(text)
+        except NoLiteralError as error:
+            raise CellError(f"its list of images cannot be read: {error}") from error
+        return images_of(values, root, references)
+    if (
+        len(text) > SHORTEST_IMAGE
+        and "." not in text[-6:]
+        and not any(mark in text[:SHORTEST_IMAGE] for mark in " ._-\\")
+    ):
+        raise CellError(f"image {text[:24]!r}… ({len(text):,} characters) is neither a name nor a base64 image")
+    blob = root.find(text)
+    if blob is not None:
+        return (blob,)
+    for mark in (";", "|", ","):
+        names = [name.strip() for name in text.split(mark) if name.strip()]
+        if len(names) > 1 and all(name.lower().endswith(MEDIA_SUFFIXES) for name in names):
+            return tuple(blob for name in names for blob in _of_text(name, root, references))
+    if references is not None and len(text) <= SHORTEST_IMAGE:
+        target = references(text)
+        if target is not None:
+            return tuple(blob for value in target for blob in images_of(value, root))
+    if text.startswith("/") and not root.named:
+        raise CellError(
+            f"image missing: {text!r} is not in {root.place}; name the folder of the images: --images FOLDER"
+        )
+    raise CellError(f"image missing: {text!r} is not in {root.place}")
+
+
+def is_video(blob: Blob) -> bool:
+    """Return True for a clip, by its suffix."""
+    name = str(blob.path) if isinstance(blob, FileBlob) else str(getattr(blob, "name", blob.key))
+    return name.lower().endswith(VIDEO_SUFFIXES)
+
+
+def names_media(value: Any) -> bool:
+    """Return True for a cell that holds images or clips, or names them."""
+    if isinstance(value, tuple):
+        return bool(value)
+    if isinstance(value, list):
+        return bool(value) and all(names_media(element) for element in value[:20])
+    if isinstance(value, dict):
+        return names_media(value.get("path") or value.get("bytes"))
+    if not isinstance(value, str) or len(value) > 4096:
+        return False
+    text = value.strip()
+    if is_literal(text):
+        try:
+            return names_media(literal(text))
+        except NoLiteralError:
+            return False
+    last = re.split(r"[;|,]\s*", text)[-1]
+    return last.lower().partition("?")[0].endswith(MEDIA_SUFFIXES) and "\n" not in last

@@ -1,0 +1,155 @@
+"""Values written as text in a cell: lists and objects in JSON, in Python's syntax, or as numpy prints them.
+
+The text is parsed and never evaluated. Parsing is linear in its length and bounded in depth.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+DEPTH = 8
+CHARACTERS = 1 << 24
+_TOKEN = re.compile(
+    r"""\s*(?:
+        (?P<text>[bruBRU]{0,2}(?:'[^'\\]*+(?:\\.[^'\\]*+)*+'|"[^"\\]*+(?:\\.[^"\\]*+)*+"))
+      | (?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)
+      | (?P<word>[A-Za-z_][A-Za-z_0-9.]*)
+      | (?P<mark>[][(){},:=])
+    )""",
+    re.VERBOSE | re.DOTALL,
+)
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(.))", re.DOTALL)
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "0": "\0", "\n": ""}
+_WORDS = {"None": None, "True": True, "False": False, "null": None, "true": True, "false": False, "nan": None}
+_CLOSING = {"[": "]", "(": ")", "{": "}"}
+
+
+class NoLiteralError(ValueError):
+    """A text that looks like a list or an object and is none."""
+
+
+def is_literal(text: str) -> bool:
+    """Return True for a text that begins and ends like a list, a tuple or an object."""
+    text = text.strip()
+    both = (text[0], text[-1]) if text else ("", "")
+    return both in {("[", "]"), ("{", "}")} or text.startswith(("array([", "(('", '(("', "('", '("'))
+
+
+def literal(text: str) -> Any:
+    """Return the list or object that a text writes.
+
+    Raises:
+        NoLiteralError: it writes neither.
+    """
+    text = text.strip()
+    if len(text) > CHARACTERS:
+        raise NoLiteralError(f"longer than {CHARACTERS:,} characters")
+    try:
+        value = msgspec.json.decode(text)
+    except (ValueError, RecursionError):
+        tokens = _Tokens(text)
+        value = tokens.value(0)
+        tokens.end()
+    if not isinstance(value, (list, dict)):
+        raise NoLiteralError("a list or an object was expected")
+    return value
+
+
+def _tokens(text: str) -> Iterator[tuple[str, str]]:
+    at, end = 0, len(text.rstrip())
+    while at < end:
+        match = _TOKEN.match(text, at)
+        if match is None:
+            raise NoLiteralError(f"unexpected {text[at : at + 10].strip()!r}")
+        at = match.end()
+        yield str(match.lastgroup), str(match[str(match.lastgroup)])
+
+
+class _Tokens:
+    """Tokens of a text, read one after the other."""
+
+    def __init__(self, text: str) -> None:
+        self._following = _tokens(text)
+        self._next: tuple[str, str] | None = next(self._following, None)
+
+    def _take(self) -> tuple[str, str]:
+        token = self._next
+        if token is None:
+            raise NoLiteralError("the text ends in the middle")
+        self._next = next(self._following, None)
+        return token
+
+    def end(self) -> None:
+        if self._next is not None and self._next != ("mark", ","):
+            raise NoLiteralError(f"{self._next[1]!r} follows the end")
+
+    def value(self, depth: int) -> Any:
+        if depth > DEPTH:
+            raise NoLiteralError(f"nested deeper than {DEPTH} levels")
+        kind, text = self._take()
+        if kind == "text":
+            return _unquoted(text)
+        if kind == "number":
+            return float(text) if set(".eE") & set(text) else int(text[:400])
+        if kind == "mark" and text in "[(":
+            return self._list(_CLOSING[text], depth)
+        if kind == "mark" and text == "{":
+            return self._object(depth)
+        if kind == "word" and text in _WORDS:
+            return _WORDS[text]
+        if kind == "word" and self._next == ("mark", "("):  # array([...], dtype=object)
+            self._take()
+            values = self._list(")", depth)
+            return values[0] if values and isinstance(values[0], list) else values
+        raise NoLiteralError(f"unexpected {text[:20]!r}")
+
+    def _list(self, closing: str, depth: int) -> list[Any]:
+        values: list[Any] = []
+        while self._next != ("mark", closing):
+            if self._next is not None and self._next[0] == "word" and self._next[1] not in _WORDS:
+                word = self._take()[1]
+                if self._next == ("mark", "="):  # dtype=object says nothing about the values
+                    self._take()
+                    self._take()
+                    continue
+                raise NoLiteralError(f"unexpected {word[:20]!r}")
+            values.append(self.value(depth + 1))
+            if self._next == ("mark", ","):  # numpy writes none
+                self._take()
+        self._take()
+        return values
+
+    def _object(self, depth: int) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        while self._next != ("mark", "}"):
+            name = self.value(depth + 1)
+            if self._take() != ("mark", ":"):
+                raise NoLiteralError("a colon was expected behind a name")
+            values[str(name)] = self.value(depth + 1)
+            if self._next == ("mark", ","):
+                self._take()
+            elif self._next != ("mark", "}"):
+                raise NoLiteralError("a comma was expected")
+        self._take()
+        return values
+
+
+def _unquoted(text: str) -> str:
+    quoted = text.lstrip("bruBRU")
+    inner = quoted[1:-1]
+    if "\\" not in inner:
+        return inner
+    plain = _ESCAPE.sub(_character, inner)
+    try:
+        return plain.encode("utf-16", "surrogatepass").decode("utf-16")  # JSON writes an emoji as two escapes
+    except UnicodeDecodeError as error:
+        raise NoLiteralError("half of a surrogate pair") from error
+
+
+def _character(match: re.Match[str]) -> str:
+    code = match[1] or match[2]
+    return chr(int(code, 16)) if code else _ESCAPED.get(match[3], match[3])

@@ -1,0 +1,219 @@
+"""Files of a table: one file, or the tables of a folder, an archive or a data set of the hub.
+
+Where several files could be the table, none is chosen: the error lists them with the option that decides.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from fnmatch import fnmatch
+from pathlib import Path, PurePosixPath
+
+from msgspec import Struct
+
+from snellen.benchmarks.base import Data
+from snellen.benchmarks.registry import TABLE_SUFFIXES
+from snellen.benchmarks.table.declaration import Source
+from snellen.benchmarks.table.images import MEDIA_SUFFIXES
+from snellen.errors import DataError, UsageError
+from snellen.sources.archive import Tree
+from snellen.sources.hub import HUB, locate
+from snellen.sources.safe_paths import regular_file
+from snellen.sources.tree import TARS, FolderTree, kept_tree
+
+ARCHIVES = (".zip", *TARS)
+ROW_SUFFIXES = tuple(suffix for suffix in TABLE_SUFFIXES if suffix not in ARCHIVES)
+DEPTH = 4
+MOST_FILES = 200_000
+NAMED = 8
+_NO_TABLE = re.compile(r"(?:dataset_infos?|config|state|package|benchmark|schema|license|run_meta|summary)\.json", re.I)
+_SHARD = re.compile(r"[-_.](?:\d{1,5}[-_]of[-_]\d{1,5}|\d{4,5})$", re.I)
+_SPLITS = ("train", "training", "validation", "valid", "val", "dev", "test", "testmini", "eval")
+
+
+class LocatedTable(Struct, frozen=True):
+    """The files of a table.
+
+    Attributes:
+        name: what the user named, for messages.
+        tree: the folder or archive that holds them.
+        files: their names in it, in the order in which they are read; empty for a folder of class folders.
+        archive: the tree is an archive.
+    """
+
+    name: str
+    tree: Tree
+    files: tuple[str, ...]
+    archive: bool = False
+
+    @property
+    def within(self) -> str:
+        """Return the folder of the first file in the tree, with a slash at its end; empty at the top."""
+        folder = self.files[0].rpartition("/")[0] if self.files else ""
+        return f"{folder}/" if folder else ""
+
+
+def locate_table(source: Source, data: Data, base: Path = Path()) -> LocatedTable:
+    """Find the files of a table. `--data` takes the place of the declared source.
+
+    Args:
+        source: the declared source.
+        data: the user's settings: `file`, `config` and `split` choose among several files.
+        base: the folder at which relative paths of the source begin.
+
+    Raises:
+        DataError: nothing is there, or no file is a table.
+        UsageError: several files could be the table.
+    """
+    place = _place(source, data, base)
+    name = str(place)
+    if name.startswith(HUB):
+        place = locate(name, _patterns(source, data))
+    if place.is_dir():
+        return _chosen(name, FolderTree(place), _tables_below(place), source, data)
+    regular_file(place)
+    if place.name.lower().endswith(ARCHIVES):
+        tree = kept_tree(place)
+        return _chosen(name, tree, tree.names(), source, data)
+    return LocatedTable(name, FolderTree(place.absolute().parent), (place.name,))
+
+
+def _place(source: Source, data: Data, base: Path) -> Path:
+    if data.path is not None:
+        return data.path
+    if source.kind == "hub":
+        revision = f"@{source.revision}" if source.revision else ""
+        return Path(f"{HUB}{source.hub.removeprefix(HUB)}{revision}")
+    written = str(getattr(source, source.kind))
+    if re.match(r"https?://", written):
+        raise UsageError(
+            f"{written}: tables are not fetched from the network during a run",
+            "Download the file, and name it: --data FILE. Data sets of the hub are fetched: hf:owner/name.",
+        )
+    return base / written
+
+
+def _patterns(source: Source, data: Data) -> list[str] | None:
+    """Return the files of a repository that are fetched; None: all."""
+    if source.files:
+        return list(source.files)
+    config, split = data.options.get("config", source.config), data.options.get("split", source.split)
+    if file := data.options.get("file"):
+        return [file, *([] if "*" in file else [f"{PurePosixPath(file).parent}/*"] * ("/" in file))]
+    if config or split:
+        return [f"*{config}*{split}*" if config else f"*{split}*"]
+    return None
+
+
+def _tables_below(folder: Path) -> list[str]:
+    """Return the names of all tables below a folder; deep or huge folders are not searched to their end."""
+    names: list[str] = []
+    seen = 0
+    for inner, folders, files in os.walk(folder):
+        relative = os.path.relpath(inner, folder).replace(os.sep, "/")
+        prefix = "" if relative == "." else f"{relative}/"
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        if prefix.count("/") >= DEPTH:
+            folders.clear()
+        seen += len(files)
+        names += [prefix + file for file in files if file.lower().endswith(ROW_SUFFIXES) and not file.startswith(".")]
+        if seen > MOST_FILES:
+            break
+    return sorted(names)
+
+
+def _chosen(name: str, tree: Tree, names: Sequence[str], source: Source, data: Data) -> LocatedTable:
+    archive = not isinstance(tree, FolderTree)
+    tables = [file for file in names if file.lower().endswith(ROW_SUFFIXES) and not _NO_TABLE.fullmatch(_base(file))]
+    tables = [file for file in tables if not file.startswith(("__MACOSX/", ".")) and "/." not in file]
+    if wanted := data.options.get("file"):
+        matching = [file for file in tables if fnmatch(file, wanted) or _base(file) == wanted]
+        if not matching:
+            raise UsageError(f"{name}: no table {wanted!r}", f"Its tables: {_listed(tables) or 'none'}.")
+        return LocatedTable(name, tree, tuple(_natural(matching)), archive)
+    if source.files:
+        tables = [file for file in tables if any(fnmatch(file, pattern) for pattern in source.files)]
+    for option, declared in (("config", source.config), ("split", source.split)):
+        if wanted := data.options.get(option, declared):
+            key = config_of if option == "config" else split_of
+            matching = [file for file in tables if key(file) == wanted]
+            if not matching:
+                known = ", ".join(sorted({key(file) for file in tables} - {""})) or "none"
+                raise UsageError(
+                    f"{name}: there is no {option} {wanted!r}", f"It has: {known}. Or name a file: -o file=NAME."
+                )
+            tables = matching
+    metadata = [file for file in tables if PurePosixPath(file).stem.lower() == "metadata"]
+    tables = metadata or tables
+    if not tables:
+        if _has_classes(tree, names):
+            return LocatedTable(name, tree, (), archive)
+        raise DataError(
+            f"{name}: no table was found in it; {', '.join(ROW_SUFFIXES)} or one folder of images per class was expected",
+            "Name the file of your questions.",
+        )
+    if len({_series(file) for file in tables}) > 1:
+        raise _several(name, tables)
+    return LocatedTable(name, tree, tuple(_natural(tables)), archive)
+
+
+def _several(name: str, tables: Sequence[str]) -> UsageError:
+    configs, splits = sorted({config_of(file) for file in tables}), sorted({split_of(file) for file in tables})
+    if len(configs) > 1 and "" not in configs:
+        hint = f"Choose one: -o config={configs[0]}. It has: {', '.join(configs[: NAMED * 3])}."
+    elif len(splits) > 1 and "" not in splits:
+        hint = f"Choose one: -o split={splits[-1]}. It has: {', '.join(splits[: NAMED * 3])}."
+    else:
+        hint = f"Choose one: -o file={tables[0]}"
+    return UsageError(f"{name}: {len(tables):,} files could be the table: {_listed(tables)}", hint)
+
+
+def config_of(file: str) -> str:
+    """Return the configuration of a hub data set that a file belongs to, by its folder; empty where none is named."""
+    folders = [part for part in file.split("/")[:-1] if part.lower() != "data" and part.lower() not in _SPLITS]
+    return "/".join(folders)
+
+
+def split_of(file: str) -> str:
+    """Return the split that a file belongs to, by its name or its folder; empty where none is named."""
+    stem = _SHARD.sub("", PurePosixPath(file).stem)
+    if stem != PurePosixPath(file).stem or stem.lower() in _SPLITS:
+        return stem
+    return next((part for part in reversed(file.split("/")[:-1]) if part.lower() in _SPLITS), "")
+
+
+def _series(file: str) -> tuple[str, str]:
+    """Return the name of a file without its number, and its folder: shards of one table are equal."""
+    path = PurePosixPath(file)
+    return _SHARD.sub("", path.stem), str(path.parent)
+
+
+def _natural(files: Sequence[str]) -> list[str]:
+    return sorted(files, key=lambda file: [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", file)])
+
+
+def _base(file: str) -> str:
+    return file.rpartition("/")[2]
+
+
+def _listed(files: Sequence[str]) -> str:
+    return ", ".join(files[:NAMED]) + (f" and {len(files) - NAMED:,} more" if len(files) > NAMED else "")
+
+
+def _has_classes(tree: Tree, names: Sequence[str]) -> bool:
+    """Return True if images lie in at least two folders."""
+    if isinstance(tree, FolderTree):
+        return len(class_folders(tree.path)) > 1
+    return len({name.rpartition("/")[0] for name in names if name.lower().endswith(MEDIA_SUFFIXES)}) > 1
+
+
+def class_folders(folder: Path) -> list[str]:
+    """Return the folders directly below `folder` that hold an image, sorted."""
+    inner = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and not entry.name.startswith("."))
+    return [name for name in inner if any(_is_media(entry) for entry in os.scandir(folder / name))]
+
+
+def _is_media(entry: os.DirEntry[str]) -> bool:
+    return entry.name.lower().endswith(MEDIA_SUFFIXES) and entry.is_file()

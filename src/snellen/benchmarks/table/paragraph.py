@@ -1,0 +1,105 @@
+"""How a table was read, in one paragraph: printed before the first request, and part of the run's record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from snellen.benchmarks.base import DataReading
+from snellen.benchmarks.table.answers import WORDS
+from snellen.benchmarks.table.declaration import OWN_NAMES, Cell, CellSpec
+from snellen.benchmarks.table.survey import Survey, described
+
+NAMED = 10
+"""Rows left out that the paragraph names."""
+UNUSED_NAMED = 12
+
+
+def reading_of(surveyed: Survey) -> DataReading:
+    """Return how a table was read: its size, columns, prompts, and the rows that are left out."""
+    omitted = [described(row) for row in surveyed.omitted.values()]
+    parts = [_size(surveyed), _kinds(surveyed), *_columns(surveyed), _prompt(surveyed)]
+    parts += surveyed.notes
+    if surveyed.repeated:
+        parts.append("questions about the same images form a cluster")
+    if surveyed.dropped:
+        parts.append(f"{surveyed.dropped:,} rows without an image are no part of it")
+    if surveyed.unused:
+        more = f" and {len(surveyed.unused) - UNUSED_NAMED} more" if len(surveyed.unused) > UNUSED_NAMED else ""
+        parts.append(f"not used: {', '.join(f'`{column}`' for column in surveyed.unused[:UNUSED_NAMED])}{more}")
+    if omitted:
+        more = f"; and {len(omitted) - NAMED:,} more" if len(omitted) > NAMED else ""
+        rows = "row" if len(omitted) == 1 else "rows"
+        parts.append(f"{len(omitted):,} {rows} left out: {'; '.join(omitted[:NAMED])}{more}")
+    return DataReading(
+        text="; ".join(filter(None, parts)), rows=surveyed.rows, asked=surveyed.asked, omitted=tuple(omitted)
+    )
+
+
+def _size(surveyed: Survey) -> str:
+    images = f", {surveyed.images:,} image{'' if surveyed.images == 1 else 's'}" if surveyed.images else ", no images"
+    return f"{surveyed.asked:,} sample{'' if surveyed.asked == 1 else 's'}{images} ({surveyed.form})"
+
+
+def _kinds(surveyed: Survey) -> str:
+    texts = []
+    for kind, count in surveyed.kinds.most_common():
+        share = f"{count:,} × " if len(surveyed.kinds) > 1 else ""
+        texts.append(f"{share}{_kind(kind, surveyed)}")
+    return ", ".join(texts)
+
+
+def _kind(kind: str, surveyed: Survey) -> str:
+    if kind == "choice":
+        counts = sorted(surveyed.option_counts)
+        span = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+        letters = sorted(surveyed.letters)
+        return f"choice of {span}, answers from {letters[0]}…{letters[-1]}"
+    names = {"truth": surveyed.rules.truth_form, "count": "whole numbers", "number": "numbers"}
+    return names.get(kind, "short answers")
+
+
+def _columns(surveyed: Survey) -> Iterator[str]:
+    rules = surveyed.rules
+    rows = rules.declaration.rows
+    for role in ("question", "options", "answer", "image", "video", "hint"):
+        if role not in rows or (role == "options" and rules.in_question):
+            continue
+        form = ""
+        if role == "answer":
+            form = rows[role].as_ if isinstance(rows[role], Cell) else ""  # type: ignore[union-attr]
+            form = f" ({WORDS[form]})" if form else ""
+        yield f"{role} ← {_column(rows[role])}{form}"
+    if rules.in_question:
+        yield "options stand in the question"
+    for name, spec in rows.items():
+        if name not in OWN_NAMES:
+            yield f"{name} ← {_column(spec)}" if name != _column(spec).strip("`") else f"by `{name}`"
+    yield f"ids ← {_column(rows['id'])}" if "id" in rows else "ids: row numbers from 0"
+
+
+def _column(spec: CellSpec) -> str:
+    if isinstance(spec, tuple):
+        first, last = spec[0], spec[-1]
+        return f"`{first}`…`{last}`" if len(spec) > 2 else f"`{first}`, `{last}`"
+    if isinstance(spec, Cell):
+        return f"“{spec.text}”" if spec.text is not None else f"`{spec.column}`"
+    return f"`{spec}`"
+
+
+def _prompt(surveyed: Survey) -> str:
+    rules = surveyed.rules
+    if rules.declared:
+        return f"prompt: {rules.declaration.prompt.style}"
+    media = "images, " if surveyed.images else ""
+    if rules.in_question or rules.declaration.prompt.style == "question":
+        return f"prompt: {media}the question as it stands"
+    ends = []
+    for kind in surveyed.kinds:
+        ends.append(
+            {"choice": "lettered options and a request for the letter", "truth": "a request for yes or no"}.get(
+                kind, "a request for a short answer"
+            )
+        )
+    if "truth" in surveyed.kinds and rules.truth_form == "T/F":
+        ends = [end.replace("yes or no", "true or false") for end in ends]
+    return f"prompt: {media}the question, {' or '.join(dict.fromkeys(ends))}"

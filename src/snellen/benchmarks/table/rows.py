@@ -1,0 +1,239 @@
+"""Rows of a table from any supported file, one dict at a time, with images that are read on demand.
+
+A row that cannot be read stands as its error in its place. Cells are texts, numbers, truth values, lists and dicts as the file
+has them; a cell of inline images is a tuple of blobs. A dialogue adds two columns, `conversations:question` and
+`conversations:answer`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from snellen.benchmarks.base import Data
+from snellen.benchmarks.table.declaration import Source
+from snellen.benchmarks.table.dialogue import with_dialogue
+from snellen.benchmarks.table.images import MEDIA_SUFFIXES, ImageRoot, image_root
+from snellen.benchmarks.table.locate import LocatedTable, class_folders, locate_table
+from snellen.errors import DataError, UsageError
+from snellen.sources.blobs import BytesBlob, FileBlob, stream
+from snellen.sources.rows import JSON_BYTES, parsed_json
+from snellen.sources.rows import salvaged as salvaged_rows
+from snellen.sources.text_tables import open_text_table, with_lazy_images
+from snellen.sources.tree import FolderTree
+from snellen.sources.vlmevalkit_tsv import Place
+from snellen.types import Blob
+
+Row: TypeAlias = dict[str, Any]
+TEXT_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")
+FORMS = {
+    **{".csv": "CSV", ".tsv": "TSV", ".jsonl": "JSON lines", ".ndjson": "JSON lines", ".json": "JSON"},
+    **{".parquet": "parquet", ".xlsx": "Excel"},
+}
+CLASSES = "class folders"
+
+
+class Rows(Struct, frozen=True):
+    """An opened table, read once.
+
+    Attributes:
+        name: what the user named.
+        form: the kind of file, in words.
+        header: its columns in order, as far as they are known before the rows; empty for JSON.
+        rows: the place of each row, for messages, and the row or why it cannot be read.
+        root: where its images are looked for.
+        files: the files that were opened, for the digest.
+    """
+
+    name: str
+    form: str
+    header: tuple[str, ...]
+    rows: Iterator[tuple[str, Row | DataError]]
+    root: ImageRoot
+    files: tuple[Path, ...]
+
+
+def open_rows(source: Source, data: Data, base: Path = Path()) -> Rows:
+    """Open a table.
+
+    Args:
+        source: the declared source.
+        data: the user's settings: --data takes the place of the source, --images names the folder of the images.
+        base: the folder at which relative paths of the source begin.
+
+    Raises:
+        DataError: nothing is there, it is no table, or it is not UTF-8.
+        UsageError: several files, or several lists of a JSON file, could be the table.
+    """
+    located = locate_table(source, data, base)
+    root = image_root(located.tree, _images(source, data, base), located.within)
+    if not located.files:
+        return Rows(located.name, CLASSES, ("image", "class"), _class_rows(located), root, (located.tree.path,))
+    each, sheet = data.options.get("each", source.each), data.options.get("sheet")
+    opened = [_open(located.tree.blob(file), each, sheet) for file in located.files]
+    forms = list(dict.fromkeys(form for form, _, _ in opened))
+    files = (located.tree.path,) if located.archive else tuple(located.tree.path / file for file in located.files)
+    several = [f"{PurePosixPath(file).name}, " for file in located.files] if len(opened) > 1 else [""]
+    rows = (
+        (f"{prefix}{place}", with_dialogue(row) if isinstance(row, dict) else row)
+        for prefix, (_, _, part) in zip(several, opened, strict=True)
+        for place, row in part
+    )
+    return Rows(located.name, " and ".join(forms), opened[0][1], rows, root, files)
+
+
+def _images(source: Source, data: Data, base: Path) -> Path | None:
+    if data.images is not None:
+        return data.images
+    declared = source.images if isinstance(source.images, str) else next(iter(source.images), "")
+    return base / declared if declared else None
+
+
+def _open(
+    blob: Blob, each: str, sheet: str | None
+) -> tuple[str, tuple[str, ...], Iterator[tuple[str, Row | DataError]]]:
+    """Return the kind of a file, its header and its rows."""
+    suffix = Path(blob.key).suffix.lower()
+    form = FORMS[suffix]
+    if suffix in TEXT_SUFFIXES:
+        table = open_text_table(blob)
+        numbered = ((place.line, row) for place, row in table.rows)
+        return form, table.header, _placed(numbered, "line")
+    if suffix == ".json":
+        return form, (), _placed(enumerate(_json_rows(blob, each), 1), "")
+    if suffix == ".parquet" and isinstance(blob, FileBlob):
+        from snellen.sources import parquet_images
+
+        return form, parquet_images.columns(blob.path), _placed(_parquet_rows(blob.path), "")
+    rows = salvaged_rows(blob, sheet=sheet)
+    lazy = ((at, row if isinstance(row, DataError) else _with_bytes(row, blob.key, at)) for at, row in rows)
+    return form, (), _placed(lazy, "sheet row" if suffix == ".xlsx" else "")
+
+
+def _placed(rows: Iterator[tuple[int, Row | DataError]], unit: str) -> Iterator[tuple[str, Row | DataError]]:
+    for number, (at, row) in enumerate(rows, 1):
+        yield f"row {number:,} ({unit} {at:,})" if unit and at != number else f"row {number:,}", row
+
+
+def _parquet_rows(path: Path) -> Iterator[tuple[int, Row]]:
+    from snellen.sources.parquet_images import ParquetCell, rows_with_images
+
+    for number, row, counts in rows_with_images(path):
+        for column, count in counts.items():
+            items = [-1] if count < 0 else range(count)
+            row[column] = tuple(ParquetCell(path, number - 1, column, item) for item in items)
+        yield number, row
+
+
+def _with_bytes(row: Row, name: str, number: int) -> Row:
+    """Return a row whose bytes, alone or in a struct of `bytes` and `path`, are blobs."""
+    for column, value in row.items():
+        cells = value if isinstance(value, list) else [value]
+        data = [cell.get("bytes") if isinstance(cell, dict) else cell for cell in cells]
+        images = [part for part in data if isinstance(part, bytes)]
+        if images and len(images) == len(data):
+            at = f"{name}, row {number:,}, {column}"
+            row[column] = tuple(BytesBlob(f"{at}, image {item}", image) for item, image in enumerate(images, 1))
+        elif images:
+            row[column] = None
+    return row
+
+
+def _json_rows(blob: Blob, each: str) -> Iterator[Row | DataError]:
+    name = blob.key
+    with stream(blob) as source:
+        content = source.read(JSON_BYTES + 1)
+    if len(content) > JSON_BYTES:
+        raise DataError(f"{name}: larger than {JSON_BYTES:,} bytes", "Convert it to JSON lines, which are streamed.")
+    try:
+        value = parsed_json(content.removeprefix(b"\xef\xbb\xbf"))
+    except (ValueError, RecursionError) as error:
+        why = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise DataError(f"{name}: {why}", "Correct the file, or fetch it again.") from error
+    for number, row in enumerate(_rows_in(value, each, name), 1):
+        if isinstance(row, dict):
+            yield with_lazy_images(row, f"{name}, row {number:,}", None, Place(0, 0, number))
+        else:
+            yield DataError(
+                f"{name}, row {number:,}: an object of columns was expected", "Write each row as an object."
+            )
+
+
+def _rows_in(value: Any, each: str, name: str) -> Sequence[Any]:
+    """Return the list of rows in a parsed JSON file.
+
+    Raises:
+        DataError: there is none.
+        UsageError: several lists could be the rows.
+    """
+    for step in filter(None, each.split(".")):
+        if step in ("*[]", "*"):
+            parts = list(value.values()) if isinstance(value, dict) else []
+            value = [row for part in parts if isinstance(part, list) for row in part]
+        else:
+            value = value.get(step.removesuffix("[]")) if isinstance(value, dict) else None
+    if isinstance(value, list):
+        return value
+    if not isinstance(value, dict) or not value:
+        raise DataError(f"{name}: a list of objects was expected", "Name the rows in it: -o each=PATH.OF.THE.LIST")
+    lists = {key: part for key, part in value.items() if isinstance(part, list) and part and isinstance(part[0], dict)}
+    if len(lists) == 1:
+        return next(iter(lists.values()))
+    if lists:
+        raise UsageError(
+            f"{name}: {len(lists)} lists could be the rows: {', '.join(lists)}",
+            f"Choose one: -o each={next(iter(lists))}",
+        )
+    if all(isinstance(part, dict) for part in value.values()):
+        columns = [set(part) for part in value.values()]
+        if all(keys == columns[0] for keys in columns) and all(key.isdigit() for key in columns[0]):
+            return [{name: part.get(key) for name, part in value.items()} for key in value[next(iter(value))]]
+        return [{"@key": key, **part} for key, part in value.items()]
+    lengths = {len(part) for part in value.values() if isinstance(part, list)}
+    if len(lengths) == 1 and all(isinstance(part, list) for part in value.values()):
+        return [dict(zip(value, cells, strict=True)) for cells in zip(*value.values(), strict=True)]
+    inner = [key for key, part in value.items() if isinstance(part, dict)]
+    if len(inner) == 1:
+        return _rows_in(value[inner[0]], "", name)
+    raise DataError(f"{name}: no list of objects was found in it", "Name the rows in it: -o each=PATH.OF.THE.LIST")
+
+
+def _class_rows(located: LocatedTable) -> Iterator[tuple[str, Row | DataError]]:
+    for name in _class_images(located):
+        yield name, {"image": name, "class": name.rpartition("/")[0].rpartition("/")[2].replace("_", " ")}
+
+
+def _class_images(located: LocatedTable) -> Iterator[str]:
+    if isinstance(located.tree, FolderTree):
+        for folder in class_folders(located.tree.path):
+            for entry in sorted((located.tree.path / folder).iterdir()):
+                if entry.name.lower().endswith(MEDIA_SUFFIXES) and entry.is_file():
+                    yield f"{folder}/{entry.name}"
+    else:
+        yield from (name for name in located.tree.names() if name.lower().endswith(MEDIA_SUFFIXES) and "/" in name)
+
+
+def columns_of(header: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return the columns of a table: its header's, then those that only rows name, in order of first appearance."""
+    return tuple(dict.fromkeys([*header, *(column for row in rows for column in row)]))
+
+
+def plain_text(value: Any) -> str:
+    """Return a cell as text: whole numbers without a point, lists as JSON, nothing for an empty cell."""
+    if isinstance(value, str):
+        return value
+    if value is None or value != value:
+        return ""
+    if isinstance(value, bool):
+        return "True" if value else "False"
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1 << 53:
+        return str(int(value))
+    if isinstance(value, (int, float)):
+        return str(value)
+    if isinstance(value, (list, dict)):
+        return msgspec.json.encode(value, enc_hook=str).decode()
+    return str(value)

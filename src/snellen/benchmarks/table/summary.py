@@ -1,0 +1,133 @@
+"""Figures of a table without declared reports: accuracy, its slices, position bias and circular evaluation.
+
+Chance is the mean of 1 / options, in each slice too. Failed requests and refusals are worth 0 and stay in the denominator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from snellen.scoring import metrics, scorers, statistics
+from snellen.scoring.scores import Column, Scores
+from snellen.scoring.statistics.intervals import cluster_word
+from snellen.types import Metric, Sample, Score
+
+TARGET, REPLY, CHANCE, FORM, QUESTION, ROTATION, ROTATIONS = (
+    *("target", "reply", "chance", "form", "circular", "rotation", "rotations"),
+)
+RESERVED = frozenset(
+    (TARGET, REPLY, CHANCE, FORM, QUESTION, ROTATION, ROTATIONS, "kind", "repeat", "unit", "aliases", "paths", "names")
+)
+"""Names of meta with a meaning of their own; a column of that name gets an underscore."""
+POSITIONAL = ("choice", "truth")
+_SCORERS = {
+    "choice": scorers.choice,
+    "truth": scorers.truth,
+    "count": scorers.count,
+    "number": scorers.number,
+    "short": scorers.short,
+}
+
+
+def strict(sample: Sample, reply: str) -> Score:
+    """Score a reply by the kind of its question; detail `reply` holds the letter, yes or no that it names."""
+    score = _SCORERS[sample.kind](sample, reply)
+    if sample.kind not in POSITIONAL or score.extracted is None:
+        return score
+    named = {True: "yes", False: "no"}.get(score.extracted, str(score.extracted))
+    return Score(score.value, score.extracted, score.verdict, score.reason, {REPLY: named})
+
+
+def summarize(scores: Scores, profile: str) -> list[Metric]:
+    """Return accuracy first, then its slices, position bias, and the shares of unparseable and failed replies."""
+    figures: list[Metric] = []
+    first = scores
+    if ROTATION in scores.meta:
+        figures.append(circular_accuracy(scores))
+        first = _first_rotation(scores)
+    figures.append(metrics.accuracy(first))
+    kinds = scores.meta.get("kind")
+    if kinds is not None and len(kinds.names) > 1:
+        figures += [metrics.accuracy(rows, f"accuracy/kind/{kind}") for kind, rows in first.by("kind")]
+    for name in sorted(set(scores.meta) - RESERVED):
+        figures += [metrics.accuracy(rows, f"accuracy/{name}/{value}") for value, rows in first.by(name)]
+    figures += position_bias(scores)
+    figures += [metrics.share(scores, "invalid", "invalid"), metrics.share(scores, "error", "error")]
+    return figures
+
+
+def position_bias(scores: Scores) -> Iterator[Metric]:
+    """Yield accuracy by gold letter, and the share of replies that name each letter among those of its kind.
+
+    The chance of a share of replies is the share of the gold answers with that letter.
+    """
+    targets, replies = scores.meta.get(TARGET), scores.meta.get(REPLY)
+    if targets is None or not len(scores):
+        return
+    positional = targets.codes >= 0
+    rows = scores.select(positional)
+    for letter, part in rows.by(TARGET):
+        yield metrics.accuracy(part, f"accuracy/gold/{letter}")
+    for letter in sorted({*targets.names, *(replies.names if replies is not None else ())}):
+        named = _equal(replies, letter, positional)
+        gold = _equal(targets, letter, positional)
+        yield statistics.mean_of(
+            f"replies/{letter}",
+            named,
+            rows.group,
+            expected=rows.expected,
+            cluster=cluster_word(rows),
+            chance=float(gold.mean()) if len(gold) else None,
+        )
+
+
+def circular_accuracy(scores: Scores) -> Metric:
+    """Return the share of questions that are answered correctly in every rotation of their options.
+
+    A question some of whose rotations are missing is not counted and lowers the coverage.
+    """
+    questions, rotations = scores.meta[QUESTION], scores.meta[ROTATIONS].numbers()
+    codes = questions.codes
+    if not len(scores) or rotations is None:
+        return Metric("circular_accuracy", None, 0, None, coverage=0.0)
+    right = np.bincount(codes, weights=np.nan_to_num(scores.value) == 1.0, minlength=len(questions.names))
+    answered = np.bincount(codes, minlength=len(questions.names))
+    _, at = np.unique(codes, return_index=True)
+    repeats = _repeats(scores)
+    whole = answered[codes[at]] >= rotations[at] * repeats
+    at = at[whole]
+    value = (right[codes[at]] == answered[codes[at]]).astype(np.float64)
+    chance = scores.meta[CHANCE].numbers() if CHANCE in scores.meta else None
+    expected = scores.expected * len(np.unique(codes)) / len(scores) / repeats
+    return statistics.mean_of(
+        "circular_accuracy",
+        value,
+        scores.group[at],
+        expected=max(len(value), round(expected)),
+        cluster="group",
+        chance=None if chance is None or not len(at) else float((chance[at] ** rotations[at]).mean()),
+    )
+
+
+def _first_rotation(scores: Scores) -> Scores:
+    column = scores.meta[ROTATION]
+    mask = np.ones(len(scores), dtype=bool)
+    if "0" in column.names:
+        mask = (column.codes == column.names.index("0")) | (column.codes < 0)
+    return scores.select(mask)
+
+
+def _repeats(scores: Scores) -> int:
+    column = scores.meta.get("repeat")
+    return 1 if column is None else len(column.names) + 1
+
+
+def _equal(
+    column: Column | None, name: str, rows: np.ndarray[tuple[int], np.dtype[np.bool_]]
+) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Return 1.0 for each of the chosen rows with that value, else 0.0."""
+    if column is None or name not in column.names:
+        return np.zeros(int(rows.sum()))
+    return np.asarray(column.codes[rows] == column.names.index(name), dtype=np.float64)

@@ -1,0 +1,97 @@
+"""Wording of a table without a declared prompt: images, question, lettered options, a request for the answer's form.
+
+Images stand at the marks in the text if it has any: `<image>` one after the other, `<image 1>` by number. Otherwise they come
+first, in their order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from snellen.benchmarks.table.declaration import PromptStyle
+from snellen.benchmarks.table.operations import CellError
+from snellen.benchmarks.table.question import Question
+from snellen.types import Image, Part, Prompt, Text, Video
+
+_MARK = re.compile(
+    r"<(?:image|img|video)[ _-]?(\d{1,3})?>|<ImageHere>|\[image[ _-]?(\d{1,3})?\]|\{image[ _-]?(\d{1,3})?\}", re.I
+)
+LETTER_REQUEST = "Answer with the option's letter from the given choices directly."
+REQUESTS: Mapping[str, str] = {
+    "choice": LETTER_REQUEST,
+    "yes/no": "Answer yes or no.",
+    "T/F": "Answer true or false.",
+    "count": "Answer with a number.",
+    "number": "Answer with a number.",
+    "short": "Answer with a word or a short phrase.",
+}
+"""What is asked for behind a question, by the kind of its answer."""
+
+
+def prompt_of(question: Question, style: PromptStyle, *, in_question: bool = False, form: str = "yes/no") -> Prompt:
+    """Return what is sent for a question.
+
+    Args:
+        question: the row.
+        style: words around the question.
+        in_question: the question holds its options, and is sent as it is.
+        form: how truth questions are answered, `yes/no` or `T/F`.
+
+    Raises:
+        CellError: the text has another number of image marks than there are images.
+    """
+    text = question_text(question, style, in_question=in_question, form=form)
+    media: list[Part] = [*map(Image, question.images), *question.videos]
+    return Prompt(tuple(placed(text, media)))
+
+
+def question_text(question: Question, style: PromptStyle, *, in_question: bool, form: str) -> str:
+    """Return the text of a prompt, with its image marks."""
+    lines = [style.before] if style.before else []
+    if question.hint:
+        lines.append(f"Hint: {question.hint}")
+    lines.append(question.question)
+    if style.style == "letters" and not (in_question and question.options):
+        lines += [f"{letter}. {text}" for letter, text in question.options.items()]
+        request = REQUESTS.get(form if question.kind == "truth" else question.kind)
+        lines += [request] if request else []
+    if style.after:
+        lines.append(style.after)
+    return "\n".join(lines)
+
+
+def placed(text: str, media: Sequence[Part]) -> list[Part]:
+    """Return the parts of a prompt, images and clips at the marks of its text. Raises CellError as `prompt_of`."""
+    marks = list(_MARK.finditer(text))
+    if not marks:
+        return [*media, Text(text)] if text else list(media)
+    numbers = [next((int(number) for number in mark.groups() if number), None) for mark in marks]
+    if all(number is None for number in numbers):
+        if len(marks) != len(media):
+            raise CellError(f"{_count(len(marks), 'image mark')} and {_count(len(media), 'image')}")
+        order = list(range(len(media)))
+    else:
+        order = [-1 if number is None else number - 1 for number in numbers]
+        if set(order) != set(range(len(media))):
+            named = ", ".join(mark[0] for mark in marks[:4])
+            raise CellError(f"its marks {named} do not fit {_count(len(media), 'image')}")
+    parts: list[Part] = []
+    at = 0
+    for mark, place in zip(marks, order, strict=True):
+        if before := text[at : mark.start()].strip("\n") if not parts else text[at : mark.start()]:
+            parts.append(Text(before))
+        parts.append(media[place])
+        at = mark.end()
+    rest = text[at:]
+    if rest.strip():
+        parts.append(Text(rest.lstrip("\n") if not any(isinstance(part, Text) for part in parts) else rest))
+    return _without_blank_texts(parts)
+
+
+def _without_blank_texts(parts: Sequence[Part]) -> list[Part]:
+    return [part for part in parts if isinstance(part, (Image, Video)) or part.text.strip()]
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"

@@ -1,0 +1,135 @@
+"""An OpenAI-compatible model that knows the answers: it sees which images came, in which order, with which text.
+
+`OracleServer(answer)` calls `answer(Asked(parts))` for each request; `server.asked` holds the requests in their order. It
+listens on loopback and ends with its context.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any
+
+USAGE = {"prompt_tokens": 10, "completion_tokens": 1, "total_tokens": 11}
+_OPTION = re.compile(r"^([A-Z])\. (.+)$", re.MULTILINE)
+
+
+def digest(image: bytes) -> str:
+    """Return the name of an image in `Asked.parts`."""
+    return hashlib.sha256(image).hexdigest()[:12]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request: texts, and for each image `<digest>`, in the order in which they came."""
+
+    parts: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """All texts, without the images."""
+        return "\n".join(part for part in self.parts if not re.fullmatch("<[0-9a-f]{12}>", part))
+
+    @property
+    def images(self) -> list[str]:
+        """Digests of the images in their order."""
+        return [part[1:-1] for part in self.parts if re.fullmatch("<[0-9a-f]{12}>", part)]
+
+    @property
+    def options(self) -> dict[str, str]:
+        """Lettered lines of the text."""
+        return dict(_OPTION.findall(self.text))
+
+    def letter(self, text: str) -> str:
+        """Return the letter of an option by its text."""
+        return next((letter for letter, option in self.options.items() if option == text), "none")
+
+
+class OracleServer:
+    """`with OracleServer(answer) as server:` then `server.url`."""
+
+    def __init__(self, answer: Callable[[Asked], str]) -> None:
+        self.answer = answer
+        self.asked: list[Asked] = []
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._http.daemon_threads = True
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._http.server_address[1]}/v1"
+
+    def __enter__(self) -> OracleServer:
+        threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._http.shutdown()
+        self._http.server_close()
+
+
+def _asked(body: dict[str, Any]) -> Asked:
+    parts: list[str] = []
+    for message in body["messages"]:
+        content = message.get("content")
+        for part in content if isinstance(content, list) else [{"type": "text", "text": content or ""}]:
+            if part["type"] == "text":
+                parts.append(part["text"])
+            elif part["type"] == "image_url":
+                parts.append(f"<{digest(base64.b64decode(part['image_url']['url'].partition(',')[2]))}>")
+    return Asked(tuple(parts))
+
+
+def _handler(server: OracleServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, format: str, *arguments: object) -> None:
+            """Nothing is printed; `asked` holds it all."""
+
+        def do_GET(self) -> None:
+            self._json({"object": "list", "data": [{"id": "oracle", "object": "model"}]})
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            if "messages" not in body:  # the check whether a server is there
+                self._json({"error": {"message": "messages are missing"}}, 400)
+                return
+            asked = _asked(body)
+            server.asked.append(asked)
+            reply = server.answer(asked)
+            if body.get("stream"):
+                self.send_response(200)
+                self.send_header("Content-Type", "text/event-stream")
+                self.send_header("Connection", "close")
+                self.end_headers()
+                head = {"id": "c", "object": "chat.completion.chunk", "created": 0, "model": body["model"]}
+                for chunk in (
+                    {"choices": [{"index": 0, "delta": {"content": reply}, "finish_reason": None}]},
+                    {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+                    {"choices": [], "usage": USAGE},
+                ):
+                    self.wfile.write(f"data: {json.dumps({**head, **chunk})}\n\n".encode())
+                self.wfile.write(b"data: [DONE]\n\n")
+                self.close_connection = True
+                return
+            choice = {"index": 0, "message": {"role": "assistant", "content": reply}, "finish_reason": "stop"}
+            self._json({"id": "c", "object": "chat.completion", "choices": [choice], "usage": USAGE})
+
+        def _json(self, data: dict[str, Any], status: int = 200) -> None:
+            content = json.dumps(data).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+    return Handler
