@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from snellen.runs.redact import redact
     from snellen.runs.run import Run, load_run
     from snellen.runs.score import score
+    from snellen.runs.tables.collect import result_table
+    from snellen.runs.tables.write import write_table
     from snellen.scoring.scores import Scores
     from snellen.types import (
         Generation,
@@ -56,6 +58,8 @@ _HOMES = {
     "snellen.runs.query": ("query",),
     "snellen.runs.redact": ("redact",),
     "snellen.runs.score": ("score",),
+    "snellen.runs.tables.collect": ("result_table",),
+    "snellen.runs.tables.write": ("write_table",),
     "snellen.errors": ("SnellenError",),
     "snellen.benchmarks.base": ("Benchmark", "Data"),
     "snellen.models.base": ("Model", "ModelOptions"),
@@ -108,7 +112,9 @@ __all__ = [
     "redact",
     "report",
     "rerun",
+    "result_table",
     "score",
+    "write_table",
 ]
 
 

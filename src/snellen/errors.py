@@ -53,6 +53,18 @@ class UsageError(SnellenError):
     exit_code = 2
 
 
+class NothingAnsweredError(UsageError):
+    """A run was passed that has not a single answer, so that nothing can be compared or checked."""
+
+    exit_code = 9
+
+
+class DifferentSamplesError(UsageError):
+    """Runs that are compared did not answer the same samples: another benchmark, version, data, option or seed."""
+
+    exit_code = 12
+
+
 class MissingExtraError(SnellenError):
     """An optional dependency is not installed; the hint names the extra that brings it."""
 

@@ -122,7 +122,12 @@ def test_list_shows_the_settings_and_export_formats_of_the_benchmark_that_is_nam
     assert said.status == 0 and "--n " in said.out and "how many questions" in said.out
     assert "export jsonl" in said.out and "lights" not in said.out
     (facts,) = json.loads(snellen("list", "arithmetic", "--json").out)["benchmarks"]
-    assert facts["options"]["n"] == "how many questions" and facts["exports"] == ["jsonl", "atif"]
+    assert facts["options"]["n"] == "how many questions" and facts["exports"] == [
+        "jsonl",
+        "lmms-eval",
+        "vlmevalkit",
+        "atif",
+    ]
     assert "Did you mean arithmetic?" in snellen("list", "arithmetci").err
 
 

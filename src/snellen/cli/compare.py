@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from snellen.cli import options as shared
+from snellen.cli.checks import CheckOptions, CheckReport, DropOptions, drop_cases, threshold_cases
 from snellen.cli.console import new_table, note, show, show_json
 from snellen.cli.option_groups import expand_options
+from snellen.errors import UsageError
 from snellen.scoring.interval_text import bracketed, span
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from snellen.runs.compare import ComparedPart, Pairing
+    from snellen.runs.drop_check import DropCheck
+    from snellen.runs.ranking import Ranking
+    from snellen.runs.run import Run
+    from snellen.runs.threshold_check import ThresholdCheck
 
 MAX_CHARACTERS = 300
+MOST_COLUMNS = 12
+"""Runs whose ranking has a column of p-values for each; `--json` has every pair."""
 
 
 @expand_options
@@ -44,34 +53,114 @@ def compare(
         bool, typer.Option("--force", help="Compare runs of different samples by the ids that they share.")
     ] = False,
     moved: shared.MovedOptions,
+    drop: DropOptions,
+    checks: CheckOptions,
     as_json: shared.JsonResult = False,
 ) -> None:
-    """Compare runs with the first one, sample by sample.
+    """Compare runs with the first one, sample by sample, and rank three or more.
 
     Differences are the other run's score minus the baseline's. Each row has the smallest difference that this many
-    samples can detect (80 % power). Subgroup p-values are not corrected for multiple testing.
+    samples can detect (80 % power). Subgroup p-values are not corrected for multiple testing. Those of the ranking are
+    adjusted after Holm.
+
+    With --fail-if-worse, each other run is tested against the first: one-sided, paired by sample, clustered by image.
+    Samples without an answer count as 0. The exit status is 10 if a run is significantly worse by more than --margin.
     """
+    from snellen.runs.compare import SLICED_BY, compare_with_first
+    from snellen.runs.compared_runs import ComparedRun, open_runs
+    from snellen.runs.drop_check import check_drops
+    from snellen.runs.ranking import MOST_RUNS, rank_runs
+
+    _require_options(drop, checks, force=force, metric=metric)
+    report = CheckReport(checks)
+    with report.errors(f"compare {' '.join(map(str, runs))}"):
+        opened, name = open_runs(runs, profile, data=moved.data, images=moved.images, trust=moved.trust)
+        sides = [ComparedRun(run) for run in opened]
+        pairings = compare_with_first(sides, name, by=by or SLICED_BY, metric=metric, flips=flips, force=force)
+        ranks = len(sides) <= MOST_RUNS and (as_json or report.wants_markdown or len(sides) > 2)
+        ranking = rank_runs(sides, name, force=force) if ranks else None
+        margin, alpha, coverage = drop.numbers()
+        drops = (
+            check_drops(sides, name, margin=margin, alpha=alpha, min_coverage=coverage) if drop.fail_if_worse else []
+        )
+        thresholds = _thresholds(report, opened[1:], name)
+    if as_json:
+        _show_json(name, pairings, ranking, drops, thresholds)
+    else:
+        _show(pairings, ranking)
+        if len(sides) > MOST_RUNS:
+            note(f"note: no ranking: it takes at most {MOST_RUNS} runs")
+    if report.wants_markdown:
+        _add_markdown(report, pairings, ranking)
+    cases = [*drop_cases(drops), *threshold_cases(thresholds)]
+    for check in drops:
+        if check.powerless:
+            note(f"warning: {check.n:,} samples in {check.clusters:,} clusters cannot show any drop: use more samples")
+    if cases:
+        report.add(f"compare with {opened[0].path}", cases)
+    raise typer.Exit(report.finish(max((check.exit_status for check in drops), default=0), as_json=as_json))
+
+
+def _require_options(drop: DropOptions, checks: CheckOptions, *, force: bool, metric: str | None) -> None:
+    """Raise UsageError for options that exclude each other or need another one."""
+    drop.require()
+    if drop.fail_if_worse and force:
+        raise UsageError(
+            "--fail-if-worse and --force exclude each other: runs of different samples say nothing about a drop",
+            "Run the baseline again on the present samples.",
+        )
+    if drop.fail_if_worse and metric is not None:
+        raise UsageError(
+            "--fail-if-worse tests the mean score, and --metric names another one",
+            f"Omit --metric, or check the value itself: --fail-under {metric}=VALUE.",
+        )
+    if checks.junit is not None and not (drop.fail_if_worse or checks.fail_under):
+        raise UsageError("--junit writes checks, and none is made", "Add --fail-if-worse or --fail-under METRIC=VALUE.")
+
+
+def _thresholds(report: CheckReport, runs: Sequence[Run], profile: str) -> list[ThresholdCheck]:
+    """Check the metrics of every run but the baseline."""
+    from snellen.runs.threshold_check import check_thresholds
+
+    if not report.thresholds:
+        return []
+    return [
+        check
+        for run in runs
+        for check in check_thresholds(str(run.path), run.benchmark.name, run.figures(profile), report.thresholds)
+    ]
+
+
+def _add_markdown(report: CheckReport, pairings: Sequence[Pairing], ranking: Ranking | None) -> None:
+    """Add the tables of the comparison to the summary of the CI step."""
+    from snellen.reports.step_summary import comparison_markdown, ranking_markdown
+
+    report.markdown += [comparison_markdown(pairing) for pairing in pairings]
+    report.markdown += [ranking_markdown(ranking)] if ranking is not None and len(ranking.runs) > 2 else []
+
+
+def _show_json(
+    profile: str,
+    pairings: Sequence[Pairing],
+    ranking: Ranking | None,
+    drops: Sequence[DropCheck],
+    thresholds: Sequence[ThresholdCheck],
+) -> None:
     from msgspec import to_builtins
 
-    from snellen.runs.compare import SLICED_BY
-    from snellen.runs.compare import compare as compare_runs
-
-    pairings = compare_runs(
-        *runs,
-        profile=profile,
-        by=by or SLICED_BY,
-        metric=metric,
-        flips=flips,
-        force=force,
-        data=moved.data,
-        images=moved.images,
-        trust=moved.trust,
+    checks = {"worse": to_builtins(drops), "thresholds": to_builtins(thresholds)}
+    show_json(
+        {
+            "profile": profile,
+            "comparisons": [_flat(to_builtins(pairing)) for pairing in pairings],
+            **({} if ranking is None else {"ranking": to_builtins(ranking)}),
+            **({"checks": checks} if drops or thresholds else {}),
+        }
     )
-    if as_json:
-        show_json(
-            {"profile": pairings[0].profile, "comparisons": [_flat(to_builtins(pairing)) for pairing in pairings]}
-        )
-        return
+
+
+def _show(pairings: Sequence[Pairing], ranking: Ranking | None) -> None:
+    """Print the table, the metric, the flips and the notes of each pair, then the ranking of more than two runs."""
     for pairing in pairings:
         show(_table(pairing))
         if (metrics := pairing.metric) is not None:
@@ -85,6 +174,28 @@ def compare(
             print(f"  other     {_reply(flip.other_reply)}")
         for line in pairing.notes:
             note(f"note: {line}")
+    if ranking is not None and len(ranking.runs) > 2:
+        show(_ranking_table(ranking))
+
+
+def _ranking_table(ranking: Ranking) -> Table:
+    """Build the table of a ranking, with the adjusted p-value of every pair if there is room."""
+    against = range(len(ranking.runs) - 1) if len(ranking.runs) <= MOST_COLUMNS else range(0)
+    title = f"Ranking · {ranking.profile} · {ranking.n:,} samples"
+    numbers = ["score", "95 % interval", *(f"p against {place + 1}" for place in against)]
+    table = new_table(title, ["", "run", "group"], numbers)
+    adjusted = {(pair.higher, pair.lower): pair.p_adjusted for pair in ranking.pairs}
+    for place, run in enumerate(ranking.runs):
+        cells = [f"{adjusted[ranking.runs[other].run, run.run]:.2g}" if other < place else "" for other in against]
+        ends = span(run.ci95, ".4f")
+        table.add_row(str(run.rank), run.run, run.groups, f"{run.score:.4f}", ends, *cells)
+    left_out = (
+        f" {ranking.left_out:,} samples that not every run has a score for are omitted." if ranking.left_out else ""
+    )
+    table.caption = (
+        f"Runs that share a letter cannot be told apart at {ranking.alpha:g} over all pairs (p after Holm).{left_out}"
+    )
+    return table
 
 
 def _table(pairing: Pairing) -> Table:

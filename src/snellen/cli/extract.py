@@ -60,9 +60,10 @@ def extract(
 
 
 def _apply_rule(name: str, file: Path, out: Path | None, *, as_json: bool) -> None:
+    from snellen.benchmarks.table.end_to_end import end_to_end
     from snellen.scoring.rules import registry
 
-    chosen = registry.rule(name)
+    chosen = registry.rule(name, {f"{registry.HARNESS}/end_to_end": end_to_end})
     counts = {"rows": 0, "raises": 0, "compared": 0, "agree": 0}
 
     def results() -> Iterator[dict[str, Any]]:

@@ -34,13 +34,13 @@ def parse_json_object(text: str | None, option: str) -> dict[str, Any]:
         ) from None
 
 
-def parse_pairs(options: Sequence[str] | None) -> dict[str, str]:
-    """Return {key: value} of `-o key=value` options; raise UsageError for one without a key or `=`."""
+def parse_pairs(options: Sequence[str] | None, option: str = "-o") -> dict[str, str]:
+    """Return {key: value} of options such as `-o key=value`; raise UsageError for one without a key or `=`."""
     values: dict[str, str] = {}
-    for option in options or ():
-        name, sign, value = option.partition("=")
+    for text in options or ():
+        name, sign, value = text.partition("=")
         if not sign or not name.strip():
-            raise UsageError(f"-o {option!r} is not of the form key=value")
+            raise UsageError(f"{option} {text!r} is not of the form key=value")
         values[name.strip()] = value
     return values
 

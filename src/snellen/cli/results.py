@@ -23,6 +23,7 @@ from snellen.types import Metric
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from snellen.cli.checks import CheckReport
     from snellen.runs.run import Run
     from snellen.runs.suite_overall import SuiteOverall
 
@@ -41,11 +42,15 @@ class FailedModel(NamedTuple):
 
 @dataclass
 class ModelOutcome:
-    """Finished and failed runs of a command; `judged` are the judge's runs about `runs`, which are not printed."""
+    """Finished and failed runs of a command.
+
+    `judged` are the judge's runs about `runs`, which are not printed; `checks` are made at the end, if there are any.
+    """
 
     runs: list[Run] = field(default_factory=list)
     judged: list[Run] = field(default_factory=list)
     failures: list[FailedModel] = field(default_factory=list)
+    checks: CheckReport | None = None
 
     @property
     def status(self) -> int:
@@ -97,12 +102,29 @@ def finish(outcome: ModelOutcome, *, profile: str | None, report: bool, as_json:
 
         for run in outcome.runs:
             write_report([run], run.folder.report)
+    checks = outcome.checks
     if as_json:
         runs = [_run_json(run, metrics) for run, metrics in zip(outcome.runs, summaries, strict=True)]
         suites = [_suite_json(overall) for overall in together]
         failures = [_failure_json(failure) for failure in outcome.failures]
-        show_json({"runs": runs + failures, **({"suites": suites} if suites else {})})
-        return outcome.status
+        thresholds = [] if checks is None else checks.check_runs(outcome, summaries)
+        parts = {"suites": suites, "checks": thresholds}
+        show_json({"runs": runs + failures, **{name: rows for name, rows in parts.items() if rows}})
+    else:
+        _show(outcome, summaries, together, report=report)
+        if checks is not None:
+            checks.check_runs(outcome, summaries)
+    return outcome.status if checks is None else checks.finish(outcome.status, as_json=as_json)
+
+
+def _show(
+    outcome: ModelOutcome,
+    summaries: list[dict[str, list[Metric]]],
+    together: list[SuiteOverall],
+    *,
+    report: bool,
+) -> None:
+    """Print a table per benchmark, and a line per run."""
     by_benchmark: dict[str, list[tuple[Run, dict[str, list[Metric]]]]] = {}
     for run, metrics in zip(outcome.runs, summaries, strict=True):
         if run.request_errors().nothing_answered:
@@ -121,7 +143,6 @@ def finish(outcome: ModelOutcome, *, profile: str | None, report: bool, as_json:
             note(f"note: {line}")
     for overall in together:
         print(_suite_line(overall))
-    return outcome.status
 
 
 def _together(runs: list[Run], profile: str | None) -> list[SuiteOverall]:
@@ -225,7 +246,7 @@ def _table(rows: list[tuple[Run, dict[str, list[Metric]]]]) -> Table:
         title = f"{first.benchmark.name} · {run.meta.spec.model} · {profile}{_part(run)}"
         headings = ("value", "95 % interval", "interval by", "n", "coverage", "chance")
         table = new_table(title, ["metric"], headings)
-        for metric in _main(metrics):
+        for metric in main_metrics(metrics):
             table.add_row(
                 metric.name,
                 _number(metric.value, metric.unit),
@@ -239,7 +260,7 @@ def _table(rows: list[tuple[Run, dict[str, list[Metric]]]]) -> Table:
         return table
     models = [f"{run.meta.spec.model}\n{profile}{_part(run)}" for run, profile, _ in columns]
     table = new_table(first.benchmark.name, ["metric"], models)
-    by_name = [{metric.name: metric for metric in _main(metrics)} for _, _, metrics in columns]
+    by_name = [{metric.name: metric for metric in main_metrics(metrics)} for _, _, metrics in columns]
     for name in dict.fromkeys(name for metrics in by_name for name in metrics):
         table.add_row(name, *(_cell(metrics.get(name)) for metrics in by_name))
     every = {metric.name for _, _, metrics in columns for metric in metrics}
@@ -249,7 +270,7 @@ def _table(rows: list[tuple[Run, dict[str, list[Metric]]]]) -> Table:
     return table
 
 
-def _main(metrics: list[Metric]) -> list[Metric]:
+def main_metrics(metrics: list[Metric]) -> list[Metric]:
     """Return the metrics without the diagnosis by class, except its drops from level to level."""
     from snellen.scoring.taxonomy.diagnosis import is_diagnosis
 

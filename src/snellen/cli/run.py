@@ -13,6 +13,7 @@ from msgspec import structs
 
 from snellen.cli import options as shared
 from snellen.cli.agent_options import AgentOptions
+from snellen.cli.checks import CheckOptions, CheckReport
 from snellen.cli.console import note
 from snellen.cli.data_files import show_data_files
 from snellen.cli.errors import tell
@@ -27,6 +28,7 @@ from snellen.cli.preview import (
 )
 from snellen.cli.results import FailedModel, ModelOutcome, finish, tell_failure
 from snellen.cli.serve import parse_vllm
+from snellen.cli.tracker_log import LogTo, log_runs, log_targets
 from snellen.errors import InterruptedRunError, PluginError, SnellenError, UsageError
 from snellen.plugin_errors import plugin_fault
 
@@ -88,11 +90,12 @@ class RunOptions:
 
 
 @dataclass(frozen=True)
-class RunOutputOptions(shared.OutputOptions):
-    """Tables and report at the end of a run."""
+class RunOutputOptions(shared.OutputOptions, CheckOptions):
+    """Tables, report and checks at the end of a run."""
 
     profile: shared.Profiles = None
     report: shared.WriteReport = False
+    log: LogTo = None
 
 
 @expand_options
@@ -162,24 +165,28 @@ def run(
     ]
     if len(set(folders)) < len(folders):
         raise UsageError("two of these runs would share a folder", "Run them one by one, each with its own --out.")
-    benchmarks, faults = _check(specs, folders, output.profile, dry_run=options.dry_run)
-    judge = inline_judge(judging, benchmarks, base.options)
-    if options.dry_run:
-        show_estimates(specs, folders, as_json=output.as_json)
-        return
-    if len(specs) > 1:
-        require_models(specs)
-    with contextlib.ExitStack() as servers:
+    checks = CheckReport(output)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(checks.errors(f"run {' '.join(benchmark)}"))
+        benchmarks, faults = _check(specs, folders, output.profile, dry_run=options.dry_run)
+        judge = inline_judge(judging, benchmarks, base.options)
+        if options.dry_run:
+            show_estimates(specs, folders, as_json=output.as_json)
+            return
+        if len(specs) > 1:
+            require_models(specs)
+        targets = log_targets(output.log)
         if server is not None:
             from snellen.models.serve.supervise import serving
 
-            address = servers.enter_context(serving(server, note)).url
+            address = stack.enter_context(serving(server, note)).url
             served = structs.replace(base.options, base_url=address)
             specs = [_without_endpoint(structs.replace(spec, options=served), models) for spec in specs]
-        outcome = _perform_all(specs, folders, faults, output, judge)
+        outcome = _perform_all(specs, folders, faults, output, judge, checks)
     status = finish(outcome, profile=output.profile, report=output.report, as_json=output.as_json)
     for judged in outcome.judged:
         print_summary(judged, as_json=output.as_json)
+    log_runs(targets, outcome.runs, output.profile)
     raise typer.Exit(status)
 
 
@@ -219,6 +226,7 @@ def _perform_all(
     faults: dict[Path, PluginError],
     output: RunOutputOptions,
     judge: InlineJudge | None,
+    checks: CheckReport,
 ) -> ModelOutcome:
     """Perform the runs one after the other; of several, a failed one does not stop the others."""
     from snellen.engine.progress import display
@@ -226,7 +234,7 @@ def _perform_all(
     from snellen.runs.evaluate import perform
     from snellen.runs.run import find_benchmark
 
-    outcome = ModelOutcome()
+    outcome = ModelOutcome(checks=checks)
     verbose = not (output.quiet or output.as_json)
     for spec, folder in zip(specs, folders, strict=True):
         if len(specs) > 1 and verbose:

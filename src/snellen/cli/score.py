@@ -5,13 +5,16 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
 from snellen.cli import options as shared
+from snellen.cli.checks import CheckReport, ScoreCheckOptions, answers_case, threshold_cases
 from snellen.cli.console import new_table, note, show, show_json
 from snellen.cli.option_groups import expand_options
+from snellen.cli.results import UNANSWERED, main_metrics
+from snellen.cli.tracker_log import LogTo, log_targets, log_tracked
 from snellen.errors import UsageError
 from snellen.scoring.interval_text import legend, mark, span
 
@@ -39,6 +42,14 @@ class AnswerFileOptions:
             help="What the ids are: sample ids, positions from 0, or a meta field of the samples.",
         ),
     ] = "id"
+
+
+@dataclass(frozen=True)
+class ScoreOutputOptions:
+    """Form and further places of the scores."""
+
+    log: LogTo = None
+    as_json: shared.JsonResult = False
 
 
 @expand_options
@@ -78,14 +89,18 @@ def score(
     ] = None,
     columns: AnswerFileOptions,
     prices: shared.PricesOfRun = None,
-    as_json: shared.JsonResult = False,
+    checks: ScoreCheckOptions,
+    output: ScoreOutputOptions,
 ) -> None:
     """Score answers again, under any profile: those of a run, or those of another harness. Does not call any model."""
+    from snellen.engine.request_errors import ANSWERED
     from snellen.runs.run import summary_json
     from snellen.runs.score import score as score_answers
     from snellen.runs.score_rows import disagreement, per_sample_file
     from snellen.scoring.taxonomy import ClassTables
 
+    as_json = output.as_json
+    report, least = CheckReport(checks), checks.least_coverage()
     cost = None
     if prices is not None:
         from snellen.engine.run_folder import RunFolder
@@ -99,15 +114,18 @@ def score(
         profile = "all"
     if disagreements and profile != "all" and len({name.strip() for name in (profile or "").split(",")}) < 2:
         raise UsageError("--disagreements compares profiles; only one was named", "Use --profile A,B or --profile all.")
-    total = differing = 0
+    targets = log_targets(output.log)
+    total = differing = answered = 0
     classes = ClassTables() if as_json else None
 
     with ExitStack() as files:
+        files.enter_context(report.errors(f"score {results}"))
         writer = None if per_sample is None else files.enter_context(per_sample_file(per_sample, results))
 
         def add(scored: Scored) -> None:
-            nonlocal total, differing
+            nonlocal total, differing, answered
             total += 1
+            answered += scored.record.status in ANSWERED
             if classes is not None:
                 classes.add(scored.sample, scored.scores)
             if writer is not None:
@@ -127,14 +145,17 @@ def score(
             id_field=columns.id_field,
             reply_field=columns.reply_field,
             id_is=columns.id_is,
-            each=add if writer is not None or disagreements or classes is not None else None,
+            each=add if writer is not None or disagreements or classes is not None or report.thresholds else None,
             judge_replies=judge_replies,
             trust=trust,
         )
     if disagreements:
         notes = [f"the profiles differ on {differing:,} of {total:,} answers", *notes]
+    rows, lacks = _checks(report, results, summary, answered, least)
     if classes is not None:
         result = summary_json(summary)
+        if rows:
+            result["checks"] = rows
         for scores in result["profiles"]:
             if rows := classes.rows(scores["profile"]):
                 scores["classes"] = rows
@@ -152,6 +173,44 @@ def score(
         notes = [*notes, costs.sentence(cost)]
     for line in [*summary.unread_lines(), *notes]:
         note(f"note: {line}" if not line.startswith(" ") else line)
+    if targets:
+        from snellen.runs.run import load_run
+        from snellen.runs.trackers.content import tracked_answers, tracked_run
+
+        if (results / "run_meta.json").is_file():
+            run = load_run(results, trust=trust).moved(data.data, data.images, data.benchmark_options())
+            log_tracked(targets, tracked_run(run, summary.metrics))
+        else:
+            log_tracked(targets, tracked_answers(summary.benchmark, results.name, summary.metrics))
+    if status := report.finish(UNANSWERED if lacks else 0, as_json=as_json):
+        raise typer.Exit(status)
+
+
+def _checks(
+    report: CheckReport, results: Path, summary: Summary, answered: int, least: float
+) -> tuple[list[dict[str, Any]], bool]:
+    """Check the scored answers; return the thresholds' checks for JSON, and True if too few samples have an answer."""
+    from msgspec import to_builtins
+
+    checks = report.check(str(results), summary.benchmark, summary.metrics)
+    answers = answers_case(answered, _requested(results, summary), least=least)
+    lacks = bool(report.thresholds) and answers.outcome == "failed"
+    cases = [*([answers] if report.thresholds else []), *threshold_cases(checks)]
+    metrics = main_metrics(next(iter(summary.metrics.values())))
+    report.add(f"{summary.benchmark} · {results}", cases, metrics=metrics)
+    return [to_builtins(check) for check in checks], lacks
+
+
+def _requested(results: Path, summary: Summary) -> int:
+    """Return the number of samples and repeats that were to be answered: of a run up to its limit."""
+    from snellen.engine.run_folder import RunFolder
+
+    folder = RunFolder(results)
+    if not folder.exists():
+        return summary.expected
+    meta = folder.meta()
+    limit = meta.coverage.limit
+    return summary.expected if limit is None else min(summary.expected, limit * meta.spec.repeats)
 
 
 def _has_score(summary: Summary) -> bool:

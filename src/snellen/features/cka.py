@@ -17,7 +17,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from snellen.errors import DataError, UsageError
-from snellen.features.probes import finite_rows
+from snellen.features.probes.protocol import finite_rows
 from snellen.features.ranking.similarity import check_values
 from snellen.features.store import Features
 from snellen.types import Metric

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from snellen.errors import DataError, UsageError
 from snellen.features.knn import Knn
-from snellen.features.probes import Probe
+from snellen.features.probes.results import ProbeResult
 from snellen.features.retrieval import Retrieval
 from snellen.features.store import Features
 from snellen.scoring.statistics import Comparison, compare
@@ -31,7 +31,7 @@ class RowValues(Struct, frozen=True, eq=False):
     cluster: NDArray[np.int64]
 
 
-def row_values(result: Retrieval | Knn | Probe, cluster: str = "class") -> RowValues:
+def row_values(result: Retrieval | Knn | ProbeResult, cluster: str = "class") -> RowValues:
     """Return the values of each row: of a probe `accuracy`, `accuracy/top5`, and `nll` where every row has one.
 
     Args:
@@ -40,7 +40,7 @@ def row_values(result: Retrieval | Knn | Probe, cluster: str = "class") -> RowVa
     Raises:
         UsageError: a probe of several labels a row, whose measures are no means over rows.
     """
-    if not isinstance(result, Probe):
+    if not isinstance(result, ProbeResult):
         own = np.arange(len(result.rows), dtype=np.int64)
         return RowValues(result.values, result.rows, result.cluster if cluster == "class" else own)
     if result.several is not None:
@@ -49,7 +49,7 @@ def row_values(result: Retrieval | Knn | Probe, cluster: str = "class") -> RowVa
             "Compare retrieval instead.",
         )
     values = {"accuracy": result.correct.astype(np.float64)}
-    if result.settings.classes > 5:
+    if result.class_count > 5:
         values["accuracy/top5"] = (result.rank <= 5).astype(np.float64)
     if result.probabilities is not None and np.isfinite(result.probabilities.loss).all():
         values["nll"] = result.probabilities.loss

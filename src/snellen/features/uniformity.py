@@ -13,7 +13,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from snellen.errors import UsageError
-from snellen.features.probes import finite_rows
+from snellen.features.probes.protocol import finite_rows
 from snellen.features.ranking.relevance import RowsOf, as_labels, select_rows
 from snellen.features.ranking.similarity import check_values
 from snellen.types import Metric

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from snellen.types import Failure, Status
 
@@ -36,9 +36,27 @@ class Answer(Struct, frozen=True, gc=False):
     failure: Failure | None = None
 
 
-def missing(sample_id: str, where: str, why: str, repeat: int = 0) -> Answer:
+STATUSES: tuple[Status, ...] = ("ok", "error", "timeout", "refused")
+
+
+def missing(sample_id: str, where: str, why: str, repeat: int = 0, status: Status = "error") -> Answer:
     """Return an answer without a reply: it stays in the denominator as a failed sample."""
-    return Answer(sample_id, None, where, repeat, "error", Failure(NO_ANSWER, f"{where}: {why}"))
+    return Answer(sample_id, None, where, repeat, status, Failure(NO_ANSWER, f"{where}: {why}"))
+
+
+def with_status(answer: Answer, status: Status) -> Answer:
+    """Return an answer with the status that Snellen recorded: a refusal may have no text, and an empty reply is one."""
+    text, repeat = answer.text, answer.repeat
+    if status == "ok":
+        return structs.replace(answer, text=text or "")
+    if status == "refused":
+        failure = Failure(NO_ANSWER, f"{answer.where}: refused")
+        return structs.replace(answer, status=status, failure=None if text is not None else failure)
+    return (
+        answer
+        if text is not None
+        else missing(answer.sample_id, answer.where, f"the row says {status}", repeat, status)
+    )
 
 
 @dataclass

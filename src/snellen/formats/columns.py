@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -16,8 +16,14 @@ from typing import Any
 from msgspec import Struct, convert
 
 from snellen.errors import DataError
-from snellen.formats.base import Answer, AnswerFile, Problems, missing
+from snellen.formats.base import STATUSES, Answer, AnswerFile, Problems, missing, with_status
 from snellen.formats.readers import table_rows
+
+OWN_EXPORTS = (
+    {"sample_id", "repeat", "status", "reply", "failure"},
+    {"sample_id", "index", "status", "answer", "prediction"},
+)
+"""Columns of Snellen's exports to JSON lines and to VLMEvalKit's form."""
 
 
 class Known(Struct, frozen=True):
@@ -30,11 +36,12 @@ class Known(Struct, frozen=True):
 
 
 class Fields(Struct, frozen=True):
-    """The columns to read; `repeat` is None if the file has none."""
+    """The columns to read; `repeat` and `status` are None if the file has none. `status` is read in Snellen's own exports."""
 
     id: str
     reply: str
     repeat: str | None = None
+    status: str | None = None
 
 
 @cache
@@ -58,7 +65,13 @@ def choose(names: Sequence[str], place: str, id_field: str | None, reply_field: 
     chosen_id = _one(names, known().id, place, id_field, "id", "--id-field")
     chosen_reply = _one(names, known().reply, place, reply_field, "reply", "--reply-field")
     repeat = next((name for tier in known().repeat for name in tier if name in names), None)
-    return Fields(chosen_id, chosen_reply, repeat)
+    return Fields(chosen_id, chosen_reply, repeat, _own_status(chosen_id, names))
+
+
+def _own_status(id_field: str, names: Collection[str]) -> str | None:
+    """Return the column of the answers' status, which Snellen's own exports have beside the samples' ids."""
+    ours = any(form <= set(names) for form in OWN_EXPORTS)
+    return "status" if ours and id_field == "sample_id" else None
 
 
 def _one(
@@ -165,12 +178,13 @@ def plain(path: Path, id_field: str | None, reply_field: str | None) -> AnswerFi
 
 def _of_toolkit(names: Mapping[str, None]) -> Fields:
     """Return the fields of a table in VLMEvalKit's form; Snellen's own have the samples' ids beside the index."""
-    return Fields("sample_id" if "sample_id" in names else "index", "prediction")
+    id_field = "sample_id" if "sample_id" in names else "index"
+    return Fields(id_field, "prediction", status=_own_status(id_field, names))
 
 
 def _answers(path: Path, fields: Fields, failed: frozenset[str], problems: Problems) -> Iterator[Answer]:
-    columns = [fields.id, fields.reply, *([fields.repeat] if fields.repeat else [])]
-    id_name, reply_name, repeat_name = fields.id, fields.reply, fields.repeat
+    columns = [name for name in (fields.id, fields.reply, fields.repeat, fields.status) if name]
+    id_name, reply_name, repeat_name, status_name = fields.id, fields.reply, fields.repeat, fields.status
     for where, row in table_rows(path, problems, columns):
         value, reply = row.get(id_name), row.get(reply_name)
         repeat = 0
@@ -187,7 +201,10 @@ def _answers(path: Path, fields: Fields, failed: frozenset[str], problems: Probl
             problems.add(where, str(error))
             yield missing(sample_id, where, str(error), repeat)
             continue
-        if text is None:
+        status = row.get(status_name) if status_name is not None else None
+        if status in STATUSES and (status != "ok" or text not in failed):
+            yield with_status(Answer(sample_id, None if text in failed else text, where, repeat), status)
+        elif text is None:
             yield missing(sample_id, where, "the row holds no reply", repeat)
         elif text in failed:
             yield missing(sample_id, where, text, repeat)

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from snellen.formats.base import Answer, AnswerFile, Problems, missing
+from snellen.formats.base import STATUSES, Answer, AnswerFile, Problems, missing, with_status
 from snellen.formats.columns import id_of
 from snellen.formats.readers import json_rows, raw_lines
 from snellen.sources.checksums import never_sealed, record_number, sample_named
@@ -87,11 +87,22 @@ def _lmms(path: Path, id_field: str, problems: Problems) -> Iterator[Answer]:
             continue
         if not texts:
             yield missing(sample_id, where, "the row holds no reply")
-        for repeat, text in enumerate(texts):
-            if text is None:
+        own = id_field == "sample_id"
+        numbers, statuses = _parallel(row, "repeats", texts, own=own), _parallel(row, "status", texts, own=own)
+        for at, text in enumerate(texts):
+            repeat = numbers[at] if isinstance(numbers[at], int) and numbers[at] >= 0 else at
+            if statuses[at] in STATUSES:
+                yield with_status(Answer(sample_id, text, where, repeat), statuses[at])
+            elif text is None:
                 yield missing(sample_id, where, "the reply is null", repeat)
             else:
                 yield Answer(sample_id, text, where, repeat)
+
+
+def _parallel(row: dict[str, Any], name: str, texts: list[str | None], *, own: bool) -> list[Any]:
+    """Return what Snellen's own exports say of each reply; None for every reply of another file."""
+    values = row.get(name) if own else None
+    return values if isinstance(values, list) and len(values) == len(texts) else [None] * len(texts)
 
 
 def leaves(value: Any) -> Iterator[str | None]:

@@ -14,6 +14,7 @@ from snellen.reports.collect import RunTally
 from snellen.reports.links import NOT_RIGHT, gallery_link, metric_link
 from snellen.reports.plots.base import Series
 from snellen.reports.views import PairedView, RunView
+from snellen.scoring.interval_text import percent
 from snellen.types import Metric
 
 VERDICTS = ("correct", "partial", "wrong", "invalid", "error", "unscored")
@@ -67,12 +68,7 @@ class PublishedLine(Struct, frozen=True):
 
 def format_percent(share: float, digits: int = 1) -> str:
     """Format `83.1 %`; never rounds up to 100 % or down to 0 % what is not."""
-    text = f"{100 * share:.{digits}f}"
-    if share < 1.0 and float(text) >= 100.0:
-        return f"> {100 - 10**-digits:.{digits}f} %"
-    if share > 0.0 and float(text) == 0.0:
-        return f"< {10**-digits:.{digits}f} %"
-    return f"{text} %"
+    return f"{percent(share, digits)} %"
 
 
 def format_value(value: float | None, unit: str) -> str:

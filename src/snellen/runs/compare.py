@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -15,38 +14,19 @@ from numpy.typing import NDArray
 from snellen.benchmarks.base import Benchmark
 from snellen.engine.fingerprint import differences
 from snellen.engine.run_folder import JUDGED, RunFolder, RunMeta
-from snellen.errors import DataError, RunError, UsageError
+from snellen.errors import DataError, DifferentSamplesError, RunError, UsageError
 from snellen.runs import scoring
 from snellen.runs.caveats import caveats
-from snellen.runs.judge import verdicts
-from snellen.runs.run import Run, load_run
+from snellen.runs.compared_runs import ComparedRun, QuestionScores, open_runs, question_scores
+from snellen.runs.run import Run
 from snellen.runs.status import present_state
 from snellen.scoring import statistics
-from snellen.scoring.scores import Column, ScoreBuilder, Scores, question_code
+from snellen.scoring.scores import Column, Scores, question_code
 from snellen.scoring.statistics import Comparison
 
 SLICED_BY = ("kind", "level", "task", "asked", "category")
 MOST_SLICES = 40
 REPLICATES = 400
-
-
-@dataclass(frozen=True)
-class ComparedRun:
-    """One of the runs: its folder, meta and benchmark."""
-
-    folder: RunFolder
-    meta: RunMeta
-    benchmark: Benchmark
-
-    def scores(self, profile: str) -> Scores:
-        """Score the run under one profile, one row for each record."""
-        scorer = scoring.profiles_of(self.benchmark, profile)[profile]
-        builder = ScoreBuilder()
-        judged = None if self.benchmark.rubric is None else verdicts.find_verdicts(self.folder)
-        replies = None if judged is None else verdicts.read(judged, self.folder)
-        for sample, record in scoring.recorded_answers(self.folder, self.meta, self.benchmark):
-            builder.add(sample, scoring.scores_of(self.benchmark, sample, record, {profile: scorer}, replies)[profile])
-        return builder.build(scoring.count(self.benchmark, self.meta.spec.data) * self.meta.spec.repeats)
 
 
 class ComparedPart(Struct, frozen=True):
@@ -106,16 +86,6 @@ class Pairing(Struct, frozen=True):
     notes: Sequence[str] = ()
 
 
-@dataclass(frozen=True)
-class _QuestionScores:
-    """A run's scores by question: [q] sorted codes, means over repeats (NaN: no score), first row, cluster."""
-
-    code: NDArray[np.int64]
-    value: NDArray[np.float64]
-    row: NDArray[np.intp]
-    group: NDArray[np.int64]
-
-
 def compare(
     *runs: str | Path | Run,
     profile: str | None = None,
@@ -140,32 +110,30 @@ def compare(
         force: compare even runs of other questions, by what ids they share.
 
     Raises:
-        UsageError: fewer than two runs, one run twice, other questions, no such profile or metric.
+        UsageError: fewer than two runs, one run twice, no such profile or metric.
+        DifferentSamplesError: other questions. NothingAnsweredError: a run without any answer.
         DataError: no question in common. RunError: no run there.
     """
-    opened = [run if isinstance(run, Run) else load_run(run, trust=trust).moved(data, images) for run in runs]
-    if len(opened) < 2:
-        raise UsageError("a single run cannot be compared", "Pass two or more runs.")
-    places = [run.path.resolve() for run in opened]
-    if len(set(places)) < len(places):
-        raise UsageError("one run was passed twice", "Pass different runs.")
-    for run in opened:
-        if run.request_errors().nothing_answered:
-            raise UsageError(
-                f"{run.path} cannot be compared: {run.request_errors().text}",
-                f"Resume it: snellen rerun {run.path}",
-            )
-    sides = [ComparedRun(run.folder, run.meta, run.benchmark) for run in opened]
-    chosen = scoring.profiles_of(sides[0].benchmark, profile)
-    if len(chosen) > 1:
-        raise UsageError(
-            f"runs are compared under one profile, and {len(chosen)} were named", "Name one with --profile."
-        )
-    (name,) = chosen
+    opened, name = open_runs(runs, profile, data=data, images=images, trust=trust)
+    return compare_with_first(
+        [ComparedRun(run) for run in opened], name, by=by, metric=metric, flips=flips, force=force
+    )
+
+
+def compare_with_first(
+    sides: Sequence[ComparedRun],
+    profile: str,
+    *,
+    by: Sequence[str] = SLICED_BY,
+    metric: str | None = None,
+    flips: bool = False,
+    force: bool = False,
+) -> list[Pairing]:
+    """Compare each run with the first; as `compare`, for runs that are open."""
     pairings = []
-    for run, other in zip(opened[1:], sides[1:], strict=True):
-        pairing = compare_pair(sides[0], other, name, by=by, metric=metric, flips=flips, force=force)
-        errors = [(each.path.name, each.request_errors()) for each in (opened[0], run)]
+    for other in sides[1:]:
+        pairing = compare_pair(sides[0], other, profile, by=by, metric=metric, flips=flips, force=force)
+        errors = [(side.folder.path.name, side.run.request_errors()) for side in (sides[0], other)]
         failures = [f"{folder}: {error.text}" for folder, error in errors if error.failed]
         pairings.append(structs.replace(pairing, notes=[*pairing.notes, *failures]))
     return pairings
@@ -193,17 +161,12 @@ def compare_pair(
         force: compare even if the runs are not about the same questions.
 
     Raises:
-        UsageError: other questions, or no such metric, profile or meta column. DataError: no question in common.
+        DifferentSamplesError: other questions. UsageError: no such metric, profile or meta column.
+        DataError: no question in common.
     """
-    gold = _gold(baseline, other)
-    try:
-        notes = [*comparable(_present(baseline), _present(other), force=force), *gold]
-    except UsageError as error:
-        if not gold:
-            raise
-        raise UsageError("\n  ".join([error.message, *gold]), error.hint) from error
+    notes = same_questions(baseline, other, force=force)
     first, second = baseline.scores(profile), other.scores(profile)
-    a, b = _questions(first), _questions(second)
+    a, b = question_scores(first), question_scores(second)
     _, at_a, at_b = np.intersect1d(a.code, b.code, assume_unique=True, return_indices=True)
     counts = np.isfinite(a.value[at_a]) & np.isfinite(b.value[at_b])
     only_a, only_b = len(a.code) - len(at_a), len(b.code) - len(at_b)
@@ -249,6 +212,21 @@ def compare_pair(
     )
 
 
+def same_questions(baseline: ComparedRun, other: ComparedRun, *, force: bool = False) -> list[str]:
+    """List what differs between two runs besides what is compared.
+
+    Raises:
+        DifferentSamplesError: they are not about the same questions, and `force` is False.
+    """
+    gold = _gold(baseline, other)
+    try:
+        return [*comparable(_present_meta(baseline), _present_meta(other), force=force), *gold]
+    except DifferentSamplesError as error:
+        if not gold:
+            raise
+        raise DifferentSamplesError("\n  ".join([error.message, *gold]), error.hint) from error
+
+
 def _gold(baseline: ComparedRun, other: ComparedRun) -> list[str]:
     """Return one line if the two runs are known to rest on different revisions of the gold answers."""
     names = [
@@ -261,7 +239,7 @@ def _gold(baseline: ComparedRun, other: ComparedRun) -> list[str]:
     return [f"the baseline has {was[0]}; the other has {was[1]}: part of the difference may come from that"]
 
 
-def _present(side: ComparedRun) -> RunMeta:
+def _present_meta(side: ComparedRun) -> RunMeta:
     """Return the meta of a run, with its state as it is now."""
     return structs.replace(side.meta, state=present_state(side.folder.path, side.meta))
 
@@ -270,7 +248,7 @@ def comparable(a: RunMeta, b: RunMeta, *, force: bool) -> list[str]:
     """List the differences between two runs besides what is compared.
 
     Raises:
-        UsageError: they are not about the same questions, and `force` is False.
+        DifferentSamplesError: they are not about the same questions, and `force` is False.
     """
     first, second = questions_of(a), questions_of(b)
     notes = [
@@ -278,7 +256,7 @@ def comparable(a: RunMeta, b: RunMeta, *, force: bool) -> list[str]:
         for name, old, new in differences(first, second)
     ]
     if notes and not force:
-        raise UsageError(
+        raise DifferentSamplesError(
             "these runs did not answer the same samples:\n" + "\n".join(f"  {line}" for line in notes),
             "Compare runs of one benchmark over the same data; --force compares all samples with equal ids.",
         )
@@ -324,18 +302,8 @@ def _short(value: Any) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
-def _questions(scores: Scores) -> _QuestionScores:
-    value, usable = statistics.scored(scores)
-    code, row, index = np.unique(scores.question, return_index=True, return_inverse=True)
-    index = index.reshape(-1)
-    n = np.bincount(index, weights=usable, minlength=len(code))
-    total = np.bincount(index, weights=np.where(usable, value, 0.0), minlength=len(code))
-    mean = np.divide(total, n, out=np.full(len(code), np.nan), where=n > 0)
-    return _QuestionScores(code, mean, row, scores.group[row])
-
-
 def _parts(
-    scores: Scores, a: _QuestionScores, at: NDArray[np.intp], second: NDArray[np.float64], by: Sequence[str]
+    scores: Scores, a: QuestionScores, at: NDArray[np.intp], second: NDArray[np.float64], by: Sequence[str]
 ) -> Iterator[ComparedPart]:
     first, group, rows = a.value[at], a.group[at], a.row[at]
 

@@ -14,6 +14,7 @@ from snellen.engine.final_records import final_records
 from snellen.engine.journal import storage_error
 from snellen.engine.resume import Key, key
 from snellen.errors import RunError, UsageError
+from snellen.formats import harness_export
 from snellen.formats.export import FORMATS, Exported, Format
 from snellen.runs import scoring
 from snellen.runs.caveats import caveats
@@ -32,7 +33,8 @@ LAST_SECOND = 253_402_300_799.0
 def formats(benchmark: Benchmark) -> dict[str, Format]:
     """Return the export formats for a benchmark: its own first, then those for any benchmark."""
     own = {name: Format(write) for name, write in benchmark.exports.items()}
-    any_benchmark = {**FORMATS, ATIF: Format(write_trajectories, gold=False)}
+    harnesses = {"lmms-eval": Format(harness_export.lmms_eval), "vlmevalkit": Format(harness_export.vlmevalkit)}
+    any_benchmark = {**FORMATS, **harnesses, ATIF: Format(write_trajectories, gold=False)}
     return own | {name: format_ for name, format_ in any_benchmark.items() if name not in own}
 
 
@@ -88,6 +90,8 @@ def export(
             write = known[format].write
             if write is write_trajectories:
                 write = partial(write_trajectories, run=moved)
+            elif write in (harness_export.lmms_eval, harness_export.vlmevalkit):
+                write = partial(write, benchmark=slug(opened.benchmark.name, NAME_LENGTH) or "benchmark")
             written = write(answers, folder, file_name(moved.meta.spec.model), stamp)
             files = tuple(_moved(path, folder, target) for path in written.files)
     except OSError as error:

@@ -105,9 +105,9 @@ def _of_best(
     distinct = len(survey.ids)
     most = max(fits.hits[name] for name in names)
     rivals = [name for name in names if most and fits.hits[name] == most]
-    if "id" in names and "id" not in rivals:
+    by_definition = file.form == "lmms-eval" and rivals == ["position"]  # its doc_id is the place in the data
+    if "id" in names and "id" not in rivals and not by_definition:
         rivals.insert(0, "id")  # ids of samples are never passed over in silence
-    by_definition = file.form == "lmms-eval" and rivals == ["position"]
     if not rivals or ("id" not in rivals and most < FITTING * distinct and not by_definition):
         if len(rivals) > 1:
             raise _ambiguous(file, survey, benchmark, data, fits, rivals)
@@ -128,7 +128,8 @@ def _of_best(
         raise _ambiguous(file, survey, benchmark, data, fits, [chosen, *different])
     if chosen == "id":
         return IdReading("id")
-    return IdReading(chosen, f"the file's ids are read as {IN_WORDS[chosen]}; none is the id of a sample")
+    others_fit = "fewer are ids of samples" if fits.hits["id"] else "none is the id of a sample"
+    return IdReading(chosen, f"the file's ids are read as {IN_WORDS[chosen]}; {others_fit}")
 
 
 def file_ids(file: AnswerFile) -> Iterator[str]:

@@ -24,7 +24,7 @@ from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine import fingerprint, journal
 from snellen.engine.data_paths import absolute_places
 from snellen.engine.run_folder import IMPORTED, Coverage, RunFolder, RunMeta, RunSpec, Totals
-from snellen.errors import RunError, UsageError
+from snellen.errors import DataError, RunError, UsageError
 from snellen.formats import Answer, AnswerFile, Problems, Survey, final, open_answers, survey
 from snellen.formats.base import FAILED_REQUESTS, NO_ANSWER
 from snellen.redaction import redact_bytes
@@ -37,9 +37,11 @@ from snellen.sources.digests import digest
 from snellen.terminal_text import one_line
 from snellen.types import Failure, Record
 
+AUTHORS = "authors"
 MOST_REPEATS = 1000
 """Answers to one question that are imported; a file may claim any number."""
 LABEL_CHARACTERS = 200
+FILES_NAMED = 8
 
 
 @dataclass
@@ -69,6 +71,7 @@ class ImportTally:
     surplus: Problems = field(default_factory=Problems)
     duplicates: Problems = field(default_factory=Problems)
     unusable: Problems = field(default_factory=Problems)
+    unusable_are: str = "that could not be used"
 
     @property
     def recorded(self) -> int:
@@ -96,7 +99,7 @@ class ImportTally:
             *self.duplicates.lines("left out, because the question has an answer already"),
             *self.without_reply.lines("without a text: no answer, scored 0"),
             *self.surplus.lines(f"left out, because at most {MOST_REPEATS:,} answers to a question are imported"),
-            *self.unusable.lines("that could not be used"),
+            *self.unusable.lines(self.unusable_are),
         ]
 
     def counts(self) -> dict[str, int]:
@@ -177,7 +180,7 @@ def import_run(
     subject = registry.find(benchmark) if isinstance(benchmark, str) else benchmark
     where = given_data(subject, data, images, benchmark_options, seed)
     named = id_field is not None or reply_field is not None or id_is is not None
-    file = None if named else _own_form(path, subject, where)
+    file = None if named else _with_sample_ids(path) or _authors_form(path, subject, where)
     file = file or open_answers(path, id_field=id_field, reply_field=reply_field)
     contents = survey(file)
     reading = choose_reading(file, contents, subject, where, id_is)
@@ -197,20 +200,53 @@ def import_run(
     return run
 
 
-def _own_form(path: Path, benchmark: Benchmark, data: Data) -> AnswerFile | None:
+def _authors_form(path: Path, benchmark: Benchmark, data: Data) -> AnswerFile | None:
     """Open a file in the form of the benchmark's authors, if its rows are of the samples in the data; else None."""
     read_results = benchmark.results
     if read_results is None or read_results(path, data, Problems()) is None:
         return None
 
     def read(problems: Problems) -> Iterator[Answer]:
+        seen: set[int] = set()
         for number, (sample, record) in enumerate(read_results(path, data, problems) or (), 1):
             text = None if record.response is None else record.response.text
-            yield Answer(sample.id, text, f"answer {number}", record.repeat, record.status, record.error)
+            name, mark, again = sample.id.rpartition("#")  # a reader that scores every row gives a second one a name
+            second = bool(mark) and again.isdigit() and hash(name) in seen
+            seen.add(hash(sample.id))
+            sample_id = name if second else sample.id
+            yield Answer(sample_id, text, f"answer {number}", record.repeat, record.status, record.error)
 
-    file = AnswerFile(path, "authors", read, "rows with their questions", "sample_id")
+    file = AnswerFile(path, AUTHORS, read, "rows with their questions", "sample_id")
     ids = {hash(answer.sample_id) for answer in read(Problems())}
     return file if any(hash(sample.id) in ids for sample in benchmark.samples(data)) else None
+
+
+def _with_sample_ids(path: Path) -> AnswerFile | None:
+    """Open a file that names the samples themselves, as Snellen's runs and exports do, or a folder of such files."""
+    if not path.is_dir() or (path / "results.jsonl").is_file():
+        return _named_by_sample(path)
+    paths = [
+        entry for entry in sorted(path.iterdir()) if entry.suffix.lower() in (".jsonl", ".xlsx") and entry.is_file()
+    ]
+    files = [file for entry in paths if (file := _named_by_sample(entry)) is not None]
+    if not files:
+        return None
+
+    def read(problems: Problems) -> Iterator[Answer]:
+        for file in files:
+            for answer in file.read(problems):
+                yield structs.replace(answer, where=f"{file.path.name}, {answer.where}")
+
+    names = ", ".join(file.path.name for file in files[:FILES_NAMED]) + (" …" if len(files) > FILES_NAMED else "")
+    return AnswerFile(path, files[0].form, read, f"{files[0].about}, of {names}", "sample_id")
+
+
+def _named_by_sample(path: Path) -> AnswerFile | None:
+    try:
+        file = open_answers(path)
+    except DataError:  # a form that the benchmark alone knows, or none: its reader says which
+        return None
+    return file if file.id_field == "sample_id" else None
 
 
 def _label(path: Path) -> str:
@@ -299,6 +335,8 @@ def _write(
     identity: Mapping[str, Any],
 ) -> ImportTally:
     tally = ImportTally(rows=contents.rows, duplicates=contents.duplicates, unusable=contents.unusable)
+    if file.form == AUTHORS:
+        tally.unusable_are = "with remarks by the reader of the authors' form"
     tally.repeats = min(contents.repeats, MOST_REPEATS)
     imported_at = round(time.time(), 3)
     part = folder.path / f"{folder.results.name}.part"

@@ -23,6 +23,16 @@ MARKS = {
 """Short marks of interval methods, for narrow tables."""
 
 
+def percent(share: float, digits: int = 1) -> str:
+    """Format a share as `83.1`; never rounds up to 100 or down to 0 what is not: `> 99.9`, `< 0.1`."""
+    text = f"{100 * share:.{digits}f}"
+    if share < 1.0 and float(text) >= 100.0:
+        return f"> {100 - 10**-digits:.{digits}f}"
+    if share > 0.0 and float(text) == 0.0:
+        return f"< {10**-digits:.{digits}f}"
+    return text
+
+
 def span(ends: tuple[float, float] | None, form: str = ".3f", *, scale: float = 1.0) -> str:
     """Format an interval as `0.301 – 0.954`; empty for None.
 

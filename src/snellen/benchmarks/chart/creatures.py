@@ -310,7 +310,7 @@ def _guide() -> str:
 
 
 CREATURES = Benchmark(
-    cluster="picture",
+    cluster="image",
     name=NAME,
     version=VERSION,
     digest=empty_digest,

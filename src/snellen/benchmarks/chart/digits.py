@@ -94,7 +94,7 @@ def samples(data: Data) -> Iterator[Sample]:
 
 
 DIGITS = Benchmark(
-    cluster="picture",
+    cluster="image",
     name=NAME,
     version=VERSION,
     digest=empty_digest,

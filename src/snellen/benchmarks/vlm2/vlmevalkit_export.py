@@ -25,7 +25,7 @@ from snellen.types import Record, Sample, Score
 DATA = "VLM2Bench"
 FAILED = "Failed to obtain answer via API."
 PROFILE = "vlmevalkit"
-COLUMNS = ("index", "question", "answer", "category", "image_seq_len", "prediction")
+COLUMNS = ("index", "question", "answer", "category", "image_seq_len", "prediction", "sample_id", "status")
 KitScorers = Callable[[Subtask], Mapping[str, Callable[[Sample, str], Score]]]
 
 
@@ -53,7 +53,8 @@ def write(
         lost = record.status not in ("ok", "refused") or record.response is None
         counted["lost"] += lost
         reply = FAILED if record.response is None or lost else scored_text(sample, record.response.text)
-        rows.append({**_question(task, sample), "prediction": reply})
+        own = {"sample_id": sample.id, "status": record.status}
+        rows.append({**_question(task, sample), "prediction": reply, **own})
         score = score_record(sample, record, scorers(task)[PROFILE])
         builders.setdefault(task.name, ScoreBuilder()).add(sample, score)
     path = folder / f"{model}_{DATA}.xlsx"

@@ -11,12 +11,12 @@ import typer
 
 if TYPE_CHECKING:
     from snellen.features.knn import Knn
-    from snellen.features.probes import Probe
+    from snellen.features.probes.results import ProbeResult
     from snellen.features.retrieval import Retrieval
     from snellen.features.store import Features
     from snellen.types import Metric
 
-    Result = Retrieval | Knn | Probe
+    Result = Retrieval | Knn | ProbeResult
 
 AGAINST = "Paired differences"
 

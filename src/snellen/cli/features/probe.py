@@ -10,6 +10,7 @@ import typer
 
 from snellen.cli import options as shared
 from snellen.cli.features.against import AgainstOptions, SweepOptions, compare_results, open_others, store_names, sweep
+from snellen.cli.features.network import NetworkOptions, probe_network
 from snellen.cli.features.shared import Output, Store, group, numbers, show_result, store_notes
 from snellen.cli.option_groups import expand_options
 from snellen.errors import UsageError
@@ -18,6 +19,7 @@ from snellen.text import comma_list
 if TYPE_CHECKING:
     from snellen.features.probes import Probe
     from snellen.features.probes.grid_probe import GridProbe
+    from snellen.features.probes.network_probe import NetworkProbe
     from snellen.features.store import Features
     from snellen.types import Metric
 
@@ -41,6 +43,28 @@ class SplitOptions:
 
 
 @dataclass(frozen=True)
+class LinearOptions:
+    """The linear layer."""
+
+    method: Annotated[
+        Literal["logistic", "ridge", "lda", "heads"],
+        typer.Option(help="logistic: L-BFGS to the minimum; ridge and lda: fast closed forms; heads: DINOv2's grid."),
+    ] = "logistic"
+    standardise: Annotated[
+        Literal["none", "l2", "standardise"], typer.Option(help="Preprocessing of the features.")
+    ] = "none"
+    c: Annotated[
+        str | None,
+        typer.Option(
+            "--c",
+            metavar="LIST",
+            help="Candidate values of C, or of the penalty of ridge and lda; a single value is used directly.",
+            show_default="45 from 1e-6 to 1e5",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
 class FewShotOptions:
     """Few-shot training."""
 
@@ -60,13 +84,16 @@ class GridOptions:
     PANEL: ClassVar[str] = GRID
 
     epochs: Annotated[
-        float | None, typer.Option(help="Passes over train.", show_default="the recipe's 12,500 steps")
+        float | None,
+        typer.Option(
+            help="Passes over train of heads, mlp and attentive.", show_default="12,500 steps of heads, else 2,000"
+        ),
     ] = None
     protocol: Annotated[
         Literal["standard", "fgbmk-legacy"],
         typer.Option("--protocol", "--profile", help="fgbmk-legacy: 24 heads, Adam, and the best by test accuracy."),
     ] = "standard"
-    device: Annotated[str, typer.Option(help="Device, as torch names it.")] = "cpu"
+    device: Annotated[str, typer.Option(help="Device of heads, mlp and attentive, as torch names it.")] = "cpu"
 
 
 @dataclass(frozen=True)
@@ -94,22 +121,8 @@ def probe(
     *,
     output: Output = None,
     splits: SplitOptions,
-    method: Annotated[
-        Literal["logistic", "ridge", "lda", "heads"],
-        typer.Option(help="logistic: L-BFGS to the minimum; ridge and lda: fast closed forms; heads: DINOv2's grid."),
-    ] = "logistic",
-    standardise: Annotated[
-        Literal["none", "l2", "standardise"], typer.Option(help="Preprocessing of the features.")
-    ] = "none",
-    c: Annotated[
-        str | None,
-        typer.Option(
-            "--c",
-            metavar="LIST",
-            help="Candidate values of C, or of the penalty of ridge and lda; a single value is used directly.",
-            show_default="45 from 1e-6 to 1e5",
-        ),
-    ] = None,
+    linear: LinearOptions,
+    network: NetworkOptions,
     few: FewShotOptions,
     grid: GridOptions,
     details: DetailOptions,
@@ -117,20 +130,34 @@ def probe(
     sweeps: SweepOptions,
     as_json: shared.JsonResult = False,
 ) -> None:
-    """Train a linear layer on the features of one split and test it on another.
+    """Train a linear layer, an MLP or an attentive probe on the features of one split and test it on another.
 
-    The penalty is chosen on a held-out part of train, never on test. Without the splits train and test, every row is
-    tested once by stratified cross-validation.
+    The penalty, or rate and decay, is chosen on a held-out part of train, never on test. Without the splits train and
+    test, every row is tested once by stratified cross-validation.
     """
     from msgspec import to_builtins
     from msgspec.structs import replace
 
     from snellen.features.encoder_identity import training_identity
     from snellen.features.probes import probe as train_probe
+    from snellen.features.probes.network_probe import NetworkProbe
     from snellen.features.published import published_figures
     from snellen.features.store import open_store
+    from snellen.features.store.format import PATCH_TOKENS
     from snellen.types import Metric
 
+    method, standardise, c = linear.method, linear.standardise, linear.c
+    network.check(
+        {
+            "--method": method != "logistic",
+            "--protocol": grid.protocol != "standard",
+            "--standardise": standardise != "none",
+            "--c": c is not None,
+            "--shots": few.shots is not None,
+            "--save": details.save,
+            **({"--output": output is not None, "--layers": sweeps.layers} if network.probe == "attentive" else {}),
+        }
+    )
     _check_details(details, method)
     if method == "heads" or grid.protocol == "fgbmk-legacy":
         if c is not None or standardise != "none" or few.shots is not None or details.per_class:
@@ -149,8 +176,10 @@ def probe(
             as_json,
         )
         return
-    if grid.epochs is not None:
-        raise UsageError("--epochs requires --method heads.", "Add --method heads.")
+    if grid.epochs is not None and network.probe == "linear":
+        raise UsageError(
+            "--epochs requires --method heads, --probe mlp or --probe attentive.", "Add one of these, or omit --epochs."
+        )
     features = open_store(store, output)
     train, test = splits.train, splits.test
     if train is None and test is None:
@@ -171,7 +200,10 @@ def probe(
         return
     compared, notes = open_others(features, output, comparison, sweeps)
 
-    def measure(part: Features) -> Probe:
+    def measure(part: Features) -> Probe | NetworkProbe:
+        if network.probe != "linear":
+            rows = {"train_rows": train, "test_rows": test, "share": splits.held_out, "folds": splits.folds}
+            return probe_network(part, network, grid.epochs, grid.device, seed=splits.seed, **rows)
         return train_probe(
             part.values,
             part.labels,
@@ -194,7 +226,8 @@ def probe(
             Metric(f"accuracy/class/{row.name}", row.accuracy, row.test, row.ci95) for row in fitted.per_class()
         ]
     notes = [*store_notes(features), *notes, *fitted.notes()]
-    settings = {"output": features.name, "train": train, "test": test, **to_builtins(fitted.settings)}
+    output_name = PATCH_TOKENS if network.probe == "attentive" else features.name
+    settings = {"output": output_name, "train": train, "test": test, **to_builtins(fitted.settings)}
     trained = dict(settings)
     _add_details(fitted, details, metrics, settings, notes, as_json)
     others, remarks, comparisons = compare_results(store_names(compared), fits, lambda fit: fit.metrics(), "query")
@@ -203,12 +236,13 @@ def probe(
     if as_json and comparisons:
         settings["comparisons"] = comparisons
     if details.save:
-        if fitted.head is None:
+        if isinstance(fitted, NetworkProbe) or fitted.head is None:
             raise UsageError("--save needs one layer, and cross-validation trains several.", "Name --train and --test.")
         trained_on = {"store": str(store), "identity": training_identity(features)}
         file = replace(fitted.head, settings={**trained, **trained_on}).save(Path(store))
         notes.append(f"The layer was written to {file}.")
-    show_result(store, "probe", settings, metrics, notes, as_json, published_figures(features, "probe"))
+    published = published_figures(features, "probe") if network.probe == "linear" else ((), ())
+    show_result(store, "probe", settings, metrics, notes, as_json, published)
 
 
 def _heads(
@@ -264,7 +298,7 @@ def _check_details(details: DetailOptions, method: str) -> None:
 
 
 def _add_details(
-    fitted: Probe | GridProbe,
+    fitted: Probe | GridProbe | NetworkProbe,
     details: DetailOptions,
     metrics: list[Metric],
     settings: dict[str, Any],

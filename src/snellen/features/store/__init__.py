@@ -35,6 +35,7 @@ class Features(Struct, frozen=True, eq=False):
         name: which output of the encoder this is (`cls`, `patch_mean`, …).
         path: the store's folder; None for arrays from elsewhere.
         meta: what store.json says; None for arrays from elsewhere.
+        rows: [n] row numbers in the store; None for all of them in their order.
     """
 
     values: np.ndarray
@@ -44,6 +45,7 @@ class Features(Struct, frozen=True, eq=False):
     name: str = "features"
     path: Path | None = None
     meta: StoreMeta | None = None
+    rows: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.values)
@@ -69,6 +71,7 @@ class Features(Struct, frozen=True, eq=False):
             self.name,
             self.path,
             self.meta,
+            (np.arange(len(self)) if self.rows is None else self.rows)[rows],
         )
 
     def only(self, split: str) -> Features:

@@ -34,7 +34,15 @@ class PatchTokens(Struct, frozen=True, eq=False):
 
     def read(self, rows: np.ndarray) -> np.ndarray:
         """Read some rows, in their order: float32 [m, tokens, width]."""
-        return np.asarray(self.values[self.rows[rows]], dtype=np.float32)
+        return np.asarray(self.stored(rows), dtype=np.float32)
+
+    def stored(self, rows: np.ndarray) -> np.ndarray:
+        """Read some rows as they are stored."""
+        return np.asarray(self.values[self.rows[rows]])
+
+    def take(self, rows: np.ndarray) -> PatchTokens:
+        """Take some rows, in their order, without reading them."""
+        return PatchTokens(self.values, self.rows[rows], self.path)
 
 
 def open_tokens(path: Path | str) -> PatchTokens:

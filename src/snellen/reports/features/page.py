@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from snellen.errors import UsageError
 from snellen.features.plot_data import FeatureMap, Neighbour, PrecisionRecallCurve, QueryNeighbours
-from snellen.features.probes import ClassAccuracy
+from snellen.features.probes.results import ClassAccuracy
 from snellen.features.published import PublishedFigure
 from snellen.features.says_sees import ClassPoint, SaysSees
 from snellen.reports.escape import escape_invisible

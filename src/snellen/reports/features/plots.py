@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from snellen.features.plot_data import FeatureMap, PrecisionRecallCurve
-from snellen.features.probes import ClassAccuracy
+from snellen.features.probes.results import ClassAccuracy
 from snellen.features.says_sees import QUADRANTS, ClassPoint, SaysSees, accuracy_threshold
 from snellen.reports.plots.base import SERIES, Plot, draw_interval, new_figure, percent_axis, series_colour, short_label
 from snellen.reports.plots.svg import COLOURS, inline_svg

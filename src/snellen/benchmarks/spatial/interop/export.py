@@ -30,7 +30,7 @@ from snellen.benchmarks.spatial.tasks import Task
 from snellen.formats.export import Exported, Writer, write_lines
 from snellen.formats.readers import write_workbook
 from snellen.terminal_text import spreadsheet_cell
-from snellen.types import Record, Sample, Score, Text
+from snellen.types import Record, Sample, Score, Status, Text
 
 
 def doc_of(task: Task, sample: Sample) -> dict[str, Any]:
@@ -160,10 +160,11 @@ MATCHED = ("blink", "3dsrbench")
 
 
 class ExportedAnswer(Struct, frozen=True):
-    """One exported answer: `replies` are those of its repeats, None for one that failed."""
+    """One exported answer: `replies` are those of its repeats, None for one that failed, and `states` their statuses."""
 
     sample: Sample
     replies: tuple[str | None, ...]
+    states: tuple[Status, ...]
 
 
 def exports(task: Task, part: str = "") -> Mapping[str, Writer]:
@@ -192,9 +193,10 @@ def _halves(task: Task, part: str, answers: Iterator[tuple[Sample, Record]]) -> 
         reply = record.response.text if ok and record.response is not None else None
         exported = halves.setdefault(half, [])
         if exported and exported[-1].sample.id == sample.id:
-            exported[-1] = ExportedAnswer(sample, (*exported[-1].replies, reply))
+            last = exported[-1]
+            exported[-1] = ExportedAnswer(sample, (*last.replies, reply), (*last.states, record.status))
         else:
-            exported.append(ExportedAnswer(sample, (reply,)))
+            exported.append(ExportedAnswer(sample, (reply,), (record.status,)))
     return halves
 
 
@@ -265,6 +267,8 @@ def _logged(task: Task, answer: ExportedAnswer, score: Score, number: int) -> di
         "target": str(sample.meta["gold"]),
         "resps": [list(answer.replies)],
         "filtered_resps": list(answer.replies),
+        "sample_id": sample.id,
+        "status": list(answer.states),
     }
     if task.name != "site":
         line["snellen"] = {"score": score.value, "extracted": score.extracted, "verdict": score.verdict}
@@ -292,7 +296,7 @@ def _kit(task: Task, halves: dict[str, list[ExportedAnswer]], folder: Path, mode
             question_row = kit_row(task, sample, at if isinstance(at, int) else number)
             question_row["prediction"] = FAILED if reply is None else reply
             score = _score(task, "vlmevalkit", sample, reply)
-            predictions.append(question_row)
+            predictions.append({**question_row, "sample_id": sample.id, "status": answer.states[0]})
             matches.append({**question_row, **_matched(task, sample, score)})
             rows.append(_row(task, sample, score.value))
             tagged.append((score.value, sample.meta))

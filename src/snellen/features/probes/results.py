@@ -1,0 +1,218 @@
+"""Results of a probe on its test rows: metrics, classes, calibration and confusions, whatever was trained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from snellen.features.probes import multilabel
+from snellen.features.probes.calibration import (
+    BINS,
+    Calibration,
+    RowProbabilities,
+    calibrate,
+    class_probabilities,
+    join,
+    label_probabilities,
+)
+from snellen.features.probes.confusion import Confusion, count_confusions
+from snellen.features.probes.protocol import learnt_classes
+from snellen.features.store.labels import Labels, find_columns
+from snellen.scoring.statistics import mean_of
+from snellen.types import Metric
+
+
+class ClassAccuracy(Struct, frozen=True):
+    """One class: its training rows, its test rows, and the share of these that were right, with 95 % interval."""
+
+    id: int
+    name: str
+    train: int
+    test: int
+    accuracy: float | None
+    ci95: tuple[float, float] | None
+
+
+class ScoredPart(Struct, frozen=True, eq=False):
+    """Scores of the test rows of one fit.
+
+    Attributes:
+        logits: [m, c] of `rows`, [m] row numbers.
+        classes: [c] class ids of the columns.
+    """
+
+    logits: NDArray[np.floating]
+    classes: NDArray[np.int64]
+    rows: NDArray[np.int64]
+
+
+class ProbeResult(Struct, frozen=True, eq=False, kw_only=True):
+    """Results of a probe on each test row.
+
+    Attributes:
+        protocol: "train/test", or stratified cross-validation.
+        class_count: the most classes that a fit knew.
+        rows: [m] row numbers of the test rows.
+        targets: [m] class ids, or [m, c] bool.
+        predicted: [m] class ids of the best score; for several labels [m, c] bool, scores above 0.
+        rank: [m] 1-based place of the right class; classes + 1 where it was not in train. Empty for several labels.
+        labels: of all rows.
+        train_counts: [classes of labels] training rows of each (of all rows, after cross-validation).
+        several: scores for several labels a row, else None.
+        probabilities: what the probe held likely; None for ridge, whose scores are no probabilities.
+    """
+
+    protocol: str
+    class_count: int
+    rows: NDArray[np.int64]
+    targets: NDArray[Any]
+    predicted: NDArray[Any]
+    rank: NDArray[np.int64]
+    labels: Labels
+    train_counts: NDArray[np.int64]
+    several: multilabel.MultiLabel | None = None
+    probabilities: RowProbabilities | None = None
+
+    @property
+    def correct(self) -> NDArray[np.bool_]:
+        """Return [m] bool, True if the best-scored class is the row's."""
+        return np.asarray(self.rank == 1)
+
+    def metrics(self) -> list[Metric]:
+        """accuracy, accuracy/top5 (with more than five classes), balanced_accuracy; or those of several labels."""
+        if self.several is not None:
+            return list(self.several.metrics)
+        return accuracy_metrics(self.rank, self.targets, self.class_count)
+
+    def calibration(self, bins: int = BINS) -> Calibration:
+        """Return `ece`, `nll`, `brier` and the reliability diagram. Raises UsageError for ridge."""
+        return calibrate(self.probabilities, bins)
+
+    def confusion(self) -> Confusion:
+        """Return how often each class was taken for which."""
+        return count_confusions(self.labels, self.targets, self.predicted)
+
+    def per_class(self) -> list[ClassAccuracy]:
+        """Return the accuracy of every class that has a test row, in the order of ids; for one label a row."""
+        rows = []
+        for column, identity in enumerate(self.labels.classes):
+            if self.several is not None:
+                in_class = self.targets[:, column]
+                right = self.predicted[in_class, column].astype(np.float64)
+            else:
+                in_class = self.targets == identity
+                right = self.correct[in_class].astype(np.float64)
+            if in_class.any():
+                rate = mean_of("", right)
+                name, trained = self.labels.name(column), int(self.train_counts[column])
+                rows.append(ClassAccuracy(int(identity), name, trained, rate.n, rate.value, rate.ci95))
+        return rows
+
+    def test_notes(self) -> list[str]:
+        """Return notes about the test rows and their classes, one sentence each."""
+        notes = []
+        if self.protocol != "train/test":
+            notes.append(f"Without a test split, every row was tested once: {self.protocol}.")
+        lost = int((self.rank > self.class_count).sum())
+        if lost:
+            absent = len(np.unique(self.targets[self.rank > self.class_count]))
+            notes.append(f"{lost:,} test rows are of {absent:,} classes without a training row; they count as wrong.")
+        if self.several is None and self.class_count <= 5:
+            notes.append(f"accuracy/top5 is omitted: with {self.class_count} classes it is uninformative.")
+        if self.several is not None and self.several.skipped:
+            notes.append(
+                f"{self.several.skipped:,} classes have no positive test row and are excluded from means over classes."
+            )
+        if self.several is not None:
+            untaught = int((~self.several.learnt & (self.several.positives > 0)).sum())
+            if untaught:
+                notes.append(
+                    f"{untaught:,} classes have positive test rows but no training row with, or none without, the "
+                    "class; they are excluded from every metric."
+                )
+        return notes
+
+
+def score_parts(
+    labels: Labels,
+    parts: Sequence[tuple[np.ndarray, np.ndarray]],
+    scored: Sequence[ScoredPart],
+    protocol: str,
+    *,
+    likely: bool = True,
+) -> ProbeResult:
+    """Score the test rows of every fit.
+
+    Args:
+        parts: (training rows, test rows) of each fit.
+        likely: whether the logits are those of probabilities.
+    """
+    trained_on = np.unique(np.concatenate([train_part for train_part, _ in parts]))
+    classes = max(len(part.classes) for part in scored)
+    rows = np.concatenate([part.rows for part in scored])
+    if labels.many is not None:
+        logits = np.concatenate([part.logits for part in scored])
+        targets, learnt = labels.many[rows], learnt_classes(labels.many, parts)
+        return ProbeResult(
+            protocol=protocol,
+            class_count=classes,
+            rows=rows,
+            targets=targets,
+            predicted=logits > 0.0,
+            rank=np.zeros(0, dtype=np.int64),
+            labels=labels,
+            train_counts=labels.many[trained_on].sum(axis=0),
+            several=multilabel.score(logits, targets, learnt=learnt),
+            probabilities=label_probabilities(logits[:, learnt], targets[:, learnt]) if likely else None,
+        )
+    true_ids = [np.asarray(labels.single)[part.rows] for part in scored]
+    placed = [place_true_class(part.logits, part.classes, ids) for part, ids in zip(scored, true_ids, strict=True)]
+    probabilities = None
+    if likely:
+        pairs = zip(scored, true_ids, strict=True)
+        probabilities = join([class_probabilities(part.logits, find_columns(part.classes, ids)) for part, ids in pairs])
+    return ProbeResult(
+        protocol=protocol,
+        class_count=classes,
+        rows=rows,
+        targets=np.concatenate(true_ids),
+        predicted=np.concatenate([predicted for predicted, _, _ in placed]),
+        # Folds may know different numbers of classes: a class that one lacks is behind all that any has.
+        rank=np.concatenate(
+            [
+                np.where(rank > len(part.classes), classes + 1, rank)
+                for (_, _, rank), part in zip(placed, scored, strict=True)
+            ]
+        ),
+        labels=labels,
+        train_counts=np.bincount(labels.columns[trained_on], minlength=len(labels.classes)),
+        probabilities=probabilities,
+    )
+
+
+def accuracy_metrics(rank: NDArray[np.int64], targets: NDArray[Any], classes: int) -> list[Metric]:
+    """accuracy, accuracy/top5 (with more than five classes), balanced_accuracy, of [m] places of the right class."""
+    metrics = [
+        mean_of(name, (rank <= top).astype(np.float64), chance=top / classes)
+        for name, top in (("accuracy", 1), ("accuracy/top5", 5))
+        if top < classes
+    ]
+    _, codes, counts = np.unique(targets, return_inverse=True, return_counts=True)
+    weights = 1.0 / (len(counts) * counts[codes])
+    right = (rank == 1).astype(np.float64)
+    return [*metrics, mean_of("balanced_accuracy", right, weights=weights, chance=1.0 / classes)]
+
+
+def place_true_class(
+    logits: np.ndarray, classes: np.ndarray, true_ids: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return (predicted ids, true ids, rank of the true class); of equal scores the earlier column comes first."""
+    columns = find_columns(classes, true_ids)
+    own_score = logits[np.arange(len(logits)), columns][:, None]
+    before = np.arange(len(classes)) < columns[:, None]
+    place = 1 + (logits > own_score).sum(axis=1) + ((logits == own_score) & before).sum(axis=1)
+    return classes[logits.argmax(axis=1)], true_ids, np.where(columns >= 0, place, len(classes) + 1).astype(np.int64)

@@ -1,0 +1,123 @@
+"""Exports in the forms of lmms-eval and VLMEvalKit that fit any benchmark: samples, and a table of predictions.
+
+Rows have the samples' own ids (`sample_id`) and the status of the answer beside what the harness writes, so that
+`snellen import` gives the run's figures again. Both have the gold answers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from snellen.formats.base import FAILED_REQUESTS
+from snellen.formats.export import Exported
+from snellen.formats.readers import write_workbook
+from snellen.types import Record, Sample, Text
+
+FAILED = f"{FAILED_REQUESTS[-1]}."
+FIRST_COLUMNS = ("index", "sample_id", "question")
+LAST_COLUMNS = ("answer", "category", "status", "prediction")
+
+
+def vlmevalkit(
+    answers: Iterator[tuple[Sample, Record]], folder: Path, model: str, stamp: str, *, benchmark: str = "benchmark"
+) -> Exported:
+    """A table of predictions in VLMEvalKit's form, one row a sample: index, question, options, answer, prediction."""
+    rows: list[dict[str, Any]] = []
+    letters: dict[str, None] = {}
+    counted = Counter[str]()
+    for sample, record in answers:
+        if record.repeat:
+            counted["repeats"] += 1
+            continue
+        letters.update(dict.fromkeys(sample.options))
+        reply = None if record.response is None else record.response.text
+        lost = reply is None and record.status != "refused"
+        counted["lost"] += lost
+        rows.append(
+            {
+                "index": sample.meta.get("index", sample.id),
+                "sample_id": sample.id,
+                "question": prompt_text(sample),
+                **sample.options,
+                "answer": gold_text(sample),
+                "category": _text_or_none(sample.meta.get("category")),
+                "status": record.status,
+                "prediction": FAILED if lost else reply,
+            }
+        )
+    path = folder / f"{model}_{benchmark}.xlsx"
+    cells = write_workbook(path, [*FIRST_COLUMNS, *letters, *LAST_COLUMNS], rows)
+    counted["cut"], counted["stripped"] = cells.cut, cells.stripped
+    notes = {
+        "lost": f"answers are missing; the table says {FAILED!r} there, as the kit does",
+        "repeats": "repeated answers are left out: the kit knows one answer a question",
+        "cut": "texts were cut to the 32,767 characters that a cell holds; --format jsonl has them whole",
+        "stripped": "texts lost characters that no sheet may hold",
+    }
+    return Exported((path,), tuple(f"{counted[name]:,} {text}" for name, text in notes.items() if counted[name]))
+
+
+def lmms_eval(
+    answers: Iterator[tuple[Sample, Record]], folder: Path, model: str, stamp: str, *, benchmark: str = "benchmark"
+) -> Exported:
+    """Samples in lmms-eval's form, one JSON line a sample: doc_id, doc, target, resps."""
+    path = folder / f"{stamp}_samples_{benchmark}.jsonl"
+    encode = msgspec.json.Encoder(enc_hook=str).encode
+    lost = number = 0
+    with path.open("wb") as file:
+        for number, (sample, records) in enumerate(_together(answers)):
+            replies = [None if record.response is None else record.response.text for record in records]
+            lost += replies.count(None)
+            row = {
+                "doc_id": number,
+                "sample_id": sample.id,
+                "doc": {"id": sample.id, "question": prompt_text(sample), **sample.options},
+                "target": gold_text(sample),
+                "resps": [replies],
+                "filtered_resps": replies,
+                "repeats": [record.repeat for record in records],
+                "status": [record.status for record in records],
+            }
+            file.write(encode(row) + b"\n")
+    note = f"{lost:,} answers are missing: their resps are null"
+    return Exported((path,), (note,) if lost else ())
+
+
+def _together(answers: Iterator[tuple[Sample, Record]]) -> Iterator[tuple[Sample, list[Record]]]:
+    """Yield each sample with the records of its repeats, which are neighbours."""
+    last: Sample | None = None
+    records: list[Record] = []
+    for sample, record in answers:
+        if last is not None and sample.id != last.id:
+            yield last, records
+            records = []
+        last = sample
+        records.append(record)
+    if last is not None:
+        yield last, records
+
+
+def prompt_text(sample: Sample) -> str:
+    """Return the words of a prompt, one part a line."""
+    return "\n".join(part.text for part in sample.prompt.parts if isinstance(part, Text) and part.text)
+
+
+def gold_text(sample: Sample) -> str | None:
+    """Return the gold answer as these tables have it: a letter, Yes or No, a number, or a text."""
+    target = sample.target
+    if target is None or isinstance(target, str):
+        return target
+    if isinstance(target, bool):
+        return "Yes" if target else "No"
+    if isinstance(target, (list, tuple)):
+        return msgspec.json.encode(target, enc_hook=str).decode()
+    return str(target)
+
+
+def _text_or_none(value: Any) -> str | None:
+    return None if value is None else str(value)

@@ -1,0 +1,190 @@
+"""The check: one pass over the rows, in which every finding, example and total is collected."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from snellen.benchmarks.table.question import OmittedRow
+from snellen.models.api.prices import Price
+from snellen.runs.check.duplicates import Duplicates, content_code
+from snellen.runs.check.even_sample import EvenSample
+from snellen.runs.check.finding import LEVELS, Findings
+from snellen.runs.check.gold_answers import GoldAnswers
+from snellen.runs.check.images import ImageFacts, ImageReader, file_name, image_findings
+from snellen.runs.check.options import option_findings
+from snellen.runs.check.result import CheckResult, LeftOutRow, example_of
+from snellen.runs.check.row import CheckedRow
+from snellen.runs.check.texts import TextLengths
+from snellen.runs.costs import PromptTotals
+from snellen.types import Generation, Image, MediaSettings, Text, Video
+
+LONGEST = 5
+FIRST_ROWS = 20
+"""Rows of a finding that are listed unless all are wanted."""
+_MARK = re.compile(r"<(?:image|img|video)(?:[ _-]?\d{1,3})?>|<ImageHere>|\[image[ _-]?\d{1,3}\]", re.IGNORECASE)
+GOLD_CODES = frozenset({"answer-in-question", "gold-not-an-option"})
+
+
+class CheckSettings(Struct, frozen=True):
+    """Settings of a check.
+
+    Attributes:
+        examples: how many samples are shown.
+        seed: decides which.
+        all_rows: every row of a finding is listed.
+        generation, media: settings of the model, for the estimate.
+        price: for the cost; None: unknown.
+        restricted: gold answers are neither shown nor examined.
+        shuffled: options were shuffled, since the file's first option is always right.
+    """
+
+    examples: int = 10
+    seed: int = 0
+    all_rows: bool = False
+    generation: Generation = Generation()
+    media: MediaSettings = MediaSettings()
+    price: Price | None = None
+    restricted: bool = False
+    shuffled: bool = False
+
+
+class Origin(Struct, frozen=True):
+    """What was checked: as the user named it, the benchmark's name, and how the file was read."""
+
+    data: str
+    benchmark: str
+    reading: str
+
+
+class Check:
+    """A check in progress.
+
+    Args:
+        settings: what is collected.
+        images: reads images; one that has read some already reads these no more.
+    """
+
+    def __init__(self, settings: CheckSettings, images: ImageReader | None = None) -> None:
+        self._settings = settings
+        self._images = images or ImageReader(settings.media)
+        self._limit = None if settings.all_rows else FIRST_ROWS
+        self._findings = Findings(self._limit)
+        self._duplicates = Duplicates(self._findings, restricted=settings.restricted)
+        self._gold = GoldAnswers(shuffled=settings.shuffled)
+        self._lengths = TextLengths(LONGEST)
+        self._totals = PromptTotals(settings.generation, settings.media, self._size)
+        self._examples: EvenSample[CheckedRow] = EvenSample(settings.examples, settings.seed)
+        self._without_image: list[CheckedRow] = []
+        self._omitted: list[LeftOutRow] = []
+        self._left_out = self._samples = self._bare = self._with_media = self._chances = 0
+        self._chance = 0.0
+
+    def run(self, rows: Iterable[CheckedRow | OmittedRow], on_row: Callable[[int], None] | None = None) -> None:
+        """Examine rows; `on_row` is told how many there were so far."""
+        for number, row in enumerate(rows, 1):
+            if isinstance(row, OmittedRow):
+                self._omit(row)
+            else:
+                self._examine(row)
+            if on_row is not None:
+                on_row(number)
+
+    def add_whole(self, code: str, count: int, detail: str) -> None:
+        """Add a finding about the data as a whole that was made elsewhere."""
+        self._findings.add_whole(code, count, detail)
+
+    def _omit(self, row: OmittedRow) -> None:
+        self._left_out += 1
+        if self._limit is None or len(self._omitted) < self._limit:
+            self._omitted.append(LeftOutRow(row.place, row.id, row.reason))
+        self._findings.add("row-omitted", row.place, row.id, row.reason)
+
+    def _examine(self, row: CheckedRow) -> None:
+        self._samples += 1
+        self._examples.add(row)
+        contents = [self._image(row, Image(blob)) for blob in row.images]
+        videos = [part for part in row.sample.prompt.parts if isinstance(part, Video)]
+        contents += [content_code(_video_name(video)) for video in videos]
+        self._duplicates.add(row, contents)
+        if contents:
+            self._with_media += 1
+        else:
+            self._bare += 1
+            if self._limit is None or len(self._without_image) < self._limit:
+                self._without_image.append(row)
+        self._examine_text(row)
+        for code, detail in option_findings(row):
+            if not (self._settings.restricted and code in GOLD_CODES):
+                self._findings.add(code, row.place, row.id, detail)
+        if not self._settings.restricted:
+            self._gold.add(row)
+        if row.kind == "truth" or len(row.options) > 1:
+            self._chances += 1
+            self._chance += 0.5 if row.kind == "truth" else 1.0 / len(row.options)
+        self._totals.add(row.sample)
+
+    def _image(self, row: CheckedRow, image: Image) -> int:
+        facts = self._images.facts(image.blob)
+        name = file_name(image.blob)
+        image_findings(row, facts, name or image.blob.key, self._findings)
+        if name and not facts.problem:
+            self._duplicates.add_image(name, facts.content)
+        return facts.content
+
+    def _examine_text(self, row: CheckedRow) -> None:
+        texts = [part.text for part in row.sample.prompt.parts if isinstance(part, Text)]
+        self._lengths.add(row.place, row.id, "\n".join(texts))
+        mark = next((match for text in texts if (match := _MARK.search(text))), None)
+        if mark is not None:
+            self._findings.add("mark-without-image", row.place, row.id, mark[0])
+
+    def _size(self, image: Image) -> tuple[tuple[int, int] | None, bool]:
+        facts = self._images.facts(image.blob)
+        return ((facts.width, facts.height) if facts.width else None), not facts.problem
+
+    def result(self, origin: Origin) -> CheckResult:
+        """Return the result, after all rows."""
+        self._gold.report(self._findings)
+        if self._with_media:
+            for row in self._without_image:
+                self._findings.add("without-image", row.place, row.id)
+            if self._bare:
+                self._findings.add_whole("without-image", self._bare, "")
+        findings = list(self._findings)
+        levels = Counter(finding.level for finding in findings)
+        return CheckResult(
+            data=origin.data,
+            benchmark=origin.benchmark,
+            reading=origin.reading,
+            rows=self._samples + self._left_out,
+            samples=self._samples,
+            images=self._images.images,
+            videos=self._totals.videos,
+            levels={level: levels[level] for level in LEVELS},
+            findings=findings,
+            omitted=self._omitted,
+            answers=self._gold.shares(),
+            chance=self._chance / self._chances if self._chances else None,
+            characters=self._lengths.median,
+            longest=self._lengths.longest(),
+            examples=[
+                example_of(row, self._facts_of(row), self._settings.media, restricted=self._settings.restricted)
+                for row in self._examples.items()
+            ],
+            input_tokens=self._totals.input_tokens,
+            output_tokens=self._totals.output_tokens,
+            cost=self._totals.cost(self._settings.price),
+        )
+
+    def _facts_of(self, row: CheckedRow) -> Mapping[str, ImageFacts]:
+        parts: list[Any] = [part for part in row.sample.prompt.parts if isinstance(part, Image)]
+        return {part.blob.key: self._images.facts(part.blob) for part in parts}
+
+
+def _video_name(video: Video) -> list[str]:
+    return [video.blob.key] if video.blob is not None else [frame.blob.key for frame in video.frames]

@@ -1,0 +1,125 @@
+"""Findings: what is odd about some data, at which level, and in which rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+Level: TypeAlias = Literal["error", "warning", "note"]
+LEVELS: tuple[Level, ...] = ("error", "warning", "note")
+
+
+class FindingKind(Struct, frozen=True):
+    """A kind of finding: its level, and a sentence that is printed behind the number of rows."""
+
+    level: Level
+    text: str
+
+
+KINDS: Mapping[str, FindingKind] = {
+    "row-omitted": FindingKind("error", "cannot be asked and are left out"),
+    "duplicate-id": FindingKind("error", "have the id of an earlier sample"),
+    "image-unreadable": FindingKind("error", "have an image that cannot be decoded"),
+    "gold-not-an-option": FindingKind("error", "have a gold answer that is not among the options"),
+    "always-first": FindingKind("warning", "have their first option as the gold answer, which is all of them"),
+    "constant-answer": FindingKind("warning", "have the same gold answer, which is all of them"),
+    "unbalanced-answers": FindingKind("warning", "have gold answers that are not equally frequent"),
+    "longest-option": FindingKind("warning", "have the longest option as gold answer, more often than chance"),
+    "contradicting-answers": FindingKind("warning", "repeat an earlier question with another gold answer"),
+    "duplicate-question": FindingKind("warning", "repeat an earlier question with the same images and options"),
+    "equal-options": FindingKind("warning", "have two options with the same text"),
+    "letter-in-option": FindingKind("warning", "have an option that begins with, or is, another option's letter"),
+    "option-names-options": FindingKind("warning", "have an option that names other options by letter"),
+    "answer-in-question": FindingKind("warning", "have the gold answer in the question, and no other option"),
+    "mark-without-image": FindingKind("warning", "have an image mark in the text that is sent"),
+    "image-tiny": FindingKind("warning", "have an image with a side under 28 pixels, which some models refuse"),
+    "image-elongated": FindingKind("warning", "have an image that is more than 20 times as long as wide"),
+    "image-huge": FindingKind("warning", "have an image over 8,000 pixels a side or 5 MB, which some servers refuse"),
+    "kit-reads-empty": FindingKind("warning", "have a cell that pandas, and so VLMEvalKit, takes for empty"),
+    "catch-all-option": FindingKind("note", "have an option such as 'All of the above'"),
+    "duplicate-image": FindingKind("note", "images have the content of an image with another name"),
+    "image-converted": FindingKind("note", "have an image that is converted before it is sent"),
+    "without-image": FindingKind("note", "have no image, while other rows have one"),
+}
+"""Every kind of finding by its code, the gravest first. Codes are stable: scripts read them."""
+
+
+class AffectedRow(Struct, frozen=True, omit_defaults=True):
+    """A row that a finding is about: its place in the file, its id, and what was found there."""
+
+    row: str
+    id: str = ""
+    detail: str = ""
+
+
+class Finding(Struct, frozen=True):
+    """A finding over the whole of the data.
+
+    Attributes:
+        code: the key in KINDS.
+        level: `error`: rows cannot be asked; `warning`: the score may mislead; `note`: worth knowing.
+        count: how many rows, or images, it is about.
+        message: count and sentence, with figures where there are some.
+        rows: the rows, all of them or the first ones; empty where it is about the data as a whole.
+    """
+
+    code: str
+    level: Level
+    count: int
+    message: str
+    rows: tuple[AffectedRow, ...] = ()
+
+
+class Findings:
+    """Findings as they come up, row by row.
+
+    Args:
+        limit: how many rows of a finding are held; None: all.
+    """
+
+    def __init__(self, limit: int | None) -> None:
+        self._limit = limit
+        self._counts: dict[str, int] = {}
+        self._rows: dict[str, list[AffectedRow]] = {}
+        self._details: dict[str, str] = {}
+
+    def add(self, code: str, row: str, sample_id: str = "", detail: str = "") -> None:
+        """Add a row to a finding."""
+        rows = self._rows.setdefault(code, [])
+        if self._limit is None or len(rows) < self._limit:
+            rows.append(AffectedRow(row, sample_id, detail))
+        self._counts[code] = self._counts.get(code, 0) + 1
+
+    def add_whole(self, code: str, count: int, detail: str) -> None:
+        """Add a finding about the data as a whole, with its figures in words."""
+        self._counts[code] = count
+        self._details[code] = detail
+
+    def __iter__(self) -> Iterator[Finding]:
+        """Yield the findings, the gravest first."""
+        for code, kind in KINDS.items():
+            if count := self._counts.get(code):
+                yield Finding(code, kind.level, count, self._message(code, count), tuple(self._rows.get(code, ())))
+
+    def _message(self, code: str, count: int) -> str:
+        text = KINDS[code].text
+        noun = "" if text.startswith("images ") else "row " if count == 1 else "rows "
+        if count == 1:
+            text = _singular(text)
+        details = self._details.get(code, "")
+        return f"{count:,} {noun}{text}" + (f": {details}" if details else "")
+
+
+def _singular(text: str) -> str:
+    """Return a sentence about several rows as a sentence about one."""
+    for plural, singular in (
+        ("cannot be asked and are ", "cannot be asked and is "),
+        ("images have ", "image has "),
+        ("have ", "has "),
+        ("repeat ", "repeats "),
+    ):
+        if text.startswith(plural):
+            return singular + text.removeprefix(plural)
+    return text

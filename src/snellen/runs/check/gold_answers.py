@@ -1,0 +1,158 @@
+"""Gold answers of the data as a whole: their shares, and whether a fixed reply would score well."""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import erfc, sqrt
+from typing import Any
+
+from msgspec import Struct
+
+from snellen.runs.check.finding import Findings
+from snellen.runs.check.row import CheckedRow
+from snellen.scoring.statistics.goodness_of_fit import GoodnessOfFit, uniform_fit
+
+FEWEST = 20
+"""Rows below which shares say nothing."""
+ALPHA = 0.01
+LEAST_GAIN = 0.05
+"""A fixed reply must score that much above chance for shares to be a finding: many rows make any difference significant."""
+LONGEST_RATIO = 1.5
+
+
+class AnswerShare(Struct, frozen=True):
+    """How often an answer is the gold one, and how often it would be if all of a row's options were equally likely."""
+
+    answer: str
+    count: int
+    expected: float
+
+
+class GoldAnswers:
+    """Counts of gold answers, row by row.
+
+    Args:
+        shuffled: the options were shuffled, since the file's first option is always right.
+    """
+
+    def __init__(self, *, shuffled: bool = False) -> None:
+        self._shuffled = shuffled
+        self._choices = 0
+        self._first = 0
+        self._positions: dict[int, Counter[int]] = {}
+        self._letters: Counter[str] = Counter()
+        self._expected: dict[str, float] = {}
+        self._truths: Counter[str] = Counter()
+        self._open_answer: Any = None
+        self._open_rows = 0
+        self._open_same = True
+        self._longest = self._compared = 0
+        self._longest_expected = self._longest_variance = 0.0
+
+    def add(self, row: CheckedRow) -> None:
+        """Count one row."""
+        if row.kind == "choice" and len(row.options) > 1 and row.answer in row.options:
+            self._add_choice(row)
+        elif row.kind == "truth":
+            self._truths["yes" if row.answer else "no"] += 1
+        elif row.kind in ("short", "count", "number"):
+            self._open_same = self._open_same and (not self._open_rows or row.answer == self._open_answer)
+            self._open_answer = row.answer
+            self._open_rows += 1
+
+    def _add_choice(self, row: CheckedRow) -> None:
+        letters = list(row.options)
+        position = letters.index(row.answer)
+        self._choices += 1
+        self._first += position == 0
+        self._letters[row.answer] += 1
+        self._positions.setdefault(len(letters), Counter())[position] += 1
+        for letter in letters:
+            self._expected[letter] = self._expected.get(letter, 0.0) + 1.0 / len(letters)
+        lengths = {letter: len(text.strip()) for letter, text in row.options.items()}
+        longest = max(lengths.values())
+        if list(lengths.values()).count(longest) == 1:
+            chance = 1.0 / len(letters)
+            self._compared += 1
+            self._longest += lengths[row.answer] == longest
+            self._longest_expected += chance
+            self._longest_variance += chance * (1.0 - chance)
+
+    def shares(self) -> list[AnswerShare]:
+        """Return the share of each letter, and of yes and no."""
+        letters = [
+            AnswerShare(letter, self._letters[letter], self._expected[letter]) for letter in sorted(self._expected)
+        ]
+        half = self._truths.total() / 2
+        return letters + [AnswerShare(word, self._truths[word], half) for word in ("yes", "no") if half]
+
+    def report(self, findings: Findings) -> None:
+        """Add the findings about the data as a whole."""
+        if self._shuffled:
+            findings.add_whole(
+                "always-first", self._choices, "options are shuffled with a fixed seed before they are sent"
+            )
+        elif self._choices >= FEWEST and self._first == self._choices:
+            findings.add_whole("always-first", self._choices, "a model that always says A scores 100 %")
+        elif self._choices >= FEWEST:
+            self._report_letters(findings)
+        truths = self._truths.total()
+        if truths >= FEWEST:
+            self._report_truths(findings, truths)
+        if self._open_rows >= FEWEST and self._open_same:
+            findings.add_whole("constant-answer", self._open_rows, repr(self._open_answer)[:80])
+        self._report_longest(findings)
+
+    def _report_letters(self, findings: Findings) -> None:
+        letter, count = self._letters.most_common(1)[0]
+        if count == self._choices:
+            findings.add_whole("constant-answer", count, f"always {letter}")
+            return
+        strata = [[counts[at] for at in range(size)] for size, counts in self._positions.items()]
+        shares = ", ".join(
+            f"{share.answer} {share.count / self._choices:.0%}" for share in self.shares()[: len(self._expected)]
+        )
+        expected = ", ".join(f"{self._expected[name] / self._choices:.0%}" for name in sorted(self._expected))
+        chance = sum(len_counts.total() / size for size, len_counts in self._positions.items()) / self._choices
+        self._report_unbalanced(findings, uniform_fit(strata), self._choices, shares, expected, letter, chance)
+
+    def _report_truths(self, findings: Findings, rows: int) -> None:
+        word, count = self._truths.most_common(1)[0]
+        if count == rows:
+            findings.add_whole("constant-answer", rows, f"always {word}")
+            return
+        if self._choices >= FEWEST:
+            return  # one finding a file: choices come first
+        counts = [self._truths["yes"], self._truths["no"]]
+        shares = f"yes {counts[0] / rows:.0%}, no {counts[1] / rows:.0%}"
+        self._report_unbalanced(findings, uniform_fit([counts]), rows, shares, "50%, 50%", word, 0.5)
+
+    def _report_unbalanced(
+        self, findings: Findings, fit: GoodnessOfFit, rows: int, shares: str, expected: str, most: str, chance: float
+    ) -> None:
+        best = (self._letters[most] or self._truths[most]) / rows
+        if fit.p_value >= ALPHA or best < chance + LEAST_GAIN:
+            return
+        findings.add_whole(
+            "unbalanced-answers",
+            rows,
+            f"{shares} (equal shares: {expected}; {fit.test} {fit.statistic:.1f}, {fit.degrees} degrees of freedom, "
+            f"{_p_text(fit.p_value)}); a model that always says {most} scores {best:.0%}, chance is {chance:.0%}",
+        )
+
+    def _report_longest(self, findings: Findings) -> None:
+        if self._compared < FEWEST or self._longest < LONGEST_RATIO * self._longest_expected:
+            return
+        z = (self._longest - self._longest_expected) / sqrt(self._longest_variance)
+        p_value = 0.5 * erfc(z / sqrt(2.0))
+        if p_value < ALPHA:
+            findings.add_whole(
+                "longest-option",
+                self._longest,
+                f"{self._longest / self._compared:.0%} of {self._compared:,} rows with one longest option, by chance "
+                f"{self._longest_expected / self._compared:.0%} ({_p_text(p_value)})",
+            )
+
+
+def _p_text(p_value: float) -> str:
+    return "p < 0.0001" if p_value < 0.0001 else f"p = {p_value:.2g}"

@@ -1,0 +1,126 @@
+"""Options that give the answer away or cannot be told apart."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from snellen.runs.check.row import CheckedRow
+
+CUT = 60
+_CATCH_ALL = re.compile(
+    r"(?:all|none|neither|both|any)(?: of)?(?: the| these| those| them)?(?: (?:above|others?|options|choices|answers|following|these|"
+    r"those))*(?: (?:above|are|is|correct|true|right|apply|applies))*|no (?:correct |right )?(?:answer|option)",
+)
+_NAMED_OPTIONS = re.compile(
+    r"(?i:both |either |neither |only |options? |choices? |answers? |all of )*\(?[A-Z]\)?"
+    r"(?:(?:\s*,\s*(?:and |or )?|\s*&\s*|\s+(?:and|or|nor)\s+)\(?[A-Z]\)?)+(?i:\s+(?:are|is|only|correct|true))*"
+)
+_ONE_NAMED = re.compile(r"(?i:options?|choices?|answers?)\s+\(?([A-Z])\)?")
+_LETTERED = re.compile(r"[(\[]?([A-Za-z])[)\].:]{1,2}(?:\s+\S.*|\s*)", re.DOTALL)
+_UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
+_SHORTEST, _SHORTEST_UNSPACED, _LONGEST = 3, 2, 300
+"""Characters of an answer that is looked for in the question."""
+
+
+def option_findings(row: CheckedRow) -> Iterator[tuple[str, str]]:
+    """Yield code and detail of what is odd about the options and the gold answer of a row."""
+    if row.options:
+        yield from _equal(row.options, row.answer)
+        yield from _letters(row.options)
+        if row.kind == "choice" and row.answer not in row.options:
+            yield "gold-not-an-option", f"{str(row.answer)[:CUT]!r} is none of {', '.join(row.options)}"
+    yield from _in_question(row)
+
+
+def _plain(text: str) -> str:
+    """Return a text without case, and with single spaces in place of other spaces and the final point."""
+    return " ".join(text.casefold().split()).rstrip(".")
+
+
+def _equal(options: Mapping[str, str], gold: object) -> Iterator[tuple[str, str]]:
+    letters: dict[str, str] = {}
+    for letter, text in options.items():
+        plain = _plain(text)
+        if not plain:
+            continue
+        if (first := letters.get(plain)) is not None:
+            right = ", one of which is the gold answer" if gold in (first, letter) else ""
+            yield "equal-options", f"{first} and {letter} are {text.strip()[:CUT]!r}{right}"
+            return
+        letters[plain] = letter
+
+
+def _letters(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield options that hold letters of options, and options that stand for others."""
+    whole = {text.strip().upper(): letter for letter, text in options.items()}
+    drawn = set(whole) == set(options)  # every option is a letter, as where they stand in the image
+    moved = any(whole[text] != text for text in whole) if drawn else False
+    seen = set[str]()
+    for letter, text in options.items():
+        stripped = text.strip()
+        code = ""
+        leading = _leading(stripped)
+        if moved or (not drawn and leading in options and leading != letter):
+            code = "letter-in-option"
+        elif _CATCH_ALL.fullmatch(_plain(stripped)):
+            code = "catch-all-option"
+        elif _names_options(stripped, options):
+            code = "option-names-options"
+        if code and code not in seen:
+            seen.add(code)
+            yield code, f"{letter} is {stripped[:CUT]!r}"
+
+
+def _leading(text: str) -> str:
+    """Return the letter that a text begins with as an option does (`B. cat`), or is; empty without one."""
+    if len(text) == 1 and text.isascii() and text.isalpha():
+        return text.upper()
+    match = _LETTERED.fullmatch(text)
+    return match[1].upper() if match else ""
+
+
+def _names_options(text: str, options: Mapping[str, str]) -> bool:
+    if len(text) > 2 * CUT:
+        return False
+    match = _NAMED_OPTIONS.fullmatch(text.strip(" ."))
+    if match:
+        return set(re.findall(r"\b[A-Z]\b", text)) <= set(options)
+    named = _ONE_NAMED.fullmatch(text.strip(" ."))
+    return named is not None and named[1] in options
+
+
+def _in_question(row: CheckedRow) -> Iterator[tuple[str, str]]:
+    if not row.own_text or row.kind not in ("choice", "choice_text", "short"):
+        return
+    if row.kind == "choice":
+        gold = row.options.get(row.answer, "") if isinstance(row.answer, str) else ""
+        others = [text for letter, text in row.options.items() if letter != row.answer]
+    else:
+        gold = row.answer if isinstance(row.answer, str) else ""
+        others = [text for text in row.options.values() if _plain(text) != _plain(gold)]
+    shortest = _SHORTEST_UNSPACED if _UNSPACED.search(gold[:_LONGEST]) else _SHORTEST
+    if len(gold.strip()) < shortest or _CATCH_ALL.fullmatch(_plain(gold)):
+        return
+    question = " ".join(row.question.casefold().split())
+    if _holds(question, gold) and not any(_holds(question, other) for other in others):
+        yield "answer-in-question", f"{gold.strip()[:CUT]!r}"
+
+
+def _holds(question: str, text: str) -> bool:
+    """Return True if a text stands in the question as whole words; in scripts without spaces, anywhere."""
+    phrase = _plain(text)
+    if not phrase or len(phrase) > _LONGEST:
+        return False
+    at = question.find(phrase)
+    while at >= 0:
+        before, after = question[max(0, at - 1) : at], question[at + len(phrase) : at + len(phrase) + 1]
+        if not (_joins(before, phrase[0]) or _joins(after, phrase[-1])):
+            return True
+        at = question.find(phrase, at + 1)
+    return False
+
+
+def _joins(outside: str, inside: str) -> bool:
+    """Return True if two neighbouring characters belong to one word."""
+    return outside.isalnum() and inside.isalnum() and not (_UNSPACED.match(outside) or _UNSPACED.match(inside))

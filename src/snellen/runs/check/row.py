@@ -1,0 +1,61 @@
+"""A row under check: a question of a table, or a sample of a registered benchmark, with the same fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from snellen.benchmarks.table.question import Question
+from snellen.types import Blob, Image, Kind, Sample, Text
+
+
+class CheckedRow(Struct, frozen=True):
+    """One question, as the file has it, and the sample that is sent.
+
+    Attributes:
+        place: file and row, or the sample's id where samples come from no table.
+        id: the sample's id.
+        question: the text of the question; of a registered benchmark the whole prompt, options and requests included.
+        options: letter to text, in the order in which they are sent.
+        answer: the gold answer, as `Sample.target`.
+        kind: the family of extractors.
+        images: in the order of the file.
+        sample: what is sent.
+        own_text: `question` holds nothing but the question.
+    """
+
+    place: str
+    id: str
+    question: str
+    options: Mapping[str, str]
+    answer: Any
+    kind: Kind
+    images: tuple[Blob, ...]
+    sample: Sample
+    own_text: bool = True
+
+
+def row_of_question(question: Question, sample: Sample) -> CheckedRow:
+    """Return a row of a table."""
+    return CheckedRow(
+        question.place,
+        question.id,
+        question.question,
+        question.options,
+        question.answer,
+        question.kind,
+        question.images,
+        sample,
+    )
+
+
+def row_of_sample(sample: Sample) -> CheckedRow:
+    """Return a row of a registered benchmark."""
+    parts = sample.prompt.parts
+    text = "\n".join(part.text for part in parts if isinstance(part, Text))
+    images = tuple(part.blob for part in parts if isinstance(part, Image))
+    return CheckedRow(
+        sample.id, sample.id, text, sample.options, sample.target, sample.kind, images, sample, own_text=False
+    )

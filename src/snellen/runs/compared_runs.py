@@ -1,0 +1,125 @@
+"""Runs that are compared: opening them, their scores by question, and the profile that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from snellen.benchmarks.base import Benchmark
+from snellen.engine.run_folder import RunFolder, RunMeta
+from snellen.errors import NothingAnsweredError, UsageError
+from snellen.runs import scoring
+from snellen.runs.judge import verdicts
+from snellen.runs.run import Run, load_run
+from snellen.scoring import statistics
+from snellen.scoring.scores import ScoreBuilder, Scores
+
+
+@dataclass(frozen=True)
+class ComparedRun:
+    """One of the runs, with its scores under each profile that was asked for."""
+
+    run: Run
+    _scores: dict[str, Scores] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def folder(self) -> RunFolder:
+        return self.run.folder
+
+    @property
+    def meta(self) -> RunMeta:
+        return self.run.meta
+
+    @property
+    def benchmark(self) -> Benchmark:
+        return self.run.benchmark
+
+    def scores(self, profile: str) -> Scores:
+        """Score the run under one profile, one row for each record; each profile once."""
+        if profile not in self._scores:
+            self._scores[profile] = self._score(profile)
+        return self._scores[profile]
+
+    def _score(self, profile: str) -> Scores:
+        scorer = scoring.profiles_of(self.benchmark, profile)[profile]
+        builder = ScoreBuilder()
+        judged = None if self.benchmark.rubric is None else verdicts.find_verdicts(self.folder)
+        replies = None if judged is None else verdicts.read(judged, self.folder)
+        for sample, record in scoring.recorded_answers(self.folder, self.meta, self.benchmark):
+            builder.add(sample, scoring.scores_of(self.benchmark, sample, record, {profile: scorer}, replies)[profile])
+        return builder.build(scoring.count(self.benchmark, self.meta.spec.data) * self.meta.spec.repeats)
+
+
+@dataclass(frozen=True)
+class QuestionScores:
+    """A run's scores by question.
+
+    Attributes:
+        code: [q] sorted codes of the questions.
+        value: [q] means over repeats; NaN where there is no score.
+        row: [q] the first row of each question in the scores.
+        group: [q] its cluster.
+        answered: [q] True where a repeat has an answer, with a score or without.
+    """
+
+    code: NDArray[np.int64]
+    value: NDArray[np.float64]
+    row: NDArray[np.intp]
+    group: NDArray[np.int64]
+    answered: NDArray[np.bool_]
+
+
+def question_scores(scores: Scores) -> QuestionScores:
+    """Return the scores of a run by question, as means over its repeats."""
+    value, usable = statistics.scored(scores)
+    code, row, index = np.unique(scores.question, return_index=True, return_inverse=True)
+    index = index.reshape(-1)
+    n = np.bincount(index, weights=usable, minlength=len(code))
+    total = np.bincount(index, weights=np.where(usable, value, 0.0), minlength=len(code))
+    mean = np.divide(total, n, out=np.full(len(code), np.nan), where=n > 0)
+    answered = np.bincount(index, weights=~scores.has("error"), minlength=len(code)) > 0
+    return QuestionScores(code, mean, row, scores.group[row], answered)
+
+
+def open_runs(
+    runs: Sequence[str | Path | Run],
+    profile: str | None,
+    *,
+    data: str | Path | None = None,
+    images: str | Path | None = None,
+    trust: bool = False,
+) -> tuple[list[Run], str]:
+    """Open two or more different runs; return them and the name of the profile that they are compared under.
+
+    Args:
+        runs: folders, or open runs.
+        profile: one scoring profile; None: the first run's first.
+        data, images, trust: as for `compare`.
+
+    Raises:
+        UsageError: fewer than two runs, one run twice, several profiles, no such profile.
+        NothingAnsweredError: a run has no answer at all. RunError: no run there.
+    """
+    opened = [run if isinstance(run, Run) else load_run(run, trust=trust).moved(data, images) for run in runs]
+    if len(opened) < 2:
+        raise UsageError("a single run cannot be compared", "Pass two or more runs.")
+    places = [run.path.resolve() for run in opened]
+    if len(set(places)) < len(places):
+        raise UsageError("one run was passed twice", "Pass different runs.")
+    for run in opened:
+        if run.request_errors().nothing_answered:
+            raise NothingAnsweredError(
+                f"{run.path} cannot be compared: {run.request_errors().text}",
+                f"Resume it: snellen rerun {run.path}",
+            )
+    chosen = scoring.profiles_of(opened[0].benchmark, profile)
+    if len(chosen) > 1:
+        raise UsageError(
+            f"runs are compared under one profile, and {len(chosen)} were named", "Name one with --profile."
+        )
+    (name,) = chosen
+    return opened, name

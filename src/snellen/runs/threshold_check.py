@@ -1,0 +1,183 @@
+"""Check that the lower end of a metric's interval reaches a value: `--fail-under METRIC=VALUE`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from math import isfinite
+from pathlib import Path
+
+from msgspec import Struct
+
+from snellen.errors import UsageError
+from snellen.runs.run import Run, load_run
+from snellen.scoring.interval_text import span
+from snellen.types import IntervalMethod, Metric
+
+BELOW = 11
+"""Exit status of a metric that does not reach its threshold."""
+
+
+class Threshold(Struct, frozen=True):
+    """The least value of a metric, named as METRIC, or as BENCHMARK:METRIC for the runs of one benchmark."""
+
+    name: str
+    least: float
+
+    def metric(self, benchmark: str, benchmarks: Collection[str], metrics: Collection[str]) -> str | None:
+        """Return the name of the metric that this is about in a run; None if it is about another benchmark.
+
+        Args:
+            benchmark: the run's.
+            benchmarks: those of all runs that are checked together.
+            metrics: the run's.
+        """
+        about, colon, name = self.name.partition(":")
+        if self.name in metrics or not colon or about not in {benchmark, *benchmarks}:
+            return self.name
+        return name if about == benchmark else None
+
+
+class ThresholdCheck(Struct, frozen=True):
+    """One metric of a run checked against its threshold.
+
+    Attributes:
+        run: the folder or file with the answers.
+        metric, least: the threshold.
+        value, ci95, interval: the metric, its 95 % interval and the interval's method; None where there is none.
+        n, coverage: answers behind it, and their share of the benchmark.
+        passed: True if the lower end of the interval reaches `least`.
+        text: all of it in one sentence.
+    """
+
+    run: str
+    profile: str
+    metric: str
+    least: float
+    value: float | None
+    ci95: tuple[float, float] | None
+    interval: IntervalMethod | None
+    n: int
+    coverage: float
+    passed: bool
+    text: str
+
+
+def parse_threshold(text: str) -> Threshold:
+    """Return the threshold that `METRIC=VALUE` or `BENCHMARK:METRIC=VALUE` states.
+
+    Raises:
+        UsageError: there is no `=`, no metric, or no finite number.
+    """
+    name, sign, number = text.rpartition("=")
+    form = "Write METRIC=VALUE, for example --fail-under accuracy=0.7."
+    if not sign or not name.strip():
+        raise UsageError(f"--fail-under {text!r} is not of the form METRIC=VALUE", form)
+    try:
+        least = float(number)
+    except ValueError:
+        least = float("nan")
+    if not isfinite(least):
+        raise UsageError(f"--fail-under {text!r}: {number.strip()!r} is not a number", form)
+    return Threshold(name.strip(), least)
+
+
+def check_metrics(
+    run: str | Path | Run, thresholds: Mapping[str, float], *, profile: str | None = None, trust: bool = False
+) -> list[ThresholdCheck]:
+    """Check that the lower end of each metric's 95 % interval reaches its threshold.
+
+    >>> run = snellen.evaluate("chart/digits", "embedded", limit=30, out="results/now")
+    >>> check_metrics(run, {"accuracy": 0.9})[0].passed
+    False
+
+    Args:
+        run: a folder, or an open run.
+        thresholds: metric to least value.
+        profile: one scoring profile; None: the benchmark's first.
+        trust: as for `load_run`.
+
+    Raises:
+        UsageError: the run has no such metric, or the metric has no interval. RunError: no run there.
+    """
+    opened = run if isinstance(run, Run) else load_run(run, trust=trust)
+    name, metrics = next(iter(opened.figures(profile).items()))
+    return check_thresholds(
+        str(opened.path),
+        opened.benchmark.name,
+        {name: metrics},
+        [Threshold(metric, least) for metric, least in thresholds.items()],
+    )
+
+
+def check_thresholds(
+    run: str,
+    benchmark: str,
+    metrics: Mapping[str, Sequence[Metric]],
+    thresholds: Iterable[Threshold],
+    benchmarks: Collection[str] = (),
+) -> list[ThresholdCheck]:
+    """Check the metrics of one run under the first of its profiles.
+
+    Args:
+        run: the folder or file, for messages.
+        benchmark: the run's.
+        metrics: profile to metrics.
+        thresholds: what they must reach.
+        benchmarks: those of all runs that are checked together.
+
+    Raises:
+        UsageError: no such metric; a metric without an interval; a threshold that no share can reach.
+    """
+    profile, rows = next(iter(metrics.items()))
+    by_name = {metric.name: metric for metric in rows}
+    checks = []
+    for threshold in thresholds:
+        name = threshold.metric(benchmark, benchmarks, by_name)
+        if name is None:
+            continue
+        if name not in by_name:
+            raise UsageError(
+                f"--fail-under: {run} has no metric {name!r} under profile {profile}",
+                f"It has: {', '.join(by_name) or 'none'}.",
+            ).near(threshold.name, by_name, form=f"{{}}={threshold.least:g}")
+        metric = by_name[name]
+        if metric.unit == "fraction" and threshold.least > 1.0:
+            raise UsageError(
+                f"--fail-under {name}={threshold.least:g}: {name} is a share from 0 to 1",
+                f"Type: --fail-under {name}={threshold.least / 100:g}",
+            )
+        if metric.value is not None and metric.ci95 is None:
+            usable = [each.name for each in rows if each.ci95 is not None]
+            raise UsageError(
+                f"--fail-under: {name} of {run} has no interval (value {metric.value:g}, n = {metric.n:,}), and its lower end "
+                "is what must reach the threshold",
+                f"Metrics with an interval: {', '.join(usable) or 'none'}.",
+            )
+        checks.append(_check(run, profile, metric, threshold.least))
+    return checks
+
+
+def _check(run: str, profile: str, metric: Metric, least: float) -> ThresholdCheck:
+    low = None if metric.value is None or metric.ci95 is None else metric.ci95[0]
+    passed = low is not None and low >= least
+    if low is None:
+        text = f"{metric.name} of {run} has no value, because nothing was answered; {least:g} was expected."
+    else:
+        text = (
+            f"{metric.name} of {run} {'reaches' if passed else 'does not reach'} {least:g}: the lower end of its 95 % interval "
+            f"{span(metric.ci95, '.4f')} is {low:.4f} (value {metric.value:.4f}, n = {metric.n:,}, "
+            f"coverage {metric.coverage:.1%})."
+        )
+    return ThresholdCheck(
+        run,
+        profile,
+        metric.name,
+        least,
+        metric.value,
+        metric.ci95,
+        metric.interval,
+        metric.n,
+        metric.coverage,
+        passed,
+        text,
+    )
