@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 from msgspec import structs
 
+from snellen.cli.catalogue_list import CATALOGUE, catalogue_line, list_catalogue
 from snellen.cli.console import new_table, note, show, show_json
 from snellen.cli.data_files import data_facts, print_data_files
 from snellen.errors import SnellenError, UsageError
@@ -30,7 +31,9 @@ def list_all(
     benchmark: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="BENCHMARK", help="List only these benchmarks, in the form of --long; with --runs, only their runs."
+            metavar="BENCHMARK",
+            help="List only these benchmarks, in the form of --long; with --runs, only their runs. "
+            "`catalogue` lists the declared benchmarks.",
         ),
     ] = None,
     long: Annotated[
@@ -57,6 +60,8 @@ def list_all(
         )
     if runs:
         _list_runs(results, benchmark or (), as_json=as_json)
+    elif benchmark == [CATALOGUE]:
+        list_catalogue(as_json=as_json)
     elif benchmark:
         _list_named(benchmark, Data(data, images), as_json=as_json)
     else:
@@ -103,6 +108,7 @@ def _list_parts(*, long: bool, as_json: bool) -> None:
         return
     for benchmark in listed:
         _print_benchmark(benchmark, long=long)
+    print(f"\n{catalogue_line()}")
     print("\nmodels (--model KIND:NAME)")
     for kind, help_ in kinds.items():
         print(f"  {kind:<12} {help_}")

@@ -31,12 +31,13 @@ def figures(
 ) -> dict[str, Metric]:
     """Score rows as a run would, and sum them up."""
     metas = row_meta(declared, rows)
+    words = {"Yes": "yes", "No": "no"}
     builder = ScoreBuilder()
     for number, (meta, score) in enumerate(zip(metas, values, strict=True)):
         if read:
-            meta = {**meta, "gold": str(rows[number]["answer"])}
+            meta = {**meta, "target": words.get(str(rows[number]["answer"]), "")}
         sample = Sample(str(number), Prompt((Text("?"),)), None, "open", meta={**meta, **more})
-        detail = {"read": read[number]} if read else {}
+        detail = {"reply": words.get(read[number], "")} if read else {}
         builder.add(sample, Score(score, None, "correct" if score == 1 else "wrong", detail=detail))
     return {metric.name: metric for metric in summary(declared)(builder.build(), "vlmevalkit")}
 

@@ -47,7 +47,8 @@ def compare(name: str, case: Mapping[str, Any]) -> tuple[Any, Any] | None:
         letter = score.extracted if score.reason != "refusal, read as Z" else "Z"
         return letter or False, expected["final"]
     if name == "yesno_extract":
-        return kit("pope", Sample("1", ASK, True, "truth"), reply).extracted or "Unknown", expected["extracted"]
+        extracted = kit("pope", Sample("1", ASK, True, "truth"), reply).extracted
+        return {True: "Yes", False: "No", None: "Unknown"}[extracted], expected["extracted"]
     if name == "first_capital_letter":
         options = dict.fromkeys("ABCDE", "x")
         return kit("mme-realworld", Sample("1", ASK, "A", "choice", options), reply).extracted or "", expected["letter"]

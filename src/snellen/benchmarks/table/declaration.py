@@ -34,8 +34,8 @@ class Source(Strict, frozen=True):
     Attributes:
         file: a path of any kind that is recognised by its suffix or content, relative to the TOML.
         tsv: address or path of a table in VLMEvalKit's form.
-        csv: a path.
-        json: a path; `each` says where in it the rows are.
+        csv: address or path.
+        json: address or path; `each` says where in it the rows are.
         folder: a folder of images whose sub-folders are the classes.
         hub: `owner/name` of a data set, with `config`, `split`, `revision` and `files` (patterns).
         each: path of the rows in a JSON file: `data.items`, `*[]` for an object of lists.
@@ -43,6 +43,7 @@ class Source(Strict, frozen=True):
         sha256: SHA-256 of the file, hexadecimal.
         rows: how many rows it has.
         mirrors: further addresses.
+        table: file name under which VLMEvalKit keeps the table; default: the last part of the address.
         images: a folder or archives of the images.
         as_kit_reads: cells that pandas takes for missing are empty, as VLMEvalKit reads them.
     """
@@ -62,6 +63,7 @@ class Source(Strict, frozen=True):
     sha256: str = ""
     rows: int | None = None
     mirrors: tuple[str, ...] = ()
+    table: str = ""
     images: str | tuple[str, ...] = ()
     as_kit_reads: bool = False
 

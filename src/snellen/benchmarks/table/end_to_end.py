@@ -198,10 +198,10 @@ def _text(name: str, dataset: str, row: Row) -> str:
     if name == "CVBench":
         return str(row.get("prompt"))
     if name == "MUIRDataset":
-        request = f"{question}\n"
+        lead = f"{question}\n"
         lines = "\n".join(f"{letter}. {text}" for letter, text in _choices(row).items())
         ending = "\nAnswer with the option's letter from the given choices directly."
-        return f"{request}{lines}{ending}" if lines else request
+        return f"{lead}{lines}{ending}" if lines else lead
     if name == "MMERealWorld":
         return f"{question} {row['multi-choice options']}\n{_REAL_WORLD}"
     if name == "NaturalBenchDataset":

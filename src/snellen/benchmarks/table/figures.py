@@ -98,7 +98,7 @@ class FigureBuilder:
         return value, first
 
     def _yes_no(self, metric: str, positive: str, rows: Mask) -> Formula:
-        gold, read = rows & self.table.equals(GOLD, positive), rows & self.table.equals(READ, positive)
+        gold, read = rows & self.table.equals(GOLD, positive.lower()), rows & self.table.equals(READ, positive.lower())
         if metric == "yes-ratio":
             return self._ratio(read.astype(np.float64), rows.astype(np.float64))
         both, golds, reads = (self._add(part.astype(np.float64)) for part in (gold & read, gold, read))

@@ -17,7 +17,7 @@ from snellen.scoring.statistics import scored
 from snellen.scoring.statistics.clusters import cluster_index
 
 Mask = NDArray[np.bool_]
-GOLD, READ, CHANCE, REPEAT = "gold", "read", "chance", "repeat"
+GOLD, READ, CHANCE, REPEAT = "target", "reply", "chance", "repeat"
 """Meta columns of gold answers, of answers read from replies, of chance, and of the number of a repeat."""
 LIST_MARK = "\x1f"
 """Stands between the elements of a list in a meta column whose rows are repeated for each element."""

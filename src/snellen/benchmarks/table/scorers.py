@@ -7,7 +7,7 @@ a table from the reading and the comparison of a `ScoreRule` to a function; a re
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, get_args
 
 from snellen.benchmarks.table.declaration import ProfileName, ScoreRule
@@ -96,7 +96,7 @@ def _why(rule: ScoreRule) -> str:
 
 
 def _unread(reason: str) -> Score:
-    return Score(0.0, None, "invalid", reason, {READ: "Unknown"})
+    return Score(0.0, None, "invalid", reason)
 
 
 def graded(value: float, answer: Any) -> Score:
@@ -106,15 +106,17 @@ def graded(value: float, answer: Any) -> Score:
 
 
 def word_of(answer: Any) -> str:
-    """Return an answer as the word that meta `gold` and detail `read` hold: Yes and No for truth values."""
-    return {True: "Yes", False: "No"}[answer] if isinstance(answer, bool) else str(answer)[:80]
+    """Return an answer as the word that meta `target` and detail `reply` hold: yes and no for truth values."""
+    return {True: "yes", False: "no"}[answer] if isinstance(answer, bool) else str(answer)[:80]
 
 
 def _strict(sample: Sample, reply: str) -> Score:
     """Score by the sample's kind, as everywhere in Snellen."""
     result = READY[sample.kind](sample, reply)
-    shown = "Unknown" if result.extracted is None else word_of(result.extracted)
-    return Score(result.value, result.extracted, result.verdict, result.reason, {**result.detail, READ: shown})
+    if result.extracted is None:
+        return result
+    detail = {**result.detail, READ: word_of(result.extracted)}
+    return Score(result.value, result.extracted, result.verdict, result.reason, detail)
 
 
 def golds_of(sample: Sample) -> list[str]:
@@ -134,7 +136,7 @@ def _compare_common(rule: ScoreRule, sample: Sample, reply: str, answer: Any) ->
     if rule.read in _BY_LETTER or rule.equals == "option":
         return float(answer == _gold_letter(rule, sample))
     if rule.read in ("yes-no", "first-word-of"):
-        return float(str(answer).casefold() in [gold.casefold() for gold in golds])
+        return float(word_of(answer).casefold() in [gold.casefold() for gold in golds])
     if rule.read == "pair" or rule.equals == "pair":
         return float(any(answer == short_answers.whole_numbers(gold) for gold in golds))
     if rule.read == "number":
@@ -225,9 +227,8 @@ def answer_line(reply: str) -> str:
     return capitals.pop() if len(capitals) == 1 else behind
 
 
-def _kit_yes_no(rule: ScoreRule, sample: Sample, reply: str) -> str | None:
-    word = yes_no.read_yes_no(reply)
-    return None if word == "Unknown" else word
+def _kit_yes_no(rule: ScoreRule, sample: Sample, reply: str) -> bool | None:
+    return {"Yes": True, "No": False}.get(yes_no.read_yes_no(reply))
 
 
 def _first_word(rule: ScoreRule, sample: Sample, reply: str) -> str | None:
@@ -287,11 +288,3 @@ STRICT_READERS: Mapping[str, Reader] = {
     "pair": lambda rule, sample, reply: short_answers.number_pair(reply),
     "braces": _in_braces,
 }
-
-
-def gold_word(sample_target: Any) -> str:
-    """Return the meta `gold` of a sample: Yes or No, the letter, or the first accepted answer."""
-    target = sample_target
-    if isinstance(target, Sequence) and not isinstance(target, str):
-        target = target[0] if target else ""
-    return word_of(target) if isinstance(target, bool) else _plain(target)[:80]

@@ -42,9 +42,9 @@ def read_letter(reply: str, options: Mapping[str, str]) -> str | None:
     return named[0] if len(named) == 1 else None
 
 
-def read_whole_yes_no(reply: str) -> str | None:
-    """Return `Yes` or `No` if the whole reply is that word, case ignored."""
-    return {"yes": "Yes", "no": "No"}.get(reply.strip().lower())
+def read_whole_yes_no(reply: str) -> bool | None:
+    """Return True for `yes` and False for `no` if the whole reply is that word, case ignored."""
+    return {"yes": True, "no": False}.get(reply.strip().lower())
 
 
 def read_number(reply: str) -> float | None:

@@ -1,0 +1,97 @@
+"""Entries of the catalogue: benchmarks that are declared in a TOML of this package, without code of their own."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import as_file, files
+
+from msgspec import Struct
+
+from snellen.benchmarks.table.declaration import Declaration, read_declaration
+from snellen.benchmarks.table.official import address_of, local_table
+
+FOLDER = "catalogue"
+SUFFIX = ".toml"
+
+
+class EntryFacts(Struct, frozen=True):
+    """Facts about an entry, for lists.
+
+    Attributes:
+        name: as users type it.
+        title: in words.
+        probes: what it tests.
+        rows: how many rows it has; None where that is not known.
+        metric: the name of the headline.
+        licence: of the data; UNKNOWN where no source says it.
+        gated: its terms must be accepted on the hub.
+        data: how the data comes.
+        url: its home.
+        follows: whose rules it follows, with the commit.
+    """
+
+    name: str
+    title: str
+    probes: str
+    rows: int | None
+    metric: str
+    licence: str
+    gated: bool
+    data: str
+    url: str
+    follows: str
+
+
+@cache
+def names() -> tuple[str, ...]:
+    """Return the names of all entries, in alphabetical order."""
+    folder = files("snellen.benchmarks.table") / FOLDER
+    return tuple(sorted(entry.name.removesuffix(SUFFIX) for entry in folder.iterdir() if entry.name.endswith(SUFFIX)))
+
+
+@cache
+def entry(name: str) -> Declaration:
+    """Return the declaration of an entry. Raises KeyError for any other name."""
+    if name not in names():
+        raise KeyError(name)
+    with as_file(files("snellen.benchmarks.table") / FOLDER / f"{name}{SUFFIX}") as path:
+        return read_declaration(path)
+
+
+def headline(declared: Declaration) -> str:
+    """Return the name of the headline figure; empty without reports."""
+    return next((report.names[0] for report in declared.report if report.headline), "")
+
+
+def facts(declared: Declaration) -> EntryFacts:
+    """Return the facts of an entry; the files of VLMEvalKit's folders are looked at, and nothing is fetched."""
+    return EntryFacts(
+        declared.name,
+        declared.title,
+        declared.probes,
+        declared.source.rows,
+        headline(declared),
+        declared.licence,
+        declared.gated,
+        how_data_comes(declared),
+        declared.url,
+        declared.follows,
+    )
+
+
+def how_data_comes(declared: Declaration) -> str:
+    """Return in words where the data of an entry comes from."""
+    source = declared.source
+    if source.kind == "hub":
+        return f"hf:{source.hub}"
+    if not address_of(source):
+        return "--data FILE"
+    path = local_table(source)
+    fetched = "fetched" if path is None else str(path)
+    image = declared.rows.get("image")
+    return f"{fetched}, --images FOLDER" if getattr(image, "folder", False) else fetched
+
+
+def all_facts() -> list[EntryFacts]:
+    """Return the facts of every entry, in alphabetical order."""
+    return [facts(entry(name)) for name in names()]
