@@ -1,0 +1,132 @@
+"""The examples for CI: the scripts of the action and of the workflow are run as GitHub would run them, and pytest's too."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+
+from snellen import evaluate
+from snellen.benchmarks import registry
+from snellen.benchmarks.base import Data
+
+CI = Path(__file__).parent.parent.parent / "examples" / "ci"
+ACTION = yaml.safe_load((CI / "action" / "action.yml").read_text(encoding="utf-8"))
+WORKFLOW = yaml.safe_load((CI / "snellen.yml").read_text(encoding="utf-8"))
+STEPS = WORKFLOW["jobs"]["evaluate"]["steps"]
+EXPRESSION = re.compile(r"\$\{\{ *inputs\.([\w-]+) *\}\}")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a baseline, a run that is no worse, one that always answers alike, and the files of their answers."""
+    place = tmp_path_factory.mktemp("ci")
+    samples = list(registry.find("chart/digits").samples(Data()))
+    for name, wrong in (("baseline", set(range(6))), ("same", set(range(1, 7))), ("blind", set(range(0, 320, 2)))):
+        rows = [
+            {"id": sample.id, "reply": "none" if number in wrong else str(sample.target)}
+            for number, sample in enumerate(samples)
+        ]
+        (place / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        evaluate("chart/digits", f"replay:{place / name}.jsonl", out=place / "results" / name)
+    return place
+
+
+def environment(**more: str) -> dict[str, str]:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    base = {name: value for name, value in os.environ.items() if name != "GITHUB_STEP_SUMMARY"}
+    return {**base, "PATH": path, "OMP_NUM_THREADS": "1", **more}
+
+
+def script(name: str) -> dict[str, Any]:
+    (step,) = [step for step in ACTION["runs"]["steps"] if step.get("name") == name]
+    return dict(step)
+
+
+def act(name: str, folder: Path, **inputs: str) -> subprocess.CompletedProcess[str]:
+    """Run one step of the action with these inputs, as GitHub does: `bash -eo pipefail`."""
+    step = script(name)
+    values = {key: str(entry.get("default", "")) for key, entry in ACTION["inputs"].items()}
+    values |= {key.replace("_", "-"): value for key, value in inputs.items()}
+    variables = {key: EXPRESSION.sub(lambda m: values[m[1]], str(value)) for key, value in step["env"].items()}
+    return subprocess.run(
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
+        cwd=folder,
+        env=environment(**variables, GITHUB_STEP_SUMMARY=str(folder / "summary.md")),
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+
+
+def test_the_action_fails_on_a_drop_and_passes_without_one(folder: Path):
+    done = act("Compare with the baseline", folder, baseline="results/baseline", out="results/same", margin="0.01")
+    assert done.returncode == 0 and "PASS  B = results/same" in done.stdout, done.stderr
+    done = act("Compare with the baseline", folder, baseline="results/baseline", out="results/blind", margin="0.01")
+    assert done.returncode == 10 and "FAIL  B = results/blind" in done.stdout, done.stderr
+    assert ElementTree.parse(folder / "results/junit/compare.xml").getroot().get("failures") == "1"
+    assert "### results/blind against results/baseline" in (folder / "summary.md").read_text()
+    assert act("Compare with the baseline", folder, baseline="results/gone", out="results/same").returncode == 5
+
+
+def test_the_action_runs_and_checks_each_line_of_its_thresholds(folder: Path):
+    inputs = {"benchmark": "chart/digits", "model": "replay:same.jsonl", "out": "results/few", "limit": "60"}
+    assert act("Run", folder, **inputs, fail_under="accuracy=0.7\n\naccuracy/digits/choice=0.3\n").returncode == 0
+    done = act("Run", folder, **inputs, fail_under="accuracy=0.7\naccuracy/digits/choice=0.999\n")
+    assert done.returncode == 11 and done.stdout.count("PASS") == 1 and done.stdout.count("FAIL") == 1
+    assert ElementTree.parse(folder / "results/junit/run.xml").getroot().get("tests") == "3"
+
+
+def test_an_input_is_never_run_by_the_shell(folder: Path):
+    trap = "$(touch trapped)`touch trapped`; touch trapped"
+    act("Run", folder, benchmark=trap, model=trap, out=trap, limit=trap, fail_under=trap)
+    assert not (folder / "trapped").exists()
+    for step in [*ACTION["runs"]["steps"], *STEPS]:
+        assert "${{" not in step.get("run", ""), step
+
+
+def test_the_workflow_passes_inputs_that_the_action_has_and_all_that_it_needs():
+    (step,) = [step for step in STEPS if step.get("uses") == "./.github/actions/snellen"]
+    assert set(step["with"]) <= set(ACTION["inputs"])
+    assert {name for name, entry in ACTION["inputs"].items() if entry.get("required")} <= set(step["with"])
+    assert all("shell" in step for step in ACTION["runs"]["steps"] if "run" in step)
+    # YAML 1.1 reads the key `on` as true
+    assert set(WORKFLOW[True]) == {"pull_request", "push"} and WORKFLOW["permissions"] == {"contents": "read"}
+
+
+def test_the_workflows_own_scripts_replace_the_baseline(folder: Path, tmp_path: Path):
+    (step,) = [step for step in STEPS if step.get("name") == "Make this run the baseline"]
+    for name in ("baseline", "candidate"):
+        (tmp_path / "results" / name).mkdir(parents=True)
+        (tmp_path / "results" / name / "who").write_text(name)
+    subprocess.run(["bash", "-eo", "pipefail", "-c", step["run"]], cwd=tmp_path, check=True)
+    assert (tmp_path / "results/baseline/who").read_text() == "candidate"
+
+
+def pytest_of_the_model(folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "-rs", str(CI / "test_model.py")],
+        cwd=folder,
+        env=environment(**variables),
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+
+
+def test_the_test_of_a_model_passes_without_a_drop_and_fails_with_one(folder: Path):
+    done = pytest_of_the_model(folder, OUT="results/first", MODEL="replay:same.jsonl", BASELINE="results/none")
+    assert done.returncode == 0 and "3 passed, 1 skipped" in done.stdout, done.stdout
+    done = pytest_of_the_model(folder, OUT="results/first", MODEL="replay:same.jsonl")
+    assert done.returncode == 0 and "4 passed" in done.stdout, done.stdout
+    done = pytest_of_the_model(folder, OUT="results/second", MODEL="replay:blind.jsonl")
+    assert done.returncode == 1 and "3 failed, 1 passed" in done.stdout, done.stdout
+    assert "B = results/second is significantly worse than A = results/baseline" in done.stdout
