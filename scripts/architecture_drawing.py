@@ -22,6 +22,7 @@ CAPTIONS = {
     "reports": "HTML pages, plots",
     "easi": "the EASI programme",
     "curation": "hard, leak-free sets",
+    "training": "callback, watch",
     "runs": "evaluate, score, compare …",
     "features": "encoder measurements",
     "questions": "generated questions",

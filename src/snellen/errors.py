@@ -110,7 +110,14 @@ class RunError(SnellenError):
 
 
 class FingerprintError(RunError):
-    """The run in the folder was made with other settings; the message lists every difference."""
+    """The run in the folder was made with other settings; the message lists every difference.
+
+    `changed` has the names of the settings that differ.
+    """
+
+    def __init__(self, message: str, hint: str = "", changed: Iterable[str] = ()) -> None:
+        super().__init__(message, hint)
+        self.changed = tuple(changed)
 
 
 class UntrustedRunError(RunError):

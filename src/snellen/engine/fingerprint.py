@@ -131,7 +131,9 @@ def require_same(folder: RunFolder, new: Mapping[str, Any]) -> None:
             f"Its answers can be scored: snellen score {folder.path}     To start a new run: --out {folder.path}-2"
         )
     raise FingerprintError(
-        f"run '{folder.path}' was started with other settings; resuming would mix two experiments.\n{lines}", hint
+        f"run '{folder.path}' was started with other settings; resuming would mix two experiments.\n{lines}",
+        hint,
+        [name for name, *_ in changed],
     )
 
 
