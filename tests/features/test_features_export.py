@@ -17,7 +17,7 @@ from latex_page import set_page
 from snellen.cli import main
 from snellen.errors import UsageError
 from snellen.features.store import import_file
-from snellen.reports.features.export import _as_csv
+from snellen.reports.figures import csv_text
 from snellen.reports.plots.svg import COLOURS, paper_colours
 
 
@@ -119,7 +119,7 @@ def test_figures_as_pdf_embed_their_fonts(exported) -> None:
 
 
 def test_class_names_in_csv_are_no_formulas(tmp_path) -> None:
-    assert _as_csv([["class", "accuracy"], ["=1+1", -0.5], ["-tern", 1]]) == "class,accuracy\n'=1+1,-0.5\n'-tern,1\n"
+    assert csv_text([["class", "accuracy"], ["=1+1", -0.5], ["-tern", 1]]) == "class,accuracy\n'=1+1,-0.5\n'-tern,1\n"
 
 
 def test_a_file_is_no_folder_to_write_to(tmp_path, capsys) -> None:

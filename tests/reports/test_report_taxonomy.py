@@ -179,7 +179,7 @@ def test_small_classes_are_drawn_together_and_none_is_lost():
 
 def test_ten_thousand_species_make_a_tree_that_is_small_and_lies_within_its_frame():
     start = time.process_time()
-    (plot,) = icicles(series({SPECIES: big_part()}), "icicle-0")
+    (plot,) = icicles(series({SPECIES: big_part()}), "", set())
     assert time.process_time() - start < 5
     assert len(plot.svg) < 600_000
     root = ElementTree.fromstring(plot.svg)
@@ -196,7 +196,7 @@ def test_ten_thousand_species_make_a_tree_that_is_small_and_lies_within_its_fram
 
 
 def test_an_icicle_needs_a_taxonomy():
-    assert icicles(series({SPECIES: {"a": ClassAnswers(1, 1.0), "b": ClassAnswers(1, 0.0)}}), "i") == []
+    assert icicles(series({SPECIES: {"a": ClassAnswers(1, 1.0), "b": ClassAnswers(1, 0.0)}}), "", set()) == []
     assert icicles(series({SPECIES: {"a > b": ClassAnswers(1, 1.0)}}), "i") == []  # one class is no tree
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar
 import typer
 
 from snellen.cli import options as shared
+from snellen.cli.console import note
 from snellen.cli.easi_reference import REFERENCES, show_comparison
 from snellen.cli.option_groups import expand_options
 from snellen.errors import UsageError
@@ -78,6 +79,10 @@ def report(
             help="Instead of the page: write the run's results without gold answers, evidence and images, for publication.",
         ),
     ] = None,
+    figures: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Also write every plot as SVG and PDF to this folder, with an index."),
+    ] = None,
     comparison: ReferenceOptions,
     prices: shared.PricesOfRun = None,
     as_json: Annotated[
@@ -93,9 +98,10 @@ def report(
     if comparison.reference is not None:
         if comparison.reference not in REFERENCES:
             raise UsageError(f"--reference {comparison.reference!r} is unknown", f"Use {', '.join(REFERENCES)}.")
-        if redact is not None or show_gold or out is not None:
+        if redact is not None or show_gold or out is not None or figures is not None:
             raise UsageError(
-                "--reference prints tables and excludes --out, --redact and --show-gold", "Omit the other options."
+                "--reference prints tables and excludes --out, --figures, --redact and --show-gold",
+                "Omit the other options.",
             )
         show_comparison(
             runs,
@@ -114,13 +120,22 @@ def report(
     if redact is not None:
         from snellen.runs.redact import redact as redact_run
 
-        if len(runs) != 1 or show_gold or out is not None:
-            raise UsageError("--redact takes one run, and excludes --show-gold and --out", "Omit the other options.")
+        if len(runs) != 1 or show_gold or out is not None or figures is not None:
+            raise UsageError(
+                "--redact takes one run, and excludes --show-gold, --out and --figures", "Omit the other options."
+            )
         for path in redact_run(load_run(runs[0], trust=moved.trust).moved(moved.data, moved.images), redact):
             print(path)
         return
     from snellen.reports.runs import report as write_report
+    from snellen.runs.tables.collect import open_runs
 
-    loaded = [load_run(path, trust=moved.trust).moved(moved.data, moved.images) for path in runs]
+    opened, notes = open_runs(runs, trust=moved.trust)
+    loaded = [run.moved(moved.data, moved.images) for run in opened]
     target = target or (loaded[0].folder.report if len(loaded) == 1 else Path("report.html"))
-    print(write_report(loaded, target, max_answers=max_answers, show_gold=show_gold, prices=prices))
+    page = write_report(loaded, target, max_answers=max_answers, show_gold=show_gold, prices=prices, figures=figures)
+    print(page)
+    if figures is not None:
+        print(figures)
+    for line in notes:
+        note(f"note: {line}")

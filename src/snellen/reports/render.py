@@ -17,8 +17,10 @@ from snellen.reports import plots, tables
 from snellen.reports.collect import CollectedRuns, collect_runs
 from snellen.reports.escape import escape_invisible, json_for_page
 from snellen.reports.failures.labels import RunLabels, draw_labels, label_rows
-from snellen.reports.plots.base import SERIES, Series
-from snellen.reports.plots.eye_chart import eye_chart
+from snellen.reports.figures import require_folder, write_figures
+from snellen.reports.plots.base import SERIES, Plot, Series
+from snellen.reports.plots.eye_chart import eye_chart, eye_chart_names, eye_chart_plot
+from snellen.reports.plots.svg import page_style
 from snellen.reports.thumbnails import ThumbnailAlbum
 from snellen.reports.views import PageLimits, PairedView, RunView
 from snellen.scoring.taxonomy import is_diagnosis
@@ -163,13 +165,42 @@ def render(runs: Sequence[RunView], comparisons: Sequence[PairedView] = (), limi
     Raises:
         UsageError: no run, or two runs of the same name.
     """
-    from markupsafe import Markup
-
     limits = limits if limits is not None else PageLimits()
+    return _render(runs, _gather(runs, limits), comparisons, limits)
+
+
+def _gather(runs: Sequence[RunView], limits: PageLimits) -> CollectedRuns:
     names = [run.name for run in runs]
     if not runs or len(set(names)) != len(names):
         raise UsageError(f"a report needs one or more runs with different names; found {names}")
-    gathered = collect_runs(runs, limits)
+    return collect_runs(runs, limits)
+
+
+def _labelled(runs: Sequence[RunView], first: Sequence[Series]) -> list[RunLabels]:
+    return [
+        RunLabels(run.name, column.colour, run.labels, run.model)
+        for run, column in zip(runs, first, strict=True)
+        if run.labels is not None and run.labels.answers
+    ]
+
+
+def draw_figures(runs: Sequence[RunView], gathered: CollectedRuns) -> list[Plot]:
+    """Draw every plot of the page, the eye charts first."""
+    every, first = build_series(runs, gathered)
+    with page_style():
+        charts = [eye_chart_plot(column, name) for column, name in zip(first, eye_chart_names(first), strict=True)]
+    return [
+        *(chart for chart in charts if chart is not None),
+        *plots.draw_plots(every, first),
+        *draw_labels(_labelled(runs, first)),
+    ]
+
+
+def _render(
+    runs: Sequence[RunView], gathered: CollectedRuns, comparisons: Sequence[PairedView], limits: PageLimits
+) -> str:
+    from markupsafe import Markup
+
     data, album = gallery_data(runs, gathered, limits)
     every, first = build_series(runs, gathered)
     heads = [
@@ -178,18 +209,15 @@ def render(runs: Sequence[RunView], comparisons: Sequence[PairedView] = (), limi
             "series": column,
             "top": tables.metric_rows([column], runs)[0] if column.metrics else None,
             "chart": eye_chart(column),
+            "chart_name": chart_name,
             "facts": list({**tables.answer_facts(column.tally), **run.facts}.items()),
             "wrong": tables.incorrect_link(column),
             "not_right": tables.count_incorrect(column),
         }
-        for run, column in zip(runs, first, strict=True)
+        for run, column, chart_name in zip(runs, first, eye_chart_names(first), strict=True)
     ]
     table = tables.metric_rows(every, runs)
-    labelled = [
-        RunLabels(run.name, column.colour, run.labels, run.model)
-        for run, column in zip(runs, first, strict=True)
-        if run.labels is not None and run.labels.answers
-    ]
+    labelled = _labelled(runs, first)
     return fill_template(
         "page.html.jinja",
         read_asset("report.css"),
@@ -215,15 +243,27 @@ def render(runs: Sequence[RunView], comparisons: Sequence[PairedView] = (), limi
 
 
 def write_report(
-    runs: Sequence[RunView], out: Path, *, comparisons: Sequence[PairedView] = (), limits: PageLimits | None = None
+    runs: Sequence[RunView],
+    out: Path,
+    *,
+    comparisons: Sequence[PairedView] = (),
+    limits: PageLimits | None = None,
+    figures: Path | None = None,
 ) -> Path:
-    """Write the page to `out`, whole or not at all, and return `out`.
+    """Write the page to `out`, whole or not at all, and return `out`; write its plots as files to the folder `figures`.
 
     Raises:
-        UsageError: no run, or two runs of the same name.
-        StorageError: the file cannot be written.
+        UsageError: no run, two runs of the same name, or `figures` is a file.
+        StorageError: a file cannot be written.
     """
-    return write_page(render(runs, comparisons, limits), out)
+    limits = limits if limits is not None else PageLimits()
+    if figures is not None:
+        require_folder(figures, "--figures")
+    gathered = _gather(runs, limits)
+    page = write_page(_render(runs, gathered, comparisons, limits), out)
+    if figures is not None:
+        write_figures(lambda: draw_figures(runs, gathered), figures, "--figures")
+    return page
 
 
 def write_page(page: str, out: Path) -> Path:

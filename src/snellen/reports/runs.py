@@ -28,6 +28,7 @@ def report(
     max_answers: int = 2_000,
     show_gold: bool = False,
     prices: str | Path | None = None,
+    figures: str | Path | None = None,
     trust: bool = False,
 ) -> Path:
     """Write one self-contained HTML page about runs and return its path.
@@ -43,6 +44,7 @@ def report(
         max_answers: answers in the gallery over all runs; unusable and wrong ones come first.
         show_gold: show the gold answers of restricted benchmarks too.
         prices: a file of prices: the recorded usage at these is shown as the cost.
+        figures: a folder for every plot as SVG and PDF; None writes none.
         trust: as for `load_run`.
 
     Raises:
@@ -73,7 +75,13 @@ def report(
         comparisons += pairs
         if reason:
             views[number] = structs.replace(views[number], notes=[*views[number].notes, reason])
-    return write_report(views, path, comparisons=comparisons, limits=PageLimits(answers=max_answers))
+    return write_report(
+        views,
+        path,
+        comparisons=comparisons,
+        limits=PageLimits(answers=max_answers),
+        figures=None if figures is None else Path(figures),
+    )
 
 
 write = report  # the name that version 0.1 documented, for one release

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from snellen.reports.links import gallery_link
 from snellen.reports.plots.base import Plot, new_figure, series_colour, short_label
+from snellen.reports.plots.legend import file_legend, file_legend_height
 from snellen.reports.plots.svg import COLOURS, inline_svg, page_style
 from snellen.reports.tables import format_interval, format_percent
 from snellen.reports.views import LabelCounts
@@ -117,7 +118,8 @@ def label_bars(labelled: Sequence[RunLabels], *, linked: bool = False) -> Plot |
     names = list(_labels_in_use(labelled))
     if not names:
         return None
-    figure, axes = new_figure(0.6 + (0.16 + 0.17 * len(labelled)) * len(names))
+    runs = [column.name for column in labelled]
+    figure, axes = new_figure(0.6 + (0.16 + 0.17 * len(labelled)) * len(names) + file_legend_height(runs))
     height = 0.78 / len(labelled)
     widest = max(_total(column.labels.counts, name) / column.labels.answers for column in labelled for name in names)
     for number, column in enumerate(labelled):
@@ -147,11 +149,12 @@ def label_bars(labelled: Sequence[RunLabels], *, linked: bool = False) -> Plot |
     axes.grid(axis="x")
     axes.set_axisbelow(True)
     axes.spines["left"].set_visible(False)
+    file_legend(axes, [(column.name, column.colour) for column in labelled])
     leads = " Each bar links to its answers." if linked else ""
     return Plot(
         "By label",
         f"Shares of each run’s incorrect answers, with counts.{leads}",
-        inline_svg(figure, "labels", "Labels of incorrect answers, by run"),
+        inline_svg(figure, "failure-labels", "Labels of incorrect answers, by run"),
     )
 
 

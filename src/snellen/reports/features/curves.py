@@ -10,8 +10,8 @@ from pathlib import Path
 
 from snellen.atomic_write import replacing
 from snellen.errors import StorageError, UsageError
-from snellen.reports.features.plots import legend_height, line_legend, mark_of
 from snellen.reports.plots.base import draw_interval, new_figure, percent_axis, series_colour
+from snellen.reports.plots.legend import legend_height, line_legend, mark_of
 from snellen.reports.plots.svg import inline_svg, page_style, saving_figures
 from snellen.types import Metric
 

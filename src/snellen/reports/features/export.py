@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from snellen.atomic_write import replacing
-from snellen.errors import StorageError, UsageError
+from snellen.errors import StorageError
 from snellen.formats.latex import latex_number, latex_table, latex_text
-from snellen.redaction import redact
-from snellen.reports.escape import escape_invisible
 from snellen.reports.features.page import JoinedView, StoreView, draw_plots
-from snellen.reports.plots.svg import saving_figures
-from snellen.terminal_text import spreadsheet_cell
+from snellen.reports.figures import csv_text, require_folder, write_figures, write_text
 from snellen.types import Metric
 
 
@@ -33,27 +27,17 @@ def export_report(stores: Sequence[StoreView], joined: Sequence[JoinedView], fol
         UsageError: the folder's name is a file's.
         StorageError: a file cannot be written.
     """
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"--export {folder} is a file; a folder was expected", "Name another folder.")
-    figures, tables = folder / "figures", folder / "tables"
+    require_folder(folder, "--export")
+    tables = folder / "tables"
+    written = write_figures(
+        lambda: (plot for part in draw_plots(stores, joined) for plot in part), folder / "figures", "--export"
+    )
     try:
-        for part in (figures, tables):
-            part.mkdir(parents=True, exist_ok=True)
-        written = _write_figures(stores, joined, figures)
+        tables.mkdir(parents=True, exist_ok=True)
         written += _write_tables(stores, joined, tables)
     except OSError as error:
         raise StorageError(f"cannot write to {folder}: {error.strerror}", "Choose another --export.") from error
     return sorted(written)
-
-
-def _write_figures(stores: Sequence[StoreView], joined: Sequence[JoinedView], folder: Path) -> list[Path]:
-    with saving_figures(folder):  # a plot's drawing is then its file name
-        plots = [plot for part in draw_plots(stores, joined) for plot in part]
-    lines = [["file", "title", "caption"]] + [
-        [plot.svg, escape_invisible(plot.title), escape_invisible(plot.caption)] for plot in plots
-    ]
-    index = _write(folder / "figures.csv", _as_csv(lines))
-    return [index, *(folder / f"{plot.svg}.{ending}" for plot in plots for ending in ("svg", "pdf"))]
 
 
 def _write_tables(stores: Sequence[StoreView], joined: Sequence[JoinedView], folder: Path) -> list[Path]:
@@ -61,15 +45,15 @@ def _write_tables(stores: Sequence[StoreView], joined: Sequence[JoinedView], fol
     for title in dict.fromkeys(title for store in stores for title in store.measures):
         by_store = {store.name: {m.name: m for m in store.measures.get(title, ())} for store in stores}
         name = _file_name(title)
-        written.append(_write(folder / f"{name}.csv", _as_csv(_long(by_store))))
-        written.append(_write(folder / f"{name}.tex", _scores_as_latex(title, by_store)))
+        written.append(write_text(folder / f"{name}.csv", csv_text(_long(by_store))))
+        written.append(write_text(folder / f"{name}.tex", _scores_as_latex(title, by_store)))
     tables = {"classes": _classes(stores), "says-sees": _says_sees(joined)}
     for name, lines in tables.items():
         if len(lines) > 1:
-            written.append(_write(folder / f"{name}.csv", _as_csv(lines)))
+            written.append(write_text(folder / f"{name}.csv", csv_text(lines)))
             head, *rest = [[_latex_cell(cell) for cell in line] for line in lines]
             align = "".join("l" if isinstance(cell, str) else "r" for cell in lines[1])
-            written.append(_write(folder / f"{name}.tex", latex_table(head, rest, name, align=align)))
+            written.append(write_text(folder / f"{name}.tex", latex_table(head, rest, name, align=align)))
     return written
 
 
@@ -144,15 +128,3 @@ def _latex_cell(cell: Any) -> str:
 
 def _file_name(title: str) -> str:
     return "-".join("".join(c if c.isalnum() else " " for c in title.lower()).split())
-
-
-def _as_csv(lines: Sequence[Sequence[Any]]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([[spreadsheet_cell(cell) for cell in line] for line in lines])
-    return text.getvalue()
-
-
-def _write(path: Path, text: str) -> Path:
-    with replacing(path) as part:
-        part.write_text(redact(text), encoding="utf-8", newline="\n")
-    return path

@@ -13,6 +13,7 @@ from snellen.features.plot_data import FeatureMap, PrecisionRecallCurve
 from snellen.features.probes.results import ClassAccuracy
 from snellen.features.says_sees import QUADRANTS, ClassPoint, SaysSees, accuracy_threshold
 from snellen.reports.plots.base import SERIES, Plot, draw_interval, new_figure, percent_axis, series_colour, short_label
+from snellen.reports.plots.legend import legend_height, legend_of, line_legend, mark_of
 from snellen.reports.plots.svg import COLOURS, inline_svg
 from snellen.types import Metric
 
@@ -23,7 +24,6 @@ _BARS = 30
 _NAMED_CLASSES = 12
 _LABELLED = 10
 _CROSSES = 15
-_MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _TINTS = dict(zip(QUADRANTS, ("right", "wrong", "series-1", "muted"), strict=True))
 _SHAPES = dict(zip(QUADRANTS, ("o", "D", "s", "X"), strict=True))
 
@@ -183,11 +183,6 @@ def corruption_plot(stores: Sequence[tuple[str, int, Sequence[Metric]]]) -> Plot
     )
 
 
-def mark_of(number: int) -> str:
-    """Return the marker of a store, so that colour is not all that tells it from others."""
-    return _MARKS[(number - 1) % len(_MARKS)]
-
-
 def _style(before: int) -> Any:
     """Return the line style for a line, given the number of earlier lines of its colour."""
     return ("-", (0, (4, 2)), (0, (1, 1)))[min(before, 2)]
@@ -211,53 +206,6 @@ def _apart(values: Sequence[float], axis_length: float) -> list[float]:
         if value - ticks[-1] >= 0.09 * axis_length and values[-1] - value >= 0.09 * axis_length:
             ticks.append(value)
     return ticks if values[-1] == ticks[-1] else [*ticks, values[-1]]
-
-
-def line_legend(axes: Axes, known: Sequence[tuple[str, int]], styles: Sequence[Any] = ()) -> None:
-    """Add the names of lines above the plot; a single line needs none."""
-    if len(known) < 2:
-        return
-    from matplotlib.lines import Line2D
-
-    handles = [
-        Line2D(
-            [],
-            [],
-            color=series_colour(number),
-            lw=2.0,
-            ls=styles[place] if styles else "-",
-            marker=mark_of(number),
-            mew=0,
-        )
-        for place, (_, number) in enumerate(known)
-    ]
-    labels = [short_label(label, 34) for label, _ in known]
-    _legend(axes, handles, labels, _legend_columns(labels))
-
-
-def _legend_columns(labels: Sequence[str]) -> int:
-    return 1 if max(map(len, labels)) > 22 else 2
-
-
-def legend_height(labels: Sequence[str]) -> float:
-    """Return the inches that a legend of many lines takes, so that it does not flatten the plot."""
-    rows = -(-len(labels) // _legend_columns([short_label(label, 34) for label in labels]))
-    return 0.2 * max(0, rows - 2)
-
-
-def _legend(axes: Axes, handles: Sequence[Any], labels: Sequence[str], columns: int) -> None:
-    axes.legend(
-        handles,
-        labels,
-        loc="lower left",
-        bbox_to_anchor=(0.0, 1.02),
-        ncols=columns,
-        frameon=False,
-        borderaxespad=0.0,
-        handlelength=1.4,
-        columnspacing=1.4,
-        fontsize=9,
-    )
 
 
 def feature_map(flat: FeatureMap, names: Sequence[str], label: str, number: int) -> Plot | None:
@@ -288,7 +236,7 @@ def feature_map(flat: FeatureMap, names: Sequence[str], label: str, number: int)
             members[:, 1],
             s=size,
             color=series_colour(place + 1),
-            marker=_MARKS[(place + place // SERIES) % len(_MARKS)],
+            marker=mark_of(place + place // SERIES + 1),
             alpha=0.6,
             lw=0,
         )
@@ -488,7 +436,7 @@ def attribution_plot(comparisons: Sequence[tuple[str, SaysSees]]) -> Plot | None
     from matplotlib.patches import Patch
 
     handles = [Patch(color=COLOURS[tint], alpha=alpha, lw=0) for tint, alpha in tints]
-    _legend(axes, handles, ["said", "lost in saying", "lost in seeing"], 3)
+    legend_of(axes, handles, ["said", "lost in saying", "lost in seeing"], 3)
     return Plot(
         "Where accuracy is lost",
         "Accuracy above chance: correct answers, what the probe reads but answers lack, and what the probe lacks too.",

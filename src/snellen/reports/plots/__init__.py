@@ -9,10 +9,20 @@ import numpy as np
 
 from snellen.reports.collect import Confusion
 from snellen.reports.links import FAILURES, gallery_link, meta_filters, metric_link
-from snellen.reports.plots.base import Plot, Series, new_figure, percent_axis, series_colour, short_label
+from snellen.reports.plots.base import (
+    Plot,
+    Series,
+    new_figure,
+    percent_axis,
+    run_word,
+    series_colour,
+    short_label,
+    unique_name,
+)
 from snellen.reports.plots.class_ranking import rankings
 from snellen.reports.plots.confusions import kinship_bars
 from snellen.reports.plots.icicle import icicles
+from snellen.reports.plots.legend import file_legend, file_legend_height
 from snellen.reports.plots.level_curves import level_curves
 from snellen.reports.plots.svg import COLOURS, inline_svg, page_style
 from snellen.scoring.taxonomy import is_diagnosis
@@ -41,7 +51,8 @@ def forest_plot(series: Sequence[Series]) -> Plot | None:
     names = _chosen([name for name in dict.fromkeys(n for own in known for n in own) if name in valued], known)
     if len(names) < 2:
         return None
-    figure, axes = new_figure(0.5 + (0.14 + 0.09 * len(series)) * len(names))
+    labels = [column.label for column in series]
+    figure, axes = new_figure(0.5 + (0.14 + 0.09 * len(series)) * len(names) + file_legend_height(labels))
     place = {name: -row for row, name in enumerate(names)}
     chances: dict[str, float] = {}
     for number, (column, metrics) in enumerate(zip(series, metrics_of, strict=True)):
@@ -74,10 +85,11 @@ def forest_plot(series: Sequence[Series]) -> Plot | None:
     axes.set_ylim(-len(names) + 0.4, 0.6)
     axes.spines["left"].set_visible(False)
     percent_axis(axes, "x")
+    file_legend(axes, [(column.label, column.colour) for column in series])
     return Plot(
         "Scores with intervals",
         "Dots are scores, bars 95 % intervals, dotted ticks chance. Each dot links to its incorrect answers.",
-        inline_svg(figure, "forest", "Scores with intervals, by metric"),
+        inline_svg(figure, "scores", "Scores with intervals, by metric"),
     )
 
 
@@ -156,13 +168,14 @@ def error_bars(series: Series, name: str) -> Plot | None:
     )
 
 
-def confusion_plots(series: Series, name: str, limit: int = 4) -> list[Plot]:
-    """Plot confusion matrices of kinds with few targets; the diagonal is correct."""
+def confusion_plots(series: Series, run: str, taken: set[str], limit: int = 4) -> list[Plot]:
+    """Plot confusion matrices of kinds with few targets; the diagonal is correct. `run` and `taken` name the plots."""
     plots = []
     usable = [(where, c) for where, c in series.tally.confusions.items() if c.cells and len(c.targets) >= 2]
     usable.sort(key=lambda item: -sum((item[1].cells or {}).values()))
-    for number, (where, confusion) in enumerate(usable[:limit]):
-        plots.append(_confusion(series, f"{name}-{number}", dict(where), confusion))
+    for where, confusion in usable[:limit]:
+        name = unique_name(taken, "confusion", *(value for _, value in where), run)
+        plots.append(_confusion(series, name, dict(where), confusion))
     return plots
 
 
@@ -221,18 +234,23 @@ def _cell(axes: Axes, x: int, y: int, count: int, total: int, right: bool) -> An
 
 
 def draw_plots(series: Sequence[Series], first: Sequence[Series]) -> list[Plot]:
-    """Draw every plot that the data allow.
+    """Draw every plot that the data allow. Plots of one run of several have the run's name at the end of theirs.
 
     Args:
         series: every run under every profile.
         first: every run under its first profile.
     """
+    taken: set[str] = set()
     with page_style():
-        plots = [forest_plot(series), *level_curves(first), *rankings(first)]
+        plots = [forest_plot(series), *level_curves(first, taken), *rankings(first, taken)]
         for number, column in enumerate(first):
-            own = [*icicles(column, f"icicle-{number}"), kinship_bars(column, f"kinship-{number}")]
-            own += [error_bars(column, f"errors-{number}"), latency_histogram(column, f"latency-{number}")]
-            own += confusion_plots(column, f"confusion-{number}")
+            run = run_word(column, number, len(first))
+            own = [*icicles(column, run, taken), kinship_bars(column, unique_name(taken, "taxonomic-distance", run))]
+            own += [
+                error_bars(column, unique_name(taken, "failed-samples", run)),
+                latency_histogram(column, unique_name(taken, "latency", run)),
+            ]
+            own += confusion_plots(column, run, taken)
             plots += [_named(plot, column, len(first)) for plot in own if plot is not None]
     return [plot for plot in plots if plot is not None]
 

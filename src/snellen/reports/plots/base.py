@@ -11,7 +11,7 @@ from msgspec import Struct
 from snellen.reports.collect import RunTally
 from snellen.reports.escape import escape_invisible
 from snellen.reports.plots.svg import COLOURS
-from snellen.text import shorten
+from snellen.text import shorten, slug
 from snellen.types import Metric
 
 if TYPE_CHECKING:
@@ -42,6 +42,26 @@ class Plot(Struct, frozen=True):
     title: str
     caption: str
     svg: str
+
+
+def unique_name(taken: set[str], *parts: str) -> str:
+    """Return a name for a plot: of its SVG element, and of its files.
+
+    The parts become lower-case ASCII with hyphens; a number follows if the name is taken. Parts without a usable
+    character are omitted.
+    """
+    words = [slug(part.lower().replace(".", "-").replace("_", "-"), 60) for part in parts]
+    name = base = "-".join(filter(None, words)) or "plot"
+    number = 2
+    while name in taken:
+        name, number = f"{base}-{number}", number + 1
+    taken.add(name)
+    return name
+
+
+def run_word(column: Series, number: int, runs: int) -> str:
+    """Return a run's part of the names of its plots: empty for a single run, a number for a name without ASCII."""
+    return "" if runs == 1 else column.run if slug(column.run) else f"run-{number + 1}"
 
 
 def series_colour(number: int) -> str:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from snellen.reports.collect import ClassAnswers, QuestionGroup, class_name, group_filters, kind_order
 from snellen.reports.links import NOT_RIGHT, gallery_link, meta_filters
-from snellen.reports.plots.base import Plot, Series, new_figure, percent_axis, series_colour, short_label
+from snellen.reports.plots.base import Plot, Series, new_figure, percent_axis, series_colour, short_label, unique_name
+from snellen.reports.plots.legend import file_legend, file_legend_height
 from snellen.reports.plots.svg import COLOURS, inline_svg
 from snellen.scoring.taxonomy import BINS
 
@@ -24,15 +25,21 @@ _POINTS = 500
 _NAMED = 6
 
 
-def rankings(runs: Sequence[Series]) -> list[Plot]:
-    """Plot accuracy by class for bias questions, then for the finest level of each data set and kind."""
+def rankings(runs: Sequence[Series], taken: set[str]) -> list[Plot]:
+    """Plot accuracy by class for bias questions, then for the finest level of each data set and kind.
+
+    `taken` has the names of the page's plots.
+    """
     groups: dict[QuestionGroup, None] = {}
     finest: dict[tuple[str, str], QuestionGroup] = {}
     for column in runs:
         groups |= dict.fromkeys(part for part, _ in column.tally.classes.of("bias"))
         finest |= {(part.dataset, part.kind): part for part, _ in column.tally.classes.of("hierarchy")}
     groups |= dict.fromkeys(sorted(finest.values(), key=lambda part: kind_order(part.kind)))
-    return [_ranking(runs, part, f"classes-{number}") for number, part in enumerate(list(groups)[:_PLOTS])]
+    return [
+        _ranking(runs, part, unique_name(taken, "classes", part.dataset, part.ask, part.level, part.kind))
+        for part in list(groups)[:_PLOTS]
+    ]
 
 
 def rank_classes(part: Mapping[str, ClassAnswers]) -> list[tuple[str, ClassAnswers]]:
@@ -66,7 +73,7 @@ def equal_difficulty_quantiles(counts: Sequence[int], share: float, at: NDArray[
 
 def _ranking(runs: Sequence[Series], group: QuestionGroup, name: str) -> Plot:
     known = [(column, part) for column in runs if (part := column.tally.classes.parts.get(group))]
-    figure, axes = new_figure(3.1)
+    figure, axes = new_figure(3.1 + file_legend_height([column.label for column, _ in known]))
     listed: list[tuple[str, str]] = []
     high = 0.0
     for column, part in known:
@@ -108,6 +115,7 @@ def _ranking(runs: Sequence[Series], group: QuestionGroup, name: str) -> Plot:
     axes.set_xlim(0.0, 1.0)
     axes.set_xticks([0.0, 1.0], ["worst", "best"])
     axes.set_xlabel(f"{len(known[0][1]):,} classes")
+    file_legend(axes, [(column.label, column.colour) for column, _ in known])
     if len(known) == 1:
         _histogram(axes, [answers.share for answers in known[0][1].values()])
     axes.spines["left"].set_visible(False)

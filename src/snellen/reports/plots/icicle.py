@@ -9,7 +9,8 @@ from html import escape
 from snellen.reports.collect import ClassAnswers, ClassTally, QuestionGroup, class_name, group_filters, kind_order
 from snellen.reports.escape import escape_invisible
 from snellen.reports.links import gallery_link, meta_filters
-from snellen.reports.plots.base import Plot, Series, short_label
+from snellen.reports.plots.base import Plot, Series, new_figure, short_label, unique_name
+from snellen.reports.plots.svg import COLOURS, inline_svg, light_colours, mix_colours, saves_files
 from snellen.scoring.taxonomy import SEPARATOR
 
 WIDTH, TALLEST = 403.0, 640.0
@@ -53,8 +54,11 @@ class IcicleNode:
         return self.own if self.own.n else self.below
 
 
-def icicles(column: Series, name: str) -> list[Plot]:
-    """Plot an icicle for each data set with a taxonomy, of the kind of question asked on most levels."""
+def icicles(column: Series, run: str, taken: set[str]) -> list[Plot]:
+    """Plot an icicle for each data set with a taxonomy, of the kind of question asked on most levels.
+
+    `run` and `taken` name the plots.
+    """
     tally = column.tally.classes
     chosen: dict[str, tuple[str, str]] = {}
     for ask in ("bias", "hierarchy"):
@@ -66,7 +70,7 @@ def icicles(column: Series, name: str) -> list[Plot]:
         for dataset, levels in kinds.items():
             chosen[dataset] = (ask, min(levels, key=lambda kind: (-levels[kind], kind_order(kind))))
     plots = []
-    for number, (dataset, (ask, kind)) in enumerate(list(chosen.items())[:_MAX_ICICLES]):
+    for dataset, (ask, kind) in list(chosen.items())[:_MAX_ICICLES]:
         parts = {
             group: part
             for group, part in tally.parts.items()
@@ -78,11 +82,11 @@ def icicles(column: Series, name: str) -> list[Plot]:
                 f"Taxonomy coloured by accuracy: {subject}",
                 "Each box is a class; its height is the number of classes below it. Colour is the accuracy of questions "
                 "at its own level, otherwise of those below. The worst classes come first; very small ones are merged.",
-                _svg(
+                (_save if saves_files() else _svg)(
                     column,
                     parts,
                     level_names(tally, parts),
-                    f"{name}-{number}",
+                    unique_name(taken, "taxonomy", dataset, kind, run),
                     f"Taxonomy coloured by accuracy, {subject}",
                 ),
             )
@@ -171,6 +175,57 @@ def _boxes(node: IcicleNode, depth: int, top: float, unit: float) -> Iterator[tu
         top += height
 
 
+def _save(
+    column: Series,
+    parts: Mapping[QuestionGroup, Mapping[str, ClassAnswers]],
+    levels: Sequence[str],
+    name: str,
+    label: str,
+) -> str:
+    """Draw the icicle of `_svg` by matplotlib, one unit a point, and save it; return its name."""
+    from matplotlib.patches import Rectangle
+
+    root = build_tree(parts)
+    height = min(TALLEST, max(120.0, _LEAF * root.leaves))
+    width = WIDTH / len(levels)
+    figure, axes = new_figure((_TOP + height) / 72.0, WIDTH / 72.0)
+    figure.set_layout_engine("none")
+    axes.set_position((0.0, 0.0, 1.0, 1.0))
+    axes.set_axis_off()
+    axes.set_xlim(0.0, WIDTH)
+    axes.set_ylim(_TOP + height, 0.0)
+    tones = _tones()
+
+    def box(x: float, y: float, wide: float, tall: float, tone: int) -> None:
+        axes.add_patch(Rectangle((x, y), wide, tall, facecolor=tones[tone], linewidth=0))
+
+    def text(x: float, y: float, words: str, align: str, tint: str) -> None:
+        axes.text(x, y, words, ha=align, va="baseline", fontsize=9, color=COLOURS[tint])
+
+    for tone in range(TONES + 1):
+        box(28 + 12.0 * tone, 4, 11.5, 9, tone)
+    text(24, 12, "0 %", "right", "muted")
+    text(32 + 12.0 * (TONES + 1), 12, "100 % correct", "left", "muted")
+    for place, level in enumerate(levels):
+        text(place * width + 2, _TOP - 6, short_label(level, int(width / 5.5)), "left", "muted")
+    for node, place, y, tall in _boxes(root, 0, _TOP, height / root.leaves):
+        gap = 0.6 if tall > 4 else 0.15
+        box(place * width, y, width - 1, max(0.4, tall - gap), round(TONES * node.answers.share))
+        if tall >= 9.5:
+            words = short_label(node.name, int((width - 8) / 5.4))
+            text(place * width + 4, y + min(tall / 2, 14.0) + 3, words, "left", "ink")
+    return inline_svg(figure, name, label)
+
+
+def _tones() -> list[str]:
+    """Return the colours that the style sheet has as `tone-0` to `tone-10`."""
+    light = light_colours()
+    middle = mix_colours(light["muted"], light["soft"], 0.22)
+    ends = [(light["series-2"], 0.13 * step) for step in range(5, 0, -1)]
+    ends += [(light["series-1"], 0.13 * step) for step in range(6)]
+    return [mix_colours(end, middle, share) for end, share in ends]
+
+
 def _svg(
     column: Series,
     parts: Mapping[QuestionGroup, Mapping[str, ClassAnswers]],
@@ -183,7 +238,7 @@ def _svg(
     width = WIDTH / len(levels)
     group_of_level = {part.level: part for part in parts}
     out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="plot icicle" id="{name}" role="group" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="plot icicle" id="{name}" data-name="{name}" role="group" '
         f'aria-label="{escape(label)}" viewBox="0 0 {WIDTH:g} {_TOP + height:g}">',
         *_legend(),
     ]

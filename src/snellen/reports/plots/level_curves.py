@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from snellen.reports.links import metric_link
-from snellen.reports.plots.base import Plot, Series, draw_interval, new_figure, percent_axis, series_colour, short_label
+from snellen.reports.plots.base import (
+    Plot,
+    Series,
+    draw_interval,
+    new_figure,
+    percent_axis,
+    series_colour,
+    short_label,
+    unique_name,
+)
 from snellen.reports.plots.svg import inline_svg
 from snellen.scoring.taxonomy import coarse_to_fine, is_diagnosis
 from snellen.types import Metric
@@ -58,11 +67,11 @@ def curves_by_level(series: Series, column: str = "level") -> dict[str, list[tup
     }
 
 
-def level_curves(runs: Sequence[Series]) -> list[Plot]:
+def level_curves(runs: Sequence[Series], taken: set[str]) -> list[Plot]:
     """Plot accuracy from the coarsest to the finest level.
 
     One run has a line for each kind of question; several runs have a plot for each kind with a line for each run. Data
-    sets of a suite have plots of their own.
+    sets of a suite have plots of their own. `taken` has the names of the page's plots.
     """
     curves_of_runs = [(series, _telling(series, curves_by_level(series))) for series in runs]
     names = list(dict.fromkeys(name for _, curves in curves_of_runs for name in curves))
@@ -82,9 +91,9 @@ def level_curves(runs: Sequence[Series]) -> list[Plot]:
             f"Accuracy from coarse to fine{': ' * bool(subject)}{short_label(subject, 40)}",
             lines[:_LINES],
             order,
-            f"fall-{number}",
+            unique_name(taken, "levels", subject),
         )
-        for number, (subject, lines) in enumerate(list(plots.items())[:_PLOTS])
+        for subject, lines in list(plots.items())[:_PLOTS]
     ]
 
 

@@ -13,6 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
+import numpy as np
+from numpy.typing import NDArray
+
 from snellen.atomic_write import replacing
 
 if TYPE_CHECKING:
@@ -50,6 +53,28 @@ _KEPT = frozenset(
 )
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")
 
+_TO_LMS = np.array(
+    [
+        [0.4122214708, 0.5363325363, 0.0514459929],
+        [0.2119034982, 0.6806995451, 0.1073969566],
+        [0.0883024619, 0.2817188376, 0.6299787005],
+    ]
+)
+_TO_LAB = np.array(
+    [
+        [0.2104542553, 0.7936177850, -0.0040720468],
+        [1.9779984951, -2.4285922050, 0.4505937099],
+        [0.0259040371, 0.7827717662, -0.8086757660],
+    ]
+)
+
+_FURTHER_FONTS = (
+    *("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "Source Han Sans SC", "WenQuanYi Zen Hei"),
+    *("PingFang SC", "Hiragino Sans GB", "Microsoft YaHei", "Malgun Gothic", "Arial Unicode MS"),
+    *("Noto Sans Devanagari", "Noto Sans Thai", "Noto Sans Bengali", "Noto Sans Tamil", "Noto Sans Symbols"),
+)
+"""Fonts that are common on Linux, macOS and Windows, for letters that DejaVu Sans lacks."""
+
 SETTINGS: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "snellen",
@@ -84,16 +109,48 @@ def page_style() -> Iterator[None]:
         matplotlib.rcdefaults()
         matplotlib.rcParams.update({name: _PAPER.get(value, value) for name, value in SETTINGS.items()})
         if _FOLDER.get() is not None:
-            matplotlib.rcParams.update({"svg.fonttype": "path", "pdf.fonttype": 42})
+            matplotlib.rcParams.update({"svg.fonttype": "path", "pdf.fonttype": 42, "font.family": _file_fonts()})
         yield
 
 
-def paper_colours() -> dict[str, str]:
-    """Return the style sheet's light colours by name."""
+def _file_fonts() -> list[str]:
+    """Return the font of figures, and installed fonts for the letters that it lacks."""
+    from matplotlib.font_manager import fontManager
+
+    installed = {font.name for font in fontManager.ttflist}
+    return [SETTINGS["font.family"], *(name for name in _FURTHER_FONTS if name in installed)]
+
+
+def light_colours() -> dict[str, str]:
+    """Return all of the style sheet's light colours by name."""
     style = (files("snellen.reports") / "assets" / "report.css").read_text("utf-8")
     light = style.partition("{")[2].partition("}")[0]
-    colours = dict(re.findall(r"--([\w-]+):\s*(#[0-9a-fA-F]{6})", light))
-    return {name: colours[name] for name in COLOURS}
+    return dict(re.findall(r"--([\w-]+):\s*(#[0-9a-fA-F]{6})", light))
+
+
+def paper_colours() -> dict[str, str]:
+    """Return the light colours that figures are drawn with, by name."""
+    light = light_colours()
+    return {name: light[name] for name in COLOURS}
+
+
+def mix_colours(first: str, second: str, share: float) -> str:
+    """Mix two colours as CSS does by `color-mix(in oklab, first share, second)`.
+
+    Source: Ottosson 2020, "A perceptual color space for image processing" (the matrices of Oklab).
+    """
+    mixed = share * _oklab(first) + (1.0 - share) * _oklab(second)
+    light = (np.linalg.inv(_TO_LAB) @ mixed) ** 3
+    linear = np.clip(np.linalg.inv(_TO_LMS) @ light, 0.0, 1.0)
+    coded = np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
+    return "#" + "".join(f"{round(255 * float(part)):02x}" for part in coded)
+
+
+def _oklab(colour: str) -> NDArray[np.float64]:
+    coded = np.array([int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)])
+    linear = np.where(coded <= 0.04045, coded / 12.92, ((coded + 0.055) / 1.055) ** 2.4)
+    lab: NDArray[np.float64] = _TO_LAB @ np.cbrt(_TO_LMS @ linear)
+    return lab
 
 
 @contextmanager
@@ -114,7 +171,16 @@ def saving_figures(folder: Path, endings: Sequence[str] = ("svg", "pdf")) -> Ite
         _FOLDER.reset(token)
 
 
+def saves_files() -> bool:
+    """Return True inside `saving_figures`."""
+    return _FOLDER.get() is not None
+
+
 def _save(figure: Figure, folder: Path, endings: tuple[str, ...], name: str) -> None:
+    for artist in figure.findobj():  # links lead to a place on the page, and a file is not on the page
+        if hasattr(artist, "set_urls"):
+            artist.set_urls([None])
+        artist.set_url(None)
     for ending in endings:
         metadata = {"Date" if ending == "svg" else "CreationDate": None}
         with warnings.catch_warnings():
@@ -180,6 +246,7 @@ def inline_svg(figure: Figure, name: str, label: str) -> str:
     for attribute in ("width", "height", "version"):
         root.attrib.pop(attribute, None)
     root.set("class", "plot")
+    root.set("data-name", name)
     root.set("role", "group")
     root.set("aria-label", label)
     root.set("stroke-linejoin", "round")
