@@ -197,7 +197,7 @@ def test_ten_thousand_species_make_a_tree_that_is_small_and_lies_within_its_fram
 
 def test_an_icicle_needs_a_taxonomy():
     assert icicles(series({SPECIES: {"a": ClassAnswers(1, 1.0), "b": ClassAnswers(1, 0.0)}}), "", set()) == []
-    assert icicles(series({SPECIES: {"a > b": ClassAnswers(1, 1.0)}}), "i") == []  # one class is no tree
+    assert icicles(series({SPECIES: {"a > b": ClassAnswers(1, 1.0)}}), "", set()) == []  # one class is no tree
 
 
 def test_hostile_names_of_classes_levels_and_data_sets_stay_text(hostile_text):
