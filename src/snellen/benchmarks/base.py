@@ -13,6 +13,7 @@ from snellen.scoring.scores import Scores
 from snellen.types import Metric, Record, Sample, Score
 
 if TYPE_CHECKING:  # every command comes by here, and few of them read or write other people's files
+    from snellen.benchmarks.table.benchmark import Table
     from snellen.formats.base import Problems
     from snellen.formats.export import Writer
     from snellen.scoring.rubric import Rubric
@@ -170,6 +171,7 @@ class Benchmark:
             where the file is of another kind, so that its answers are met with `samples` by id.
         files: every file of the user's data, used or not; empty where a benchmark does not tell.
         reading: how the user's data was read, for benchmarks that find that out themselves; None where it is fixed.
+        table: the declared or recognised table that its samples come from; None where they come from elsewhere.
         notices: what is odd about the data, one line each (counts that differ from the known ones, halves of pairs).
         rubric: the rubric by which a judge decides this sample; None: its reply is scored without one. A benchmark
             with rubrics is scored from the verdicts of its judged run, and is unscored until there is one.
@@ -205,6 +207,7 @@ class Benchmark:
     results: ResultReader | None = None
     files: Callable[[Data], Sequence[DataFile]] = lambda data: ()
     reading: Callable[[Data], DataReading | None] = lambda data: None
+    table: Table | None = None
     notices: Callable[[Data], Sequence[str]] = lambda data: ()
     rubric: Callable[[Sample], Rubric | None] | None = None
     judged_text: Callable[[Sample, str], Judged | None] | None = None

@@ -63,6 +63,7 @@ RUNS, SCORES, MAKE, OTHER = "Run", "Score and report", "Make benchmarks", "Look 
 FEATURES = "Measure what a model sees"
 COMMANDS = {
     "run": ListedCommand("snellen.cli.run:run", "Run benchmarks against a model, or resume an unfinished run.", RUNS),
+    "check": ListedCommand("snellen.cli.check:check", "Check a file of questions before a run.", RUNS),
     "easi": ListedCommand("snellen.cli.easi:easi", "Run EASI's spatial benchmarks, judge and submit.", RUNS),
     "rerun": ListedCommand("snellen.cli.rerun:rerun", "Repeat a run from its run_meta.json.", RUNS),
     "import": ListedCommand(

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Benchmark, Data, DataFile, DataReading
 from snellen.benchmarks.table.declaration import Declaration, ScoreRule, Source, read_declaration
+from snellen.benchmarks.table.image_checks import OnRead
 from snellen.benchmarks.table.paragraph import reading_of
 from snellen.benchmarks.table.prompts import prompt as declared_prompt
 from snellen.benchmarks.table.question import OmittedRow, Question
@@ -54,6 +55,38 @@ TRUE = ("true", "1", "yes", "on")
 FALSE = ("", "false", "0", "no", "off")
 
 
+class Table(Struct, frozen=True):
+    """The table behind a benchmark.
+
+    Attributes:
+        declaration: what is declared of it; without `rows` its columns are recognised.
+        base: the folder at which relative paths of its source begin.
+    """
+
+    declaration: Declaration
+    base: Path = Path()
+
+    def chosen(self, data: Data) -> Declaration:
+        """Return the declaration as the user's options change it. Raises UsageError for an unknown value."""
+        return _chosen(self.declaration, data)
+
+    def survey(self, data: Data, on_read: OnRead | None = None) -> Survey:
+        """Survey the table; see `survey.survey`."""
+        return survey(self.chosen(data), data, self.base, on_read)
+
+    def cells(self, data: Data) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield place and cells of every row that can be read, as the file has them."""
+        for place, row in open_rows(self.chosen(data).source, data, self.base).rows:
+            if isinstance(row, dict):
+                yield place, row
+
+    def rows(self, data: Data) -> Iterator[tuple[Question, Sample] | OmittedRow]:
+        """Yield every row in order: as a question with its sample, not rotated, or why it cannot be asked."""
+        surveyed = self.survey(data)
+        for question in questions(self.chosen(data), data, self.base):
+            yield question if isinstance(question, OmittedRow) else (question, _sample(question, surveyed, {}))
+
+
 def open_table(name: str) -> Benchmark:
     """Return the benchmark that a path or `hf:owner/name` names. Nothing is read yet, but for a declaration in TOML.
 
@@ -92,6 +125,7 @@ def benchmark_of(declaration: Declaration, base: Path = Path()) -> Benchmark:
         files=lambda data: _files(_chosen(declaration, data), data, base),
         reading=lambda data: reading_of(survey(_chosen(declaration, data), data, base)),
         cluster="image",
+        table=Table(declaration, base),
     )
 
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 import time
 import zlib
+from collections.abc import Callable
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 
@@ -35,10 +37,20 @@ ENDS = 1 << 20
 FORMATS = "JPEG, PNG, WebP, GIF, BMP or TIFF"
 
 
-class ImageChecks:
-    """Checks of the images of one table; `save` keeps the checksums for the next start."""
+OnRead: TypeAlias = Callable[[Blob, bytes], None]
+"""Receives the bytes of each image that is read."""
 
-    def __init__(self, table: str) -> None:
+
+class ImageChecks:
+    """Checks of the images of one table; `save` keeps the checksums for the next start.
+
+    Args:
+        table: the name of the table.
+        on_read: receives the images that are read; those whose checksum is remembered are not.
+    """
+
+    def __init__(self, table: str, on_read: OnRead | None = None) -> None:
+        self._on_read = on_read
         name = sha256(table.encode(errors="surrogateescape")).hexdigest()
         self._place = cache_folder() / "table-images" / f"{name}.json"
         try:
@@ -78,7 +90,7 @@ class ImageChecks:
             and _times(known) == (status.st_size, status.st_mtime_ns, status.st_ino)
         ):
             return known.crc
-        code = _clip_code(blob) if is_video(blob) else _image_code(blob)
+        code = _clip_code(blob) if is_video(blob) else _image_code(blob, self._on_read)
         if isinstance(code, int) and status is not None:
             self._known[key] = KnownChecksum(status.st_size, status.st_mtime_ns, status.st_ino, code)
             self._changed = True
@@ -115,10 +127,12 @@ def _container(blob: Blob) -> Path | None:
     return Path(blob.tree.path) if isinstance(blob, MemberBlob) else None
 
 
-def _image_code(blob: Blob) -> int | str:
+def _image_code(blob: Blob, on_read: OnRead | None) -> int | str:
     if isinstance(blob, FileBlob) and (size := blob.path.stat().st_size) > MOST_BYTES:
         return f"image unreadable: {blob.path.name} has {size:,} bytes; at most {MOST_BYTES:,} are read"
     data = blob.read()
+    if on_read is not None:
+        on_read(blob, data)
     if not data:
         return f"image unreadable: {_name(blob)} is empty"
     header = read_header(data)

@@ -21,7 +21,7 @@ from snellen.benchmarks.base import Data
 from snellen.benchmarks.table.answers import AnswerCounts
 from snellen.benchmarks.table.columns import HEAD, Recognition, parse_map, recognise, row_options
 from snellen.benchmarks.table.declaration import Cell, CellSpec, Declaration
-from snellen.benchmarks.table.image_checks import ImageChecks
+from snellen.benchmarks.table.image_checks import ImageChecks, OnRead
 from snellen.benchmarks.table.images import IMAGE_SUFFIXES
 from snellen.benchmarks.table.operations import ALL_LETTERS, CellError, first_is_always_right, lettered, value
 from snellen.benchmarks.table.question import OmittedRow, Question
@@ -96,17 +96,17 @@ def _questions(declaration: Declaration, data: Data, base: Path, surveyed: Surve
             yield question
 
 
-def survey(declaration: Declaration, data: Data, base: Path = Path()) -> Survey:
-    """Survey a table; raise as `questions`."""
+def survey(declaration: Declaration, data: Data, base: Path = Path(), on_read: OnRead | None = None) -> Survey:
+    """Survey a table, unless that was done; raise as `questions`. `on_read` receives the images that are read for it."""
     key = msgspec.json.encode([declaration, str(base)], enc_hook=str)
-    return _surveyed(key, _stamp(declaration, data, base), _Request(declaration, data, base))
+    return _surveyed(key, _stamp(declaration, data, base), _Request(declaration, data, base, on_read))
 
 
 class _Request:
     """Arguments of a survey, all equal: the key and the stamp of the files say which survey it is."""
 
-    def __init__(self, declaration: Declaration, data: Data, base: Path) -> None:
-        self.declaration, self.data, self.base = declaration, data, base
+    def __init__(self, declaration: Declaration, data: Data, base: Path, on_read: OnRead | None) -> None:
+        self.declaration, self.data, self.base, self.on_read = declaration, data, base, on_read
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Request)
@@ -129,14 +129,15 @@ def _times(path: Path) -> tuple[int, int, int]:
 
 @lru_cache(maxsize=4)
 def _surveyed(key: bytes, stamp: bytes, request: _Request) -> Survey:
-    return _Surveyor(request.declaration, request.data, request.base).survey()
+    return _Surveyor(request).survey()
 
 
 class _Surveyor:
     """The passes over one table."""
 
-    def __init__(self, declaration: Declaration, data: Data, base: Path) -> None:
-        self.declaration, self.data, self.base = declaration, data, base
+    def __init__(self, request: _Request) -> None:
+        self.declaration, self.data, self.base = request.declaration, request.data, request.base
+        self.on_read = request.on_read
 
     def _open(self) -> Rows:
         return open_rows(self.declaration.source, self.data, self.base)
@@ -232,7 +233,7 @@ class _Surveyor:
         """Read every row and every image once."""
         table = self._open()
         rules = surveyed.rules
-        checks = ImageChecks(table.name)
+        checks = ImageChecks(table.name, self.on_read)
         references = References(rules, self._open)
         places: dict[str, str] = {}
         content = blake2b(digest_size=16)

@@ -94,6 +94,10 @@ class Check:
             if on_row is not None:
                 on_row(number)
 
+    def add(self, code: str, row: str, sample_id: str, detail: str) -> None:
+        """Add a row to a finding that was made elsewhere."""
+        self._findings.add(code, row, sample_id, detail)
+
     def add_whole(self, code: str, count: int, detail: str) -> None:
         """Add a finding about the data as a whole that was made elsewhere."""
         self._findings.add_whole(code, count, detail)

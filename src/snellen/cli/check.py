@@ -1,0 +1,159 @@
+"""snellen check"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from snellen.cli import options as shared
+from snellen.cli.console import redraw, show_json
+from snellen.cli.option_groups import expand_options, only
+from snellen.errors import UsageError
+
+if TYPE_CHECKING:
+    from snellen.benchmarks.base import Benchmark
+    from snellen.engine.run_folder import RunSpec
+
+REDRAW_S = 0.2
+
+
+@dataclass(frozen=True)
+class CheckOptions:
+    """What is shown, and what is written."""
+
+    samples: Annotated[
+        int, typer.Option(min=0, max=100_000, help="Number of samples to show, spread evenly over the file.")
+    ] = 10
+    seed: Annotated[int, typer.Option(help="Seed of the samples that are shown, and of the benchmark's draws.")] = 0
+    all_rows: Annotated[
+        bool, typer.Option("--all", help="List every row of a finding, not the first 20. --json lists all.")
+    ] = False
+    strict_data: Annotated[
+        bool, typer.Option("--strict-data", help="Exit with status 3 if a row cannot be asked, after the report.")
+    ] = False
+    write: Annotated[
+        Path | None,
+        typer.Option(metavar="TOML", help="Write how the file was read as a declaration, for `snellen run TOML`."),
+    ] = None
+    force: Annotated[bool, typer.Option("--force", help="Let --write replace a file.")] = False
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", metavar="KIND:NAME", help="The model in --prices, for the cost.")
+    ] = None
+
+
+@dataclass(frozen=True)
+class CheckOutputOptions:
+    """Form of the result."""
+
+    as_json: shared.JsonResult = False
+    quiet: shared.Quiet = False
+
+
+@expand_options
+def check(
+    benchmark: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="File of questions, folder, archive, hf:owner/name, declaration in TOML, or a benchmark's name.",
+        ),
+    ],
+    options: CheckOptions,
+    data: shared.DataOptions,
+    generation: Annotated[shared.GenerationOptions, only("max_tokens")],
+    media: Annotated[shared.MediaOptions, only("max_long_side", "max_pixels")],
+    budget: Annotated[shared.BudgetOptions, only("prices")],
+    output: CheckOutputOptions,
+) -> None:
+    """Check questions before a run: how they are read, what is odd about them, and what they cost.
+
+    No request is sent and no key is read. The exit status is 0 for errors in single rows and for warnings; with
+    --strict-data it is 3 if a row cannot be asked.
+    """
+    from snellen.models.api.prices import load_price
+    from snellen.runs.check.benchmark_check import check_benchmark
+    from snellen.runs.check.check import CheckSettings
+    from snellen.runs.costs import priced_name
+    from snellen.runs.settings import run_spec
+
+    if budget.prices is not None and options.model is None:
+        raise UsageError(f"--prices {budget.prices} needs a model", "Name it: -m api:NAME, as in the price file.")
+    if options.force and options.write is None:
+        raise UsageError("--force has no effect without --write", "Add --write FILE.toml, or omit --force.")
+    spec = run_spec(
+        benchmark,
+        options.model or "",
+        {
+            **shared.model_settings(generation, shared.EndpointOptions(), media, budget=budget),
+            "data": data.data,
+            "images": data.images,
+            "benchmark_options": data.benchmark_options(),
+            "seed": options.seed,
+        },
+    )
+    subject = _benchmark(spec)
+    if options.write is not None:
+        _require_new(options.write, force=options.force)
+    settings = CheckSettings(
+        examples=options.samples,
+        seed=options.seed,
+        all_rows=options.all_rows or output.as_json,
+        generation=spec.options.generation,
+        media=spec.options.media,
+        price=None if budget.prices is None else load_price(budget.prices, priced_name(spec.model)),
+    )
+    progress = _Progress(visible=not output.quiet and not output.as_json and sys.stderr.isatty())
+    result = check_benchmark(subject, spec.data, settings, name=benchmark, on_row=progress.update)
+    progress.clear()
+    if output.as_json:
+        show_json(result)
+    else:
+        from snellen.cli.check_report import print_result
+
+        print_result(result)
+    if options.strict_data and result.samples < result.rows:
+        raise typer.Exit(3)
+
+
+def _benchmark(spec: RunSpec) -> Benchmark:
+    """Return the benchmark; raise UsageError if it is unknown, or an option of it."""
+    from snellen.cli.preview import require_known_options, require_used_data
+    from snellen.runs.run import find_benchmark
+
+    subject = find_benchmark(spec, trust=True)
+    require_known_options(subject, spec.data)
+    require_used_data(spec.data, [subject])
+    return subject
+
+
+def _require_new(path: Path, *, force: bool) -> None:
+    """Refuse a file for the declaration that is no TOML, or that exists, before the data is read. Raises UsageError."""
+    from snellen.engine.output_file import require_output_file
+
+    require_output_file(path, "--write", (".toml",))
+    if path.exists() and not force:
+        raise UsageError(f"--write {path}: this file exists", "Name another file, or add --force to replace it.")
+
+
+class _Progress:
+    """The number of rows so far, on one line of stderr."""
+
+    def __init__(self, *, visible: bool) -> None:
+        self._visible = visible
+        self._next = time.monotonic() + REDRAW_S
+
+    def update(self, rows: int) -> None:
+        """Draw the number of rows, a few times a second."""
+        if self._visible and (now := time.monotonic()) >= self._next:
+            self._next = now + REDRAW_S
+            redraw(f"checked {rows:,} rows")
+
+    def clear(self) -> None:
+        """Blank the line."""
+        if self._visible:
+            redraw(" " * 40 + "\r")
