@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from snellen.cli import options as shared
-from snellen.cli.console import redraw, show_json
+from snellen.cli.console import note, redraw, show_json
 from snellen.cli.option_groups import expand_options, only
 from snellen.errors import UsageError
 
@@ -96,9 +96,9 @@ def check(
             "seed": options.seed,
         },
     )
-    subject = _benchmark(spec)
     if options.write is not None:
-        _require_new(options.write, force=options.force)
+        _require_new(options.write, benchmark, force=options.force)
+    subject = _benchmark(spec)
     settings = CheckSettings(
         examples=options.samples,
         seed=options.seed,
@@ -110,6 +110,11 @@ def check(
     progress = _Progress(visible=not output.quiet and not output.as_json and sys.stderr.isatty())
     result = check_benchmark(subject, spec.data, settings, name=benchmark, on_row=progress.update)
     progress.clear()
+    if options.write is not None:
+        from snellen.runs.check.written_declaration import write_declaration
+
+        write_declaration(options.write, subject, spec.data, benchmark)
+        note(f"Written: {options.write}. Run it: snellen run {options.write} -m MODEL")
     if output.as_json:
         show_json(result)
     else:
@@ -131,11 +136,11 @@ def _benchmark(spec: RunSpec) -> Benchmark:
     return subject
 
 
-def _require_new(path: Path, *, force: bool) -> None:
+def _require_new(path: Path, source: str, *, force: bool) -> None:
     """Refuse a file for the declaration that is no TOML, or that exists, before the data is read. Raises UsageError."""
     from snellen.engine.output_file import require_output_file
 
-    require_output_file(path, "--write", (".toml",))
+    require_output_file(path, "--write", (".toml",), [Path(source)])
     if path.exists() and not force:
         raise UsageError(f"--write {path}: this file exists", "Name another file, or add --force to replace it.")
 

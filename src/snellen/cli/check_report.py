@@ -68,6 +68,10 @@ def _short_name(name: str) -> str:
         return name
 
 
+def _shortened(detail: str) -> str:
+    return f"as {_short_name(detail.removeprefix('as '))}" if detail.startswith("as ") else detail
+
+
 def _cut(text: str) -> str:
     more = len(text) - LONG_TEXT
     return text if more <= 0 else f"{text[:LONG_TEXT]}… ({more:,} more characters)"
@@ -86,7 +90,7 @@ def _print_findings(result: CheckResult) -> None:
 def _row_lines(finding: Finding) -> Iterator[str]:
     for row in finding.rows:
         id_ = f" (id {one_line(row.id[:60])})" if row.id and row.id != row.row else ""
-        detail = f": {one_line(row.detail)}" if row.detail else ""
+        detail = f": {one_line(_shortened(row.detail))}" if row.detail else ""
         yield f"{one_line(_short_name(row.row))}{id_}{detail}"
     more = finding.count - len(finding.rows)
     if finding.rows and more > 0:
@@ -118,10 +122,7 @@ def _print_lengths(result: CheckResult) -> None:
 
 
 def _print_estimate(result: CheckResult) -> None:
-    output = "without a limit" if result.output_tokens is None else f"<= {result.output_tokens:,}"
+    output = "output without a limit" if result.output_tokens is None else f"output <= {result.output_tokens:,}"
     cost = "" if result.cost is None else f", ~${result.cost:,.4f}" + ("+" if result.output_tokens is None else "")
-    print(f"Estimated tokens: ~{result.input_tokens:,} input, {output} output{cost}")
-    note(
-        f"note: estimated with {CHARACTERS} characters and {PIXELS} pixels per token; servers count differently. "
-        "No request was sent."
-    )
+    print(f"Estimated tokens: ~{result.input_tokens:,} input, {output}{cost}")
+    note(f"note: estimated with {CHARACTERS} characters and {PIXELS} pixels per token; servers count differently.")

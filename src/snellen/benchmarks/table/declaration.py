@@ -39,6 +39,7 @@ class Source(Strict, frozen=True):
         folder: a folder of images whose sub-folders are the classes.
         hub: `owner/name` of a data set, with `config`, `split`, `revision` and `files` (patterns).
         each: path of the rows in a JSON file: `data.items`, `*[]` for an object of lists.
+        sheet: the sheet of an Excel file; default: the first one.
         md5: MD5 of the file, hexadecimal.
         sha256: SHA-256 of the file, hexadecimal.
         rows: how many rows it has.
@@ -59,6 +60,7 @@ class Source(Strict, frozen=True):
     revision: str = ""
     files: tuple[str, ...] = ()
     each: str = ""
+    sheet: str = ""
     md5: str = ""
     sha256: str = ""
     rows: int | None = None

@@ -73,7 +73,7 @@ def open_rows(source: Source, data: Data, base: Path = Path()) -> Rows:
     root = image_root(located.tree, _images(source, data, base), located.within)
     if not located.files:
         return Rows(located.name, CLASSES, ("image", "class"), _class_rows(located), root, (located.tree.path,))
-    each, sheet = data.options.get("each", source.each), data.options.get("sheet")
+    each, sheet = data.options.get("each", source.each), data.options.get("sheet", source.sheet) or None
     opened = [_open(located.tree.blob(file), each, sheet) for file in located.files]
     forms = list(dict.fromkeys(form for form, _, _ in opened))
     files = (located.tree.path,) if located.archive else tuple(located.tree.path / file for file in located.files)
