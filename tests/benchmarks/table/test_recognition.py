@@ -207,7 +207,7 @@ def test_images_stand_at_their_marks() -> None:
     ]
     first, second = samples("my.json")
     assert [p.text if isinstance(p, Text) else Path(p.blob.key).name for p in first.prompt.parts] == [
-        *("Compare ", "a.png", " with ", "b.png", ". Same?\nAnswer yes or no."),
+        *("Compare ", "a.png", " with ", "b.png", ". Same?\nAnswer with yes or no."),
     ]
     assert [Path(p.blob.key).name for p in second.prompt.parts if isinstance(p, Image)] == ["b.png", "a.png"]
 
@@ -216,9 +216,9 @@ def test_truth_questions_are_answered_in_the_words_of_the_file() -> None:
     write_csv([{"question": "Is it?", "image": "a.png", "answer": ("True", "False")[n % 2]} for n in range(4)])
     first = samples("my.csv")[0]
     assert (first.kind, first.target, first.meta["form"], first.meta["chance"]) == ("truth", True, "T/F", "0.5")
-    assert texts(first).endswith("Answer true or false.")
+    assert texts(first).endswith("Answer with true or false.")
     write_json([{"question": "Is it?", "image": "a.png", "answer": n % 2 == 0} for n in range(4)], "b.json")
-    assert texts(samples("b.json")[0]).endswith("Answer yes or no.")
+    assert texts(samples("b.json")[0]).endswith("Answer with yes or no.")
 
 
 def test_numbers_are_counts_or_measurements() -> None:

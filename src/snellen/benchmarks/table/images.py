@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,7 @@ class ImageRoot:
         self.trees = tuple(trees)
         self.named = named
         prefixes = [(tree, prefix) for tree in self.trees for prefix in ("", *_inner(tree))]
+        self._folders: set[str] = set()
         self._prefixes = [*([(self.trees[-1], within)] if within else []), *prefixes]
 
     def find(self, name: str) -> Blob | None:
@@ -65,12 +67,33 @@ class ImageRoot:
     def _relative(self, name: str) -> Blob | None:
         for tree, prefix in self._prefixes:
             try:
-                return _blob(tree, prefix + name)
+                return self._blob(tree, prefix + name)
             except FileNotFoundError:
                 continue
             except DataError as error:
                 raise CellError(error.message) from error
         return None
+
+    def _blob(self, tree: Tree, name: str) -> Blob:
+        """Return a file of a tree. Raises FileNotFoundError if there is none, DataError if it must not be read."""
+        if not isinstance(tree, FolderTree):
+            if name not in tree.left_out and not tree.exists(name):
+                raise FileNotFoundError(name)
+            return tree.blob(name)
+        path = f"{tree.path}/{name}"
+        try:
+            mode = os.lstat(path).st_mode
+        except (OSError, ValueError):
+            raise FileNotFoundError(path) from None
+        if stat.S_ISLNK(mode) and os.path.exists(path):  # noqa: PTH110 - hot loop
+            return tree.blob(name)  # it follows the link, and refuses one that leads out
+        if not stat.S_ISREG(mode):
+            raise FileNotFoundError(path)
+        folder = path.rpartition("/")[0]
+        if folder not in self._folders:
+            tree.blob(name)  # refuses folders that are links leading out
+            self._folders.add(folder)
+        return FileBlob(Path(path))
 
     def _absolute(self, path: str) -> Blob | None:
         """Find an image by the longest end of its path that exists: tables record paths of the machine that wrote them."""
@@ -118,18 +141,6 @@ def _inner(tree: Tree) -> list[str]:
         tops = {name.partition("/")[0] for name in tree.names() if "/" in name}
         return [f"{top}/" for top in (*FOLDERS, *sorted(tops)) if top in tops][:40]
     return [f"{name}/" for name in FOLDERS if (tree.path / name).is_dir()]
-
-
-def _blob(tree: Tree, name: str) -> Blob:
-    """Return a file of a tree. Raises FileNotFoundError if there is none, DataError if it must not be read."""
-    if isinstance(tree, FolderTree):
-        path = os.path.join(tree.path, name)  # noqa: PTH118 - hot loop
-        if not os.path.isfile(path):  # noqa: PTH113 - hot loop
-            raise FileNotFoundError(path)
-        return tree.blob(name)
-    if name not in tree.left_out and not tree.exists(name):
-        raise FileNotFoundError(name)
-    return tree.blob(name)
 
 
 def images_of(value: Any, root: ImageRoot, references: References | None = None) -> tuple[Blob, ...]:

@@ -17,11 +17,10 @@ from snellen.types import Image, Part, Prompt, Text, Video
 _MARK = re.compile(
     r"<(?:image|img|video)[ _-]?(\d{1,3})?>|<ImageHere>|\[image[ _-]?(\d{1,3})?\]|\{image[ _-]?(\d{1,3})?\}", re.I
 )
-LETTER_REQUEST = "Answer with the option's letter from the given choices directly."
 REQUESTS: Mapping[str, str] = {
-    "choice": LETTER_REQUEST,
-    "yes/no": "Answer yes or no.",
-    "T/F": "Answer true or false.",
+    "choice": "Answer with the letter.",
+    "yes/no": "Answer with yes or no.",
+    "T/F": "Answer with true or false.",
     "count": "Answer with a number.",
     "number": "Answer with a number.",
     "short": "Answer with a word or a short phrase.",
