@@ -28,6 +28,15 @@ def is_elsewhere(name: str) -> bool:
     return plain.startswith(ELSEWHERE)
 
 
+def _entries(name: str, near: Callable[[str], Sequence[str]]) -> list[str]:
+    """Return the declared benchmarks of the catalogue that may be meant."""
+    from snellen.benchmarks.registry import entry_names
+
+    plain = "".join(letter for letter in name.lower() if letter.isalnum())
+    begun = sorted(entry for entry in entry_names() if entry.replace("-", "").startswith(plain))
+    return begun or [entry for entry in near(name) if entry in entry_names()]
+
+
 def unknown_name(name: str, near: Callable[[str], Sequence[str]], known: Sequence[str]) -> UsageError:
     """Build the error for a name that is no benchmark: what it is, what was expected, and the command to type.
 
@@ -74,7 +83,11 @@ def unknown_name(name: str, near: Callable[[str], Sequence[str]], known: Sequenc
         pass
     hint = f"Did you mean {' or '.join(close)}? " if close else ""
     if is_elsewhere(name):
-        hint = "It is a benchmark of other harnesses. "
+        entries = _entries(name, near)
+        listed = "`snellen list catalogue` shows those without code." if entries else listed
+        hint = "It is a benchmark of other harnesses. " + (
+            f"The catalogue has {' and '.join(entries)}. " if entries else ""
+        )
     if path.is_absolute():
         hint = "A built set's folder was there; name where it is now: --data FOLDER, or for `snellen score` also --benchmark FOLDER. "
     error = UsageError(f"there is no benchmark {name!r}", f"{hint}{listed}")

@@ -7,8 +7,10 @@ import os
 import re
 import shlex
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from importlib.resources import files as resource_files
 from pathlib import Path
 from typing import Any
 
@@ -124,12 +126,24 @@ def _holds_table(folder: Path) -> bool:
     return False
 
 
+@cache
+def entry_names() -> frozenset[str]:
+    """Return the names of the catalogue's declared benchmarks."""
+    folder = resource_files("snellen.benchmarks.table") / "catalogue"
+    return frozenset(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
+
+
+def is_entry(name: str) -> bool:
+    """Return True for a declared benchmark of the catalogue."""
+    return name not in BUILT_IN and name in entry_names()
+
+
 def lasting_name(name: str) -> str:
     """Return the name under which a run finds its benchmark again from any folder.
 
     A built set's and a table's by its absolute path.
     """
-    by_path = is_built_set(name) or (is_table(name) and not name.startswith(HUB))
+    by_path = is_built_set(name) or (is_table(name) and not is_entry(name) and not name.startswith(HUB))
     return str(Path(name).expanduser().absolute()) if by_path else name
 
 
@@ -147,6 +161,8 @@ def find(name: str) -> Benchmark:
         benchmark = _load(BUILT_IN.get(name, name))
     elif is_built_set(name):
         benchmark = import_module("snellen.benchmarks.generated").open_folder(Path(name))
+    elif is_entry(name):
+        benchmark = import_module("snellen.benchmarks.table.catalogue_benchmarks").find(name)
     elif is_table(name):
         benchmark = import_module("snellen.benchmarks.table.benchmark").open_table(name)
     elif (family := FAMILIES.get(name.partition("/")[0])) and (member := import_module(family).find(name)):
@@ -171,7 +187,7 @@ def similar_names(name: str) -> list[str]:
 
     Other harnesses write VSI-Bench or MMSIBench_circular.
     """
-    known = {_plain(known_name): known_name for known_name in names()}
+    known = {_plain(known_name): known_name for known_name in (*sorted(entry_names()), *names())}
     return spelled_alike(name) or [known[key] for key in difflib.get_close_matches(_plain(name), known, n=3)]
 
 
@@ -181,9 +197,10 @@ def spelled_alike(name: str) -> list[str]:
     MMSIBench_circular is mmsi-bench, MMBench is none.
     """
     known = {_plain(known_name): known_name for known_name in names()}
+    entries = {_plain(entry): entry for entry in entry_names()}
     word = _plain(name)
-    if word in known:
-        return [known[word]]
+    if word in known or word in entries:
+        return [known.get(word) or entries[word]]
     begun = [key for key in known if min(len(key), len(word)) > 2 and (key.startswith(word) or word.startswith(key))]
     return [known[key] for key in sorted(begun, key=len)[:3]]
 

@@ -90,9 +90,14 @@ class DataOptions:
         ),
     ] = None
 
+    as_kit: Annotated[
+        bool,
+        typer.Option("--as-kit", help="Read a table of questions as VLMEvalKit does: `None` and `NA` are empty cells."),
+    ] = False
+
     def benchmark_options(self) -> dict[str, str]:
         """Return the benchmark's settings by name, --map among them; raise UsageError for one that is no pair."""
-        pairs = parse_pairs(self.option)
+        pairs = parse_pairs(self.option) | ({"as_kit": "true"} if self.as_kit else {})
         mapped = [*filter(None, [pairs.get("map")]), *(self.column_map or ())]
         return {**pairs, "map": ",".join(mapped)} if mapped else pairs
 

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from snellen.benchmarks.table import official
-from snellen.benchmarks.table.declaration import Declaration, declaration
+from snellen.benchmarks.table.declaration import Declaration, Source, declaration
 from snellen.errors import DataError
 from snellen.sources import download
 
@@ -24,7 +24,7 @@ def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SNELLEN_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.delenv("LMUData", raising=False)
-    official._official_table.cache_clear()
+    official.official_table.cache_clear()
 
 
 def drawn(**source: Any) -> Declaration:
@@ -34,6 +34,10 @@ def drawn(**source: Any) -> Declaration:
         "rows": {"question": "question", "answer": "answer"},
     }
     return declaration(values, "drawn.toml")
+
+
+def source(**keys: Any) -> Source:
+    return drawn(**keys).source
 
 
 def md5(content: bytes) -> str:
@@ -82,14 +86,14 @@ def test_a_table_in_the_folder_of_the_kit_is_used(tmp_path: Path, monkeypatch: p
     folder.mkdir()
     (folder / name).write_bytes(TABLE)
     monkeypatch.setenv("LMUData", str(folder))
-    assert official.official_table(drawn(md5=md5(TABLE), table="KitName.tsv")) == folder / name
+    assert official.official_table(source(md5=md5(TABLE), table="KitName.tsv")) == folder / name
 
 
 def test_the_kits_folder_in_the_users_home_is_found_too(tmp_path: Path) -> None:
     folder = tmp_path / "home" / "LMUData"
     folder.mkdir(parents=True)
     (folder / "Drawn_Set.tsv").write_bytes(TABLE)
-    assert official.official_table(drawn()) == folder / "Drawn_Set.tsv"
+    assert official.official_table(source()) == folder / "Drawn_Set.tsv"
 
 
 def test_another_table_of_the_same_name_is_refused_with_both_digests(
@@ -98,16 +102,16 @@ def test_another_table_of_the_same_name_is_refused_with_both_digests(
     (tmp_path / "Drawn_Set.tsv").write_bytes(TABLE + b"more")
     monkeypatch.setenv("LMUData", str(tmp_path))
     with pytest.raises(DataError, match=f"its MD5 is {md5(TABLE + b'more')}, and {md5(TABLE)} was expected") as error:
-        official.official_table(drawn(md5=md5(TABLE)))
-    assert f"snellen run drawn --data {tmp_path / 'Drawn_Set.tsv'}" in (error.value.hint or "")
+        official.official_table(source(md5=md5(TABLE)))
+    assert f"as it is: --data {tmp_path / 'Drawn_Set.tsv'}" in (error.value.hint or "")
 
 
 def test_a_table_is_fetched_once_and_kept(web: Callable[[dict[str, bytes]], list[str]]) -> None:
     asked = web({ADDRESS: TABLE})
-    path = official.official_table(drawn(sha256=hashlib.sha256(TABLE).hexdigest()))
+    path = official.official_table(source(sha256=hashlib.sha256(TABLE).hexdigest()))
     assert path.read_bytes() == TABLE
-    official._official_table.cache_clear()
-    assert official.official_table(drawn(sha256=hashlib.sha256(TABLE).hexdigest())) == path
+    official.official_table.cache_clear()
+    assert official.official_table(source(sha256=hashlib.sha256(TABLE).hexdigest())) == path
     assert asked == [ADDRESS]
 
 
@@ -116,7 +120,7 @@ def test_a_mirror_is_asked_where_the_first_address_has_another_table(
 ) -> None:
     mirror = "https://mirror.invalid/Drawn_Set.tsv"
     asked = web({ADDRESS: b"an error page", mirror: TABLE})
-    assert official.official_table(drawn(md5=md5(TABLE), mirrors=[mirror])).read_bytes() == TABLE
+    assert official.official_table(source(md5=md5(TABLE), mirrors=[mirror])).read_bytes() == TABLE
     assert asked == [ADDRESS, mirror]
 
 
@@ -125,8 +129,8 @@ def test_a_table_that_nobody_has_is_an_error_that_says_what_to_fetch_and_where_t
 ) -> None:
     web({})
     with pytest.raises(DataError, match="no route to host") as error:
-        official.official_table(drawn(md5=md5(TABLE)))
-    assert f"Fetch {ADDRESS} yourself and name it: snellen run drawn --data FILE" in (error.value.hint or "")
+        official.official_table(source(md5=md5(TABLE)))
+    assert f"Fetch {ADDRESS} yourself and name it: --data FILE" in (error.value.hint or "")
     assert not list((tmp_path / "cache" / "tables").rglob("*.tsv"))
 
 

@@ -124,6 +124,22 @@ def test_a_rule_scores_by_profile(
     assert tuple(chosen[profile](sample, reply).value for profile in PROFILES) == pytest.approx(values)
 
 
+@pytest.mark.parametrize(
+    ("reply", "extracted"),
+    [
+        ("ITC Limited, 37 J.L. Nehru Road", "ITC Limited, 37 J.L. Nehru Road"),
+        ("R. J. Reynolds", "R. J. Reynolds"),
+        ("The brand is Acme.", "Acme"),
+        ("I looked twice.\nThe answer is: 12 March 1999.", "12 March 1999"),
+        ("<think>is it 3?</think><answer>word 3x</answer>", "word 3x"),
+        ("I cannot read it, sorry.", None),
+    ],
+)
+def test_a_text_is_read_without_the_sentence_around_it(reply: str, extracted: str | None) -> None:
+    score = scorers(ScoreRule(read="whole", equals="anls"))["strict"](Sample("1", ASK, ("x",), "short"), reply)
+    assert score.extracted == extracted
+
+
 def test_an_article_is_an_option_for_the_harness_only() -> None:
     sample = Sample("1", ASK, "A", "choice", FRUIT)
     chosen = scorers(ScoreRule(read="letter-or-text"))

@@ -16,6 +16,7 @@ from snellen.benchmarks.table.prompts import prompt as declared_prompt
 from snellen.benchmarks.table.question import OmittedRow, Question
 from snellen.benchmarks.table.questions import TableRules
 from snellen.benchmarks.table.reports import summary
+from snellen.benchmarks.table.row_groups import groups_by_row
 from snellen.benchmarks.table.rows import open_rows
 from snellen.benchmarks.table.scorers import PROFILES as DECLARED_PROFILES
 from snellen.benchmarks.table.scorers import scorers
@@ -50,6 +51,7 @@ OPTIONS: Mapping[str, str] = {
     "split": "the split of a data set of the hub",
     "each": "the list of rows in a JSON file: data.items",
     "sheet": "the sheet of an Excel file",
+    "as_kit": "true: read the table as VLMEvalKit does, with pandas: `None` and `NA` are empty, 007 is 7",
 }
 TRUE = ("true", "1", "yes", "on")
 FALSE = ("", "false", "0", "no", "off")
@@ -156,14 +158,16 @@ def samples(declaration: Declaration, data: Data, base: Path = Path()) -> Iterat
     """Yield the questions of a table as samples; in circular evaluation each choice in every rotation of its options."""
     surveyed = survey(declaration, data, base)
     circular = _circular(data)
+    groups = groups_by_row(surveyed.rules.declaration, data, base)
     for question in questions(declaration, data, base):
         if isinstance(question, OmittedRow):
             continue
         if circular and question.kind == "choice":
             yield from (_sample(turned, surveyed, meta) for turned, meta in _rotations(question))
+        elif not circular:
+            yield _sample(question, surveyed, groups.get(question.number, {}))
         else:
-            alone = {ROTATION: "0", ROTATIONS: "1", QUESTION: question.id} if circular else {}
-            yield _sample(question, surveyed, alone)
+            yield _sample(question, surveyed, {ROTATION: "0", ROTATIONS: "1", QUESTION: question.id})
 
 
 def _sample(question: Question, surveyed: Survey, more: Mapping[str, str]) -> Sample:

@@ -46,6 +46,7 @@ class Source(Strict, frozen=True):
         mirrors: further addresses.
         table: file name under which VLMEvalKit keeps the table; default: the last part of the address.
         images: a folder or archives of the images.
+        unpack: each row becomes one row for each element, which sets columns to the cells of others.
         as_kit_reads: cells that pandas takes for missing are empty, as VLMEvalKit reads them.
     """
 
@@ -67,6 +68,7 @@ class Source(Strict, frozen=True):
     mirrors: tuple[str, ...] = ()
     table: str = ""
     images: str | tuple[str, ...] = ()
+    unpack: tuple[Mapping[str, str], ...] = ()
     as_kit_reads: bool = False
 
     @property

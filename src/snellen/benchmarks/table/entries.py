@@ -7,6 +7,7 @@ from importlib.resources import as_file, files
 
 from msgspec import Struct
 
+from snellen.benchmarks.registry import entry_names
 from snellen.benchmarks.table.declaration import Declaration, read_declaration
 from snellen.benchmarks.table.official import address_of, local_table
 
@@ -42,11 +43,9 @@ class EntryFacts(Struct, frozen=True):
     follows: str
 
 
-@cache
 def names() -> tuple[str, ...]:
     """Return the names of all entries, in alphabetical order."""
-    folder = files("snellen.benchmarks.table") / FOLDER
-    return tuple(sorted(entry.name.removesuffix(SUFFIX) for entry in folder.iterdir() if entry.name.endswith(SUFFIX)))
+    return tuple(sorted(entry_names()))
 
 
 @cache
@@ -95,3 +94,10 @@ def how_data_comes(declared: Declaration) -> str:
 def all_facts() -> list[EntryFacts]:
     """Return the facts of every entry, in alphabetical order."""
     return [facts(entry(name)) for name in names()]
+
+
+def headline_unit(declared: Declaration) -> tuple[str, str]:
+    """Return the name of the headline figure, and whether it is a `fraction` or counts `points`."""
+    report = next(report for report in declared.report if report.headline)
+    is_points = report.sum_over or report.add or report.scale != 1.0 or "count" in report.metrics
+    return report.names[0], "points" if is_points else "fraction"

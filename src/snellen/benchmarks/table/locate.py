@@ -17,8 +17,10 @@ from snellen.benchmarks.base import Data
 from snellen.benchmarks.registry import TABLE_SUFFIXES
 from snellen.benchmarks.table.declaration import Source
 from snellen.benchmarks.table.images import MEDIA_SUFFIXES
+from snellen.benchmarks.table.official import official_table
 from snellen.errors import DataError, UsageError
 from snellen.sources.archive import Tree
+from snellen.sources.download import is_address
 from snellen.sources.hub import HUB, locate
 from snellen.sources.safe_paths import regular_file
 from snellen.sources.tree import TARS, FolderTree, kept_tree
@@ -87,12 +89,7 @@ def _place(source: Source, data: Data, base: Path) -> Path:
         revision = f"@{source.revision}" if source.revision else ""
         return Path(f"{HUB}{source.hub.removeprefix(HUB)}{revision}")
     written = str(getattr(source, source.kind))
-    if re.match(r"https?://", written):
-        raise UsageError(
-            f"{written}: tables are not fetched from the network during a run",
-            "Download the file, and name it: --data FILE. Data sets of the hub are fetched: hf:owner/name.",
-        )
-    return base / written
+    return official_table(source) if is_address(written) else base / written
 
 
 def _patterns(source: Source, data: Data) -> list[str] | None:

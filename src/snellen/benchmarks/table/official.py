@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from functools import lru_cache
+from hashlib import blake2b
 from pathlib import Path
 
 from snellen.benchmarks.table.declaration import Declaration, Source
@@ -44,37 +45,37 @@ def local_table(source: Source) -> Path | None:
     return next((path for path in paths if path.is_file()), None)
 
 
-def official_table(declared: Declaration) -> Path:
-    """Return the path of a declared table whose source is an address: local, or fetched and checked.
+@lru_cache(maxsize=64)
+def official_table(source: Source) -> Path:
+    """Return the path of a table whose source is an address: local, or fetched and checked.
 
     Raises:
         DataError: no address has it, or the content differs from the declared digest.
     """
-    return _official_table(declared.name, declared.source)
-
-
-@lru_cache(maxsize=64)
-def _official_table(name: str, source: Source) -> Path:
     path = local_table(source)
     if path is not None:
         if fault := digest_fault(path, source):
             raise DataError(
-                f"{name}: {path} is another table: {fault}",
-                f"Delete it to fetch the declared one, or use it as it is: snellen run {name} --data {path}",
+                f"{path} is another table than the declared one: {fault}",
+                f"Delete it to fetch the declared one, or use it as it is: --data {path}",
             )
         return path
     address = address_of(source)
-    cached = cache_folder() / "tables" / name / table_name(source)
+    cached = cache_folder() / "tables" / _folder(source) / table_name(source)
     if cached.is_file() and not digest_fault(cached, source):
         return cached
     try:
         return fetch([address, *source.mirrors], cached, check=lambda path: _require(path, source), on_size=_note)
     except DataError as error:
         raise DataError(
-            f"{name}: its table could not be fetched: {error.message}",
-            f"Fetch {address} yourself and name it: snellen run {name} --data FILE. "
-            f"Or put it as {table_name(source)} into the folder that ${FOLDER} names.",
+            f"the table {table_name(source)} could not be fetched: {error.message}",
+            f"Fetch {address} yourself and name it: --data FILE. Or put it as {table_name(source)} into the folder that ${FOLDER} names.",
         ) from error
+
+
+def _folder(source: Source) -> str:
+    """Return the folder of a table in the cache: one for each content, or for each address without a digest."""
+    return source.sha256 or source.md5 or blake2b(address_of(source).encode(), digest_size=16).hexdigest()
 
 
 def _note(address: str, size: int | None) -> None:

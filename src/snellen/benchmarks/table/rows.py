@@ -12,12 +12,14 @@ from pathlib import Path, PurePosixPath
 from typing import Any, TypeAlias
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.table.declaration import Source
 from snellen.benchmarks.table.dialogue import with_dialogue
 from snellen.benchmarks.table.images import MEDIA_SUFFIXES, ImageRoot, image_root
+from snellen.benchmarks.table.kit_reading import FORMS as TEXT_FORMS
+from snellen.benchmarks.table.kit_reading import OPTION, as_kit, column_kinds, is_kit_reading, unpacked
 from snellen.benchmarks.table.locate import LocatedTable, class_folders, locate_table
 from snellen.errors import DataError, UsageError
 from snellen.sources.blobs import BytesBlob, FileBlob, stream
@@ -78,12 +80,24 @@ def open_rows(source: Source, data: Data, base: Path = Path()) -> Rows:
     forms = list(dict.fromkeys(form for form, _, _ in opened))
     files = (located.tree.path,) if located.archive else tuple(located.tree.path / file for file in located.files)
     several = [f"{PurePosixPath(file).name}, " for file in located.files] if len(opened) > 1 else [""]
-    rows = (
+    rows: Iterator[tuple[str, Row | DataError]] = (
         (f"{prefix}{place}", with_dialogue(row) if isinstance(row, dict) else row)
         for prefix, (_, _, part) in zip(several, opened, strict=True)
         for place, row in part
     )
-    return Rows(located.name, " and ".join(forms), opened[0][1], rows, root, files)
+    if source.unpack:
+        rows = unpacked(rows, source.unpack)
+    form = " and ".join(forms)
+    if form in TEXT_FORMS and is_kit_reading(source, data):
+        plain = structs.replace(source, as_kit_reads=False)
+        kinds = column_kinds(
+            open_rows(plain, structs.replace(data, options={**data.options, OPTION: "false"}), base).rows
+        )
+        rows = as_kit(rows, kinds)
+    header = opened[0][1]
+    if header:
+        header = tuple(dict.fromkeys([*header, *(name for part in source.unpack for name in part)]))
+    return Rows(located.name, form, header, rows, root, files)
 
 
 def _images(source: Source, data: Data, base: Path) -> Path | None:

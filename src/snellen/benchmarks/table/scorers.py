@@ -275,12 +275,34 @@ def _strict_word(rule: ScoreRule, sample: Sample, reply: str) -> str | None:
 
 
 def _strict_text(rule: ScoreRule, sample: Sample, reply: str) -> str | None:
-    """Read a short answer; where a gold answer may stand anywhere, the reply without its thinking."""
+    """Read a text that is compared as it is: the answer container or the whole reply, without a sentence around it.
+
+    Names in `read("short")` lose what stands behind a comma, and an address or a date must not. Where a gold answer may stand
+    anywhere, the reply without its thinking is taken.
+    """
+    apart = take_apart(reply)
+    text = (apart.boxes[-1] if apart.boxes else apart.text).strip()
     if rule.equals in ("contains", "contains-formula"):
-        apart = take_apart(reply)
-        return apart.text or None
-    value = read("short", reply).value
-    return None if value is None else str(value)
+        return apart.text or text or None
+    if apart.unfinished or not text:
+        return None
+    announced = list(_ANNOUNCED.finditer(text))
+    if announced:
+        return text[announced[-1].end() :].strip().removesuffix(".") or None
+    reading = read("short", reply)
+    if reading.reason == "refusal":
+        return None
+    if _SENTENCE.match(text) or len(text.split()) > MOST_WORDS:
+        return None if reading.value is None else str(reading.value)
+    return text.removesuffix(".") or None
+
+
+MOST_WORDS = 30
+_ANNOUNCED = re.compile(r"\banswer(?: is|:) ?:?", re.IGNORECASE)
+_SENTENCE = re.compile(
+    r"(?:the|it|this|that|there|these|those|they|he|she|according|based|in|on|i)\b[^\n]{0,400}?\b(?:is|are|was|were|says?|reads?|shows?)\b",
+    re.IGNORECASE,
+)
 
 
 STRICT_READERS: Mapping[str, Reader] = {

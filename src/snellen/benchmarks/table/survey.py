@@ -23,12 +23,22 @@ from snellen.benchmarks.table.columns import HEAD, Recognition, parse_map, recog
 from snellen.benchmarks.table.declaration import Cell, CellSpec, Declaration
 from snellen.benchmarks.table.image_checks import ImageChecks, OnRead
 from snellen.benchmarks.table.images import IMAGE_SUFFIXES
-from snellen.benchmarks.table.operations import ALL_LETTERS, CellError, first_is_always_right, lettered, value
+from snellen.benchmarks.table.kit_reading import FORMS, difference_note, is_kit_reading, is_kit_table
+from snellen.benchmarks.table.operations import (
+    ALL_LETTERS,
+    LETTERS,
+    CellError,
+    columns_of,
+    first_is_always_right,
+    lettered,
+    value,
+)
 from snellen.benchmarks.table.question import OmittedRow, Question
 from snellen.benchmarks.table.questions import OPEN_KINDS, TableRules, read_question, row_id
 from snellen.benchmarks.table.rows import CLASSES, Row, Rows, open_rows, plain_text
 from snellen.errors import DataError
 from snellen.sources.digests import digest
+from snellen.sources.pandas_cells import ColumnForms
 
 MOST_CLASSES = 26
 CLASS_QUESTION = "Which of these does the image show?"
@@ -159,6 +169,7 @@ class _Surveyor:
         """Return the declared columns, or those that are found."""
         mapping = parse_map(self.data.options.get("map", ""))
         if self.declaration.rows:
+            _require_columns(self.declaration, table)
             rows = dict(self.declaration.rows)
             if mapping:
                 rows |= recognise(table.header, head, {**_as_mapping(rows), **mapping}, table.name).rows
@@ -181,6 +192,8 @@ class _Surveyor:
         declared = bool(self.declaration.report)
         in_question = "options" in rows and rows["options"] == rows.get("question")
         counts, ids, classes = AnswerCounts(), IdCounts(recognised.id_candidates), set[str]()
+        forms, used = ColumnForms(), [column for spec in rows.values() for column in columns_of(spec)] + list(LETTERS)
+        compared = table.form in FORMS and is_kit_table(table.header)
         with_options = TableRules(structs.replace(self.declaration, rows=rows))
         rows_seen = 0
         for number, (_, row) in enumerate(self._open().rows):
@@ -188,6 +201,8 @@ class _Surveyor:
                 continue
             rows_seen += 1
             ids.add(row)
+            if compared:
+                forms.add({column: row[column] for column in used if column in row})
             try:
                 cell = value(rows["answer"], row, number)
                 if table.form == CLASSES:
@@ -196,6 +211,8 @@ class _Surveyor:
                     counts.add(cell, self._options(with_options, row, number, declared))
             except CellError:
                 continue
+        if compared and not is_kit_reading(self.declaration.source, self.data):
+            recognised.notes.extend(filter(None, [difference_note(forms.differing_rows(set(used)))]))
         column = _named(rows["answer"])
         form = rows["answer"].as_ if isinstance(rows["answer"], Cell) else ""
         convention = form if form in ("letter", "text", "index0", "index1") else counts.convention(column, table.name)
@@ -297,11 +314,32 @@ class _Surveyor:
     def _shuffle(self, surveyed: Survey, answers: Sequence[tuple[str, Mapping[str, str]]]) -> None:
         """Shuffle the options of a table whose first option is always right."""
         rules = surveyed.rules
-        if rules.declared or rules.in_question or rules.classes or len(surveyed.letters) != 1:
+        if rules.in_question or rules.classes or len(surveyed.letters) != 1:
             return
+        if rules.declared and (_is_shuffled(rules) or rules.declaration.prompt.style == "question"):
+            return  # a prompt that holds its options cannot be shuffled
         if first_is_always_right(answers):
             surveyed.rules = structs.replace(rules, shuffle=SEED)
             surveyed.notes.append(f"the first option is always right, so that options are shuffled with seed {SEED}")
+
+
+def _require_columns(declared: Declaration, table: Rows) -> None:
+    """Check that the declared question, options and answer are columns of the table. Raises DataError."""
+    if not table.header:
+        return
+    for role in ("question", "options", "answer"):
+        for column in columns_of(declared.rows.get(role, "")):
+            if column not in table.header:
+                listed = ", ".join(table.header[:30])
+                raise DataError(
+                    f"{table.name}: [rows] {role}: there is no column {column!r}; the columns are {listed}",
+                    f"Correct {role} in the declaration, or name the column: --map {role}=COLUMN.",
+                )
+
+
+def _is_shuffled(rules: TableRules) -> bool:
+    spec = rules.spec("options")
+    return isinstance(spec, Cell) and spec.shuffle is not None
 
 
 class IdCounts:

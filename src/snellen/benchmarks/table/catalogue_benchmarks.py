@@ -1,0 +1,97 @@
+"""Benchmarks of the catalogue: an entry's declaration, its official table, notices about the data, published figures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from snellen.benchmarks.base import Benchmark, Data, Published, PublishedRow
+from snellen.benchmarks.table.benchmark import benchmark_of
+from snellen.benchmarks.table.declaration import Declaration, Figure
+from snellen.benchmarks.table.entries import entry, headline_unit
+from snellen.benchmarks.table.official import address_of, digest_fault, missing_data
+from snellen.benchmarks.table.survey import survey
+
+PER_CENT = 100.0
+CHANCE_NAMES = ("Random",)
+HUMAN_NAMES = ("Human",)
+
+
+def find(name: str) -> Benchmark:
+    """Return the benchmark of a catalogue entry. Its data is looked for when it is needed."""
+    return declared_benchmark(entry(name), Path())
+
+
+def declared_benchmark(declared: Declaration, base: Path) -> Benchmark:
+    """Return a declared benchmark with notices about its data and its published figures.
+
+    Args:
+        declared: the declaration.
+        base: the folder at which relative paths of its source begin.
+    """
+    made = benchmark_of(declared, base)
+
+    def checked(data: Data) -> Data:
+        if data.path is None and declared.source.kind != "hub" and not address_of(declared.source):
+            raise missing_data(declared)
+        return data
+
+    return replace(
+        made,
+        samples=lambda data: made.samples(checked(data)),
+        size=lambda data: made.size(checked(data)),
+        digest=lambda data: made.digest(checked(data)),
+        files=lambda data: made.files(checked(data)),
+        reading=lambda data: made.reading(checked(data)),
+        notices=lambda data: notices(declared, checked(data), base),
+        published=published(declared),
+    )
+
+
+def notices(declared: Declaration, data: Data, base: Path = Path()) -> list[str]:
+    """Return what is odd about the data: another table than the declared one, or another number of rows."""
+    lines = []
+    source = declared.source
+    if data.path is not None and data.path.is_file() and (fault := digest_fault(data.path, source)):
+        lines.append(
+            f"{data.path.name} is another table than the catalogue's: {fault}; published figures may not compare"
+        )
+    surveyed = survey(declared, data, base)
+    if source.rows is not None and surveyed.rows + surveyed.dropped != source.rows:
+        lines.append(
+            f"the table has {surveyed.rows + surveyed.dropped:,} rows; {source.rows:,} are known of {declared.name}"
+        )
+    return lines
+
+
+def published(declared: Declaration) -> tuple[Published, ...]:
+    """Return the published figures of the headline, one table for each harness."""
+    if not declared.figure or not declared.report:
+        return ()
+    name, unit = headline_unit(declared)
+    scale = PER_CENT if unit == "fraction" else 1.0
+    tables = []
+    for by in dict.fromkeys(figure.by for figure in declared.figure):
+        figures = sorted((figure for figure in declared.figure if figure.by == by), key=_kind_order)
+        sources = dict.fromkeys(f"{figure.source}{f', {figure.date}' if figure.date else ''}" for figure in figures)
+        rows = tuple(PublishedRow(figure.model, _kind(figure), (figure.value / scale,)) for figure in figures)
+        tables.append(
+            Published(
+                title=f"{declared.title}, as published by {by}",
+                source="; ".join(sources),
+                columns=(name,),
+                metrics=(name,),
+                profile="vlmevalkit" if "VLMEvalKit" in by else "strict",
+                rows=rows,
+                notes=("harness, prompts and data revision differ: a difference of a few points is no finding",),
+            )
+        )
+    return tuple(tables)
+
+
+def _kind(figure: Figure) -> str:
+    return "chance" if figure.model in CHANCE_NAMES else "human" if figure.model in HUMAN_NAMES else "model"
+
+
+def _kind_order(figure: Figure) -> int:
+    return ("chance", "human", "model").index(_kind(figure))
