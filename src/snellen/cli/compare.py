@@ -176,6 +176,9 @@ def _show(pairings: Sequence[Pairing], ranking: Ranking | None) -> None:
             note(f"note: {line}")
     if ranking is not None and len(ranking.runs) > 2:
         show(_ranking_table(ranking))
+        print(f"Runs that share a letter cannot be told apart at {ranking.alpha:g} over all pairs (p after Holm).")
+        if ranking.left_out:
+            note(f"note: {ranking.left_out:,} samples that not every run has a score for are left out of the ranking")
 
 
 def _ranking_table(ranking: Ranking) -> Table:
@@ -189,12 +192,6 @@ def _ranking_table(ranking: Ranking) -> Table:
         cells = [f"{adjusted[ranking.runs[other].run, run.run]:.2g}" if other < place else "" for other in against]
         ends = span(run.ci95, ".4f")
         table.add_row(str(run.rank), run.run, run.groups, f"{run.score:.4f}", ends, *cells)
-    left_out = (
-        f" {ranking.left_out:,} samples that not every run has a score for are omitted." if ranking.left_out else ""
-    )
-    table.caption = (
-        f"Runs that share a letter cannot be told apart at {ranking.alpha:g} over all pairs (p after Holm).{left_out}"
-    )
     return table
 
 

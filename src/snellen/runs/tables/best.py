@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snellen.errors import SnellenError
-from snellen.runs.compare import ComparedRun
+from snellen.runs.compared_runs import ComparedRun
 from snellen.runs.run import Run
 from snellen.scoring import statistics
 from snellen.scoring.scores import Scores
@@ -148,5 +148,5 @@ def _by_question(rows: Scores) -> _QuestionMeans:
 def _scores(run: Run, profile: str, cache: ScoreCache) -> Scores:
     key = (run.path, profile)
     if key not in cache:
-        cache[key] = ComparedRun(run.folder, run.meta, run.benchmark).scores(profile)
+        cache[key] = ComparedRun(run).scores(profile)
     return cache[key]
