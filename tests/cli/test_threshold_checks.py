@@ -112,6 +112,8 @@ def test_of_several_benchmarks_a_threshold_names_one_or_is_for_all(snellen: Snel
 
 def test_missing_answers_count_as_0_and_too_few_cannot_pass(snellen: Snellen):
     answers("a.jsonl", 0, missing=4)
+    said = run(snellen)
+    assert said.status == 9 and "FAIL" not in said.out
     assert run(snellen, "--fail-under", "accuracy=0.5").status == 9  # as without the option: 4 have no answer
     assert snellen("score", "out", "--fail-under", "accuracy=0.9").status == 0
     assert snellen("score", "out", "--fail-under", "accuracy=0.95").status == 11
@@ -119,8 +121,10 @@ def test_missing_answers_count_as_0_and_too_few_cannot_pass(snellen: Snellen):
     answers("half.jsonl", 0, rows=50)
     words = ("score", "half.jsonl", "--benchmark", "arithmetic", "--fail-under", "accuracy=0.1")
     said = snellen(*words)
-    assert said.status == 9 and "FAIL  50 of 100 samples have an answer, less than 90%." in said.out
+    assert said.status == 9 and "FAIL  50 of 100 samples have an answer, less than 90%. " in said.out
     assert snellen(*words, "--min-coverage", "0.5").status == 0
+    said = snellen(*words, "--min-coverage", "1")
+    assert said.status == 9 and "50 of 100 samples have an answer, all are needed." in said.out
     assert snellen("score", "out", "--min-coverage", "0.5").status == 2
     answers("empty.jsonl", 0, missing=50)
     assert snellen("score", "empty.jsonl", "--benchmark", "arithmetic", "--fail-under", "accuracy=0.1").status == 9

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 CHECKS = "Checks for CI"
 XML = (".xml",)
+UNANSWERED = "unanswered"
+"""Kind of the failed case of a run in which samples have no answer."""
 
 
 @dataclass(frozen=True)
@@ -195,7 +197,7 @@ class CheckReport:
             totals = run.meta.totals
             checks = self.check(str(run.path), run.benchmark.name, metrics, benchmarks)
             asked = totals.done + totals.error + totals.timeout
-            cases = [answers_case(totals.done, asked, least=1.0), *threshold_cases(checks)]
+            cases = [answers_case(totals.done, asked, kind=UNANSWERED), *threshold_cases(checks)]
             name = f"{run.benchmark.name} · {run.meta.spec.model}"
             self.add(name, cases, metrics=main_metrics(next(iter(metrics.values()))), seconds=totals.seconds)
             rows += checks
@@ -231,7 +233,7 @@ class CheckReport:
         below = False
         for case in cases:
             below |= case.kind == "below" and case.outcome == "failed"
-            if case.kind:
+            if case.kind not in ("", UNANSWERED):  # the table of a run counts them already
                 line = f"{'PASS' if case.outcome == 'passed' else 'FAIL'}  {case.text}"
                 note(line) if as_json else print(line)
         if self.mistake is not None:
@@ -304,16 +306,15 @@ def drop_cases(checks: Iterable[DropCheck]) -> list[CheckCase]:
     ]
 
 
-def answers_case(answered: int, asked: int, *, least: float) -> CheckCase:
-    """Return the case of a run's answers: failed if a smaller share than `least` was answered."""
+def answers_case(answered: int, asked: int, *, least: float = 1.0, kind: str = "incomplete") -> CheckCase:
+    """Return the case of a run's answers: failed, under this kind, if a smaller share than `least` was answered."""
     from snellen.reports.junit import CheckCase
 
-    share = answered / asked if asked else 0.0
     text = f"{answered:,} of {asked:,} samples have an answer"
-    if share >= least:
+    if asked and answered / asked >= least:
         return CheckCase("samples are answered", "passed", f"{text}.")
-    text += ". Run the others with `snellen rerun`." if least == 1.0 else f", less than {least:.0%}."
-    return CheckCase("samples are answered", "failed", text, "incomplete")
+    needed = "all are needed" if least == 1.0 else f"less than {least:.0%}"
+    return CheckCase("samples are answered", "failed", f"{text}, {needed}. `snellen rerun` runs the others.", kind)
 
 
 def _property(metric: Metric) -> str:
