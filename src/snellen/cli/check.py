@@ -18,6 +18,7 @@ from snellen.errors import UsageError
 if TYPE_CHECKING:
     from snellen.benchmarks.base import Benchmark
     from snellen.engine.run_folder import RunSpec
+    from snellen.runs.settings import RunSettings
 
 REDRAW_S = 0.2
 
@@ -85,17 +86,14 @@ def check(
         raise UsageError(f"--prices {budget.prices} needs a model", "Name it: -m api:NAME, as in the price file.")
     if options.force and options.write is None:
         raise UsageError("--force has no effect without --write", "Add --write FILE.toml, or omit --force.")
-    spec = run_spec(
-        benchmark,
-        options.model or "",
-        {
-            **shared.model_settings(generation, shared.EndpointOptions(), media, budget=budget),
-            "data": data.data,
-            "images": data.images,
-            "benchmark_options": data.benchmark_options(),
-            "seed": options.seed,
-        },
-    )
+    run_settings: RunSettings = {
+        **shared.model_settings(generation, shared.EndpointOptions(), media, budget=budget),
+        "data": data.data,
+        "images": data.images,
+        "benchmark_options": data.benchmark_options(),
+        "seed": options.seed,
+    }
+    spec = run_spec(benchmark, options.model or "", run_settings)
     if options.write is not None:
         _require_new(options.write, benchmark, force=options.force)
     subject = _benchmark(spec)
@@ -108,7 +106,7 @@ def check(
         price=None if budget.prices is None else load_price(budget.prices, priced_name(spec.model)),
     )
     progress = _Progress(visible=not output.quiet and not output.as_json and sys.stderr.isatty())
-    result = check_benchmark(subject, spec.data, settings, name=benchmark, on_row=progress.update)
+    result = check_benchmark(subject, spec.data, settings, name=benchmark, on_progress=progress.update)
     progress.clear()
     if options.write is not None:
         from snellen.runs.check.written_declaration import write_declaration
@@ -146,17 +144,17 @@ def _require_new(path: Path, source: str, *, force: bool) -> None:
 
 
 class _Progress:
-    """The number of rows so far, on one line of stderr."""
+    """The number of images and rows so far, on one line of stderr."""
 
     def __init__(self, *, visible: bool) -> None:
         self._visible = visible
         self._next = time.monotonic() + REDRAW_S
 
-    def update(self, rows: int) -> None:
-        """Draw the number of rows, a few times a second."""
+    def update(self, noun: str, count: int) -> None:
+        """Draw the number of images or rows, a few times a second."""
         if self._visible and (now := time.monotonic()) >= self._next:
             self._next = now + REDRAW_S
-            redraw(f"checked {rows:,} rows")
+            redraw(f"{count:>11,} {noun} read")
 
     def clear(self) -> None:
         """Blank the line."""

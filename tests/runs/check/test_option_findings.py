@@ -97,6 +97,18 @@ def test_an_open_answer_in_the_question_is_found() -> None:
     assert affected(checked(rows), "answer-in-question") == ["row 1", "row 4"]
 
 
+@pytest.mark.parametrize("mark", ["wren (correct)", "wren [Right answer]", "*correct* wren", "wren ✓"])
+def test_one_option_that_is_marked_as_right_is_found(mark: str) -> None:
+    assert codes("lark", mark, "crow") == {"marked-option"}
+    assert codes(mark, mark + "s", "crow") == set()
+
+
+@pytest.mark.parametrize("question", ["Which? The answer is B.", "Which? (Answer: B)", "Which? option=B"])
+def test_a_question_that_states_the_gold_letter_is_found(question: str) -> None:
+    assert codes("lark", "wren", "crow", answer="B", question=question) == {"answer-in-question"}
+    assert codes("lark", "wren", "crow", answer="C", question=question) == set()
+
+
 def test_a_gold_answer_that_is_no_option_is_an_error() -> None:
     finding = by_code(checked([row(1, "Which?", BIRDS, "F")]))["gold-not-an-option"]
     assert (finding.level, finding.rows[0].detail) == ("error", "'F' is none of A, B, C, D")

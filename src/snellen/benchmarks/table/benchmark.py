@@ -72,6 +72,10 @@ class Table(Struct, frozen=True):
         """Return the declaration as the user's options change it. Raises UsageError for an unknown value."""
         return _chosen(self.declaration, data)
 
+    def circular(self, data: Data) -> bool:
+        """Return True if each choice question is asked in every rotation of its options."""
+        return _circular(data)
+
     def survey(self, data: Data, on_read: OnRead | None = None) -> Survey:
         """Survey the table; see `survey.survey`."""
         return survey(self.chosen(data), data, self.base, on_read)

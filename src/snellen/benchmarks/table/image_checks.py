@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import os
 import time
-import zlib
 from collections.abc import Callable
 from contextlib import suppress
-from hashlib import sha256
+from hashlib import blake2b, sha256
 from pathlib import Path
 from typing import TypeAlias
 
@@ -52,7 +51,7 @@ class ImageChecks:
     def __init__(self, table: str, on_read: OnRead | None = None) -> None:
         self._on_read = on_read
         name = sha256(table.encode(errors="surrogateescape")).hexdigest()
-        self._place = cache_folder() / "table-images" / f"{name}.json"
+        self._place = cache_folder() / "table-image-digests" / f"{name}.json"
         try:
             self._known = msgspec.json.decode(self._place.read_bytes(), type=dict[str, KnownChecksum])
         except (OSError, msgspec.DecodeError, RecursionError):
@@ -144,7 +143,7 @@ def _image_code(blob: Blob, on_read: OnRead | None) -> int | str:
         )
     if not header.complete and (reason := _undecodable(data)):
         return f"image unreadable: {_name(blob)} is cut off ({reason})"
-    return zlib.crc32(data) | (len(data) & 0x3FFFFFFF) << 32
+    return content_code(data)
 
 
 def _undecodable(data: bytes) -> str:
@@ -166,14 +165,22 @@ def _clip_code(blob: Blob) -> int | str:
     if not isinstance(blob, FileBlob):
         with stream(blob) as data:
             head = data.read(ENDS)
-        return zlib.crc32(head) if head else f"clip unreadable: {_name(blob)} is empty"
+        return content_code(head) if head else f"clip unreadable: {_name(blob)} is empty"
     size = blob.path.stat().st_size
     if not size:
         return f"clip unreadable: {_name(blob)} is empty"
     with blob.path.open("rb") as file:
-        code = zlib.crc32(file.read(ENDS))
+        head = file.read(ENDS)
         file.seek(max(0, size - ENDS))
-        return zlib.crc32(file.read(ENDS), code) | (size & 0x3FFFFFFF) << 32
+        return content_code(size.to_bytes(8, "little") + head + file.read(ENDS))
+
+
+def content_code(data: bytes) -> int:
+    """Return 56 bits of a digest. CRC-32 would not do: of PNG files of one length it takes only 65,536 values.
+
+    A PNG chunk ends with its own CRC-32, so that the file's depends on 16 bits of the chunk alone.
+    """
+    return int.from_bytes(blake2b(data, digest_size=7).digest(), "little")
 
 
 def _name(blob: Blob) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from msgspec import structs
 
@@ -12,11 +12,12 @@ from snellen.benchmarks.table.declaration import CellSpec
 from snellen.benchmarks.table.operations import ALL_LETTERS, LETTERS, columns_of
 from snellen.benchmarks.table.question import OmittedRow
 from snellen.benchmarks.table.survey import Survey
-from snellen.runs.check.check import Check, CheckSettings, Origin
+from snellen.runs.check.check import Check, CheckSettings, OnProgress, Origin
 from snellen.runs.check.images import ImageReader
 from snellen.runs.check.result import CheckResult
 from snellen.runs.check.row import CheckedRow, row_of_question, row_of_sample
 from snellen.sources.pandas_cells import MISSING, ColumnForms
+from snellen.types import Blob
 
 PANDAS_FORMS = ("CSV", "TSV", "Excel")
 """Forms of tables that VLMEvalKit reads by pandas."""
@@ -28,7 +29,7 @@ def check_benchmark(
     settings: CheckSettings,
     *,
     name: str = "",
-    on_row: Callable[[int], None] | None = None,
+    on_progress: OnProgress | None = None,
 ) -> CheckResult:
     """Check the data of a benchmark; no request is sent, and each image is read once.
 
@@ -37,7 +38,7 @@ def check_benchmark(
         data: the user's settings of the data.
         settings: what is collected.
         name: what the user named; default: the benchmark's name.
-        on_row: is told the number of rows so far.
+        on_progress: receives how many images, then how many rows were read so far.
 
     Raises:
         DataError: the data cannot be read.
@@ -47,11 +48,17 @@ def check_benchmark(
     settings = structs.replace(settings, restricted=benchmark.restricted)
     if benchmark.table is None:
         check = Check(settings, images)
-        check.run(map(row_of_sample, benchmark.samples(data)), on_row)
+        check.run(map(row_of_sample, benchmark.samples(data)), on_progress)
     else:
-        surveyed = benchmark.table.survey(data, images.saw)
+
+        def on_read(blob: Blob, content: bytes) -> None:
+            images.saw(blob, content)
+            if on_progress is not None:
+                on_progress("images", images.read)
+
+        surveyed = benchmark.table.survey(data, on_read)
         check = Check(structs.replace(settings, shuffled=surveyed.rules.shuffle is not None), images)
-        check.run(_table_rows(benchmark.table, data, surveyed, check), on_row)
+        check.run(_table_rows(benchmark.table, data, surveyed, check), on_progress)
     reading = benchmark.reading(data)
     return check.result(Origin(name or benchmark.name, benchmark.name, reading.text if reading is not None else ""))
 
@@ -59,7 +66,7 @@ def check_benchmark(
 def _table_rows(table: Table, data: Data, surveyed: Survey, check: Check) -> Iterator[CheckedRow | OmittedRow]:
     """Yield the rows of a table; at its end add in how many pandas reads a cell otherwise."""
     columns = {column for spec in surveyed.rules.declaration.rows.values() for column in _columns_of(spec)}
-    compared = surveyed.form in PANDAS_FORMS
+    compared, circular = surveyed.form in PANDAS_FORMS, table.circular(data)
     for row in table.rows(data):
         if isinstance(row, OmittedRow):
             yield row
@@ -69,7 +76,7 @@ def _table_rows(table: Table, data: Data, surveyed: Survey, check: Check) -> Ite
         if compared and words:
             detail = f"{words[0]!r} is {question.cells[words[0]]!r}"
             check.add("as-kit-differs", question.place, question.id, detail)
-        yield row_of_question(question, sample)
+        yield row_of_question(question, sample, len(question.options) or 1 if circular else 1)
     if compared:
         forms = ColumnForms()
         for _, cells in table.cells(data):

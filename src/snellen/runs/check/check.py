@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
@@ -27,6 +27,8 @@ LONGEST = 5
 FIRST_ROWS = 20
 """Rows of a finding that are listed unless all are wanted."""
 _MARK = re.compile(r"<(?:image|img|video)(?:[ _-]?\d{1,3})?>|<ImageHere>|\[image[ _-]?\d{1,3}\]", re.IGNORECASE)
+OnProgress: TypeAlias = Callable[[str, int], None]
+"""Receives what is read, `images` or `rows`, and how many so far."""
 GOLD_CODES = frozenset({"answer-in-question", "gold-not-an-option"})
 
 
@@ -84,15 +86,15 @@ class Check:
         self._left_out = self._samples = self._bare = self._with_media = self._chances = 0
         self._chance = 0.0
 
-    def run(self, rows: Iterable[CheckedRow | OmittedRow], on_row: Callable[[int], None] | None = None) -> None:
-        """Examine rows; `on_row` is told how many there were so far."""
+    def run(self, rows: Iterable[CheckedRow | OmittedRow], on_progress: OnProgress | None = None) -> None:
+        """Examine rows, in order."""
         for number, row in enumerate(rows, 1):
             if isinstance(row, OmittedRow):
                 self._omit(row)
             else:
                 self._examine(row)
-            if on_row is not None:
-                on_row(number)
+            if on_progress is not None:
+                on_progress("rows", number)
 
     def add(self, code: str, row: str, sample_id: str, detail: str) -> None:
         """Add a row to a finding that was made elsewhere."""
@@ -130,7 +132,7 @@ class Check:
         if row.kind == "truth" or len(row.options) > 1:
             self._chances += 1
             self._chance += 0.5 if row.kind == "truth" else 1.0 / len(row.options)
-        self._totals.add(row.sample)
+        self._totals.add(row.sample, row.requests)
 
     def _image(self, row: CheckedRow, image: Image) -> int:
         facts = self._images.facts(image.blob)

@@ -33,6 +33,7 @@ KINDS: Mapping[str, FindingKind] = {
     "letter-in-option": FindingKind("warning", "have an option that begins with, or is, another option's letter"),
     "option-names-options": FindingKind("warning", "have an option that names other options by letter"),
     "answer-in-question": FindingKind("warning", "have the gold answer in the question, and no other option"),
+    "marked-option": FindingKind("warning", "have one option that is marked as the right one"),
     "mark-without-image": FindingKind("warning", "have an image mark in the text that is sent"),
     "image-tiny": FindingKind("warning", "have an image with a side under 28 pixels, which some models refuse"),
     "image-elongated": FindingKind("warning", "have an image that is more than 20 times as long as wide"),

@@ -62,6 +62,11 @@ class ImageReader:
         """Return the number of images with different content that can be sent."""
         return len(self._contents)
 
+    @property
+    def read(self) -> int:
+        """Return the number of images that were read, by name."""
+        return len(self._facts)
+
     def facts(self, blob: Blob) -> ImageFacts:
         """Return the facts of an image, reading it unless it was read before."""
         key = content_code(blob.key)

@@ -18,6 +18,8 @@ _NAMED_OPTIONS = re.compile(
 )
 _ONE_NAMED = re.compile(r"(?i:options?|choices?|answers?)\s+\(?([A-Z])\)?")
 _LETTERED = re.compile(r"[(\[]?([A-Za-z])[)\].:]{1,2}(?:\s+\S.*|\s*)", re.DOTALL)
+_MARKED = re.compile(r"[(\[*](?:the )?(?:correct|right|gold)(?: answer| option| choice)?[)\]*]|[✓✔✅☑]", re.IGNORECASE)
+_STATED = re.compile(r"(?i:answer|option|choice)\s?(?i:is|:|=)\s?[(\[]?([A-Z])\b")
 _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
 _SHORTEST, _SHORTEST_UNSPACED, _LONGEST = 3, 2, 300
 """Characters of an answer that is looked for in the question."""
@@ -28,6 +30,7 @@ def option_findings(row: CheckedRow) -> Iterator[tuple[str, str]]:
     if row.options:
         yield from _equal(row.options, row.answer)
         yield from _letters(row.options)
+        yield from _marked(row.options)
         if row.kind == "choice" and row.answer not in row.options:
             yield "gold-not-an-option", f"{str(row.answer)[:CUT]!r} is none of {', '.join(row.options)}"
     yield from _in_question(row)
@@ -72,6 +75,12 @@ def _letters(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             yield code, f"{letter} is {stripped[:CUT]!r}"
 
 
+def _marked(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    marked = [letter for letter, text in options.items() if _MARKED.search(text)]
+    if len(marked) == 1:
+        yield "marked-option", f"{marked[0]} is {options[marked[0]].strip()[:CUT]!r}"
+
+
 def _leading(text: str) -> str:
     """Return the letter that a text begins with as an option does (`B. cat`), or is; empty without one."""
     if len(text) == 1 and text.isascii() and text.isalpha():
@@ -95,6 +104,10 @@ def _in_question(row: CheckedRow) -> Iterator[tuple[str, str]]:
         return
     if row.kind == "choice":
         gold = row.options.get(row.answer, "") if isinstance(row.answer, str) else ""
+        stated = _STATED.search(row.question)
+        if stated is not None and stated[1] == row.answer:
+            yield "answer-in-question", f"{stated[0]!r}"
+            return
         others = [text for letter, text in row.options.items() if letter != row.answer]
     else:
         gold = row.answer if isinstance(row.answer, str) else ""

@@ -24,6 +24,7 @@ class CheckedRow(Struct, frozen=True):
         images: in the order of the file.
         sample: what is sent.
         own_text: `question` holds nothing but the question.
+        requests: how many requests it takes: one, or one for each rotation of its options.
     """
 
     place: str
@@ -35,10 +36,11 @@ class CheckedRow(Struct, frozen=True):
     images: tuple[Blob, ...]
     sample: Sample
     own_text: bool = True
+    requests: int = 1
 
 
-def row_of_question(question: Question, sample: Sample) -> CheckedRow:
-    """Return a row of a table."""
+def row_of_question(question: Question, sample: Sample, requests: int = 1) -> CheckedRow:
+    """Return a row of a table, which is sent in this many rotations of its options."""
     return CheckedRow(
         question.place,
         question.id,
@@ -48,6 +50,7 @@ def row_of_question(question: Question, sample: Sample) -> CheckedRow:
         question.kind,
         question.images,
         sample,
+        requests=requests,
     )
 
 

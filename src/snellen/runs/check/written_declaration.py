@@ -13,7 +13,7 @@ from msgspec import structs
 from snellen.atomic_write import replacing
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.benchmarks.table.answers import WORDS
-from snellen.benchmarks.table.benchmark import Table
+from snellen.benchmarks.table.benchmark import TRUE, Table
 from snellen.benchmarks.table.columns import NAMES, parse_map, plain_name
 from snellen.benchmarks.table.declaration import OWN_NAMES, Cell, CellSpec, Declaration, Source, declaration
 from snellen.benchmarks.table.declaration_text import declaration_text
@@ -90,6 +90,8 @@ def _source(table: Table, data: Data, folder: Path) -> Source:
     if "file" in options:
         located = locate_table(table.declaration.source, data, table.base)
         source = structs.replace(source, files=tuple(map(glob.escape, located.files)))
+    if "as_kit" in options:
+        source = structs.replace(source, as_kit_reads=options["as_kit"].lower() in TRUE)
     images: str | tuple[str, ...] = source.images
     if data.images is not None:
         images = _relative(data.images.expanduser(), folder)
