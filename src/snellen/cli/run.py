@@ -101,7 +101,8 @@ class RunOutputOptions(shared.OutputOptions, CheckOptions):
 @expand_options
 def run(
     benchmark: Annotated[
-        list[str], typer.Argument(metavar="BENCHMARK", help="Benchmarks to run; `snellen list` shows them.")
+        list[str],
+        typer.Argument(metavar="BENCHMARK", help="Benchmarks to run (`snellen list` shows them), or a plan (.toml)."),
     ],
     options: RunOptions,
     data: shared.DataOptions,
@@ -121,12 +122,22 @@ def run(
     stderr, the table to stdout. The exit status is 0 only if every question was answered. On Ctrl-C, SIGTERM or SIGHUP,
     pending requests are completed; a second signal cancels them. The exit status is then 130, 143 or 129.
 
+    A plan (docs/plans.md) runs models × benchmarks × settings side by side, and ends with one table.
+
     Settings that a benchmark declares are options of this command too: `snellen run vlm2 --help` lists them.
     """
     from snellen.cli import environment
     from snellen.runs.evaluate import default_folder
     from snellen.runs.settings import run_spec
 
+    if (plan := plan_among(benchmark)) is not None:
+        from snellen.cli.run_plan import PlanCall, refuse_other_options, run_plan
+
+        refuse_other_options(
+            (options, data, generation, endpoint, media, local, agents, workers, budget, judging, output)
+        )
+        call = PlanCall(options.out, options.dry_run, output.as_json, output.quiet, output.profile, output.report)
+        raise typer.Exit(run_plan(plan, call))
     if options.serve is not None and endpoint.base_url is not None:
         raise UsageError("--serve and --base-url exclude each other", "Omit --base-url: --serve sets the address.")
     server = None if options.serve is None else parse_vllm(options.serve)
@@ -188,6 +199,25 @@ def run(
         print_summary(judged, as_json=output.as_json)
     log_runs(targets, outcome.runs, output.profile)
     raise typer.Exit(status)
+
+
+def plan_among(names: Sequence[str]) -> str | None:
+    """Return the plan that is run; None where benchmarks are named.
+
+    Raises:
+        UsageError: a plan stands among benchmarks or other plans.
+    """
+    if not any(name.endswith(".toml") for name in names):
+        return None
+    from snellen.runs.plan.document import is_plan
+
+    plans = [name for name in names if is_plan(name)]
+    if plans and len(names) > 1:
+        raise UsageError(
+            f"{plans[0]} is a plan, and other names stand beside it",
+            "Run plans alone: snellen run PLAN.toml",
+        )
+    return plans[0] if plans else None
 
 
 def _check(

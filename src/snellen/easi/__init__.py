@@ -1,7 +1,6 @@
 """`snellen easi`: run all EASI benchmarks with one model; resumable.
 
-`names` has the benchmark names, `locate_data` their data, `status` the state of a call, `run` its phases, `shared_model` the
-model that stays loaded, `unparsed` and `judge` the replies for a judge, `log_file` the log; `result` and `score` have the
+`names` has the benchmark names, `locate_data` their data, `status` the state of a call, `run` its phases, `unparsed` and `judge` the replies for a judge, `log_file` the log; `result` and `score` have the
 scored results that `submit` and `reference` use, `external` the other harnesses.
 """
 

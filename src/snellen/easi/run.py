@@ -14,7 +14,6 @@ from snellen.benchmarks.base import Benchmark
 from snellen.easi import judge as judged
 from snellen.easi import judged_scores
 from snellen.easi.locate_data import data_of, on_hub
-from snellen.easi.shared_model import SharedModel
 from snellen.easi.status import NOT_JUDGED, BenchmarkRow, Board, EasiWatch, State
 from snellen.easi.unparsed import count_unparsed
 from snellen.engine.live_scores import LiveScores
@@ -27,6 +26,7 @@ from snellen.engine.run_folder import JUDGED, RunFolder, RunSpec, Totals, derive
 from snellen.errors import DataError, FingerprintError, InterruptedRunError, SnellenError, WorkersGoneError
 from snellen.event_loop import in_loop
 from snellen.models.base import Model, ModelOptions
+from snellen.models.shared_model import SharedModel
 from snellen.runs.run import Run, given_data
 from snellen.runs.scoring import live_builder
 from snellen.text import slug

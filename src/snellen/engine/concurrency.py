@@ -5,20 +5,56 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from snellen.engine.pacing import Pacer, Ticket, Waiting
+
+
+class RequestLimit:
+    """Limit of the requests in flight that several gates share: those to one endpoint, or of one process.
+
+    A gate that finds no room waits here. Whoever ends a request wakes the gates in the order in which they came.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.active = 0
+        self._waiting: dict[Gate, None] = {}
+
+    @property
+    def full(self) -> bool:
+        return self.active >= self.limit
+
+    def wait(self, gate: Gate) -> None:
+        """Wake this gate when a request ends."""
+        self._waiting[gate] = None
+
+    def wake(self) -> None:
+        """Let waiting gates send, as long as there is room."""
+        for gate in list(self._waiting):
+            if self.full:
+                return
+            del self._waiting[gate]
+            gate.release()
+
+    def forget(self, gate: Gate) -> None:
+        """Drop a gate that sends nothing more."""
+        self._waiting.pop(gate, None)
 
 
 class Gate:
     """Queue of requests that passes them on as `pacer` allows. Passing costs no task switch while the queue is empty.
 
     Each `enter` that returns a ticket must be followed by one of `answered`, `refused`, `timed_out` and `dropped`.
+    `limits` are shared with the gates of other runs.
     """
 
-    def __init__(self, pacer: Pacer, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, pacer: Pacer, clock: Callable[[], float] = time.monotonic, limits: Sequence[RequestLimit] = ()
+    ) -> None:
         self.pacer = pacer
         self.clock = clock
+        self._limits = limits
         self.last_answer = float("-inf")
         self._stopped = False
         self._timer: asyncio.TimerHandle | None = None
@@ -41,13 +77,13 @@ class Gate:
         """
         if self._stopped:
             return None
-        if not self._queue:
+        if not self._queue and not any(limit.full for limit in self._limits):
             now = self.clock()
             if self.pacer.wait_s(now) == 0.0:
-                return self.pacer.send(now, tokens)
+                return self._send(now, tokens)
         waiter: asyncio.Future[Ticket | None] = asyncio.get_running_loop().create_future()
         (self._queue.appendleft if first else self._queue.append)((tokens, waiter))
-        self._release()
+        self.release()
         try:
             return await waiter
         except asyncio.CancelledError:
@@ -59,26 +95,28 @@ class Gate:
         """Record an answer of the server. `tokens`: those used, if the server says so."""
         now = self.last_answer = self.clock()
         self.pacer.answered(ticket, now, tokens)
-        self._release()
+        self._ended()
 
     def refused(self, ticket: Ticket, wait_s: float | None, *, down: bool) -> None:
         """Record that the server did not take the request; see `Pacer.refused`."""
         self.pacer.refused(ticket, self.clock(), wait_s, down=down)
-        self._release()
+        self._ended()
 
     def timed_out(self, ticket: Ticket, timeout_s: float) -> None:
         """Record that no answer came within the timeout."""
         self.pacer.timed_out(ticket, self.clock(), timeout_s)
-        self._release()
+        self._ended()
 
     def dropped(self, ticket: Ticket) -> None:
         """Record that this process gave the request up."""
         self.pacer.dropped(ticket)
-        self._release()
+        self._ended()
 
     def stop(self) -> None:
         """Send nothing more: every waiting request gets None."""
         self._stopped = True
+        for limit in self._limits:
+            limit.forget(self)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -95,12 +133,29 @@ class Gate:
         """Return the reason why requests wait; None if they flow."""
         return self.pacer.waiting(self.clock())
 
-    def _release(self) -> None:
+    def _send(self, now: float, tokens: float) -> Ticket:
+        for limit in self._limits:
+            limit.active += 1
+        return self.pacer.send(now, tokens)
+
+    def _ended(self) -> None:
+        """Give the places of an ended request back, and let the next ones go."""
+        for limit in self._limits:
+            limit.active -= 1
+        for limit in self._limits:
+            limit.wake()  # others first: they have waited longer
+        self.release()
+
+    def release(self) -> None:
+        """Send what waits here, as far as the pacer and the limits allow."""
         while self._queue:
             tokens, waiter = self._queue[0]
             if waiter.done():  # cancelled meanwhile
                 self._queue.popleft()
                 continue
+            if (full := next((limit for limit in self._limits if limit.full), None)) is not None:
+                full.wait(self)
+                return
             now = self.clock()
             wait_s = self.pacer.wait_s(now)
             if wait_s is None:
@@ -111,8 +166,8 @@ class Gate:
                 self._timer = asyncio.get_running_loop().call_later(max(wait_s, 1e-3), self._on_timer)
                 return
             self._queue.popleft()
-            waiter.set_result(self.pacer.send(now, tokens))
+            waiter.set_result(self._send(now, tokens))
 
     def _on_timer(self) -> None:
         self._timer = None
-        self._release()
+        self.release()

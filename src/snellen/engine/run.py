@@ -6,14 +6,14 @@ import asyncio
 import contextlib
 import itertools
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from msgspec import structs
 
 from snellen.benchmarks.base import Benchmark
 from snellen.engine import fingerprint, journal
-from snellen.engine.concurrency import Gate
+from snellen.engine.concurrency import Gate, RequestLimit
 from snellen.engine.data_paths import absolute_places
 from snellen.engine.journal import Journal
 from snellen.engine.journal_damage import Damage
@@ -49,11 +49,12 @@ async def run(
     display: Display | None = None,
     backoff: Backoff | None = None,
     scores: LiveScores | None = None,
+    limits: Sequence[RequestLimit] = (),
 ) -> RunMeta:
     """Request every answer that the folder lacks, and write each as it comes.
 
     Returns the meta of the run as it then stands on disk. The folder is locked meanwhile. `scores` scores each answer
-    for the progress line, and collects the scores for a summary.
+    for the progress line, and collects the scores for a summary. `limits` are shared with other runs in this loop.
 
     Raises:
         UsageError: a bound on dollars without prices, a pace that cannot be kept; nothing was asked, and the folder is as it was.
@@ -118,7 +119,19 @@ async def run(
         state, change = "partial", None
         try:
             await _execute(
-                spec, benchmark, model, folder, work, meta.totals, progress, display, backoff, writer, traces, scores
+                spec,
+                benchmark,
+                model,
+                folder,
+                work,
+                meta.totals,
+                progress,
+                display,
+                backoff,
+                writer,
+                traces,
+                scores,
+                limits,
             )
             state = _ended(benchmark, meta.spec, spec, folder)
         except RunChangedError as error:
@@ -158,6 +171,7 @@ async def _execute(
     writer: Journal,
     traces: Traces,
     scores: LiveScores | None,
+    limits: Sequence[RequestLimit],
 ) -> None:
     # A local model names how many prompts keep it busy while the next batch is made ready.
     workers = max(spec.options.concurrency, model.in_flight)
@@ -173,7 +187,7 @@ async def _execute(
         longest_pause_s=backoff.patience_s,
         wall_offset=offset,
     )
-    gate = Gate(pacer)
+    gate = Gate(pacer, limits=limits)
     stop = Stop(progress)
     stop.on_request = gate.stop
     budget = SpendingLimit(spec, before)

@@ -53,33 +53,53 @@ class Stop:
     def on_signals(self) -> Iterator[None]:
         """Let Ctrl-C, SIGTERM and SIGHUP request a stop; only the main thread of a program receives them.
 
-        SIGHUP that is ignored stays so: `nohup` sets it aside.
+        SIGHUP that is ignored stays so: `nohup` sets it aside. Of several runs in one loop all are stopped.
         """
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        loop = asyncio.get_running_loop()
-        heard = [signal.SIGINT, signal.SIGTERM]
-        if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
-            heard.append(signal.SIGHUP)
-        before = {number: signal.getsignal(number) for number in heard}
-        for number in before:
-            loop.add_signal_handler(number, self._signalled, number)
+        _listening.append(self)
         try:
-            yield
+            with _on_signals() if len(_listening) == 1 else contextlib.nullcontext():
+                yield
         finally:
-            for number, handler in before.items():
-                loop.remove_signal_handler(number)  # leaves the default, which for SIGTERM is a sudden end
-                signal.signal(number, signal.SIG_DFL if handler is None else handler)
+            _listening.remove(self)
 
-    def _signalled(self, number: int) -> None:
-        exit_signals.note(number)
+    def interrupt(self) -> None:
+        """Drain the requests in flight; called again, give them up."""
         if self.interrupted:
             for task in self.tasks:
                 task.cancel()
         self.interrupted = True
         self.request()
         self._progress.note = "stopping after the pending requests; press Ctrl-C again to quit now"
+
+
+_listening: list[Stop] = []
+"""Stops that a signal reaches: of one run, or of a plan and its runs, in which case the plan's is the first and the last."""
+
+
+@contextlib.contextmanager
+def _on_signals() -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    heard = [signal.SIGINT, signal.SIGTERM]
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        heard.append(signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in heard}
+    for number in before:
+        loop.add_signal_handler(number, _signalled, number)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            loop.remove_signal_handler(number)  # leaves the default, which for SIGTERM is a sudden end
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+
+def _signalled(number: int) -> None:
+    exit_signals.note(number)
+    for stop in list(_listening):
+        stop.interrupt()
 
 
 def require_price(spec: RunSpec, model: Model) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Unpack
@@ -27,7 +27,7 @@ from snellen.models.base import Model, as_model
 from snellen.redaction.arguments import key_among
 from snellen.runs.predictions import PredictionRows
 from snellen.runs.run import Run, find_benchmark
-from snellen.runs.scoring import live_builder
+from snellen.runs.scoring import SummaryBuilder, live_builder
 from snellen.runs.settings import RerunSettings, RunSettings, run_spec, takes
 from snellen.runs.trust import guarded
 from snellen.text import slug
@@ -131,6 +131,32 @@ def perform(
     Raises:
         SnellenError: see snellen.errors; whatever was answered before it is on disk.
     """
+    spec, subject = checked(spec, folder, benchmark, trust=trust)
+    if model is not None and (spec.ray is not None or spec.nproc not in (None, 1)):
+        raise UsageError(
+            "nproc and ray start copies of a model by its name, and this one is an object.",
+            "Name it KIND:NAME; a kind of your own is an entry point of the group snellen.models.",
+        )
+    answering = open_model(spec, folder) if model is None else as_model(model)
+    remarks = met_replay(spec, subject, answering)
+    builder = live_builder(subject, None if spec.benchmark in JUDGE_RUNS else PredictionRows(subject))
+    scores = LiveScores(builder)
+
+    async def whole() -> RunMeta:
+        try:
+            return await run(spec, subject, answering, folder, display=display, backoff=backoff, scores=scores)
+        finally:
+            await answering.close()
+
+    return recorded(folder, in_loop(whole()), subject, builder, scores, trust=trust, remarks=remarks)
+
+
+def checked(spec: RunSpec, folder: RunFolder, benchmark: Benchmark | None, *, trust: bool) -> tuple[RunSpec, Benchmark]:
+    """Return a run's spec under lasting names, and its benchmark, after all checks that need no model.
+
+    Raises:
+        UsageError: settings that exclude each other, or that the benchmark does not have.
+    """
     if spec.repeats < 1 or (spec.limit is not None and spec.limit < 1):
         raise UsageError(f"--repeats {spec.repeats}, --limit {spec.limit}: both must be at least 1")
     require_no_keys(spec)
@@ -142,33 +168,41 @@ def perform(
         known = ", ".join(subject.options) or "none"
         raise UsageError(f"{subject.name} has no option {unknown[0]!r}", f"Its options for -o: {known}.")
     require_whole_data(subject, spec)
-    if model is not None and (spec.ray is not None or spec.nproc not in (None, 1)):
-        raise UsageError(
-            "nproc and ray start copies of a model by its name, and this one is an object.",
-            "Name it KIND:NAME; a kind of your own is an entry point of the group snellen.models.",
-        )
-    answering = open_model(spec, folder) if model is None else as_model(model)
-    remarks: list[str] = []
-    if spec.model.startswith("replay:"):
-        from snellen.models.replay import ReplayModel
-        from snellen.runs.external_answers import meet_replay  # few runs replay answers
+    return spec, subject
 
-        replayed = getattr(answering, "model", answering)  # a judge's stands behind Asking
-        if isinstance(replayed, ReplayModel):
-            remarks = meet_replay(replayed, subject, spec.data, spec.limit)
 
-    builder = live_builder(subject, None if spec.benchmark in JUDGE_RUNS else PredictionRows(subject))
-    scores = LiveScores(builder)
+def met_replay(spec: RunSpec, benchmark: Benchmark, model: Model) -> list[str]:
+    """Match a replayed file with the samples; return one line for each caveat, and nothing for another model.
 
-    async def whole() -> RunMeta:
-        try:
-            return await run(spec, subject, answering, folder, display=display, backoff=backoff, scores=scores)
-        finally:
-            await answering.close()
+    Raises:
+        DataError: no sample has an answer in the file.
+    """
+    if not spec.model.startswith("replay:"):
+        return []
+    from snellen.models.replay import ReplayModel
+    from snellen.runs.external_answers import meet_replay  # few runs replay answers
 
-    meta = in_loop(whole())
+    replayed = getattr(model, "model", model)  # a judge's stands behind Asking
+    return meet_replay(replayed, benchmark, spec.data, spec.limit) if isinstance(replayed, ReplayModel) else []
+
+
+def recorded(
+    folder: RunFolder,
+    meta: RunMeta,
+    subject: Benchmark,
+    builder: SummaryBuilder,
+    scores: LiveScores,
+    *,
+    trust: bool,
+    remarks: Sequence[str] = (),
+) -> Run:
+    """Write the summary of a run that has ended, and return it.
+
+    Raises:
+        RunChangedError: files of the run were deleted or changed meanwhile.
+    """
     done = Run(folder, meta, subject, trust=trust, remarks=tuple(remarks))
-    if spec.benchmark == JUDGED:
+    if meta.spec.benchmark == JUDGED:
         done.write_verdicts()
     elif not done.summary_is_current():
         done.save_collected(builder, scores.unread)

@@ -35,6 +35,13 @@ class RowContent:
     seed: int
 
 
+@dataclass
+class SharedWeights:
+    """A loaded checkpoint that several models use in turn, with other settings each."""
+
+    loaded: Loaded | None = None
+
+
 class LocalModel(Model):
     """A checkpoint on this machine's own processor or accelerator.
 
@@ -55,6 +62,14 @@ class LocalModel(Model):
         self._batches: Batches[Reply] | None = None
         self._readers: ThreadPoolExecutor | None = None
         self._closed = False
+        self._shared = SharedWeights()
+
+    def share(self, weights: SharedWeights) -> None:
+        """Use the checkpoint in `weights`, or load it into there. It stays loaded when this model is closed.
+
+        The other models must be of the same files, revision, device and dtype.
+        """
+        self._shared = weights
 
     @property
     def batch_limit(self) -> int:  # type: ignore[override]
@@ -128,7 +143,7 @@ class LocalModel(Model):
                 raise ModelError("the model is closed and takes no more prompts.")
             if self._batches is not None:
                 return
-            loaded = self._loaded = self._load()
+            loaded = self._loaded = self._shared.loaded = self._shared.loaded or self._load()
             self._readers = ThreadPoolExecutor(min(8, os.cpu_count() or 1), thread_name_prefix="snellen-images")
             self._batches = Batches(
                 encode=lambda jobs: encode(loaded, [job.content.result().conversation for job in jobs]),
@@ -147,6 +162,7 @@ class LocalModel(Model):
             batches.close()
             readers.shutdown(wait=True, cancel_futures=True)
             self._batches = self._readers = self._loaded = None
+            self._shared = SharedWeights()
             from snellen.models.local.load import release_memory
 
             release_memory()

@@ -1,0 +1,251 @@
+"""`snellen run PLAN.toml`: a plan of models, benchmarks and settings, run as one thing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
+
+from snellen.cli.console import new_table, note, show, show_json
+from snellen.cli.results import UNANSWERED
+from snellen.errors import InterruptedRunError, SnellenError, UsageError
+from snellen.scoring.interval_text import bracketed, legend, mark
+from snellen.types import Metric
+
+if TYPE_CHECKING:
+    from snellen.runs.plan.cells import Cell
+    from snellen.runs.plan.execute import CellOutcome, PlanOutcome
+
+ALLOWED = ("out", "dry_run", "resume", "as_json", "quiet", "profile", "report")
+"""Options of `snellen run` that a plan does not say itself."""
+
+
+@dataclass(frozen=True)
+class PlanCall:
+    """What the command line says about a plan."""
+
+    out: Path | None
+    dry_run: bool
+    as_json: bool
+    quiet: bool
+    profile: str | None
+    report: bool
+
+
+def run_plan(path: str, call: PlanCall) -> int:
+    """Run a plan, or show it; return the exit status.
+
+    Raises:
+        SnellenError: the plan cannot be run; no request was sent.
+    """
+    from snellen.runs.plan.cells import cells_of, changes, require_same_runs, write_record
+    from snellen.runs.plan.document import read_plan
+    from snellen.runs.plan.execute import execute
+
+    plan = read_plan(path)
+    out = call.out or plan.out
+    cells = cells_of(plan, out)
+    if call.profile is not None:
+        from snellen.runs.scoring import profiles_of
+
+        for cell in cells:
+            profiles_of(cell.subject, call.profile)
+    for line in sorted(changes(out, cells)):
+        note(f"note: {line}")
+    if call.dry_run:
+        _show_cells(cells, as_json=call.as_json)
+        return 0
+    require_same_runs(cells)
+    write_record(out, cells)
+    verbose = not (call.quiet or call.as_json)
+    if verbose:
+        note(f"{plan.name}: {len(cells):,} runs in {out}")
+    outcome = execute(cells, plan.limits, display=_display(call), said=note if verbose else _silent)
+    return _finish(plan.name, outcome, call)
+
+
+def _silent(line: str) -> None: ...
+
+
+def _display(call: PlanCall) -> Any:
+    """Return a maker of displays: plain lines, because several runs write at once."""
+    from snellen.engine.progress import Lines, Silent
+
+    def made(cell: Cell) -> Any:
+        return Silent() if call.quiet else Lines(as_json=call.as_json, every_s=2.0 if call.as_json else 10.0)
+
+    return made
+
+
+def refuse_other_options(groups: Sequence[Any]) -> None:
+    """Refuse options of `snellen run` that a plan says itself.
+
+    Args:
+        groups: the command's option groups, as typed.
+
+    Raises:
+        UsageError: one of them is not at its default.
+    """
+    changed = [
+        f"--{own.name.replace('_', '-')}"
+        for group in groups
+        for own in fields(group)
+        if own.name not in ALLOWED and getattr(group, own.name) != own.default
+    ]
+    if changed:
+        raise UsageError(
+            f"{', '.join(changed)}: a plan has its models, data and settings in the file",
+            "Write them into the plan; docs/plans.md lists its keys.",
+        )
+
+
+def _show_cells(cells: Sequence[Cell], *, as_json: bool) -> None:
+    """Print the cells and the number of requests that are left. Sends nothing, needs no key."""
+    from snellen.engine.run_folder import RunFolder
+    from snellen.runs.costs import estimated
+
+    rows = [(cell, estimated(cell.spec, cell.subject, RunFolder(cell.folder))) for cell in cells]
+    left = sum(estimate.questions - estimate.answered for _, estimate in rows)
+    costs = [estimate.cost for _, estimate in rows if estimate.cost is not None]
+    if as_json:
+        listed = [
+            {
+                "benchmark": cell.benchmark,
+                "model": cell.model,
+                "setting": cell.setting or None,
+                "endpoint": cell.endpoint,
+                "path": str(cell.folder),
+                "requests": estimate.questions - estimate.answered,
+                "estimate": structs.asdict(estimate),
+            }
+            for cell, estimate in rows
+        ]
+        show_json({"dry_run": True, "cells": listed, "requests": left, "cost": sum(costs) if costs else None})
+        return
+    headings = ("questions", "answered", "requests", "input tokens", "cost")
+    table = new_table("Dry run: no request is sent", ["benchmark", "model", "at"], headings)
+    for cell, estimate in rows:
+        table.add_row(
+            cell.benchmark,
+            cell.row,
+            cell.endpoint,
+            f"{estimate.questions:,}",
+            f"{estimate.answered:,}",
+            f"{estimate.questions - estimate.answered:,}",
+            f"~{estimate.input_tokens:,}",
+            "no price" if estimate.cost is None else f"~${estimate.cost:,.4f}",
+        )
+    table.caption = f"{len(rows):,} runs, {left:,} requests" + (f", ~${sum(costs):,.4f}" if costs else "")
+    show(table)
+
+
+def _finish(name: str, outcome: PlanOutcome, call: PlanCall) -> int:
+    """Print the table, or the JSON; return the exit status."""
+    metrics = {id(end): _metrics(end, call.profile) for end in outcome.cells}
+    if call.report:
+        from snellen.reports.runs import report
+
+        for end in outcome.cells:
+            if end.run is not None:
+                report([end.run], end.run.folder.report)
+    if call.as_json:
+        cells = [_cell_json(end, metrics[id(end)]) for end in outcome.cells]
+        show_json({"plan": name, "interrupted": outcome.interrupted, "cells": cells})
+    else:
+        _show_table(name, outcome, metrics)
+    return _status(outcome)
+
+
+def _metrics(end: CellOutcome, profile: str | None) -> dict[str, list[Metric]]:
+    """Return the metrics of a cell by profile; a run that cannot be scored becomes a failure of the cell."""
+    if end.run is None:
+        return {}
+    try:
+        return end.run.figures(profile)
+    except SnellenError as error:
+        end.error = error
+        return {}
+
+
+def _status(outcome: PlanOutcome) -> int:
+    """Return the exit status: the signal's, else that of the first failed cell, else 9 where answers are missing."""
+    if outcome.interrupted:
+        return InterruptedRunError("the plan was stopped").exit_code
+    failed = next((end.error for end in outcome.cells if end.error is not None), None)
+    if failed is not None:
+        return failed.exit_code
+    totals = [end.run.meta.totals for end in outcome.cells if end.run is not None]
+    return UNANSWERED if any(each.error or each.timeout for each in totals) else 0
+
+
+def _first(metrics: dict[str, list[Metric]]) -> Metric | None:
+    return next((rows[0] for rows in metrics.values() if rows), None)
+
+
+def _cell_json(end: CellOutcome, metrics: dict[str, list[Metric]]) -> dict[str, Any]:
+    cell, run = end.cell, end.run
+    first = _first(metrics)
+    return {
+        "benchmark": cell.benchmark,
+        "model": cell.model,
+        "setting": cell.setting or None,
+        "path": str(cell.folder),
+        "state": _state(end),
+        "metric": None if first is None else structs.asdict(first),
+        "totals": None if run is None else structs.asdict(run.meta.totals),
+        "profiles": [
+            {"profile": profile, "metrics": [structs.asdict(metric) for metric in rows]}
+            for profile, rows in metrics.items()
+        ],
+        "error": None
+        if end.error is None
+        else {"message": end.error.message, "hint": end.error.hint, "exit_code": end.error.exit_code},
+    }
+
+
+def _state(end: CellOutcome) -> str:
+    if end.error is not None:
+        return "interrupted" if isinstance(end.error, InterruptedRunError) else "failed"
+    return "waiting" if end.run is None else end.run.meta.state
+
+
+def _show_table(name: str, outcome: PlanOutcome, metrics: dict[int, dict[str, list[Metric]]]) -> None:
+    """Print one table: a row a model (and setting), a column a benchmark with its first metric; then the failures."""
+    columns: dict[str, str] = {}
+    rows: dict[str, dict[str, str]] = {}
+    for end in outcome.cells:
+        first = _first(metrics[id(end)])
+        heading = f"{end.cell.benchmark}\n{first.name}" if first is not None else end.cell.benchmark
+        if first is not None or end.cell.benchmark not in columns:
+            columns[end.cell.benchmark] = heading
+        rows.setdefault(end.cell.row, {})[end.cell.benchmark] = _cell_text(end, first)
+    table = new_table(name, ["model"], columns.values())
+    for row, cells in rows.items():
+        table.add_row(row, *(cells.get(benchmark, "") for benchmark in columns))
+    shown = [first for end in outcome.cells if (first := _first(metrics[id(end)])) is not None]
+    table.caption = legend(shown) or None
+    show(table)
+    for end in outcome.cells:
+        where = f"{end.cell.benchmark} × {end.cell.row}"
+        if end.error is not None and not isinstance(end.error, InterruptedRunError):
+            note(f"{where}: {end.error.message}")
+            if end.error.hint:
+                note(f"  {end.error.hint}")
+        for line in () if end.run is None else end.run.remarks:
+            note(f"note: {where}: {line}")
+        if end.run is not None and (failed := end.run.request_errors()).failed:
+            note(f"{where}: {failed.text}")
+    if outcome.interrupted:
+        note("The plan was stopped. Run the same command to go on with it.")
+
+
+def _cell_text(end: CellOutcome, metric: Metric | None) -> str:
+    if end.error is not None or metric is None:
+        return _state(end)
+    value = "–" if metric.value is None else f"{metric.value:.3f}"
+    value += "" if metric.unit == "fraction" else f" {metric.unit}"
+    partly = "" if metric.coverage >= 1.0 else f" ({metric.coverage:.1%})"
+    return f"{value}{bracketed(metric.ci95)}{mark(metric.interval)}{partly}"

@@ -1,0 +1,225 @@
+"""Cells of a plan: a run for each model, benchmark and setting, and the differences from the runs that are there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from snellen.benchmarks.base import Benchmark
+from snellen.engine import fingerprint
+from snellen.engine.run_folder import RunFolder, RunSpec
+from snellen.errors import FingerprintError, MediaError, UsageError
+from snellen.media import check_settings
+from snellen.models.base import ModelOptions
+from snellen.runs.evaluate import checked, open_model
+from snellen.runs.plan.document import GENERATION, MEDIA, Plan, PlanEntry
+from snellen.runs.settings import run_spec
+from snellen.sources.hub import HUB
+from snellen.text import pretty_json, slug
+from snellen.types import Generation, MediaSettings
+
+LOCAL = ("local", "embedded")
+"""Kinds of models that this machine loads; they run one after the other."""
+ON_THIS_MACHINE = "this machine"
+RECORD = "plan.json"
+RECORD_BYTES = 64 << 20
+
+
+class Cell(Struct, frozen=True):
+    """One run of a plan.
+
+    Attributes:
+        model, benchmark, setting: labels; setting is empty where the plan has none.
+        spec: the run.
+        folder: where it goes.
+        subject: the benchmark.
+    """
+
+    model: str
+    benchmark: str
+    setting: str
+    spec: RunSpec
+    folder: Path
+    subject: Benchmark
+
+    @property
+    def row(self) -> str:
+        """The row of the cell in the table: the model, and the setting if there are several."""
+        return f"{self.model} · {self.setting}" if self.setting else self.model
+
+    @property
+    def kind(self) -> str:
+        return self.spec.model.partition(":")[0]
+
+    @property
+    def endpoint(self) -> str:
+        """Return what the cell shares with others: its endpoint, or this machine."""
+        if self.kind in LOCAL:
+            return ON_THIS_MACHINE
+        if self.kind == "replay":
+            return "replay"
+        from snellen.models.api.endpoint import parse_endpoint
+
+        try:
+            return str(parse_endpoint(self.spec.options.base_url))
+        except UsageError:  # opening the model says what is wrong with it
+            return str(self.spec.options.base_url)
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings of the cell, for plan.json."""
+        settings: dict[str, Any] = msgspec.to_builtins(self.spec, enc_hook=str)
+        return settings
+
+
+def cells_of(plan: Plan, out: Path | None = None) -> list[Cell]:
+    """Make the cells of a plan, after all checks that need neither data nor model.
+
+    Raises:
+        UsageError: a benchmark, a kind of model or a setting is unknown, or two cells would share a folder.
+    """
+    from snellen.models.registry import require_kind
+
+    cells: list[Cell] = []
+    folders: dict[str, str] = {}
+    for model in plan.models:
+        require_kind(model.name)
+        for setting in plan.settings or (PlanEntry("", "", {}),):
+            for benchmark in plan.benchmarks:
+                names = [slug(part) for part in (benchmark.label, model.label, setting.label) if part]
+                folder = (out or plan.out) / "-".join(names)
+                where = f"{benchmark.label} × {model.label}" + (f" × {setting.label}" if setting.label else "")
+                if (other := folders.setdefault(str(folder).lower(), where)) != where:
+                    raise UsageError(
+                        f"{plan.path}: {other} and {where} would share the folder {folder}", "Give one another label."
+                    )
+                spec = _spec(plan, model, benchmark, setting, where)
+                try:
+                    spec, subject = checked(spec, RunFolder(folder), None, trust=True)
+                except UsageError as error:
+                    raise UsageError(f"{plan.path}, {where}: {error.message}", error.hint) from error
+                cells.append(Cell(model.label, benchmark.label, setting.label, spec, folder, subject))
+    return cells
+
+
+def _spec(plan: Plan, model: PlanEntry, benchmark: PlanEntry, setting: PlanEntry, where: str) -> RunSpec:
+    """Build the spec of one cell; what a local model cannot use is left out if it is a default of the whole plan."""
+    shared = dict(plan.defaults)
+    if model.name.partition(":")[0] in LOCAL:
+        shared = {
+            key: value for key, value in shared.items() if key not in ("base_url", "key_env", "extra_body", "prices")
+        }
+    values = {**shared, **benchmark.values, **model.values, **setting.values}
+    settings: dict[str, Any] = {
+        key: value for key, value in values.items() if key not in (*GENERATION, *MEDIA, "data", "images", "options")
+    }
+    try:
+        for part, names, kind in (("generation", GENERATION, Generation), ("media", MEDIA, MediaSettings)):
+            settings[part] = msgspec.convert({key: values[key] for key in names if key in values}, kind)
+        settings["media"] = check_settings(settings["media"])
+        options = {key: settings.pop(key) for key in list(settings) if key in ModelOptions.__struct_fields__}
+        converted = msgspec.convert({key: msgspec.to_builtins(own) for key, own in options.items()}, ModelOptions)
+        extras = {"data": None, "images": None, "options": {}} | {
+            key: values[key] for key in ("data", "images", "options") if key in values
+        }
+        named_options = msgspec.convert(extras["options"], dict[str, str | int | float | bool])
+        rest: dict[str, Any] = {
+            **settings,
+            "data": _place(plan, msgspec.convert(extras["data"], str | None)),
+            "images": _place(plan, msgspec.convert(extras["images"], str | None)),
+            "benchmark_options": {key: str(own) for key, own in named_options.items()},
+            "seed": converted.seed,
+        }
+        spec = run_spec(_benchmark_name(plan, benchmark.name), model.name, rest)  # type: ignore[arg-type]
+        return msgspec.convert(
+            msgspec.to_builtins(structs.replace(spec, options=converted), enc_hook=str), RunSpec, dec_hook=_path
+        )
+    except MediaError as error:
+        raise UsageError(f"{plan.path}, {where}: {error.message}", error.hint) from error
+    except msgspec.ValidationError as error:
+        raise UsageError(
+            f"{plan.path}, {where}: {error}", "Correct the value; docs/plans.md lists the keys."
+        ) from error
+
+
+def _path(kind: type, value: Any) -> Any:
+    return kind(value)
+
+
+def _place(plan: Plan, value: str | None) -> str | None:
+    """Return a path beside the plan, if there is one of that name; else as it is written."""
+    if value is None or value.startswith(HUB):
+        return value
+    beside = plan.path.parent / value
+    return str(beside) if not Path(value).is_absolute() and beside.exists() else value
+
+
+def _benchmark_name(plan: Plan, name: str) -> str:
+    return (_place(plan, name) or name) if "." in name or "/" in name else name
+
+
+def require_same_runs(cells: Sequence[Cell]) -> None:
+    """Refuse a plan that would go on with runs that were started with other settings; nothing is sent.
+
+    Raises:
+        FingerprintError: every cell of that sort with its differences.
+    """
+    lines = []
+    for cell in cells:
+        folder = RunFolder(cell.folder)
+        if not folder.exists():
+            continue
+        now = fingerprint.identity(cell.spec, cell.subject, open_model(cell.spec, folder))
+        changed = list(fingerprint.differences(folder.meta().identity, now))
+        if changed:
+            lines.append(f"  {cell.benchmark} × {cell.row}, in {cell.folder}:")
+            lines += [f"    {name}  {_short(before)}  ->  {_short(after)}" for name, before, after in changed]
+    if lines:
+        raise FingerprintError(
+            "the plan has other settings than runs that are there; resuming would mix two experiments.\n"
+            + "\n".join(lines),
+            "To start them anew: give the changed entries another label, or pass another --out. No request was sent.",
+        )
+
+
+def _short(value: Any) -> str:
+    text = "(none)" if value is None else str(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def changes(out: Path, cells: Sequence[Cell]) -> Iterator[str]:
+    """Yield the differences from the last call of the plan in this folder, one line each."""
+    path = out / RECORD
+    try:
+        if not path.is_file() or path.stat().st_size > RECORD_BYTES:
+            return
+        before = msgspec.json.decode(path.read_bytes(), type=dict[str, dict[str, Any]])
+    except (OSError, ValueError, RecursionError):
+        return
+    now = {cell.folder.name: cell.settings() for cell in cells}
+    for name in now.keys() - before.keys():
+        yield f"new in the plan: {name}"
+    for name in sorted(before.keys() - now.keys()):
+        yield f"no longer in the plan: {name}; its run is kept"
+    for name in sorted(now.keys() & before.keys()):
+        for setting, old, new in fingerprint.differences(before[name], now[name]):
+            yield f"changed in the plan: {name}: {setting}  {_short(old)}  ->  {_short(new)}"
+
+
+def write_record(out: Path, cells: Sequence[Cell]) -> None:
+    """Write plan.json: the settings of each cell by its folder.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    from snellen.errors import StorageError
+
+    content: Mapping[str, Any] = {cell.folder.name: cell.settings() for cell in cells}
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"{out} cannot be made: {error.strerror or error}", "Pass another folder: --out.") from error
+    RunFolder(out).write(out / RECORD, pretty_json(content))
