@@ -189,7 +189,7 @@ WRONG = {
     'models = ["embedded"]\nbenchmarks = ["chart"]\n[limits]\nspeed = 3\n': "speed",
     'models = [{ name = "embedded", batch-size = 0 }]\nbenchmarks = ["chart"]\n': "a value from 1",
     'models = [{ name = "embedded", corrupt = "tea" }]\nbenchmarks = ["chart"]\n': "tea",
-    'models = [{ name = "embedded", temperature = nan }]\nbenchmarks = ["chart"]\n': "a value from 0",
+    'models = [{ name = "embedded", temperature = nan }]\nbenchmarks = ["chart"]\n': "a value of at least 0",
     'models = [3]\nbenchmarks = ["chart"]\n': "a table was expected",
     'models = [{ label = "x" }]\nbenchmarks = ["chart"]\n': "name is missing",
     'models = ["embedded"]\nbenchmarks = [{ name = "chart", options = { nothing = "1" } }]\n': "nothing",

@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 from snellen.benchmarks.base import Benchmark
 from snellen.engine import fingerprint
 from snellen.engine.run_folder import RunFolder, RunSpec
-from snellen.errors import FingerprintError, MediaError, UsageError
+from snellen.errors import FingerprintError, UsageError
 from snellen.media import check_settings
 from snellen.models.base import ModelOptions
 from snellen.runs.evaluate import checked, open_model
@@ -137,7 +137,7 @@ def _spec(plan: Plan, model: PlanEntry, benchmark: PlanEntry, setting: PlanEntry
         return msgspec.convert(
             msgspec.to_builtins(structs.replace(spec, options=converted), enc_hook=str), RunSpec, dec_hook=_path
         )
-    except MediaError as error:
+    except UsageError as error:
         raise UsageError(f"{plan.path}, {where}: {error.message}", error.hint) from error
     except msgspec.ValidationError as error:
         raise UsageError(

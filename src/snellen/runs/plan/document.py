@@ -199,9 +199,9 @@ def _checked(path: Path, where: str, table: dict[str, Any], known: frozenset[str
             raise UsageError(f"{path}: {where} has {key} twice, in two spellings", "Use one of the two.")
         low, high = RANGES.get(key, (None, None))
         if low is not None and high is not None and isinstance(value, int | float) and not low <= value <= high:
+            bounds = f"of at least {low:g}" if high >= 1e9 else f"from {low:g} to {high:g}"
             raise UsageError(
-                f"{path}: {where} has {typed} = {value}; a value from {low:g} to {high:g} was expected",
-                f"Change {typed}.",
+                f"{path}: {where} has {typed} = {value}; a value {bounds} was expected", f"Change {typed}."
             )
         respelled[key] = value
     return respelled
