@@ -64,6 +64,7 @@ Such a module has `names() -> list[str]` and `find(name) -> Benchmark | None`.
 """
 MANIFEST = "benchmark.json"
 HUB = "hf:"
+DECLARATION = ".toml"
 TABLE_SUFFIXES = (
     *(".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", ".xlsx"),
     *(".zip", ".tar", ".tar.gz", ".tgz"),
@@ -97,7 +98,7 @@ def is_table(name: str) -> bool:
         return False
     if name.startswith(HUB):
         return "/" in name
-    if name.lower().endswith((*TABLE_SUFFIXES, ".toml")):
+    if name.lower().endswith((*TABLE_SUFFIXES, DECLARATION)):
         return "\0" not in name
     try:
         return _holds_table(Path(name).expanduser())
@@ -138,13 +139,34 @@ def is_entry(name: str) -> bool:
     return name not in BUILT_IN and name in entry_names()
 
 
+def is_path(name: str) -> bool:
+    """Return True if the name is a place of data: a built set's folder, a table, or `hf:owner/name`."""
+    return is_built_set(name) or (is_table(name) and not is_entry(name))
+
+
 def lasting_name(name: str) -> str:
     """Return the name under which a run finds its benchmark again from any folder.
 
-    A built set's and a table's by its absolute path.
+    A built set's and a table's by its absolute path, a data set of the hub by its commit.
     """
-    by_path = is_built_set(name) or (is_table(name) and not is_entry(name) and not name.startswith(HUB))
-    return str(Path(name).expanduser().absolute()) if by_path else name
+    if not is_path(name):
+        return name
+    if name.startswith(HUB):
+        from snellen.sources.hub import with_commit  # the hub's client; few names need it
+
+        return with_commit(name)
+    return str(Path(name).expanduser().absolute())
+
+
+def short_name(name: str) -> str:
+    """Return a name for folders of runs: that of a table without its path and ending."""
+    if not is_table(name) or is_entry(name):
+        return name
+    if name.startswith(HUB):
+        return name[len(HUB) :].partition("@")[0]
+    base = Path(name).expanduser().absolute().name
+    ending = next((suffix for suffix in (*TABLE_SUFFIXES, DECLARATION) if base.lower().endswith(suffix)), "")
+    return base[: len(base) - len(ending)] or base
 
 
 def find(name: str) -> Benchmark:

@@ -76,8 +76,10 @@ def _list_named(names: Sequence[str], data: Data, *, as_json: bool) -> None:
         facts = [{**_facts(benchmark), **_data_facts(benchmark, data)} for benchmark in benchmarks]
         show_json({"benchmarks": facts})
         return
-    for benchmark in benchmarks:
+    for name, benchmark in zip(names, benchmarks, strict=True):
         _print_benchmark(benchmark, long=True)
+        if registry.is_table(name) and (reading := benchmark.reading(data)) is not None:
+            print(f"    {'read as':<20} {reading.text}")
         if data.path is not None or data.images is not None:
             print_data_files(benchmark.files(data), benchmark.notices(data))
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import structs
 
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.registry import MANIFEST
+from snellen.benchmarks.registry import MANIFEST, find, is_table
 from snellen.engine.run_folder import RunFolder, RunMeta, RunSpec
 from snellen.errors import SnellenError
 from snellen.sources.hub import HUB
@@ -92,6 +92,8 @@ def _built_set(folder: RunFolder, meta: RunMeta) -> Path | None:
     recorded = Path(meta.spec.benchmark)
     if not recorded.is_absolute() or holds_built_set(recorded):
         return None
+    if is_table(meta.spec.benchmark):
+        return _table(folder, meta, recorded)
     from snellen.benchmarks.generated import open_folder  # pyarrow and its readers; few runs need them
 
     for above in list(folder.path.absolute().parents)[:FOLDERS_ABOVE]:
@@ -102,6 +104,22 @@ def _built_set(folder: RunFolder, meta: RunMeta) -> Path | None:
                     return place
             except SnellenError:
                 continue
+    return None
+
+
+def _table(folder: RunFolder, meta: RunMeta, recorded: Path) -> Path | None:
+    """Find a table that was moved with its run: same name, above the run, the recorded digest of its rows."""
+    if recorded.exists():
+        return None
+    for above in list(folder.path.absolute().parents)[:FOLDERS_ABOVE]:
+        place = above / recorded.name
+        if place.exists():
+            try:
+                digest = find(str(place)).digest(meta.spec.data)
+            except SnellenError:
+                continue
+            if digest.partition("+")[0] == str(meta.identity.get("data")).partition("+")[0]:
+                return place
     return None
 
 

@@ -148,7 +148,7 @@ def check_rerun(folder: RunFolder, meta: RunMeta, spec: RunSpec, *, trust: bool,
     for name, value in data.options.items():
         if ("/" in value or "\\" in value or os.path.exists(value)) and not _inside(folder.path, Path(value)):  # noqa: PTH110
             raise _refused(folder, f"the file {value} (option {name})")
-    if registry.is_built_set(recorded.benchmark) and not _inside(folder.path, Path(recorded.benchmark)):
+    if registry.is_path(recorded.benchmark) and not _inside(folder.path, Path(recorded.benchmark)):
         raise _refused(folder, f"the set {recorded.benchmark}")
 
 

@@ -342,5 +342,5 @@ def open_model(spec: RunSpec, folder: RunFolder) -> Model:
 
 def default_folder(spec: RunSpec, root: Path = Path("results")) -> Path:
     """Return results/<benchmark>-<model>, with hyphens for characters that a file name cannot hold."""
-    name = f"{spec.benchmark}-{spec.model.removeprefix('api:').removeprefix('local:')}"
+    name = f"{benchmarks.short_name(spec.benchmark)}-{spec.model.removeprefix('api:').removeprefix('local:')}"
     return root / slug(name)

@@ -64,7 +64,7 @@ def score(
             file_options["--id-is"] = id_is
         _only_for_files([name for name, value in file_options.items() if value is not None], folder)
         # A built set that has moved since, or code that the user names and not the folder.
-        own_words = isinstance(benchmark, str) and (benchmarks.is_built_set(benchmark) or benchmarks.is_code(benchmark))
+        own_words = isinstance(benchmark, str) and (benchmarks.is_path(benchmark) or benchmarks.is_code(benchmark))
         named = benchmarks.find(str(benchmark)) if own_words else benchmark
         run = load_run(folder.path, benchmark=named if isinstance(named, Benchmark) else None, trust=trust)
         moved = run.moved(data, images, benchmark_options)
@@ -143,14 +143,14 @@ def _only_for_files(options: list[str], folder: RunFolder) -> None:
 
 
 def _same_set(run: Run) -> None:
-    """Raise DataError if the run's built set was built anew since: its questions have other answers."""
+    """Raise DataError if the run's built set or table is another one now: its questions may have other answers."""
     if not Path(run.meta.spec.benchmark).is_absolute():
         return
-    digest, recorded = run.benchmark.digest(run.meta.spec.data), run.meta.identity.get("data")
-    if digest != recorded:
+    digest, recorded = run.benchmark.digest(run.meta.spec.data), str(run.meta.identity.get("data"))
+    if digest.partition("+")[0] != recorded.partition("+")[0]:  # images of a table, behind +, are not scored
         raise DataError(
-            f"{run.path}: the run's set had digest {recorded}, the set there now has {digest}",
-            "Pass the set that the run used: --benchmark FOLDER.",
+            f"{run.path}: the run's questions had digest {recorded}, those in {run.meta.spec.benchmark} now have {digest}",
+            "Pass the set or table that the run used: --benchmark PATH.",
         )
 
 

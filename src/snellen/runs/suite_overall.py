@@ -58,7 +58,7 @@ def suite_overall(runs: Sequence[Run], profile: str | None = None) -> list[Suite
 def _suite_of(benchmark: str) -> Benchmark | None:
     """Return the suite that a benchmark is a member of, if the suite has overall metrics."""
     head, slash, _ = benchmark.rpartition("/")
-    if not slash or registry.is_built_set(benchmark) or registry.is_code(benchmark):
+    if not slash or registry.is_path(benchmark) or registry.is_code(benchmark):
         return None
     try:
         suite = registry.find(head)

@@ -108,9 +108,8 @@ def _places(data: Data, meta: RunMeta) -> dict[str, Path]:
     named = {"path": data.path, "images": data.images}
     places = {name: path for name, path in named.items() if path is not None}
     places |= {OPTION + name: Path(value) for name, value in data.options.items() if looks_like_path(value)}
-    built = Path(meta.spec.benchmark)
-    if not registry.is_code(meta.spec.benchmark) and registry.is_built_set(meta.spec.benchmark):
-        places["benchmark"] = built
+    if registry.is_path(meta.spec.benchmark):
+        places["benchmark"] = Path(meta.spec.benchmark)
     return places
 
 

@@ -70,6 +70,16 @@ def locate(path: Path | str, patterns: Sequence[str] | None = None) -> Path:
     return download(repo, revision=revision or None, patterns=patterns).path
 
 
+def with_commit(name: str) -> str:
+    """Return `hf:owner/name` or `hf:owner/name@revision` with the commit that it stands for now.
+
+    Raises:
+        DataError: as `download`.
+    """
+    repo, _, revision = name[len(HUB) :].partition("@")
+    return f"{HUB}{repo}@{_commit(repo, revision or None, 'dataset', None)}"
+
+
 def download(
     repo: str,
     *,

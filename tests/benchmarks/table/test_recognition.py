@@ -170,7 +170,7 @@ def test_the_paragraph_says_how_the_table_was_read() -> None:
     ]
     text = reading(write_csv(rows)).text
     for words in (
-        *("8 samples, 4 images (CSV)", "choice of 3, answers from A…C", "question ← `prompt`", "options ← `choices`"),
+        *("8 samples, 4 images (CSV)", "choice of 3 from A…C", "question ← `prompt`", "options ← `choices`"),
         *("answer ← `label` (letters)", "image ← `pic`", "by `topic`", "ids: row numbers from 0", "not used: `notes`"),
         "prompt: images, the question, lettered options and a request for the letter",
     ):

@@ -18,7 +18,7 @@ from snellen.benchmarks.table.literals import NoLiteralError, is_literal, litera
 from snellen.benchmarks.table.operations import CellError
 from snellen.errors import DataError
 from snellen.sources.archive import Tree
-from snellen.sources.blobs import FileBlob
+from snellen.sources.blobs import FileBlob, Unreadable
 from snellen.sources.safe_paths import member_name
 from snellen.sources.text_tables import SHORTEST_IMAGE
 from snellen.sources.tree import FolderTree, kept_tree
@@ -113,6 +113,14 @@ class ImageRoot:
     def place(self) -> str:
         """Return where images are looked for, in words."""
         return ", ".join(str(tree.path) for tree in self.trees)
+
+
+class AbsentImages(ImageRoot):
+    """Stands for images that are gone: answers to their questions are scored without them, and nothing else is."""
+
+    def find(self, name: str) -> Blob | None:
+        """Return a placeholder whose reading raises the reason."""
+        return Unreadable(name, f"image missing: {name!r} is not in {self.place}", "Name their folder: --images FOLDER")
 
 
 def image_root(table: Path | Tree | None, images: Path | None, within: str = "") -> ImageRoot:

@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Sequence
 from fnmatch import fnmatch
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
@@ -72,7 +73,8 @@ def locate_table(source: Source, data: Data, base: Path = Path()) -> LocatedTabl
     place = _place(source, data, base)
     name = str(place)
     if name.startswith(HUB):
-        place = locate(name, _patterns(source, data))
+        patterns = _patterns(source, data)
+        place = _fetched(name, None if patterns is None else tuple(patterns))
     if place.is_dir():
         return _chosen(name, FolderTree(place), _tables_below(place), source, data)
     regular_file(place)
@@ -80,6 +82,12 @@ def locate_table(source: Source, data: Data, base: Path = Path()) -> LocatedTabl
         tree = kept_tree(place)
         return _chosen(name, tree, tree.names(), source, data)
     return LocatedTable(name, FolderTree(place.absolute().parent), (place.name,))
+
+
+@lru_cache(maxsize=16)
+def _fetched(name: str, patterns: tuple[str, ...] | None) -> Path:
+    """Fetch a data set once per process; every pass over its rows asks for its place."""
+    return locate(name, patterns)
 
 
 def _place(source: Source, data: Data, base: Path) -> Path:

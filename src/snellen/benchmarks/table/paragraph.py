@@ -8,6 +8,7 @@ from snellen.benchmarks.base import DataReading
 from snellen.benchmarks.table.answers import WORDS
 from snellen.benchmarks.table.declaration import OWN_NAMES, Cell, CellSpec
 from snellen.benchmarks.table.survey import Survey, described
+from snellen.errors import DataError
 
 NAMED = 10
 """Rows left out that the paragraph names."""
@@ -15,7 +16,16 @@ UNUSED_NAMED = 12
 
 
 def reading_of(surveyed: Survey) -> DataReading:
-    """Return how a table was read: its size, columns, prompts, and the rows that are left out."""
+    """Return how a table was read: its size, columns, prompts, and the rows that are left out.
+
+    Raises:
+        DataError: no image of any row is there.
+    """
+    if surveyed.absent:
+        raise DataError(
+            f"none of the {surveyed.rows:,} rows can be asked; {surveyed.absent}",
+            "Name the folder or archive of the images: --images PATH. No request was sent.",
+        )
     omitted = [described(row) for row in surveyed.omitted.values()]
     parts = [_size(surveyed), _kinds(surveyed), *_columns(surveyed), _prompt(surveyed)]
     parts += surveyed.notes
@@ -52,8 +62,8 @@ def _kind(kind: str, surveyed: Survey) -> str:
     if kind == "choice":
         counts = sorted(surveyed.option_counts)
         span = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-        letters = sorted(surveyed.letters)
-        return f"choice of {span}, answers from {letters[0]}…{letters[-1]}"
+        letters = sorted(surveyed.option_letters)
+        return f"choice of {span} from {letters[0]}…{letters[-1]}"
     names = {"truth": surveyed.rules.truth_form, "count": "whole numbers", "number": "numbers"}
     return names.get(kind, "short answers")
 

@@ -22,7 +22,7 @@ from snellen.benchmarks.table.answers import AnswerCounts
 from snellen.benchmarks.table.columns import HEAD, Recognition, parse_map, recognise, row_options
 from snellen.benchmarks.table.declaration import Cell, CellSpec, Declaration
 from snellen.benchmarks.table.image_checks import ImageChecks, OnRead
-from snellen.benchmarks.table.images import IMAGE_SUFFIXES
+from snellen.benchmarks.table.images import IMAGE_SUFFIXES, AbsentImages, ImageRoot
 from snellen.benchmarks.table.kit_reading import FORMS, difference_note, is_kit_reading, is_kit_table
 from snellen.benchmarks.table.operations import (
     ALL_LETTERS,
@@ -65,6 +65,7 @@ class Survey(Struct):
         notes: what a reader must know, in words.
         unused: columns without a role.
         digest: digest of the table and its images.
+        absent: no image of any row is there, and the table can only be scored; the first row's reason.
     """
 
     rules: TableRules
@@ -79,9 +80,15 @@ class Survey(Struct):
     kinds: Counter[str] = field(default_factory=Counter)
     option_counts: Counter[int] = field(default_factory=Counter)
     letters: Counter[str] = field(default_factory=Counter)
+    option_letters: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
     unused: tuple[str, ...] = ()
     digest: str = ""
+    absent: str = ""
+
+    def root_of(self, table: Rows) -> ImageRoot:
+        """Return where the images of an opened table are looked for."""
+        return AbsentImages(table.root.trees, named=table.root.named) if self.absent else table.root
 
 
 def questions(declaration: Declaration, data: Data, base: Path = Path()) -> Iterator[Question | OmittedRow]:
@@ -96,12 +103,13 @@ def questions(declaration: Declaration, data: Data, base: Path = Path()) -> Iter
 
 def _questions(declaration: Declaration, data: Data, base: Path, surveyed: Survey) -> Iterator[Question | OmittedRow]:
     table = open_rows(declaration.source, data, base)
+    root = surveyed.root_of(table)
     references = References(surveyed.rules, lambda: open_rows(declaration.source, data, base))
     for number, (place, row) in enumerate(table.rows):
         if (omitted := surveyed.omitted.get(number)) is not None:
             yield omitted
             continue
-        question = read_question(row, number, place, surveyed.rules, table.root, references)
+        question = read_question(row, number, place, surveyed.rules, root, references)
         if question is not None:
             yield question
 
@@ -161,7 +169,17 @@ class _Surveyor:
             raise DataError(f"{table.name}: {reason}", "Check the file." if first is None else first.hint)
         recognised = self._recognised(table, head)
         rules = self._settled(recognised, table)
-        surveyed = Survey(rules, table.form, notes=recognised.notes, unused=recognised.unused)
+        surveyed = Survey(rules, table.form, notes=list(recognised.notes), unused=recognised.unused)
+        self._examine(surveyed)
+        if surveyed.asked:
+            return surveyed
+        first = described(next(iter(surveyed.omitted.values()))) if surveyed.omitted else "no row has an image"
+        if not surveyed.omitted or not all(row.reason.startswith("image") for row in surveyed.omitted.values()):
+            raise DataError(
+                f"{table.name}: none of its {surveyed.rows:,} rows can be asked; {first}",
+                "Correct the file. Other columns: --map ROLE=COLUMN. No request was sent.",
+            )
+        surveyed = Survey(rules, table.form, notes=list(recognised.notes), unused=recognised.unused, absent=first)
         self._examine(surveyed)
         return surveyed
 
@@ -249,23 +267,22 @@ class _Surveyor:
     def _examine(self, surveyed: Survey) -> None:
         """Read every row and every image once."""
         table = self._open()
-        rules = surveyed.rules
+        root, rules = surveyed.root_of(table), surveyed.rules
         checks = ImageChecks(table.name, self.on_read)
         references = References(rules, self._open)
         places: dict[str, str] = {}
         content = blake2b(digest_size=16)
         answers: list[tuple[str, Mapping[str, str]]] = []
-        missing = 0
         for number, (place, row) in enumerate(table.rows):
             surveyed.rows += 1
-            question = read_question(row, number, place, rules, table.root, references)
+            question = read_question(row, number, place, rules, root, references)
             if question is None:
                 surveyed.dropped += 1
                 surveyed.rows -= 1
                 surveyed.groups.append(0)
                 continue
             if isinstance(question, Question):
-                checked = self._checked(question, checks, places)
+                checked = [] if surveyed.absent else self._checked(question, checks, places)
                 if isinstance(checked, OmittedRow):
                     question = checked
                 else:
@@ -276,19 +293,13 @@ class _Surveyor:
                     if question.kind == "choice":
                         surveyed.option_counts[len(question.options)] += 1
                         surveyed.letters[question.answer] += 1
+                        surveyed.option_letters.update(question.options)
                         if len(answers) < HEAD:
                             answers.append((question.answer, question.options))
                     continue
             surveyed.groups.append(0)
             surveyed.omitted[number] = question
-            missing += question.reason.startswith("image")
         checks.save()
-        if not surveyed.asked:
-            first = next(iter(surveyed.omitted.values()))
-            raise DataError(
-                f"{table.name}: none of its {surveyed.rows:,} rows can be asked; {described(first)}",
-                "Correct the file; images elsewhere: --images FOLDER; other columns: --map ROLE=COLUMN.",
-            )
         surveyed.images = checks.images
         counted = Counter(surveyed.groups)
         counted.pop(0, None)
