@@ -117,13 +117,14 @@ def benchmark_of(declaration: Declaration, base: Path = Path()) -> Benchmark:
         base: the folder at which relative paths of its source begin.
     """
     declared = bool(declaration.report)
+    scored = declared or declaration.score is not None
     return Benchmark(
         name=declaration.name,
         version=declaration.version,
         samples=lambda data: samples(_chosen(declaration, data), data, base),
-        score=scorers(declaration.score or ScoreRule()) if declared else {"strict": strict},
+        score=scorers(declaration.score or ScoreRule()) if scored else {"strict": strict},
         summarize=summary(declaration) if declared else summarize,
-        profiles=DECLARED_PROFILES if declared else PROFILES,
+        profiles=DECLARED_PROFILES if scored else PROFILES,
         size=lambda data: _size(_chosen(declaration, data), data, base),
         digest=lambda data: survey(_chosen(declaration, data), data, base).digest,
         options=OPTIONS,
@@ -196,7 +197,7 @@ def _sample(question: Question, surveyed: Survey, more: Mapping[str, str]) -> Sa
 
 
 def _prompt(question: Question, rules: TableRules) -> Prompt:
-    if rules.declared:
+    if rules.declared or rules.declaration.prompt.is_worded:
         return declared_prompt(rules.declaration.prompt, question)
     return prompt_of(question, rules.declaration.prompt, in_question=rules.in_question, form=rules.truth_form)
 

@@ -174,6 +174,13 @@ class PromptStyle(Strict, frozen=True):
     request: str | None = None
     heading: str = ""
     option: str = "{letter}. {text}"
+
+    @property
+    def is_worded(self) -> bool:
+        """Return True if more than style, `before` and `after` is declared, so that the text is the declaration's own."""
+        plain = PromptStyle(style=self.style, before=self.before, after=self.after)
+        return self.style == "kit-mcq" or self != plain
+
     by: str = ""
     values: Mapping[str, PromptStyle] = {}
 
@@ -365,7 +372,29 @@ def _check(declared: Declaration, place: str) -> None:
             raise DataError(
                 f"{place}: the report {report.name!r} is over {report.all_in!r}, and there is no such group"
             )
+    _check_columns(declared, place)
     _check_named(declared, place)
+
+
+OF_EVERY_SAMPLE = ("kind", "target", "repeat")
+"""Values that every sample has, beside those that a declaration names."""
+
+
+def _check_columns(declared: Declaration, place: str) -> None:
+    """Check that figures and rules are by values that [rows] names."""
+    known = [*(name for name in declared.rows if name not in OWN_NAMES), *OF_EVERY_SAMPLE]
+    uses = [("[score] by", declared.score.by)] if declared.score is not None and declared.score.by else []
+    for report in declared.report:
+        section = f"[[report]] {report.name!r}" if report.name else "[[report]]"
+        by = (report.by,) if isinstance(report.by, str) else report.by
+        uses += [(f"{section}: by", name) for name in by if name]
+        uses += [(f"{section}: {key}", getattr(report, key)) for key in ("mean_of", "sum_over") if getattr(report, key)]
+        uses += [(f"{section}: only_where", name) for name in report.only_where]
+    for key, name in uses:
+        if name not in known:
+            raise DataError(
+                f"{place}: {key} names {name!r}; [rows] has {', '.join(known)}", f'Add it to [rows]: {name} = "COLUMN".'
+            )
 
 
 def _check_named(declared: Declaration, place: str) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from snellen.benchmarks.table.cells import accepted_texts, letter_of, number_of, truth_of, whole
 from snellen.benchmarks.table.columns import row_options
@@ -35,6 +35,7 @@ class TableRules(Struct, frozen=True):
         in_question: the options stand in the question.
         shuffle: the seed by which options are shuffled; None: they stand as in the file.
         classes: the classes of class folders, which are the options of every row.
+        labels: every label of the table, from which options are drawn (`make`).
     """
 
     declaration: Declaration
@@ -44,6 +45,7 @@ class TableRules(Struct, frozen=True):
     in_question: bool = False
     shuffle: int | None = None
     classes: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
 
     @property
     def declared(self) -> bool:
@@ -110,6 +112,9 @@ def _question(
         raise CellError("its question is empty")
     options = _options(row, number, rules)
     cell = _answer_cell(row, number, rules)
+    made = rules.spec("options")
+    if isinstance(made, Cell) and made.make is not None:
+        options, cell = drawn_options(plain_text(cell), rules.labels, made.make, made.seed, sample_id)
     if len(options) > 1:
         answer: Any = _letter(cell, options, rules)
         kind: Kind = "choice"
@@ -233,11 +238,3 @@ def _open_answer(cell: Any, rules: TableRules) -> tuple[Any, Kind]:
     if not texts:
         raise CellError("it has no answer")
     return (texts[0] if len(texts) == 1 else texts), "short"
-
-
-def with_made_options(
-    question: Question, spec: Cell, classes: Sequence[str], gold: Callable[[Question], str]
-) -> Question:
-    """Return a question with options drawn from all labels of the table; see `operations.drawn_options`."""
-    options, answer = drawn_options(gold(question), classes, spec.make or 4, spec.seed, question.id)
-    return structs.replace(question, options=options, answer=answer, kind="choice")

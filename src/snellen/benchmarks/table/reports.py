@@ -58,11 +58,14 @@ def _figures(report: Report, table: ScoreColumns, named: Mapping[str, Report], p
         for name, source, metric in wanted:
             yield _metric(name, source, metric, table, everything, named, positive)
         return
+    seen: set[str] = set()
     for column in columns:
         for value in table.values_of(column, everything):
             rows = table.equals(column, value)
+            part = f"{column}/{value}" if value in seen else value
+            seen.add(value)
             for name, source, metric in wanted:
-                yield _metric(f"{name}/{value}", source, metric, table, rows, named, positive)
+                yield _metric(f"{name}/{part}", source, metric, table, rows, named, positive)
 
 
 def _metric_of(report: Report, name: str) -> str:

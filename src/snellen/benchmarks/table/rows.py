@@ -186,8 +186,7 @@ def _rows_in(value: Any, each: str, name: str) -> Sequence[Any]:
     """
     for step in filter(None, each.split(".")):
         if step in ("*[]", "*"):
-            parts = list(value.values()) if isinstance(value, dict) else []
-            value = [row for part in parts if isinstance(part, list) for row in part]
+            value = list(_rows_by_key(value))
         else:
             value = value.get(step.removesuffix("[]")) if isinstance(value, dict) else None
     if isinstance(value, list):
@@ -214,6 +213,14 @@ def _rows_in(value: Any, each: str, name: str) -> Sequence[Any]:
     if len(inner) == 1:
         return _rows_in(value[inner[0]], "", name)
     raise DataError(f"{name}: no list of objects was found in it", "Name the rows in it: -o each=PATH.OF.THE.LIST")
+
+
+def _rows_by_key(value: Any) -> Iterator[Any]:
+    """Yield the rows of an object of lists, or of objects, each with its `@key`; those of a list as they are."""
+    parts = value.items() if isinstance(value, dict) else [("", value)] if isinstance(value, list) else []
+    for key, part in parts:
+        for row in part if isinstance(part, list) else [part]:
+            yield {"@key": key, **row} if key and isinstance(row, dict) else row
 
 
 def _class_rows(located: LocatedTable) -> Iterator[tuple[str, Row | DataError]]:

@@ -210,6 +210,7 @@ class _Surveyor:
         declared = bool(self.declaration.report)
         in_question = "options" in rows and rows["options"] == rows.get("question")
         counts, ids, classes = AnswerCounts(), IdCounts(recognised.id_candidates), set[str]()
+        labels, made = set[str](), rows.get("options")
         forms, used = ColumnForms(), [column for spec in rows.values() for column in columns_of(spec)] + list(LETTERS)
         compared = table.form in FORMS and is_kit_table(table.header)
         with_options = TableRules(structs.replace(self.declaration, rows=rows))
@@ -225,6 +226,8 @@ class _Surveyor:
                 cell = value(rows["answer"], row, number)
                 if table.form == CLASSES:
                     classes.add(plain_text(cell))
+                elif isinstance(made, Cell) and made.make is not None:
+                    labels.add(plain_text(value(made.from_, row, number) if made.from_ else cell))
                 elif isinstance(cell, (str, int, float, list, dict)):
                     counts.add(cell, self._options(with_options, row, number, declared))
             except CellError:
@@ -253,6 +256,7 @@ class _Surveyor:
             open_kind=open_kind,  # type: ignore[arg-type]
             truth_form=counts.truth_form,
             in_question=in_question,
+            labels=tuple(sorted(labels - {""})),
             classes=tuple(sorted(classes)) if 1 < len(classes) <= MOST_CLASSES else (),
         )
 
@@ -345,6 +349,15 @@ def _require_columns(declared: Declaration, table: Rows) -> None:
                 raise DataError(
                     f"{table.name}: [rows] {role}: there is no column {column!r}; the columns are {listed}",
                     f"Correct {role} in the declaration, or name the column: --map {role}=COLUMN.",
+                )
+
+    for group, spec in declared.group.items():
+        names = spec if isinstance(spec, tuple) else tuple(filter(None, (spec.order, spec.same)))
+        for name in names:
+            if name not in declared.rows and name not in table.header:
+                raise DataError(
+                    f"{table.name}: [group] {group}: {name!r} is neither in [rows] nor a column",
+                    f"The columns are {', '.join(table.header[:30])}.",
                 )
 
 

@@ -1,0 +1,168 @@
+"""A user's own TOML: `snellen run my.toml`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from catalogue_drawn import picture
+
+import snellen
+from servers.oracle import Asked, OracleServer, digest
+from snellen.benchmarks import registry
+from snellen.errors import DataError, SnellenError
+
+BIRDS = ("robin", "wren", "barn owl", "red kite", "jay")
+HEAD = """
+name = "birds"
+licence = "CC0"
+[source]
+csv = "tables/birds.csv"
+images = "pictures"
+"""
+CHOICE = """
+[rows]
+id = "file"
+image = { column = "file", folder = true }
+question = { text = "Which bird is this?" }
+options = { column = "", make = 4, from = "bird", seed = 7 }
+answer = { column = "bird", as = "text" }
+place = { column = "file", before = "-" }
+[score]
+read = "letter-or-text"
+[[report]]
+metric = "accuracy"
+headline = true
+[[report]]
+by = "place"
+"""
+OPEN = """
+[rows]
+id = "file"
+image = "file"
+question = { text = "Which bird is this?" }
+answer = "bird"
+[group]
+place = ["spot"]
+[score]
+read = "whole"
+equals = "exact"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SNELLEN_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "set" / "pictures").mkdir(parents=True)
+    (tmp_path / "set" / "tables").mkdir()
+    lines = ["file,bird"]
+    for number in range(20):
+        name = f"{('lake', 'wood')[number % 2]}-{number}.png"
+        (tmp_path / "set" / "pictures" / name).write_bytes(picture(number))
+        lines.append(f"{name},{BIRDS[number % 5]}")
+    (tmp_path / "set" / "tables" / "birds.csv").write_text("\n".join(lines) + "\n")
+    return tmp_path / "set"
+
+
+def declared(folder: Path, text: str) -> Path:
+    path = folder / "my.toml"
+    path.write_text(HEAD + text, encoding="utf-8")
+    return path
+
+
+def right(asked: Asked) -> str:
+    number = next(number for number in range(20) if digest(picture(number)) == asked.images[0])
+    return asked.letter(BIRDS[number % 5]) if asked.options else BIRDS[number % 5]
+
+
+def test_a_labelled_list_becomes_a_choice_with_drawn_options(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder.parent)  # relative paths begin at the TOML
+    path = declared(folder, CHOICE)
+    with OracleServer(right) as server:
+        run = snellen.evaluate(str(path), "api:oracle", base_url=server.url, out=folder.parent / "run")
+    figures = {metric.name: metric for metric in run.figures("strict")["strict"]}
+    assert (figures["accuracy"].value, figures["accuracy"].n, figures["accuracy"].chance) == (1.0, 20, 0.25)
+    assert figures["accuracy/wood"].n == 10
+    letters = {next(letter for letter, bird in asked.options.items() if bird in BIRDS) for asked in server.asked}
+    assert letters == {"A"}
+    assert all(len(set(asked.options.values())) == 4 for asked in server.asked)
+    assert len({right(asked) for asked in server.asked}) > 1
+
+
+def test_a_rule_without_reports_gets_every_profile_and_the_usual_figures(folder: Path) -> None:
+    benchmark = registry.find(str(declared(folder, OPEN.replace('[group]\nplace = ["spot"]\n', ""))))
+    assert list(benchmark.score) == ["strict", "vlmevalkit", "lmms-eval"]
+    sample = next(iter(benchmark.samples(snellen.Data())))
+    assert (sample.kind, sample.target) == ("short", "robin")
+    assert benchmark.score["vlmevalkit"](sample, " Robin ").value == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (CHOICE.replace('column = "bird"', 'column = "brid"'), "there is no column 'brid'; the columns are file, bird"),
+        (
+            CHOICE.replace('read = "letter-or-text"', 'read = "letters"'),
+            r"Invalid enum value 'letters' - at `\$\.score",
+        ),
+        (CHOICE.replace('by = "place"', 'by = "palce"'), r"by names 'palce'.*\[rows\] has"),
+        (OPEN, r"\[group\] place: 'spot' is neither in \[rows\] nor a column"),
+    ],
+)
+def test_a_mistake_is_named_with_file_section_and_key(folder: Path, text: str, message: str) -> None:
+    path = declared(folder, text)
+    with pytest.raises(SnellenError, match=message):
+        list(registry.find(str(path)).samples(snellen.Data()))
+
+
+def test_a_table_that_is_not_there_is_named_with_its_whole_path(folder: Path) -> None:
+    path = declared(folder, CHOICE)
+    (folder / "tables" / "birds.csv").unlink()
+    with pytest.raises(DataError, match=str(folder / "tables" / "birds.csv")):
+        list(registry.find(str(path)).samples(snellen.Data()))
+
+
+def test_a_declared_table_whose_first_option_is_always_right_is_shuffled_and_that_is_said(folder: Path) -> None:
+    rows = [
+        {"file": f"{('lake', 'wood')[n % 2]}-{n}.png", "q": "Which?", "o": list(BIRDS), "a": "robin"} for n in range(20)
+    ]
+    (folder / "tables" / "birds.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    text = """
+[rows]
+id = "file"
+image = "file"
+question = "q"
+options = { column = "o", list = true }
+answer = { column = "a", as = "text" }
+[score]
+read = "letter-or-text"
+[[report]]
+headline = true
+"""
+    path = folder / "my.toml"
+    path.write_text(HEAD.replace('csv = "tables/birds.csv"', 'file = "tables/birds.jsonl"') + text)
+    benchmark = registry.find(str(path))
+    samples = list(benchmark.samples(snellen.Data()))
+    assert len({sample.target for sample in samples}) > 2
+    assert all(sample.options[sample.target] == "robin" for sample in samples)
+    reading = benchmark.reading(snellen.Data())
+    assert reading is not None
+    assert "the first option is always right, so that options are shuffled with seed 0" in reading.text
+
+
+def test_the_kits_reading_is_an_option_and_the_difference_is_said(folder: Path) -> None:
+    table = "index\timage\tquestion\tA\tB\tC\tanswer\n"
+    for number in range(4):
+        option = ("None", "two")[number > 0]
+        table += f"{number}\tpictures/{('lake', 'wood')[number % 2]}-{number}.png\tHow many?\tone\t{option}\tthree\tA\n"
+    (folder / "kit.tsv").write_text(table)
+    benchmark = registry.find(str(folder / "kit.tsv"))
+    reading = benchmark.reading(snellen.Data())
+    assert reading is not None
+    assert "VLMEvalKit reads 1 row otherwise" in reading.text
+    own = next(iter(benchmark.samples(snellen.Data())))
+    theirs = next(iter(benchmark.samples(snellen.Data(options={"as_kit": "true"}))))
+    assert list(own.options.values()) == ["one", "None", "three"]
+    assert list(theirs.options.values()) == ["one", "three"]
+    assert benchmark.digest(snellen.Data()) != ""
