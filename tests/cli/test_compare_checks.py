@@ -269,6 +269,19 @@ def test_a_junit_file_that_cannot_be_written_is_an_error(snellen: Snellen):
     assert said.status == 6 and "--junit file/checks.xml cannot be written" in said.err
 
 
+def test_a_step_summary_that_only_the_variable_names_is_no_reason_to_fail(
+    snellen: Snellen, monkeypatch: pytest.MonkeyPatch
+):
+    run("a", set(), n=10)
+    run("b", set(), n=10)
+    Path("file").write_text("")
+    said = snellen("compare", "a", "b", "--step-summary", "file/summary.md")
+    assert said.status == 6 and "--step-summary file/summary.md cannot be written" in said.err
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "file/summary.md")
+    said = snellen("compare", "a", "b")
+    assert said.status == 0 and "warning: no step summary" in said.err
+
+
 def test_the_python_function_gives_the_same_check(snellen: Snellen):
     run("old", set(range(40)))
     run("new", set(range(80)))

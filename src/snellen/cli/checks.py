@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 CHECKS = "Checks for CI"
 XML = (".xml",)
+SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 UNANSWERED = "unanswered"
 """Kind of the failed case of a run in which samples have no answer."""
 
@@ -51,7 +53,7 @@ class CheckOptions:
         typer.Option(
             "--step-summary",
             metavar="FILE",
-            envvar="GITHUB_STEP_SUMMARY",
+            envvar=SUMMARY_VARIABLE,
             show_envvar=False,
             help="Append the results as Markdown to this file.",
             show_default="$GITHUB_STEP_SUMMARY, which GitHub Actions sets",
@@ -256,8 +258,14 @@ class CheckReport:
         if self.options.step_summary is not None and any(self.markdown):
             from snellen.reports.step_summary import append_summary
 
-            with _storage_errors("--step-summary", self.options.step_summary):
-                append_summary(self.options.step_summary, "\n".join(filter(None, self.markdown)) + "\n")
+            path = self.options.step_summary
+            try:
+                with _storage_errors("--step-summary", path):
+                    append_summary(path, "\n".join(filter(None, self.markdown)) + "\n")
+            except StorageError as error:
+                if str(path) != os.environ.get(SUMMARY_VARIABLE):
+                    raise
+                note(f"warning: no step summary: {error.message} (${SUMMARY_VARIABLE})")
 
     @contextlib.contextmanager
     def errors(self, name: str) -> Iterator[None]:
@@ -314,7 +322,8 @@ def answers_case(answered: int, asked: int, *, least: float = 1.0, kind: str = "
     if asked and answered / asked >= least:
         return CheckCase("samples are answered", "passed", f"{text}.")
     needed = "all are needed" if least == 1.0 else f"less than {least:.0%}"
-    return CheckCase("samples are answered", "failed", f"{text}, {needed}. `snellen rerun` runs the others.", kind)
+    hint = " `snellen rerun` runs the others." if kind == UNANSWERED else ""
+    return CheckCase("samples are answered", "failed", f"{text}, {needed}.{hint}", kind)
 
 
 def _property(metric: Metric) -> str:

@@ -22,6 +22,9 @@ from snellen.types import IntervalMethod
 ALPHA = 0.05
 MOST_RUNS = 50
 """Runs that are ranked at most: 1,225 pairs."""
+MANY_PAIRS, MANY_CLUSTERS = 10, 2_000
+"""With more pairs and clusters than this, each pair draws FEWER_REPLICATES and FEWER_FLIPS, to bound the time."""
+FEWER_REPLICATES, FEWER_FLIPS = 400, 2_000
 
 
 class RankedRun(Struct, frozen=True):
@@ -139,9 +142,12 @@ def _pairs(
     """Compare every pair; return them, and [k, k] True where two runs were told apart."""
     index, clusters = cluster_index(group)
     places = [(i, j) for i in range(len(values)) for j in range(i + 1, len(values))]
+    draws: dict[str, int] = {}
+    if len(places) > MANY_PAIRS and clusters > MANY_CLUSTERS:
+        draws = {"replicates": FEWER_REPLICATES, "flips": FEWER_FLIPS}
     comparisons, p_values = [], []
     for i, j in places:
-        comparison = statistics.compare(values[i], values[j], group)
+        comparison = statistics.compare(values[i], values[j], group, **draws)
         p_value = comparison.p_value
         if comparison.test == SIGN_FLIP:  # drawn flips give 1 / 10,001 at least, too much for many pairs
             p_value = min(p_value, flip_bound(cluster_sums((values[i] - values[j])[:, None], index, clusters)[:, 0]))
