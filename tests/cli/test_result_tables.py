@@ -282,3 +282,12 @@ def test_from_python_the_table_is_the_same(snellen: Snellen) -> None:
     assert table.rows[0].cells[0].metric.value == 0.93
     path = write_table(table, "out/table.md")
     assert path.read_text() == snellen("export", "results/first", "--format", "markdown").out
+
+
+def test_how_a_file_was_read_is_no_note_of_its_figure(snellen: Snellen, tmp_path: Path) -> None:
+    rows = "".join(f"{i},what is {i} mod 7?,{i % 7}\n" for i in range(9))
+    (tmp_path / "sums.csv").write_text("id,question,answer\n" + rows + "9,,2\n")
+    evaluate(str(tmp_path / "sums.csv"), Answers("clever"), out=tmp_path / "run")
+    assert snellen("export", tmp_path / "run", "--out", tmp_path / "t.md").status == 0
+    text = (tmp_path / "t.md").read_text()
+    assert "9 of 10" in text and "←" not in text
