@@ -37,7 +37,11 @@ class Source(Strict, frozen=True):
         csv: address or path.
         json: address or path; `each` says where in it the rows are.
         folder: a folder of images whose sub-folders are the classes.
-        hub: `owner/name` of a data set, with `config`, `split`, `revision` and `files` (patterns).
+        hub: `owner/name` of a data set.
+        config: the configuration of a data set of the hub.
+        split: its split.
+        revision: its commit, tag or branch; default: the branch as it is now.
+        files: patterns of the files that are fetched; default: those of the split.
         each: path of the rows in a JSON file: `data.items`, `*[]` for an object of lists.
         sheet: the sheet of an Excel file; default: the first one.
         md5: MD5 of the file, hexadecimal.
@@ -90,14 +94,16 @@ class Cell(Strict, frozen=True, rename={"as_": "as", "from_": "from"}):
         after: the text after the first occurrence of this one.
         first: that many characters.
         remove: a text that is removed wherever it stands.
-        drop: that many characters at the start of a text, or of each element of a list.
         modulo: the remainder of a whole number.
         split: a separator; the value becomes a list.
         repeat_row: with `split`: the row counts once for each element of the list.
         list: the cell is a list written as text, in JSON or Python syntax.
+        drop: that many characters at the start of a text, or of each element of a list.
         shuffle: the seed of a shuffle of the options; the answer follows its option.
-        make: how many options are made, from the column `from`, with the seed `seed`.
-        as_: how the answer names its option: `letter`, `index0`, `index1`, `text`.
+        make: how many options are drawn for each row, the gold answer among them.
+        from_: with `make`: the column of the labels; default: that of the answer.
+        seed: with `make`: the seed of the draw.
+        as_: how the answer names its option: `letter`, `index0`, `index1`, `text`; or of which kind it is: `bool`, `number`.
         folder: the value is a path below the images.
         letters: the letters of a row whose list of options is empty, since they stand in the image: `ABCD`.
     """
@@ -283,7 +289,15 @@ class Report(Strict, frozen=True):
 
 
 class Figure(Strict, frozen=True):
-    """A published figure: whose model, whose harness, when, where."""
+    """A published figure of the headline, shown beside runs and never as if it had been measured here.
+
+    Attributes:
+        model: the model.
+        value: in per cent where the headline is a share, else as published.
+        by: whose harness.
+        date: when.
+        source: where it stands.
+    """
 
     model: str
     value: float
@@ -295,7 +309,16 @@ class Figure(Strict, frozen=True):
 class Declaration(Strict, frozen=True):
     """A declared benchmark. Section names and keys are those of the TOML; `rows` maps names to cells.
 
-    `folder` is the folder of the TOML: relative paths begin there. It is no key of the TOML.
+    Attributes:
+        name: as users type it, in lower case.
+        title: the name in words.
+        probes: what it tests.
+        licence: of the data; `UNKNOWN` where no source names it.
+        url: its home.
+        follows: whose rules it follows, with the commit: `kit@e8e78f05`.
+        gated: its terms must be accepted on the hub.
+        canary: a text that marks the data for those who train on web pages.
+        version: raised when prompts, answers or ids change.
     """
 
     name: str

@@ -1,0 +1,133 @@
+"""Write the tables of docs/declare.md from the declaration's structures, and docs/catalogue.md from the catalogue.
+
+Usage: python docs/_scripts/declaration_page.py
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import structs
+
+from snellen.benchmarks.table.declaration import (
+    Cell,
+    Declaration,
+    Figure,
+    Group,
+    PromptStyle,
+    Report,
+    ScoreRule,
+    Source,
+)
+from snellen.benchmarks.table.entries import entry, headline, names
+
+DOCS = Path(__file__).parent.parent
+DECLARE, CATALOGUE = DOCS / "declare.md", DOCS / "catalogue.md"
+SECTIONS = {
+    "top": Declaration,
+    "source": Source,
+    "rows": Cell,
+    "group": Group,
+    "prompt": PromptStyle,
+    "score": ScoreRule,
+    "report": Report,
+    "figure": Figure,
+}
+CATALOGUE_HEAD = """# Catalogue
+
+These benchmarks are declared in a TOML each and have no code of their own. `snellen list catalogue` prints them.
+This page is written from the declarations (`python docs/_scripts/declaration_page.py`), and a test keeps it current.
+
+`snellen run NAME` looks for the table in this order: `--data`, the folder `$LMUData` or `~/LMUData` of VLMEvalKit, Snellen's
+cache, the declared address. The digest of a table is checked. Another table of the same name is refused, and `--data FILE` uses
+it as it is. Every entry is scored under the [profiles](profiles.md) `strict`, `vlmevalkit` and `lmms-eval`.
+
+A licence UNKNOWN means that no source names one: ask the authors. Published figures are shown beside a run. They are those of
+another harness, often with a judge, so that a difference of a few points is no finding.
+
+| name | probes | rows | headline | licence | data |
+|---|---|---|---|---|---|
+"""
+NOTES_HEAD = """
+## What to know of each
+
+Each line stands in the entry's TOML, too.
+"""
+
+
+def attributes(struct: type) -> Iterator[tuple[str, str]]:
+    """Yield key and description of the Attributes of a docstring."""
+    _, _, listed = (struct.__doc__ or "").partition("Attributes:\n")
+    joined = re.sub(r"\n {12,}", " ", listed)
+    for line in joined.splitlines():
+        key, mark, text = line.strip().partition(": ")
+        if mark:
+            yield key, text
+
+
+def keys_table(struct: type) -> str:
+    """Return the table of a section's keys, by the names of the TOML."""
+    names_in_toml = {field.name: field.encode_name for field in structs.fields(struct)}
+    rows = [f"| `{names_in_toml.get(key, key)}` | {text} |" for key, text in attributes(struct)]
+    return "\n".join(["| key | meaning |", "|---|---|", *rows])
+
+
+def declare_page(text: str) -> str:
+    """Return the page with the tables between its marks renewed."""
+    for name, struct in SECTIONS.items():
+        pattern = re.compile(rf"(<!-- keys: {name} -->\n).*?(\n<!-- end -->)", re.DOTALL)
+        table = keys_table(struct)
+        text = pattern.sub(lambda match, table=table: f"{match[1]}{table}{match[2]}", text)  # type: ignore[misc]
+    return text
+
+
+def notes(name: str) -> list[str]:
+    """Return the comment lines at the head of an entry, one a paragraph sentence group."""
+    from importlib.resources import files
+
+    text = (files("snellen.benchmarks.table") / "catalogue" / f"{name}.toml").read_text(encoding="utf-8")
+    lines = []
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            break
+        lines.append(line.removeprefix("#").strip())
+    return lines
+
+
+def catalogue_page() -> str:
+    """Return docs/catalogue.md."""
+    rows, remarks = [], []
+    for name in names():
+        declared = entry(name)
+        source = declared.source
+        count = "" if source.rows is None else f"{source.rows:,}"
+        licence = f"{declared.licence}, gated" if declared.gated else declared.licence
+        title = f"[`{name}`]({declared.url})"
+        rows.append(f"| {title} | {declared.probes} | {count} | {headline(declared)} | {licence} | {data(name)} |")
+        if lines := notes(name):
+            remarks.append(f"- `{name}`: {' '.join(lines)}")
+    return CATALOGUE_HEAD + "\n".join(rows) + "\n" + NOTES_HEAD + "\n" + "\n".join(remarks) + "\n"
+
+
+def data(name: str) -> str:
+    """Return how the data of an entry comes, the same on every machine."""
+    source = entry(name).source
+    if source.hub:
+        return f"hub `{source.hub}`"
+    image = entry(name).rows.get("image")
+    images = ", `--images`" if getattr(image, "folder", False) else ""
+    written = source.tsv or source.json
+    return f"{'fetched' if written.startswith('https://') else '`--data`'}{images}"
+
+
+def main() -> None:
+    """Write both pages."""
+    DECLARE.write_text(declare_page(DECLARE.read_text(encoding="utf-8")), encoding="utf-8")
+    CATALOGUE.write_text(catalogue_page(), encoding="utf-8")
+    print(DECLARE, CATALOGUE)
+
+
+if __name__ == "__main__":
+    main()

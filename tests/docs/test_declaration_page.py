@@ -1,0 +1,36 @@
+"""The pages of declared benchmarks say what the structures and the catalogue say."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "docs" / "_scripts"))
+
+from declaration_page import CATALOGUE, DECLARE, SECTIONS, attributes, catalogue_page, declare_page  # noqa: E402
+from msgspec import structs  # noqa: E402
+
+from snellen.benchmarks.table.declaration import declaration  # noqa: E402
+
+STALE = "run: python docs/_scripts/declaration_page.py"
+
+
+def test_the_page_of_declarations_lists_every_key() -> None:
+    text = DECLARE.read_text(encoding="utf-8")
+    assert declare_page(text) == text, STALE
+    for name, struct in SECTIONS.items():
+        sections = {"source", "rows", "group", "prompt", "score", "report", "figure", "without_image"}
+        keys = {field.name for field in structs.fields(struct)} - (sections if name == "top" else set())
+        assert {key for key, _ in attributes(struct)} == keys, name
+
+
+def test_the_example_of_the_page_is_a_declaration() -> None:
+    (example,) = re.findall(r"```toml\n(.*?)```", DECLARE.read_text(encoding="utf-8"), re.DOTALL)
+    assert declaration(tomllib.loads(example), "birds.toml").name == "birds"
+
+
+def test_the_page_of_the_catalogue_is_current() -> None:
+    assert CATALOGUE.read_text(encoding="utf-8") == catalogue_page(), STALE
