@@ -71,7 +71,7 @@ def test_the_policy_allows_the_pages_own_script_and_style_and_nothing_else(page)
 def test_hostile_text_never_becomes_markup(page, hostile_text):
     assert hostile_text not in page
     assert "<img src=x" not in page
-    assert page.count("<script") == 3 and page.count("</script>") == 3
+    assert page.count("<script") == 4 and page.count("</script>") == 4
     shown = next(a for a in data(page)["answers"] if a["t"] and "owned" in a["t"])
     assert shown["t"].startswith(hostile_text)
     assert "⟦U+0000⟧ ⟦U+202E⟧" in shown["t"]
@@ -90,7 +90,7 @@ def test_hostile_names_of_runs_metrics_and_notes_stay_text(hostile_text):
     )
     page = render([run])
     assert "<img src=x" not in page
-    assert page.count("<script") == 3
+    assert page.count("<script") == 4
     assert "a · $x_{$" in page
 
 
@@ -229,7 +229,7 @@ def test_published_text_is_escaped_and_a_page_without_published_tables_has_no_su
     run = structs.replace(answers_run([answer(1)]), published=[table], conditions=[hostile_text])
     page = render([run])
     assert 'id="published"' in page and "50.00" in page
-    assert "<img src=x" not in page and page.count("<script") == 3
+    assert "<img src=x" not in page and page.count("<script") == 4
 
 
 def test_what_was_measured_and_what_was_published_stand_under_their_own_headings(make_suite):

@@ -228,9 +228,9 @@ def test_data_sets_of_a_suite_have_level_curves_of_their_own_and_no_mixture():
         metrics += [Metric(f"accuracy/{level}", 0.5, 10), Metric(f"birds/{level}/truth/accuracy", 0.5, 10)]
     metrics.append(Metric("cars/species/truth/accuracy", 0.5, 10))
     one = Series("s", "r", "p", metrics, known, 1)
-    assert [plot.title for plot in level_curves([one])] == ["Accuracy from coarse to fine: birds"]
+    assert [plot.title for plot in level_curves([one], set())] == ["Accuracy from coarse to fine: birds"]
     del known.meta["dataset"]["cars"]
-    assert [plot.title for plot in level_curves([one])] == [
+    assert [plot.title for plot in level_curves([one], set())] == [
         "Accuracy from coarse to fine",
         "Accuracy from coarse to fine: birds",
     ]

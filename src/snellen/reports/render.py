@@ -21,6 +21,7 @@ from snellen.reports.figures import require_folder, write_figures
 from snellen.reports.plots.base import SERIES, Plot, Series
 from snellen.reports.plots.eye_chart import eye_chart, eye_chart_names, eye_chart_plot
 from snellen.reports.plots.svg import page_style
+from snellen.reports.table_copies import labels_copy, paired_copy, published_copy, scores_copy
 from snellen.reports.thumbnails import ThumbnailAlbum
 from snellen.reports.views import PageLimits, PairedView, RunView
 from snellen.scoring.taxonomy import is_diagnosis
@@ -218,25 +219,35 @@ def _render(
     ]
     table = tables.metric_rows(every, runs)
     labelled = _labelled(runs, first)
+    scores, diagnosis = ([row for row in table if is_diagnosis(row.name) is kind] for kind in (False, True))
+    published = tables.published_tables(every, runs)
+    copies = {
+        "scores": scores_copy("Scores", scores, every),
+        "diagnosis": scores_copy("Diagnosis", diagnosis, every),
+        "compared": paired_copy(comparisons),
+        "labels": labels_copy(labelled),
+        **{f"published-{number}": published_copy(table) for number, table in enumerate(published, 1)},
+    }
     return fill_template(
         "page.html.jinja",
         read_asset("report.css"),
-        read_asset("report.js"),
+        read_asset("report.js") + read_asset("copies.js"),
         title=" and ".join(dict.fromkeys(run.benchmark for run in runs)),
         heads=heads,
         every=every,
-        rows=[row for row in table if not is_diagnosis(row.name)],
-        diagnosis=[row for row in table if is_diagnosis(row.name)],
+        rows=scores,
+        diagnosis=diagnosis,
         bars=[(column, tables.verdict_bars(column)) for column in every],
         plots=[(plot, Markup(plot.svg)) for plot in plots.draw_plots(every, first)],
         labelled=labelled,
         label_rows=label_rows(labelled),
         label_plots=[(plot, Markup(plot.svg)) for plot in draw_labels(labelled)],
-        beside=tables.published_tables(every, runs),
+        beside=published,
         paired=tables.paired_rows(comparisons),
         profiles={name: text for run in runs for name, text in run.profiles.items() if name in run.metrics},
         left_out=describe_omitted(gathered, limits),
         no_room=album.left_out,
+        copies=Markup(json_for_page(copies)),
         data=Markup(json_for_page(data)),
         pictures=Markup(json_for_page(album.uris)),
     )

@@ -16,6 +16,7 @@ from snellen.models.trace import Step
 from snellen.reports.escape import clip, escape_invisible, json_for_page, text_of_value
 from snellen.reports.failures.labels import RunLabels, draw_labels, label_rows, label_text
 from snellen.reports.render import fill_template, read_asset
+from snellen.reports.table_copies import labels_copy
 from snellen.reports.thumbnails import ThumbnailAlbum
 from snellen.reports.views import PageLimits
 from snellen.runs.answer_view import AnswerView
@@ -222,7 +223,7 @@ def render_index(title: str, rows: Sequence[IndexRow], labelled: Sequence[RunLab
     return fill_template(
         "failures.html.jinja",
         _style(),
-        read_asset("failures.js"),
+        read_asset("failures.js") + read_asset("copies.js"),
         title=title,
         rows=ordered,
         runs=list(dict.fromkeys((row.run, row.model) for row in rows)),
@@ -233,6 +234,7 @@ def render_index(title: str, rows: Sequence[IndexRow], labelled: Sequence[RunLab
         labelled=counted,
         label_rows=label_rows(counted),
         label_plots=[(plot, Markup(plot.svg)) for plot in draw_labels(counted, linked=True)],
+        copies=Markup(json_for_page({"labels": labels_copy(counted)})),
         data=Markup(json_for_page([[row.run, row.sample_id, row.repeat] for row in ordered])),
     )
 

@@ -12,13 +12,14 @@ from snellen.features.plot_data import FeatureMap, Neighbour, PrecisionRecallCur
 from snellen.features.probes.results import ClassAccuracy
 from snellen.features.published import PublishedFigure
 from snellen.features.says_sees import ClassPoint, SaysSees
-from snellen.reports.escape import escape_invisible
+from snellen.reports.escape import escape_invisible, json_for_page
 from snellen.reports.features import plots as drawn
 from snellen.reports.features.plots import AttackPoint
 from snellen.reports.features.published import published_tables
 from snellen.reports.plots.base import SERIES, Plot
 from snellen.reports.plots.svg import page_style
 from snellen.reports.render import fill_template, read_asset
+from snellen.reports.table_copies import TableCopy, lines_copy, metrics_copy
 from snellen.reports.tables import format_interval, format_percent, metric_fields
 from snellen.reports.thumbnails import ThumbnailAlbum
 from snellen.reports.views import PageLimits
@@ -93,10 +94,11 @@ def render_features(stores: Sequence[StoreView], joined: Sequence[JoinedView] = 
     shared_facts = [
         fact for fact in stores[0].facts.items() if len(stores) > 1 and all(fact in s.facts.items() for s in stores)
     ]
+    published = published_tables(stores)
     return fill_template(
         "features.html.jinja",
         read_asset("report.css") + read_asset("features.css"),
-        script="",
+        read_asset("copies.js"),
         title="Encoder features" + (" and answers" if joined else ""),
         stores=[
             (store, number % SERIES + 1, [fact for fact in store.facts.items() if fact not in shared_facts])
@@ -107,7 +109,8 @@ def render_features(stores: Sequence[StoreView], joined: Sequence[JoinedView] = 
         own_notes=own,
         many=len(stores) > MAX_WIDE,
         groups=_groups(stores),
-        published=published_tables(stores),
+        published=published,
+        copies=Markup(json_for_page(_copies(stores, joined, published))),
         plots=[(plot, Markup(plot.svg)) for plot in overview],
         class_plots=[(plot, Markup(plot.svg)) for plot in classes],
         relations=[(plot, Markup(plot.svg)) for plot in relations],
@@ -178,6 +181,44 @@ def _groups(stores: Sequence[StoreView]) -> list[dict[str, Any]]:
             )
         groups.append({"title": title, "rows": rows})
     return groups
+
+
+def _copies(
+    stores: Sequence[StoreView], joined: Sequence[JoinedView], published: Sequence[Mapping[str, Any]]
+) -> dict[str, TableCopy]:
+    """Return the tables of the page as LaTeX and CSV, by the name that the template gives them."""
+    copies = {}
+    for number, (title, columns) in enumerate(metric_groups(stores).items(), 1):
+        copies[f"scores-{number}"] = metrics_copy(title, columns, "store")
+    for number, table in enumerate(published, 1):
+        lines = [["encoder", "value", "metric", "source"]]
+        lines += [[name, own[1], own[0], "measured here"] for name, own in table["own"].items()]
+        lines += [[name, cell["value"], cell["figure"], cell["source"]] for name, cell in table["cells"].items()]
+        copies[f"published-{number}"] = lines_copy(table["title"], lines, table["notes"])
+    for number, join in enumerate(joined, 1):
+        copies[f"says-sees-{number}"] = lines_copy(f"{join.run} against {join.store}", says_sees_lines([join]))
+    return copies
+
+
+def metric_groups(stores: Sequence[StoreView]) -> dict[str, dict[str, dict[str, Metric]]]:
+    """Return title of a group to store to its metrics by name."""
+    titles = dict.fromkeys(title for store in stores for title in store.measures)
+    return {
+        title: {store.name: {metric.name: metric for metric in store.measures.get(title, ())} for store in stores}
+        for title in titles
+    }
+
+
+def says_sees_lines(joined: Sequence[JoinedView]) -> list[list[Any]]:
+    """Return one line for each class of each comparison, after a header."""
+    lines: list[list[Any]] = [
+        ["store", "run", "class", "probe", "answers", "gap", "lost in saying", "lost in seeing", "quadrant", "images"]
+    ]
+    for join in joined:
+        for point in join.comparison.classes:
+            figures = [point.probe, point.answer, point.gap, point.lost_saying, point.lost_seeing]
+            lines.append([join.store, join.run, point.name, *figures, point.quadrant, point.images])
+    return lines
 
 
 def _one_method(metrics: Sequence[Metric]) -> str:

@@ -1,0 +1,192 @@
+"""Copy and save buttons of a report in a real browser, opened as a file: what is copied compiles, what is saved is drawn alike."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from PIL import Image as Picture
+
+from latex_page import set_page
+from snellen.reports import PairedView, write_report
+from snellen.reports.plots.icicle import _tones
+from snellen.reports.plots.svg import light_colours
+from snellen.reports.views import LabelCounts, RunView
+from snellen.scoring import statistics
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install 'snellen[dev]'")
+pytestmark = pytest.mark.browser
+
+TABLES = ["scores", "diagnosis", "published-1", "compared", "labels"]
+NO_CLIPBOARD = "Object.defineProperty(navigator, 'clipboard', { value: undefined });"
+
+
+@pytest.fixture(scope="module")
+def page_file(
+    make_run: Callable[..., RunView],
+    make_taxonomy_run: Callable[..., RunView],
+    make_suite: Callable[..., RunView],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
+    """A report with every kind of table, by runs with hostile names."""
+    labels = LabelCounts(40, {"wrong class": {"rule": 25}, "unknown": {"none": 15}})
+    first, second = make_run("=run_A", labels=labels), make_run("b&50%\\", "model_x", skill=0.4, labels=labels)
+    values = [np.array([answer.scores["strict"].value for answer in run.answers()]) for run in (first, second)]
+    comparison = statistics.compare(values[1], values[0], np.arange(len(values[0])) // 2)
+    runs = [first, second, make_taxonomy_run("tree.B"), make_suite()]
+    paired = [PairedView("b&50%\\", "=run_A", "strict", "accuracy", comparison)]
+    return write_report(runs, tmp_path_factory.mktemp("copies") / "report.html", comparisons=paired)
+
+
+@contextmanager
+def opened(browser: Any, file: Path, script: str = "", **settings: Any) -> Iterator[Any]:
+    """The page; any message, error or request fails the test."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, **settings)
+    page, noise = context.new_page(), []
+    page.on("console", lambda message: noise.append(message.text))
+    page.on("pageerror", lambda error: noise.append(str(error)))
+    page.on("request", lambda request: noise.append(request.url) if request.url.startswith("http") else None)
+    if script:
+        page.add_init_script(script)
+    try:
+        page.goto(file.as_uri())
+        yield page
+    finally:
+        context.close()
+    assert noise == []
+
+
+def copied(page: Any, button: Any) -> str:
+    """Press a button with the keyboard, and paste what it copied into the field for searching."""
+    button.focus()
+    page.keyboard.press("Enter")
+    sync_api.expect(button.locator("xpath=../output")).to_contain_text("copied")
+    page.evaluate(
+        "document.body.prepend(Object.assign(document.createElement('textarea'), { id: 'paste', className: 'search' }))"
+    )
+    page.focus("#paste")
+    page.keyboard.press("Control+V")
+    text = page.input_value("#paste")
+    page.evaluate("document.getElementById('paste').remove()")
+    return text.replace("\r\n", "\n")
+
+
+@pytest.fixture(scope="module")
+def copies(browser: Any, page_file: Path) -> dict[str, dict[str, str]]:
+    """Text of every table's buttons, as pasted."""
+    found: dict[str, dict[str, str]] = {}
+    with opened(browser, page_file, permissions=["clipboard-read", "clipboard-write"]) as page:
+        page.locator("details").first.evaluate("node => { node.open = true; }")
+        tables = page.locator("table[data-copy]")
+        assert tables.evaluate_all("tables => tables.map((one) => one.dataset.copy)") == [
+            "scores",
+            "diagnosis",
+            "published-1",
+            "compared",
+            "labels",
+        ]
+        assert page.locator("main table").count() == tables.count()
+        for name in TABLES:
+            place = page.locator(f"table[data-copy='{name}']").locator(
+                "xpath=ancestor::*[contains(@class,'scroll')][1]/following-sibling::div[1]"
+            )
+            buttons = place.get_by_role("button")
+            assert buttons.all_inner_texts() == ["Copy as LaTeX", "Copy as CSV"]
+            found[name] = {"latex": copied(page, buttons.nth(0)), "csv": copied(page, buttons.nth(1))}
+    return found
+
+
+def test_every_table_is_copied_as_csv_with_full_numbers_and_without_formulas(
+    copies: dict[str, dict[str, str]], page_file: Path
+) -> None:
+    rows = {name: list(csv.DictReader(io.StringIO(text["csv"]))) for name, text in copies.items()}
+    scores = {(row["run"], row["metric"]): row for row in rows["scores"]}
+    assert ("'=run_A · strict", "accuracy") in scores
+    row = scores["b&50%\\ · strict", "accuracy"]
+    assert float(row["low"]) < float(row["value"]) < float(row["high"]) and int(row["n"]) == 120
+    assert any("kinship" in row["metric"] or "/" in row["metric"] for row in rows["diagnosis"])
+    (pair,) = rows["compared"]
+    assert float(pair["difference"]) < 0 and pair["second"] == "'=run_A" and float(pair["p"]) < 0.01
+    assert rows["labels"][0]["label"] == "wrong class" and rows["labels"][0]["'=run_A"] == "25"
+    published = {row["model"]: row for row in rows["published-1"]}
+    assert float(published["Small-7B"]["Near"]) == 35.91 and published["Small-7B"]["source"].startswith("Somebody")
+    assert "coverage below 100 %" in published["embedded"]["remarks"]
+
+
+def test_every_table_copied_as_latex_compiles(copies: dict[str, dict[str, str]], tmp_path: Path) -> None:
+    words = set_page(tmp_path, *(text["latex"] for text in copies.values()))
+    for word in ("=run A · strict", "b&50%\\", "wrong class", "Small-7B", "coverage 80.0 %", "cluster sign flips"):
+        assert word in words, word
+
+
+def test_without_the_clipboard_interface_the_selection_is_copied(browser: Any, page_file: Path) -> None:
+    with opened(browser, page_file, NO_CLIPBOARD) as page:
+        button = page.get_by_role("button", name="Copy as CSV: Comparison")
+        assert copied(page, button).startswith("first,second,of,profile,difference")
+        assert page.locator("textarea").count() == 0
+
+
+def test_without_a_script_there_are_no_buttons_that_do_nothing(browser: Any, page_file: Path) -> None:
+    with opened(browser, page_file, java_script_enabled=False) as page:
+        assert page.locator(".copies button").count() == 0 and page.locator("#scores table").count() == 1
+
+
+def shares(first: bytes, second: bytes) -> float:
+    """Share of the pixels that are alike, of two pictures of a drawing."""
+    a, b = (np.asarray(Picture.open(io.BytesIO(data)).convert("RGB"), dtype=int) for data in (first, second))
+    height, width = (min(x, y) for x, y in zip(a.shape[:2], b.shape[:2], strict=True))
+    return float((np.abs(a[:height, :width] - b[:height, :width]).max(axis=2) < 40).mean())
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_plot_is_saved_as_it_looks_on_a_light_page(
+    browser: Any, page_file: Path, tmp_path: Path, scheme: str
+) -> None:
+    saved: dict[str, Path] = {}
+    with opened(browser, page_file, color_scheme=scheme, accept_downloads=True) as page:
+        names = page.locator("svg[data-name]").evaluate_all("all => all.map((one) => one.dataset.name)")
+        assert page.locator("main figure svg").count() == len(names) == len(set(names))
+        for name in names:
+            button = page.locator(f"figure:has(svg[data-name='{name}'])").get_by_role("button", name="Save SVG")
+            button.focus()
+            with page.expect_download() as download:
+                page.keyboard.press("Enter")
+            assert download.value.suggested_filename == f"{name}.svg"
+            saved[name] = tmp_path / f"{name}.svg"
+            download.value.save_as(saved[name])
+    for name, path in saved.items():
+        text = path.read_text("utf-8")
+        root = ElementTree.fromstring(text)
+        assert root.tag == "{http://www.w3.org/2000/svg}svg" and float(root.get("width").removesuffix("pt")) > 100
+        assert not any(word in text for word in ("var(", "class=", "oklab", "<script", "#run=", "color-mix")), name
+    light = light_colours()
+    assert light["series-1"] in saved["scores"].read_text() and light["ink"] in saved["eye-chart-run-a"].read_text()
+    assert "feGaussianBlur" in saved["eye-chart-tree-b"].read_text()
+    tree = ElementTree.fromstring(saved["taxonomy-choice-text-tree-b"].read_text())
+    fills = [box.get("fill") for box in tree.iter("{http://www.w3.org/2000/svg}rect")][:11]
+    pairs = [
+        (int(a[i : i + 2], 16), int(b[i : i + 2], 16)) for a, b in zip(fills, _tones(), strict=True) for i in (1, 3, 5)
+    ]
+    assert max(abs(a - b) for a, b in pairs) <= 1  # colours of the files that --figures writes are those of the page
+    if scheme == "dark":
+        return
+    with opened(browser, page_file) as page:
+        for name in ("scores", "taxonomy-choice-text-tree-b", "eye-chart-tree-b"):
+            drawing = page.locator(f"svg[data-name='{name}']")
+            box = drawing.bounding_box()
+            on_page = drawing.screenshot()
+            alone = page.context.new_page()
+            alone.set_viewport_size({"width": round(box["width"]), "height": round(box["height"])})
+            alone.set_content(
+                f"<body style='margin:0;background:{light['paper']}'>{saved[name].read_text().partition('?>')[2]}"
+            )
+            alone.add_style_tag(content=f"svg {{ width: {box['width']}px; height: {box['height']}px; display: block }}")
+            assert shares(on_page, alone.screenshot()) > 0.97, name
+            alone.close()
