@@ -16,9 +16,7 @@ from snellen.cli.option_groups import expand_options, only
 from snellen.errors import UsageError
 
 if TYPE_CHECKING:
-    from snellen.benchmarks.base import Benchmark
-    from snellen.engine.run_folder import RunSpec
-    from snellen.runs.settings import RunSettings
+    from snellen.benchmarks.base import Benchmark, Data
 
 REDRAW_S = 0.2
 
@@ -76,42 +74,35 @@ def check(
     No request is sent and no key is read. The exit status is 0 for errors in single rows and for warnings; with
     --strict-data it is 3 if a row cannot be asked.
     """
+    from snellen.benchmarks.base import Data
     from snellen.models.api.prices import load_price
     from snellen.runs.check.benchmark_check import check_benchmark
     from snellen.runs.check.check import CheckSettings
     from snellen.runs.costs import priced_name
-    from snellen.runs.settings import run_spec
 
     if budget.prices is not None and options.model is None:
         raise UsageError(f"--prices {budget.prices} needs a model", "Name it: -m api:NAME, as in the price file.")
     if options.force and options.write is None:
         raise UsageError("--force has no effect without --write", "Add --write FILE.toml, or omit --force.")
-    run_settings: RunSettings = {
-        **shared.model_settings(generation, shared.EndpointOptions(), media, budget=budget),
-        "data": data.data,
-        "images": data.images,
-        "benchmark_options": data.benchmark_options(),
-        "seed": options.seed,
-    }
-    spec = run_spec(benchmark, options.model or "", run_settings)
+    place = Data(data.data, data.images, data.benchmark_options(), options.seed)
     if options.write is not None:
         _require_new(options.write, benchmark, force=options.force)
-    subject = _benchmark(spec)
+    subject = _benchmark(benchmark, place)
     settings = CheckSettings(
         examples=options.samples,
         seed=options.seed,
         all_rows=options.all_rows or output.as_json,
-        generation=spec.options.generation,
-        media=spec.options.media,
-        price=None if budget.prices is None else load_price(budget.prices, priced_name(spec.model)),
+        generation=generation.settings(),
+        media=media.settings(),
+        price=None if budget.prices is None else load_price(budget.prices, priced_name(options.model or "")),
     )
     progress = _Progress(visible=not output.quiet and not output.as_json and sys.stderr.isatty())
-    result = check_benchmark(subject, spec.data, settings, name=benchmark, on_progress=progress.update)
+    result = check_benchmark(subject, place, settings, name=benchmark, on_progress=progress.update)
     progress.clear()
     if options.write is not None:
         from snellen.runs.check.written_declaration import write_declaration
 
-        write_declaration(options.write, subject, spec.data, benchmark)
+        write_declaration(options.write, subject, place, benchmark)
         note(f"Written: {options.write}. Run it: snellen run {options.write} -m MODEL")
     if output.as_json:
         show_json(result)
@@ -119,18 +110,20 @@ def check(
         from snellen.cli.check_report import print_result
 
         print_result(result)
+        for line in subject.notices(place):
+            note(f"note: {line}")
     if options.strict_data and result.samples < result.rows:
         raise typer.Exit(3)
 
 
-def _benchmark(spec: RunSpec) -> Benchmark:
+def _benchmark(name: str, data: Data) -> Benchmark:
     """Return the benchmark; raise UsageError if it is unknown, or an option of it."""
+    from snellen.benchmarks import registry
     from snellen.cli.preview import require_known_options, require_used_data
-    from snellen.runs.run import find_benchmark
 
-    subject = find_benchmark(spec, trust=True)
-    require_known_options(subject, spec.data)
-    require_used_data(spec.data, [subject])
+    subject = registry.find(name)
+    require_known_options(subject, data)
+    require_used_data(data, [subject])
     return subject
 
 

@@ -9,6 +9,8 @@ from msgspec import structs
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.benchmarks.table.benchmark import Table
 from snellen.benchmarks.table.declaration import CellSpec
+from snellen.benchmarks.table.kit_reading import FORMS as KIT_FORMS
+from snellen.benchmarks.table.kit_reading import is_kit_reading
 from snellen.benchmarks.table.operations import ALL_LETTERS, LETTERS, columns_of
 from snellen.benchmarks.table.question import OmittedRow
 from snellen.benchmarks.table.survey import Survey
@@ -18,9 +20,6 @@ from snellen.runs.check.result import CheckResult
 from snellen.runs.check.row import CheckedRow, row_of_question, row_of_sample
 from snellen.sources.pandas_cells import MISSING, ColumnForms
 from snellen.types import Blob
-
-PANDAS_FORMS = ("CSV", "TSV", "Excel")
-"""Forms of tables that VLMEvalKit reads by pandas."""
 
 
 def check_benchmark(
@@ -56,6 +55,7 @@ def check_benchmark(
             if on_progress is not None:
                 on_progress("images", images.read)
 
+        benchmark.files(data)  # a benchmark of the catalogue without its data says what is needed
         surveyed = benchmark.table.survey(data, on_read)
         check = Check(structs.replace(settings, shuffled=surveyed.rules.shuffle is not None), images)
         check.run(_table_rows(benchmark.table, data, surveyed, check), on_progress)
@@ -66,7 +66,8 @@ def check_benchmark(
 def _table_rows(table: Table, data: Data, surveyed: Survey, check: Check) -> Iterator[CheckedRow | OmittedRow]:
     """Yield the rows of a table; at its end add in how many pandas reads a cell otherwise."""
     columns = {column for spec in surveyed.rules.declaration.rows.values() for column in _columns_of(spec)}
-    compared, circular = surveyed.form in PANDAS_FORMS, table.circular(data)
+    circular = table.circular(data)
+    compared = surveyed.form in KIT_FORMS and not is_kit_reading(table.declaration.source, data)
     for row in table.rows(data):
         if isinstance(row, OmittedRow):
             yield row
@@ -76,7 +77,7 @@ def _table_rows(table: Table, data: Data, surveyed: Survey, check: Check) -> Ite
         if compared and words:
             detail = f"{words[0]!r} is {question.cells[words[0]]!r}"
             check.add("as-kit-differs", question.place, question.id, detail)
-        yield row_of_question(question, sample, len(question.options) or 1 if circular else 1)
+        yield row_of_question(question, sample, max(1, len(question.options)) if circular else 1)
     if compared:
         forms = ColumnForms()
         for _, cells in table.cells(data):

@@ -7,6 +7,7 @@ import os
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from msgspec import structs
 
@@ -23,6 +24,12 @@ from snellen.benchmarks.table.survey import Survey
 from snellen.errors import DataError, StorageError, UsageError
 from snellen.sources.download import is_address
 from snellen.sources.hub import HUB
+
+_NO_PLACE: dict[str, Any] = {
+    **dict.fromkeys(("tsv", "csv", "json", "folder", "md5", "sha256", "table"), ""),
+    **{"mirrors": (), "rows": None},
+}
+"""Keys of a source that describe its official place and content, without their values."""
 
 
 def write_declaration(path: Path, benchmark: Benchmark, data: Data, name: str) -> None:
@@ -75,12 +82,9 @@ def _source(table: Table, data: Data, folder: Path) -> Source:
     source = table.declaration.source
     if data.path is not None:
         place = str(data.path)
-        kept = Source(file="-", each=source.each, images=source.images, as_kit_reads=source.as_kit_reads)
-        hub, _, revision = place.removeprefix(HUB).partition("@")
-        if place.startswith(HUB):
-            source = structs.replace(kept, file="", hub=hub, revision=revision)
-        else:
-            source = structs.replace(kept, file=_relative(data.path.expanduser(), folder))
+        hub, _, revision = place.removeprefix(HUB).partition("@") if place.startswith(HUB) else ("", "", "")
+        file = "" if hub else _relative(data.path.expanduser(), folder)
+        source = structs.replace(source, **_NO_PLACE, file=file, hub=hub, revision=revision)
     elif source.kind != "hub":
         written = str(getattr(source, source.kind))
         if not is_address(written):
