@@ -69,6 +69,7 @@ COMMANDS = {
     "import": ListedCommand(
         "snellen.cli.import_answers:import_answers", "Make a run of answers that another program recorded.", RUNS
     ),
+    "watch": ListedCommand("snellen.cli.watch:watch", "Evaluate the checkpoints of a training as they appear.", RUNS),
     "judge": ListedCommand("snellen.cli.judge:judge", "Judge the answers of a run with a model.", RUNS),
     "serve": ListedCommand(
         "snellen.cli.serve:serve", "Serve a local model behind an OpenAI-compatible endpoint.", RUNS

@@ -74,9 +74,9 @@ class EvaluationCallback(callback_class):  # type: ignore[misc]
                 raise UsageError(
                     f"{name} is {number!r}; a whole number of at least 1 was expected.", f"Correct {name}."
                 )
-        self.benchmarks = [registry.find(each) if isinstance(each, str) else each for each in named]
-        for each in self.benchmarks:
-            given_data(each, settings.get("data"), settings.get("images"), settings.get("benchmark_options"))
+        self.benchmarks = [(each, registry.find(each) if isinstance(each, str) else each) for each in named]
+        for _, subject in self.benchmarks:
+            given_data(subject, settings.get("data"), settings.get("images"), settings.get("benchmark_options"))
         self.every_steps, self.processor, self.profile = every_steps, processor, profile
         self.at_start, self.at_end, self.prefix, self.trainer = at_start, at_end, prefix, trainer
         self._out = None if out is None else Path(out)
@@ -138,8 +138,8 @@ class EvaluationCallback(callback_class):  # type: ignore[misc]
         if not state.is_world_process_zero:
             return {}
         values: dict[str, float] = {}
-        for benchmark in self.benchmarks:
-            values |= self._evaluate_one(benchmark, args, state, context)
+        for named, benchmark in self.benchmarks:
+            values |= self._evaluate_one(named, benchmark, args, state, context)
         if values and self.trainer is not None:
             pending = control.should_log  # logging clears the Trainer's own request to log the loss
             self.trainer.log(dict(values))
@@ -148,14 +148,16 @@ class EvaluationCallback(callback_class):  # type: ignore[misc]
                     flow.should_log = pending
         return values
 
-    def _evaluate_one(self, benchmark: Benchmark, args: Any, state: Any, context: dict[str, Any]) -> dict[str, float]:
+    def _evaluate_one(
+        self, named: str | Benchmark, benchmark: Benchmark, args: Any, state: Any, context: dict[str, Any]
+    ) -> dict[str, float]:
         out = Path(args.output_dir) / "snellen" if self._out is None else self._out
         folder = step_folder(out, benchmark.name, f"step-{state.global_step:08d}")
         try:
             run = evaluate_replacing(
                 folder,
                 lambda: evaluate(
-                    benchmark, context["model"], processor=self._processor(context), out=folder, **self._settings
+                    named, context["model"], processor=self._processor(context), out=folder, **self._settings
                 ),
                 replaces=lambda error: True,  # an earlier training in the same folder must not stop this one
             )

@@ -1,0 +1,288 @@
+"""snellen watch"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import typer
+from msgspec import structs
+
+from snellen.cli import options as shared
+from snellen.cli.console import note, show_json
+from snellen.cli.option_groups import expand_options, only
+from snellen.cli.option_text import parse_pairs
+from snellen.cli.preview import require_profile, require_run_folder, require_used_data
+from snellen.cli.results import UNANSWERED
+from snellen.cli.tracker_log import LogTo, log_targets, log_tracked
+from snellen.errors import SnellenError, UsageError
+from snellen.scoring.interval_text import bracketed
+from snellen.text import slug
+
+if TYPE_CHECKING:
+    from snellen.benchmarks.base import Benchmark
+    from snellen.runs.run import Run
+    from snellen.runs.settings import RunSettings
+    from snellen.training.watch import CheckpointWatch, StepPoint
+    from snellen.types import Metric
+
+PAGE = "watch.html"
+BAR = 32
+"""Characters of a bar from 0 to 1."""
+MAX_POLL_S = 86_400.0
+
+
+@dataclass(frozen=True)
+class WatchOptions:
+    """Time and extent of a watch."""
+
+    PANEL: ClassVar[str] = "Watch"
+
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the runs, watch.json and watch.html.", show_default="results/watch-CHECKPOINTS"),
+    ] = None
+    limit: Annotated[int | None, typer.Option(min=1, help="Run only the first N samples.")] = None
+    seed: shared.Seed = 0
+    once: Annotated[bool, typer.Option("--once", help="Evaluate the checkpoints that are there, and end.")] = False
+    idle: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            min=0.0,
+            max=shared.MAX_SECONDS,
+            help="End when no checkpoint has come or changed for this long.",
+            show_default="watch until stopped",
+        ),
+    ] = None
+    poll: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.05, max=MAX_POLL_S, help="Time between two looks at the folder.")
+    ] = 10.0
+    settle: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS",
+            min=0.0,
+            max=MAX_POLL_S,
+            help="Time for which a checkpoint without trainer_state.json must be unchanged before it is read.",
+        ),
+    ] = 10.0
+
+
+@dataclass(frozen=True)
+class StepOutputOptions(shared.OutputOptions):
+    """Metric, trackers and form of the scores."""
+
+    profile: Annotated[
+        str | None,
+        typer.Option(help="Scoring profile.", show_default="the benchmark's first", rich_help_panel=shared.OUTPUT),
+    ] = None
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Metric to draw over the steps.",
+            show_default="the profile's first",
+            rich_help_panel=shared.OUTPUT,
+        ),
+    ] = None
+    log: LogTo = None
+
+
+@expand_options
+def watch(
+    checkpoints: Annotated[
+        Path, typer.Argument(metavar="CHECKPOINTS", help="Folder with checkpoint-500/, step_1000/ and so on.")
+    ],
+    *,
+    benchmark: Annotated[
+        list[str],
+        typer.Option("--benchmark", "-b", metavar="BENCHMARK", help="Benchmark to evaluate; may be repeated."),
+    ],
+    watching: WatchOptions,
+    data: shared.DataOptions,
+    generation: shared.GenerationOptions,
+    media: shared.MediaOptions,
+    local: Annotated[shared.LocalOptions, only("dtype", "device", "batch_size", "stop_after_first_json")],
+    output: StepOutputOptions,
+) -> None:
+    """Evaluate the checkpoints of a training as they appear, in the order of their steps.
+
+    A checkpoint is read once its weights are complete. Those already evaluated are skipped, so that a stopped watch goes
+    on with the same command. A checkpoint that fails is named, and the others go on. The score over the steps is printed,
+    and drawn with its intervals in watch.html.
+    """
+    from snellen.engine.progress import display
+    from snellen.models.registry import open_model
+    from snellen.runs.settings import run_spec
+    from snellen.training.watch import CheckpointWatch, WatchTimes
+
+    if output.profile is not None and (output.profile == "all" or "," in output.profile):
+        raise UsageError(f"--profile {output.profile}: one profile was expected", "Name a single profile.")
+    if not checkpoints.is_dir():
+        kind = "a file" if checkpoints.is_file() else "not there"
+        raise UsageError(
+            f"{checkpoints} is {kind}; a folder of checkpoints was expected", "Name the training's output_dir."
+        )
+    settings: RunSettings = {
+        **shared.model_settings(generation, shared.EndpointOptions(), media, local),
+        "data": data.data,
+        "images": data.images,
+        "benchmark_options": parse_pairs(data.option),
+        "seed": watching.seed,
+        "limit": watching.limit,
+    }
+    base = run_spec("", f"local:{checkpoints}", settings)
+    open_model(base.model, base.options)  # refuses options and names missing packages; loads nothing
+    benchmarks = {
+        name: require_profile(structs.replace(base, benchmark=name), output.profile)
+        for name in dict.fromkeys(benchmark)
+    }
+    _check_data(benchmarks, base.data)
+    out = watching.out or Path("results") / f"watch-{slug(checkpoints.absolute().name) or 'checkpoints'}"
+    require_run_folder(out)
+    session = WatchSession(
+        CheckpointWatch(checkpoints, benchmarks, out, settings, output.profile), output, log_targets(output.log)
+    )
+    session.begin()
+    times = WatchTimes(watching.poll, watching.settle, watching.idle, watching.once)
+    try:
+        session.watch.run(times, session.add, lambda: display(as_json=output.as_json, quiet=output.quiet))
+    except SnellenError:
+        session.end()
+        raise
+    session.end()
+    failures = session.watch.failures
+    raise typer.Exit(next((point.exit_code for point in failures if point.exit_code), UNANSWERED if failures else 0))
+
+
+def _check_data(benchmarks: dict[str, Benchmark], data: Any) -> None:
+    """Read the first sample of each benchmark, so that missing data is named before a checkpoint is waited for."""
+    require_used_data(data, list(benchmarks.values()))
+    for benchmark in benchmarks.values():
+        next(iter(benchmark.samples(data)), None)
+
+
+class WatchSession:
+    """Terminal lines, the page and the trackers of one watch."""
+
+    def __init__(self, watch: CheckpointWatch, output: StepOutputOptions, targets: Sequence[Any]) -> None:
+        self.watch = watch
+        self._output = output
+        self._targets = targets
+        self.page = watch.out / PAGE
+
+    def begin(self) -> None:
+        """Print what earlier sessions evaluated; what failed in them is tried again."""
+        for point in self.watch.points:
+            if point.state == "done":
+                self._print(point)
+
+    def add(self, point: StepPoint, run: Run | None) -> None:
+        """Print and draw an outcome, and send it to the trackers."""
+        if run is not None:
+            self._metric(point)  # a wrong --metric is named at once
+        self._print(point)
+        self._draw()
+        if self._targets and run is not None:
+            from snellen.runs.trackers.content import tracked_run
+
+            profile = self._output.profile or next(iter(run.benchmark.score))
+            name = f"{point.benchmark} {self.watch.root.absolute().name}"
+            series = self.watch.series(point.benchmark)
+            tracked = tracked_run(run, {profile: point.metrics}, step=point.step, series=series, name=name)
+            log_tracked(self._targets, tracked)
+
+    def end(self) -> None:
+        """Draw the page, name what was left out, and print the JSON object if it is wanted."""
+        self._draw()
+        for name, lack in self.watch.waiting.items():
+            note(f"note: {name} is not complete and was left out: {lack}")
+        for name in self.watch.without_step:
+            note(f"note: {name} has no step in its name and was left out")
+        if not self.watch.points and not self.watch.waiting:
+            own = (self.watch.root / "config.json").is_file()
+            hint = f"; it is itself a model: snellen run BENCHMARK --model local:{self.watch.root}" if own else ""
+            note(f"note: there is no checkpoint in {self.watch.root}{hint}")
+        if self._output.as_json:
+            from msgspec import to_builtins
+
+            show_json(
+                {
+                    "checkpoints": str(self.watch.root),
+                    "out": str(self.watch.out),
+                    "page": str(self.page) if self.page.exists() else None,
+                    "points": [self._point_json(point, to_builtins) for point in self.watch.points],
+                    "incomplete": self.watch.waiting,
+                }
+            )
+        elif self.page.exists():
+            print(self.page)
+
+    def _point_json(self, point: StepPoint, plain: Any) -> dict[str, Any]:
+        fields: dict[str, Any] = plain(point)
+        for name in ("stamp", "settings"):
+            del fields[name]
+        return {**fields, "run": str(self.watch.out / point.run) if point.run else None}
+
+    def _metric(self, point: StepPoint) -> Metric | None:
+        """Return the metric that is drawn; raise UsageError if the benchmark has none of that name."""
+        if self._output.metric is None or not point.metrics:
+            return next(iter(point.metrics), None)
+        by_name = {metric.name: metric for metric in point.metrics}
+        if self._output.metric not in by_name:
+            names = ", ".join(list(by_name)[:12])
+            raise UsageError(f"{point.benchmark} has no metric {self._output.metric!r}", f"It has: {names}.").near(
+                self._output.metric, by_name
+            )
+        return by_name[self._output.metric]
+
+    def _print(self, point: StepPoint) -> None:
+        line = f"{point.step:>9,}  {self._score(point)}  {point.checkpoint}"
+        if len(self.watch.benchmarks) > 1:
+            line = f"{point.benchmark}  {line}"
+        note(line) if self._output.as_json else print(line, flush=True)
+
+    def _score(self, point: StepPoint) -> str:
+        metric = self._metric(point)
+        if point.state == "failed" or metric is None:
+            return f"failed: {point.error}"
+        unanswered = f", {point.unanswered:,} without an answer" if point.unanswered else ""
+        if metric.value is None:
+            return f"{metric.name} –  n 0{unanswered}"
+        value = f"{metric.value:.3f}" if metric.unit == "fraction" else f"{metric.value:,.4g} {metric.unit}"
+        return f"{metric.name} {value}{bracketed(metric.ci95)}  {interval_bar(metric)}  n {metric.n:,}{unanswered}"
+
+    def _draw(self) -> None:
+        from snellen.reports.steps import StepScore, StepSeries, write_steps
+
+        series = []
+        for benchmark in self.watch.benchmarks:
+            points = [point for point in self.watch.points if point.benchmark == benchmark.name]
+            scores = [StepScore(point.step, point.checkpoint, self._metric(point), point.error) for point in points]
+            name = next((score.metric.name for score in scores if score.metric), self._output.metric or "score")
+            if scores:
+                series.append(StepSeries(benchmark.name, name, scores))
+        if series:
+            write_steps(self.page, f"Checkpoints of {self.watch.root.absolute().name}", series)
+
+
+def interval_bar(metric: Metric) -> str:
+    """Draw a fraction and its interval on a line from 0 to 1: `····├──●──┤····`; empty for other units."""
+    if metric.unit != "fraction" or metric.value is None:
+        return ""
+    places = ["·"] * BAR
+    if metric.chance is not None:
+        places[_place(metric.chance)] = "┊"
+    if metric.ci95 is not None:
+        low, high = (_place(end) for end in metric.ci95)
+        places[low : high + 1] = ["─"] * (high + 1 - low)
+        places[low], places[high] = "├", "┤"
+    places[_place(metric.value)] = "●"
+    return "".join(places)
+
+
+def _place(share: float) -> int:
+    return round(min(1.0, max(0.0, share)) * (BAR - 1))
