@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 import typer
 from msgspec import structs
@@ -126,7 +126,7 @@ def watch(
         raise UsageError(
             f"{checkpoints} is {kind}; a folder of checkpoints was expected", "Name the training's output_dir."
         )
-    settings: RunSettings = {
+    chosen: dict[str, Any] = {
         **shared.model_settings(generation, shared.EndpointOptions(), media, local),
         "data": data.data,
         "images": data.images,
@@ -134,6 +134,7 @@ def watch(
         "seed": watching.seed,
         "limit": watching.limit,
     }
+    settings = cast("RunSettings", chosen)
     base = run_spec("", f"local:{checkpoints}", settings)
     open_model(base.model, base.options)  # refuses options and names missing packages; loads nothing
     benchmarks = {

@@ -40,7 +40,6 @@ class EvaluationCallback(callback_class):  # type: ignore[misc]
         benchmark: a name, a Benchmark, or several of them.
         every_steps: evaluate after each of these many optimizer steps; None: whenever the Trainer evaluates, and then the
             values join its metrics, so that `metric_for_best_model` may name one.
-        limit: run only the first N samples.
         out: folder of the runs; by default `snellen` in the Trainer's output_dir.
         processor: of the model; by default the Trainer's processing_class.
         profile: scoring profiles to log, as `--profile`; by default the benchmark's first.
@@ -48,7 +47,8 @@ class EvaluationCallback(callback_class):  # type: ignore[misc]
         prefix: begins each name: `eval_chart/digits/accuracy`, `eval_chart/digits/accuracy_ci95_low`. W&B shows names that
             begin with `eval_` in a section of their own.
         trainer: whose `log` is called; by default the Trainer that calls this callback.
-        settings: further settings of `snellen.evaluate`.
+        limit: run only the first N samples.
+        settings: further settings of `snellen.evaluate`, such as data and generation.
     """
 
     def __init__(
@@ -56,7 +56,6 @@ class EvaluationCallback(callback_class):  # type: ignore[misc]
         benchmark: str | Benchmark | Sequence[str | Benchmark],
         *,
         every_steps: int | None = None,
-        limit: int | None = None,
         out: str | Path | None = None,
         processor: Any = None,
         profile: str | None = None,
@@ -69,7 +68,7 @@ class EvaluationCallback(callback_class):  # type: ignore[misc]
         named = [benchmark] if isinstance(benchmark, str | Benchmark) else list(benchmark)
         if not named:
             raise UsageError("EvaluationCallback has no benchmark.", "Name one, such as 'chart/digits'.")
-        for name, number in (("every_steps", every_steps), ("limit", limit)):
+        for name, number in (("every_steps", every_steps), ("limit", settings.get("limit"))):
             if number is not None and (not isinstance(number, int) or number < 1):
                 raise UsageError(
                     f"{name} is {number!r}; a whole number of at least 1 was expected.", f"Correct {name}."
@@ -80,7 +79,7 @@ class EvaluationCallback(callback_class):  # type: ignore[misc]
         self.every_steps, self.processor, self.profile = every_steps, processor, profile
         self.at_start, self.at_end, self.prefix, self.trainer = at_start, at_end, prefix, trainer
         self._out = None if out is None else Path(out)
-        self._settings: RunSettings = settings if limit is None else {**settings, "limit": limit}
+        self._settings = settings
         self._last_step: int | None = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **context: Any) -> None:

@@ -196,7 +196,8 @@ def _random_states_kept() -> Iterator[None]:
     import torch
 
     python, arrays, processor = random.getstate(), np.random.get_state(), torch.get_rng_state()
-    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() and torch.cuda.is_initialized() else None
+    gpus: Any = torch.cuda
+    cuda = gpus.get_rng_state_all() if gpus.is_available() and gpus.is_initialized() else None
     mps = torch.mps.get_rng_state() if torch.backends.mps.is_available() else None
     try:
         yield
@@ -205,6 +206,6 @@ def _random_states_kept() -> Iterator[None]:
         np.random.set_state(arrays)
         torch.set_rng_state(processor)
         if cuda is not None:
-            torch.cuda.set_rng_state_all(cuda)
+            gpus.set_rng_state_all(cuda)
         if mps is not None:
             torch.mps.set_rng_state(mps)

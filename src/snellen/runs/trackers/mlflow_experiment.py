@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from snellen.runs.trackers.content import COLUMNS, TrackedRun, flat
 
@@ -26,7 +27,7 @@ def log(name: str, run: TrackedRun) -> str:
     client = mlflow.MlflowClient()
     experiment = client.get_experiment_by_name(name)
     experiment_id = client.create_experiment(name) if experiment is None else experiment.experiment_id
-    earlier = []
+    earlier: list[Any] = []
     if run.series:
         earlier = client.search_runs([experiment_id], f"tags.`{SERIES}` = '{run.series}'", max_results=1)
     if earlier:

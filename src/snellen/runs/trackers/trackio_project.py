@@ -15,8 +15,9 @@ def check(name: str) -> None:
 
 def log(name: str, run: TrackedRun) -> str:
     """Log to the project; return the command that shows it."""
-    import trackio
+    import trackio as client
 
+    trackio: Any = client
     options: dict[str, Any] = {
         "project": name,
         "name": run.name,
