@@ -97,7 +97,7 @@ $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) torch==2.13.0
 	$(PIP) --editable '.[dev]'
 	$(PIP) gradio-client brotli orjson
-	$(PIP) --no-deps torchattacks trackio
+	$(PIP) --no-deps torchattacks trackio pyautoattack
 	@touch $@ $(VENV)/.installed-local
 
 # What agents are shut in with, and the search program that one of them calls.
