@@ -8,7 +8,15 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from snellen.benchmarks.table.cells import CONVENTIONS, accepted_texts, letter_of, number_of, truth_of, whole
+from snellen.benchmarks.table.cells import (
+    CONVENTIONS,
+    accepted_texts,
+    letter_of,
+    number_of,
+    plain_answer,
+    truth_of,
+    whole,
+)
 from snellen.errors import UsageError
 from snellen.types import Kind
 
@@ -48,8 +56,7 @@ class AnswerCounts(Struct):
 
     def add(self, value: Any, options: Mapping[str, str]) -> None:
         """Count one answer; an empty one is none."""
-        if isinstance(value, list) and len(value) == 1:
-            value = value[0]
+        value = plain_answer(value)
         if value is None or value == "" or value != value:
             return
         if len(options) > 1:

@@ -175,6 +175,17 @@ def truth_of(value: Any, *, numbers: bool = False) -> bool | None:
     return TRUTH.get(str(value).strip().rstrip(".").lower()) if isinstance(value, str) else None
 
 
+def plain_answer(value: Any) -> Any:
+    """Return the answer in a cell: that of a list of one, or of an object with a label or a text."""
+    if isinstance(value, (list, tuple)) and len(value) == 1:
+        value = value[0]
+    if isinstance(value, dict):
+        for name in ("label", "letter", "index", "answer", "value", "text"):
+            if isinstance(value.get(name), (str, int, float)):
+                return value[name]
+    return value
+
+
 def letter_of(value: Any, options: Mapping[str, str], convention: str) -> str | None:
     """Return the letter of the option that an answer names under a convention; None if it names none.
 

@@ -13,9 +13,9 @@ from typing import Any
 from msgspec import Struct, field
 
 from snellen.benchmarks.table import dialogue
-from snellen.benchmarks.table.cells import LETTERS, letter_of, options_in, options_of, separator_of
+from snellen.benchmarks.table.cells import LETTERS, letter_of, options_in, options_of, plain_answer, separator_of
 from snellen.benchmarks.table.declaration import Cell, CellSpec
-from snellen.benchmarks.table.images import names_media
+from snellen.benchmarks.table.images import is_address, names_media
 from snellen.benchmarks.table.literals import is_literal
 from snellen.benchmarks.table.operations import CellError
 from snellen.benchmarks.table.rows import columns_of, plain_text
@@ -279,6 +279,8 @@ class _Table:
         else:
             holding = [column for column in holding if column in named]
         candidates = [column for column in named if column in holding] or holding or named
+        local = [column for column in candidates if not is_address(self._values(column)[0])]
+        candidates = local or candidates
         candidates = _numbered(self.columns, [column for column in self.columns if column in candidates], holding)
         if not candidates:
             return
@@ -393,13 +395,13 @@ class _Table:
         """Return the letters that a cell may name under a convention that fits its whole column."""
         forms = [form for form in FORMS[:4] if self._share(form, column) == 1.0]
         options = self._options(row)
-        return {letter for form in forms if (letter := letter_of(row.get(column), options, form))}
+        return {letter for form in forms if (letter := letter_of(plain_answer(row.get(column)), options, form))}
 
     def _share(self, form: str, column: str) -> float:
         """Return the share of the head's answers that a convention reads."""
         fits = total = 0
         for row in self.rows[:100]:
-            options, value = self._options(row), row.get(column)
+            options, value = self._options(row), plain_answer(row.get(column))
             if len(options) < 2 or value is None or value == "":
                 continue
             total += 1

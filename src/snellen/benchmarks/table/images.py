@@ -220,6 +220,10 @@ def _of_text(text: str, root: ImageRoot, references: References | None) -> tuple
         target = references(text)
         if target is not None:
             return tuple(blob for value in target for blob in images_of(value, root))
+    if "." not in text.rpartition("/")[2]:
+        for suffix in IMAGE_SUFFIXES[:4]:
+            if (blob := root.find(f"{text}{suffix}")) is not None:
+                return (blob,)
     if text.startswith("/") and not root.named:
         raise CellError(
             f"image missing: {text!r} is not in {root.place}; name the folder of the images: --images FOLDER"
@@ -231,6 +235,11 @@ def is_video(blob: Blob) -> bool:
     """Return True for a clip, by its suffix."""
     name = str(blob.path) if isinstance(blob, FileBlob) else str(getattr(blob, "name", blob.key))
     return name.lower().endswith(VIDEO_SUFFIXES)
+
+
+def is_address(value: Any) -> bool:
+    """Return True for an address on the network."""
+    return isinstance(value, str) and _ADDRESS.match(value.strip()) is not None
 
 
 def names_media(value: Any) -> bool:

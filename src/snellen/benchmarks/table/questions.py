@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from snellen.benchmarks.table.cells import accepted_texts, letter_of, number_of, truth_of, whole
+from snellen.benchmarks.table.cells import accepted_texts, letter_of, number_of, plain_answer, truth_of, whole
 from snellen.benchmarks.table.columns import row_options
 from snellen.benchmarks.table.declaration import Cell, CellSpec, Declaration
 from snellen.benchmarks.table.images import VIDEO_SUFFIXES, ImageRoot, References, images_of, is_video
@@ -190,8 +190,7 @@ def _options(row: Mapping[str, Any], number: int, rules: TableRules) -> dict[str
 
 def _answer_cell(row: Mapping[str, Any], number: int, rules: TableRules) -> Any:
     cell = value(rules.declaration.rows["answer"], row, number)
-    if isinstance(cell, (list, tuple)) and len(cell) == 1 and not isinstance(cell[0], (list, dict)):
-        cell = cell[0]
+    cell = plain_answer(cell)
     if cell is None or cell in ("", [], {}) or cell != cell or (isinstance(cell, str) and not cell.strip()):
         raise CellError("it has no answer")
     return cell
