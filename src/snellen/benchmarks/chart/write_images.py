@@ -68,3 +68,27 @@ def write(out: Path, per_species: int, seed: int = 0, size: int = 96, dials: Dia
     except OSError as error:
         raise StorageError(f"cannot write into {out}: {error.strerror}", "Name a folder on another disk.") from error
     return written
+
+
+def write_questions(out: Path, per_species: int = 4, seed: int = 0) -> int:
+    """Write images of creatures and `questions.csv` about them into a new folder, as anybody's own questions would be.
+
+    The columns are id, image, question, A to C, answer and topic.
+
+    Returns:
+        How many questions were written.
+
+    Raises:
+        UsageError, StorageError: as `write`.
+    """
+    write(out, per_species, seed)
+    lines = ["id,image,question,A,B,C,answer,topic"]
+    for number, (path, who, _) in enumerate(portraits(per_species, seed)):
+        topic = ("class", "shape")[number % 2]
+        names = world.CLASSES if topic == "class" else world.SHAPES
+        turn = number // 2 % 3
+        options = (*names[turn:], *names[:turn])
+        answer = "ABC"[options.index(who.name(topic))]
+        lines.append(f"q{number:03},{path},What is the {topic} of this creature?,{','.join(options)},{answer},{topic}")
+    (out / "questions.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return len(lines) - 1

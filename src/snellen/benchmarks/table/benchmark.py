@@ -191,7 +191,7 @@ def _sample(question: Question, surveyed: Survey, more: Mapping[str, str]) -> Sa
         target=question.answer,
         kind=question.kind,
         options=question.options,
-        group=f"{group & (1 << 64) - 1:016x}" if group else "",
+        group=f"{group & (1 << 64) - 1:016x}" if group else more.get(QUESTION, ""),
         meta={**meta, **more},
     )
 
