@@ -7,7 +7,7 @@ from the same files to a finished store with its checksums and commits. Both dec
 threads. They take turns, and which goes first alternates, so that both meet the same machine; the median of the ratios
 counts. Features are compared at the end.
 
-Usage: python bench/extraction_tower.py [--images 300] [--rounds 5] [--threads 1]
+Usage: python bench/extraction_tower.py [--images 300] [--rounds 5] [--threads 1 2]
 """
 
 from __future__ import annotations
@@ -62,41 +62,47 @@ def cpu_seconds(go: Callable[[], Any]) -> float:
     return time.process_time() - start
 
 
+def measure(folder: Path, files: Sequence[Path], tower: str, threads: int, rounds: int) -> None:
+    """Run both pipelines in turns with this many threads, and print the CPU seconds of each."""
+    torch.set_num_threads(threads)
+    encoder = open_encoder(tower, ["cls", "patch_mean"])
+    model = tf.AutoModel.from_pretrained(tower, add_pooling_layer=False).eval()
+    processor = tf.AutoImageProcessor.from_pretrained(tower)
+    plain(model, processor, files[:8], folder / "plain.npy")  # what is done once is not counted
+    spent: dict[str, list[float]] = {"plain": [], "snellen": []}
+    for turn in range(rounds):
+        store = folder / f"store{threads}-{turn}"
+
+        def snellen(store: Path = store) -> None:
+            with torch_threads(encoder, BATCH, threads):
+                csv = folder / "set" / "train.csv"
+                extract(encoder, [csv], folder / "set" / "images", store, workers=threads)
+
+        ways = {"plain": lambda: plain(model, processor, files, folder / "plain.npy"), "snellen": snellen}
+        for way in ways if turn % 2 == 0 else reversed(ways):
+            spent[way].append(cpu_seconds(ways[way]))
+    stored = np.concatenate([open_store(store, output).values for output in ("cls", "patch_mean")], axis=1)
+    apart = np.abs(stored - np.load(folder / "plain.npy")).max() / np.abs(stored).max()
+    ratios = [ours / theirs for ours, theirs in zip(spent["snellen"], spent["plain"], strict=True)]
+    print(f"{len(files)} JPEGs of 500 x 375, ViT-Ti, {threads} thread(s), {rounds} rounds in turns")
+    for way, seconds in spent.items():
+        print(f"{way:8} {statistics.median(seconds):7.2f} CPU s (least {min(seconds):.2f})")
+    print(f"snellen / plain: median {statistics.median(ratios):.3f}, {min(ratios):.3f} to {max(ratios):.3f} (limit 1)")
+    print(f"largest difference of a feature: {apart:.1e} of the largest value", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--images", type=int, default=300)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     given = parser.parse_args()
-    torch.set_num_threads(given.threads)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         files = make(folder / "set", given.images)
         tower = str(write_tower(folder / "tower"))
-        encoder = open_encoder(tower, ["cls", "patch_mean"])
-        model = tf.AutoModel.from_pretrained(tower, add_pooling_layer=False).eval()
-        processor = tf.AutoImageProcessor.from_pretrained(tower)
-        plain(model, processor, files[:8], folder / "plain.npy")  # what is done once is not counted
-        spent: dict[str, list[float]] = {"plain": [], "snellen": []}
-        for turn in range(given.rounds):
-            store = folder / f"store{turn}"
-
-            def snellen(store: Path = store) -> None:
-                with torch_threads(encoder, BATCH, given.threads):
-                    csv = folder / "set" / "train.csv"
-                    extract(encoder, [csv], folder / "set" / "images", store, workers=given.threads)
-
-            ways = {"plain": lambda: plain(model, processor, files, folder / "plain.npy"), "snellen": snellen}
-            for way in ways if turn % 2 == 0 else reversed(ways):
-                spent[way].append(cpu_seconds(ways[way]))
-        stored = np.concatenate([open_store(store, output).values for output in ("cls", "patch_mean")], axis=1)
-        apart = np.abs(stored - np.load(folder / "plain.npy")).max() / np.abs(stored).max()
-    ratios = [ours / theirs for ours, theirs in zip(spent["snellen"], spent["plain"], strict=True)]
-    print(f"{given.images} JPEGs of 500 x 375, ViT-Ti, {given.threads} threads, {given.rounds} rounds in turns")
-    for way, seconds in spent.items():
-        print(f"{way:8} {statistics.median(seconds):7.2f} CPU s (least {min(seconds):.2f})")
-    print(f"snellen / plain: median {statistics.median(ratios):.3f}, {min(ratios):.3f} to {max(ratios):.3f} (limit 1)")
-    print(f"largest difference of a feature: {apart:.1e} of the largest value")
+        for threads in given.threads:
+            measure(folder, files, tower, threads, given.rounds)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ evaluation does), and token means are taken after it.
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import torch
 from msgspec import Struct, to_builtins
 from torch import nn
+from torch.utils.hooks import RemovableHandle
 
 from snellen.errors import DataError, UsageError
 from snellen.features.extract.preprocess import Transform, normalise
@@ -87,6 +89,9 @@ class Encoder:
         self.outputs = tuple(outputs or self._usual())
         self._last = max((self._depth(output) for output in self.outputs), default=0)
         self.tokens = False
+        self._caught = threading.local()  # several threads encode at once, each images of its own
+        self._hooks: list[RemovableHandle] = []
+        self._catch()
 
     def with_tokens(self) -> Encoder:
         """Let `encode` return `patch_tokens` too: [B, tokens, width] of the last block after the final norm, or of the last map.
@@ -98,6 +103,7 @@ class Encoder:
             raise UsageError(f"{self.name} has no patch tokens that can be read.", "Omit --tokens.")
         self.tokens = True
         self._last = max(self._last, 1 if self._parts.blocks else 0)
+        self._catch()
         return self
 
     def identity(self) -> dict[str, Any]:
@@ -132,22 +138,15 @@ class Encoder:
 
         Differentiable.
         """
-        blocks = self._parts.blocks[len(self._parts.blocks) - self._last :] if self._last else []
-        caught: list[torch.Tensor] = []
-        projector_inputs: list[torch.Tensor] = []
-        hooks = [block.register_forward_hook(catch_output(caught)) for block in blocks]
-        if "projector_input" in self.outputs and self._parts.projector is not None:
-            hooks.append(
-                self._parts.projector.register_forward_pre_hook(_catch_input(projector_inputs), with_kwargs=True)
-            )
+        caught = self._caught.outputs = list[torch.Tensor]()
+        projector_inputs = self._caught.inputs = list[torch.Tensor]()
         try:
             known = dict(self._parts.call(pixels.to(self.device, self.compute)))
         finally:
-            for hook in hooks:
-                hook.remove()
-        if len(caught) != len(blocks):
+            del self._caught.outputs, self._caught.inputs
+        if len(caught) != self._last:
             raise DataError(
-                f"{self.name}: {len(caught)} of its last {len(blocks)} blocks were called; its tokens cannot be read",
+                f"{self.name}: {len(caught)} of its last {self._last} blocks were called; its tokens cannot be read",
                 "Choose other outputs, or another encoder.",
             )
         tokens = [self._normed(output, len(pixels)) for output in caught]
@@ -164,6 +163,19 @@ class Encoder:
     def forward_pixels(self, images: torch.Tensor) -> dict[str, torch.Tensor]:
         """Return the outputs of images in [0, 1], float [B, 3, H, W] of the transform's size; normalises inside. Differentiable."""
         return self.encode(normalise(images.to(self.device), self.transform))
+
+    def _catch(self) -> None:
+        """Hook the blocks and the projector that outputs are read from, for the thread that encodes."""
+        for hook in self._hooks:
+            hook.remove()
+        caught, blocks = self._caught, self._parts.blocks
+        self._hooks = [
+            block.register_forward_hook(catch_output(lambda: getattr(caught, "outputs", None)))
+            for block in blocks[len(blocks) - self._last :]
+        ]
+        if "projector_input" in self.outputs and self._parts.projector is not None:
+            catch_input = _catch_input(lambda: getattr(caught, "inputs", None))
+            self._hooks.append(self._parts.projector.register_forward_pre_hook(catch_input, with_kwargs=True))
 
     def _usual(self) -> list[str]:
         if not self._parts.blocks:
@@ -213,18 +225,22 @@ class Encoder:
         return tokens[:, tokens.shape[1] - self._parts.patches :]
 
 
-def catch_output(caught: list[torch.Tensor]) -> Callable[..., None]:
-    """Return a forward hook that appends a block's tokens to a list."""
+def catch_output(target: Callable[[], list[torch.Tensor] | None]) -> Callable[..., None]:
+    """Return a forward hook that appends a block's tokens to the list that `target` returns; None keeps nothing."""
 
     def hook(module: nn.Module, args: Any, output: Any) -> None:
-        caught.append(output[0] if isinstance(output, tuple) else output)
+        if (caught := target()) is not None:
+            caught.append(output[0] if isinstance(output, tuple) else output)
 
     return hook
 
 
-def _catch_input(inputs: list[torch.Tensor]) -> Callable[..., None]:
+def _catch_input(target: Callable[[], list[torch.Tensor] | None]) -> Callable[..., None]:
     def hook(module: nn.Module, args: Any, kwargs: Any) -> None:
-        inputs.append(next(argument for argument in (*args, *kwargs.values()) if isinstance(argument, torch.Tensor)))
+        if (caught := target()) is not None:
+            caught.append(
+                next(argument for argument in (*args, *kwargs.values()) if isinstance(argument, torch.Tensor))
+            )
 
     return hook
 

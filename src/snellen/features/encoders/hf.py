@@ -228,7 +228,7 @@ def _prefix(
 ) -> int:
     """Count the tokens before those of the patches, with one trial image."""
     block_outputs: list[torch.Tensor] = []
-    hook = blocks[-1].register_forward_hook(catch_output(block_outputs))
+    hook = blocks[-1].register_forward_hook(catch_output(lambda: block_outputs))
     try:
         with torch.inference_mode():
             call(_trial_image(blocks, transform))

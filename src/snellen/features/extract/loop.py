@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import cycle, islice
 from math import log2
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from msgspec import Struct
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 # An image's pixels, or the error in their place.
 Pixels = Any
+Outputs: TypeAlias = "dict[str, torch.Tensor]"
 
 
 class EncodedRows(Struct, frozen=True, eq=False):
@@ -48,6 +50,7 @@ def encode_rows(
     batch_size: int,
     workers: int,
     allow_missing: bool = False,
+    passes: int | None = None,
 ) -> Iterator[EncodedRows]:
     """Encode the rows with these numbers, a batch at a time, in their order.
 
@@ -56,8 +59,9 @@ def encode_rows(
 
     Args:
         blob: row number to its image.
-        workers: threads that decode; ahead of the encoder by two batches or two images each, whichever is more, unless
-            the encoder computes on several cores of this processor.
+        workers: threads that decode; ahead of the encoder by two batches or two images each, whichever is more.
+        passes: threads that encode a part of a batch each, on the processor; None takes torch's number of threads, and
+            lets torch use one in each while the rows are encoded.
 
     Raises:
         DataError: an image cannot be read and `allow_missing` is False.
@@ -68,40 +72,83 @@ def encode_rows(
     rows = list(rows)
     batch_size = max(1, min(batch_size, len(rows)))  # no room for images that there are not
     on_cpu = encoder.device.type == "cpu"
-    # With several threads, small passes mean more waits: on a loaded machine they cost more than the cache saves.
-    size = images_per_pass(encoder.work(), batch_size) if torch.get_num_threads() == 1 else batch_size
-    room = torch.empty(size if on_cpu else 0, 3, *transform.size)
-    # Threads of a product wait for each other by spinning: where they use all cores, decoding beside them only adds waits.
-    spins = on_cpu and torch.get_num_threads() > 1 and batch_size >= workers
-    ahead = 0 if spins else 2 * max(batch_size, workers)
-    with single_threaded():  # each thread that decodes forms its own products
-        for numbers, images in _batches(blob, rows, transform, batch_size, workers, ahead):
-            missing = {
-                row: str(pixels) for row, pixels in zip(numbers, images, strict=True) if isinstance(pixels, DataError)
-            }
+    own = torch.get_num_threads()
+    passes = (own if passes is None else passes) if on_cpu else 1
+    size = min(images_per_pass(encoder.work(), batch_size), -(-batch_size // passes)) if on_cpu else batch_size
+    # While the last passes of a batch are encoded, threads that are free begin with those of the next.
+    behind = 0 if passes == 1 else -(-passes // -(-batch_size // size))
+    with _encoding_threads(encoder, size, passes) as encode, single_threaded():
+        encoding: deque[tuple[list[int], list[Pixels], list[Future[Outputs]]]] = deque()
+        for numbers, images in _batches(blob, rows, transform, batch_size, workers, behind):
+            missing = [pixels for pixels in images if isinstance(pixels, DataError)]
             if missing and not allow_missing:
-                fault = next(pixels for pixels in images if isinstance(pixels, DataError))
                 raise DataError(
-                    fault.message,
-                    f"{fault.hint} To continue without such images: --allow-missing lists them in the store.",
-                ) from fault
-            present = [index for index, pixels in enumerate(images) if not isinstance(pixels, DataError)]
-            values: dict[str, np.ndarray] = {}
-            if present:
-                with torch.inference_mode():
-                    chosen = [images[index] for index in present]
-                    if on_cpu:
-                        passes = [
-                            encoder.encode(normalise_into(room, chosen[start : start + len(room)], transform))
-                            for start in range(0, len(chosen), len(room))
-                        ]
-                        outputs = {name: torch.cat([part[name] for part in passes]) for name in passes[0]}
-                    else:  # bytes are a quarter of what there would be to send
-                        outputs = encoder.encode(normalise(torch.stack(chosen).to(encoder.device), transform))
-                for name, tensor in outputs.items():
-                    values[name] = np.zeros((len(numbers), *tensor.shape[1:]), dtype=np.float32)
-                    values[name][present] = tensor.cpu().numpy()
-            yield EncodedRows(numbers, values, missing)
+                    missing[0].message,
+                    f"{missing[0].hint} To continue without such images: --allow-missing lists them in the store.",
+                ) from missing[0]
+            present = [pixels for pixels in images if not isinstance(pixels, DataError)]
+            parts = [encode(present[start : start + size]) for start in range(0, len(present), size)]
+            encoding.append((numbers, images, parts))
+            if len(encoding) > behind:
+                yield _encoded(*encoding.popleft())
+        while encoding:
+            yield _encoded(*encoding.popleft())
+
+
+@contextmanager
+def _encoding_threads(
+    encoder: Encoder, size: int, passes: int
+) -> Iterator[Callable[[Sequence[torch.Tensor]], Future[Outputs]]]:
+    """Yield a function that encodes up to `size` images; on the processor, in one of `passes` threads.
+
+    Each thread encodes images of its own with products of one thread. Threads of one product would wait for each other
+    several hundred times a batch, by spinning: on a machine with other work that costs as much as the encoder.
+    """
+    import torch
+
+    transform, on_cpu = encoder.transform, encoder.device.type == "cpu"
+    rooms = threading.local()
+
+    def encode(images: Sequence[torch.Tensor]) -> Outputs:
+        with torch.inference_mode():
+            if not on_cpu:  # bytes are a quarter of what there would be to send
+                return encoder.encode(normalise(torch.stack(list(images)).to(encoder.device), transform))
+            if not hasattr(rooms, "pixels"):
+                rooms.pixels = torch.empty(size, 3, *transform.size)
+            return encoder.encode(normalise_into(rooms.pixels, images, transform))
+
+    if passes == 1:
+
+        def encode_now(images: Sequence[torch.Tensor]) -> Future[Outputs]:
+            done: Future[Outputs] = Future()
+            done.set_result(encode(images))
+            return done
+
+        yield encode_now
+        return
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)  # threads that begin after this have one too
+    try:
+        with ThreadPoolExecutor(passes, thread_name_prefix="encode") as pool:
+            try:
+                yield lambda images: pool.submit(encode, images)
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+    finally:
+        torch.set_num_threads(before)
+
+
+def _encoded(numbers: list[int], images: list[Pixels], parts: Sequence[Future[Outputs]]) -> EncodedRows:
+    """Return a batch's features, when all its parts are encoded."""
+    present = [index for index, pixels in enumerate(images) if not isinstance(pixels, DataError)]
+    missing = {row: str(pixels) for row, pixels in zip(numbers, images, strict=True) if isinstance(pixels, DataError)}
+    outputs = [part.result() for part in parts]
+    values: dict[str, np.ndarray] = {}
+    for name, tensor in outputs[0].items() if outputs else ():
+        values[name] = np.zeros((len(numbers), *tensor.shape[1:]), dtype=np.float32)
+        values[name][present] = np.concatenate([part[name].cpu().numpy() for part in outputs])
+    return EncodedRows(numbers, values, missing)
 
 
 def _batches(
@@ -110,16 +157,16 @@ def _batches(
     transform: Transform,
     batch_size: int,
     workers: int,
-    ahead: int,
+    behind: int,
 ) -> Iterator[tuple[list[int], list[Pixels]]]:
-    """Yield batches of (row numbers, pixels or the error in their place); holds one batch and `ahead` images read ahead.
+    """Yield batches of (row numbers, pixels or the error in their place), and read two batches ahead.
 
-    A batch's pixels are overwritten after the next one is asked for.
+    A batch's pixels are overwritten after the next one is asked for, or `behind` ones more.
     """
     import torch
 
-    capacity = batch_size + ahead
-    places = torch.empty(capacity, 3, *transform.size, dtype=torch.uint8)
+    capacity = batch_size + 2 * max(batch_size, workers)
+    places = torch.empty(capacity + behind * batch_size, 3, *transform.size, dtype=torch.uint8)
     turns = cycle(places.unbind())
 
     def load(row: int, place: torch.Tensor) -> torch.Tensor | DataError:

@@ -139,15 +139,20 @@ class HostedEncoder:
     """The encoder in its worker."""
 
     def __init__(self, opening: Callable[[], Encoder]) -> None:
+        import torch
+
         self._encoder = opening()
-        self._turn = _Turn(self._encoder)
+        # Requests overlap, so that images of one are decoded while those of another are encoded: they share the passes.
+        self._threads = torch.get_num_threads()
+        self._passes = self._threads if self._encoder.device.type == "cpu" else 1
+        if self._passes > 1:
+            torch.set_num_threads(1)
+        self._turn = _Turn(self._encoder, self._passes)
 
     async def load(self) -> dict[str, Any]:
         return {"identity": self._encoder.identity(), "shapes": self._encoder.shapes()}
 
     async def ask(self, request: Any) -> Any:
-        import torch
-
         (batch_size, workers, allow_missing), carried = request
         blobs = {row: unpacked(blob) for row, blob in carried}
         if any(blob is None for blob in blobs.values()):
@@ -156,8 +161,8 @@ class HostedEncoder:
         def encoded() -> list[EncodedRows]:
             encoder = cast("Encoder", self._turn)
             read = cast(Callable[[int], Blob], blobs.__getitem__)
-            threads = workers or torch.get_num_threads()
-            return list(encode_rows(encoder, read, blobs, batch_size, threads, allow_missing))
+            threads = workers or self._threads
+            return list(encode_rows(encoder, read, blobs, batch_size, threads, allow_missing, self._passes))
 
         return await asyncio.to_thread(encoded)
 
@@ -166,15 +171,15 @@ class HostedEncoder:
 
 
 class _Turn:
-    """Encoder with a lock: several threads decode for it, its hooks see one batch at a time."""
+    """Encoder that at most `passes` threads use at once, however many requests there are."""
 
-    def __init__(self, encoder: Encoder) -> None:
+    def __init__(self, encoder: Encoder, passes: int) -> None:
         self._encoder = encoder
-        self._one = threading.Lock()
-        self.transform, self.device = encoder.transform, encoder.device
+        self._free = threading.Semaphore(passes)
+        self.transform, self.device, self.work = encoder.transform, encoder.device, encoder.work
 
     def encode(self, pixels: torch.Tensor) -> dict[str, torch.Tensor]:
-        with self._one:
+        with self._free:
             return self._encoder.encode(pixels)
 
 
