@@ -94,7 +94,7 @@ def is_built_set(name: str) -> bool:
 
 def is_table(name: str) -> bool:
     """Return True if the name is a file of questions, a folder that holds one, or `hf:owner/name`."""
-    if name in BUILT_IN:
+    if name in BUILT_IN or is_entry(name):
         return False
     if name.startswith(HUB):
         return "/" in name

@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 from catalogue_drawn import ROWS, draw
+from msgspec import structs
 
 import snellen
 from servers.oracle import OracleServer
 from snellen.benchmarks import registry
 from snellen.benchmarks.table.entries import entry, headline, names
+from snellen.cli import main
+from snellen.sources.digests import with_md5
 
 HEADLINES = {
     "mmvp": 3 / 4,
@@ -28,6 +31,10 @@ HEADLINES = {
     "winoground": 3 / 4,
 }
 """The headline where every reply is right but the first row's; of other entries it is 7 of 8."""
+
+
+def md5_of(path: Path) -> str:
+    return with_md5(path)[1]
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +61,39 @@ def test_an_entry_is_read_run_and_scored(name: str, tmp_path: Path) -> None:
         assert first.coverage == 1.0
         invalid = next(metric for metric in run.figures(profile)[profile] if metric.name == "invalid")
         assert invalid.value is not None
+
+
+def test_nothing_is_fetched_to_list_an_entry(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(*arguments: object, **settings: object) -> None:
+        raise AssertionError("something was fetched")
+
+    monkeypatch.setattr("snellen.sources.download.fetch", refused)
+    monkeypatch.setattr("snellen.benchmarks.table.official.fetch", refused)
+    monkeypatch.setattr("snellen.sources.hub.download", refused)
+    assert registry.find("mmstar").size(snellen.Data()) == 1500
+    assert registry.find("colorbench").size(snellen.Data()) is None
+    assert main(["list", "mmstar", "colorbench"]) == 0
+    assert main(["list", "catalogue"]) == 0
+    assert main(["list"]) == 0
+    assert "57 declared benchmarks, such as mmstar, pope and chartqa: snellen list catalogue" in capsys.readouterr().out
+
+
+def test_a_table_in_the_kits_folder_is_run_without_a_word_about_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = draw(entry("vsr"), tmp_path)
+    (tmp_path / "lmu").mkdir()
+    table = drawn.path.rename(tmp_path / "lmu" / "VSR-zeroshot.tsv")
+    known = structs.replace(entry("vsr"), source=structs.replace(entry("vsr").source, md5=md5_of(table)))
+    monkeypatch.setattr("snellen.benchmarks.table.catalogue_benchmarks.entry", lambda name: known)
+    monkeypatch.setenv("LMUData", str(tmp_path / "lmu"))
+    with OracleServer(drawn.reply) as server:
+        run = snellen.evaluate("vsr", "api:oracle", base_url=server.url, out=tmp_path / "run")
+        again = snellen.rerun(tmp_path / "run", base_url=server.url)
+    assert run.figures("vlmevalkit")["vlmevalkit"][0].value == 7 / 8
+    assert again.meta.totals.ok == drawn.rows
 
 
 def test_the_data_is_another_table_and_the_user_is_told(tmp_path: Path) -> None:

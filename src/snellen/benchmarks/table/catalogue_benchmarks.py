@@ -9,7 +9,7 @@ from snellen.benchmarks.base import Benchmark, Data, Published, PublishedRow
 from snellen.benchmarks.table.benchmark import benchmark_of
 from snellen.benchmarks.table.declaration import Declaration, Figure
 from snellen.benchmarks.table.entries import entry, headline_unit
-from snellen.benchmarks.table.official import address_of, digest_fault, missing_data
+from snellen.benchmarks.table.official import address_of, digest_fault, is_here, missing_data
 from snellen.benchmarks.table.survey import survey
 
 PER_CENT = 100.0
@@ -30,16 +30,23 @@ def declared_benchmark(declared: Declaration, base: Path) -> Benchmark:
         base: the folder at which relative paths of its source begin.
     """
     made = benchmark_of(declared, base)
+    fetched: set[str] = set()
 
     def checked(data: Data) -> Data:
         if data.path is None and declared.source.kind != "hub" and not address_of(declared.source):
             raise missing_data(declared)
+        fetched.add(declared.name)
         return data
+
+    def size(data: Data) -> int | None:
+        """Return the number of questions; nothing is fetched to count them, so that a list of benchmarks is quick."""
+        here = data.path is not None or fetched or is_here(declared.source)
+        return made.size(checked(data)) if here else declared.source.rows
 
     return replace(
         made,
         samples=lambda data: made.samples(checked(data)),
-        size=lambda data: made.size(checked(data)),
+        size=size,
         digest=lambda data: made.digest(checked(data)),
         files=lambda data: made.files(checked(data)),
         reading=lambda data: made.reading(checked(data)),

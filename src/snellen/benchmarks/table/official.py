@@ -61,7 +61,7 @@ def official_table(source: Source) -> Path:
             )
         return path
     address = address_of(source)
-    cached = cache_folder() / "tables" / _folder(source) / table_name(source)
+    cached = cached_table(source)
     if cached.is_file() and not digest_fault(cached, source):
         return cached
     try:
@@ -71,6 +71,16 @@ def official_table(source: Source) -> Path:
             f"the table {table_name(source)} could not be fetched: {error.message}",
             f"Fetch {address} yourself and name it: --data FILE. Or put it as {table_name(source)} into the folder that ${FOLDER} names.",
         ) from error
+
+
+def cached_table(source: Source) -> Path:
+    """Return the path of a table in Snellen's cache."""
+    return cache_folder() / "tables" / _folder(source) / table_name(source)
+
+
+def is_here(source: Source) -> bool:
+    """Return True if the table of an address lies on this machine."""
+    return bool(address_of(source)) and (local_table(source) is not None or cached_table(source).is_file())
 
 
 def _folder(source: Source) -> str:
