@@ -85,6 +85,7 @@ FORMS: dict[str, Callable[[], Path]] = {
         "m_Set.xlsx",
         [["index", "question", "answer", "prediction"], *([f"q{i}", "?", i % 7, reply(i)] for i in range(N))],
     ),
+    "answers": lambda: table("a.csv", rows_of(["ID", "Answer"])),
     "kit-tsv": lambda: table("m_Set.tsv", rows_of(["index", "prediction"]), "\t"),
     "lmms-eval": lambda: write_lines(
         Path("20260101_samples_sums.jsonl"),
@@ -283,3 +284,33 @@ def test_a_bomb_in_a_workbook_is_refused():
         book.writestr("xl/workbook.xml", b"0" * (300 << 20))
     with pytest.raises(SnellenError):
         snellen.import_run("bomb.xlsx", "named", out="r")
+
+
+def test_a_column_of_answers_that_are_all_gold_is_said(capsys):
+    gold = table("gold.csv", [["id", "answer"], *([f"q{i}", i % 7] for i in range(N))])
+    run = snellen.import_run(gold, "named", out="r")
+    assert run.metric("accuracy").value == 1.0 and any("every reply is the gold answer" in line for line in run.remarks)
+    both = table("both.csv", [["id", "answer", "prediction"], *([f"q{i}", i % 7, "0"] for i in range(N))])
+    run = snellen.import_run(both, "named", out="both")
+    assert run.metric("accuracy").value == 3 / N and not run.remarks[1:]
+
+
+def test_a_hundred_thousand_answers_in_any_order_take_little_memory_and_time(tmp_path):
+    import random
+    import subprocess
+    import sys
+
+    order = list(range(100_000))
+    random.Random(3).shuffle(order)
+    table("many.csv", [["id", "reply"], *([f"q{i}", i % 7] for i in order)])
+    code = (
+        "import re, snellen, sys; sys.path.insert(0, sys.argv[1])\n"
+        "from engine.stubs import ARITHMETIC\n"
+        "run = snellen.import_run('many.csv', ARITHMETIC, out='r', benchmark_options={'n': '100000'})\n"
+        "assert run.metric('accuracy').value == 1.0\n"
+        "print(int(re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1]) >> 10)"
+    )
+    tests = str(Path(__file__).parents[1])
+    done = subprocess.run([sys.executable, "-c", code, tests], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 300, f"{done.stdout} MB"

@@ -32,6 +32,7 @@ class Known(Struct, frozen=True):
     id: tuple[tuple[str, ...], ...]
     reply: tuple[tuple[str, ...], ...]
     repeat: tuple[tuple[str, ...], ...]
+    answer: tuple[str, ...]
     failed_replies: tuple[str, ...]
 
 
@@ -82,8 +83,10 @@ def _one(
         if chosen not in names:
             raise DataError(f"{place}: no field {chosen!r}; the fields are {available}", f"Change {option}.")
         return chosen
+    plain_names = {name.strip().lower(): name for name in names}
     for tier in tiers:
         matches = [name for name in tier if name in names]
+        matches = matches or [plain_names[name.lower()] for name in tier if name.lower() in plain_names]
         if len(matches) == 1:
             return matches[0]
         if matches:
@@ -92,6 +95,17 @@ def _one(
                 f"Choose one: {' or '.join(f'{option} {name}' for name in matches)}.",
             )
     raise DataError(f"{place}: no field for the {role} was recognised among {available}", f"Pass {option} NAME.")
+
+
+def answer_as_reply(names: Sequence[str]) -> str | None:
+    """Return the column `answer` of a file that has no other column for a reply; None if it has one, or none of that name.
+
+    In files with questions that column is the gold answer, so only a caller that was promised answers may take it.
+    """
+    plain_names = {name.strip().lower(): name for name in names}
+    if any(name.lower() in plain_names for tier in known().reply for name in tier):
+        return None
+    return next((plain_names[name] for name in known().answer if name in plain_names), None)
 
 
 def id_of(value: Any) -> str:

@@ -27,6 +27,9 @@ from snellen.engine.run_folder import IMPORTED, Coverage, RunFolder, RunMeta, Ru
 from snellen.errors import DataError, RunError, UsageError
 from snellen.formats import Answer, AnswerFile, Problems, Survey, final, open_answers, survey
 from snellen.formats.base import FAILED_REQUESTS, NO_ANSWER
+from snellen.formats.columns import answer_as_reply
+from snellen.formats.harness_export import gold_text
+from snellen.formats.readers import first_columns
 from snellen.redaction import redact_bytes
 from snellen.runs.evaluate import default_folder
 from snellen.runs.external_answers import keyed, to_record
@@ -38,6 +41,9 @@ from snellen.terminal_text import one_line
 from snellen.types import Failure, Record
 
 AUTHORS = "authors"
+TABLES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".xlsx")
+FEWEST_GOLD = 10
+"""Replies that must all be gold answers before a file is suspected to hold these in place of a model's."""
 MOST_REPEATS = 1000
 """Answers to one question that are imported; a file may claim any number."""
 LABEL_CHARACTERS = 200
@@ -58,6 +64,7 @@ class ImportTally:
         unknown: rows whose id is no sample's.
         without_reply: the failed and empty rows.
         surplus: rows beyond the greatest number of repeats.
+        gold: replies that are the gold answer as a table has it.
     """
 
     questions: int = 0
@@ -66,6 +73,7 @@ class ImportTally:
     answered: int = 0
     failed: int = 0
     empty: int = 0
+    gold: int = 0
     unknown: Problems = field(default_factory=Problems)
     without_reply: Problems = field(default_factory=Problems)
     surplus: Problems = field(default_factory=Problems)
@@ -86,6 +94,11 @@ class ImportTally:
     def notes(self) -> list[str]:
         """List what a reader of the scores must know, one line each; empty if nothing is odd."""
         lines = []
+        if self.gold == self.recorded >= FEWEST_GOLD:
+            lines.append(
+                "every reply is the gold answer, letter by letter: check that the file has a model's replies, or name their "
+                "column with --reply-field"
+            )
         if self.recorded < self.expected:
             lines.append(
                 f"{self.expected - self.recorded:,} of {self.expected:,} questions have no answer in the file: the scores "
@@ -181,7 +194,8 @@ def import_run(
     where = given_data(subject, data, images, benchmark_options, seed)
     named = id_field is not None or reply_field is not None or id_is is not None
     file = None if named else _with_sample_ids(path) or _authors_form(path, subject, where)
-    file = file or open_answers(path, id_field=id_field, reply_field=reply_field)
+    if file is None:
+        file = open_answers(path, id_field=id_field, reply_field=reply_field or _answer_column(path))
     contents = survey(file)
     reading = choose_reading(file, contents, subject, where, id_is)
     label = one_line(model or _label(path))[:LABEL_CHARACTERS].strip()
@@ -198,6 +212,14 @@ def import_run(
     run.remarks = (*((reading.why,) if reading.why else ()), *tally.notes())
     run.summarize("all")
     return run
+
+
+def _answer_column(path: Path) -> str | None:
+    """Return the column `answer`, where a table has no other one for replies; None: the replies are found by name."""
+    try:
+        return answer_as_reply(list(first_columns(path, TABLES)))
+    except DataError:  # no table: its form says where the replies are
+        return None
 
 
 def _authors_form(path: Path, benchmark: Benchmark, data: Data) -> AnswerFile | None:
@@ -402,11 +424,13 @@ def _collect(
     """Put the answers that count into the spool, each at the place of its sample."""
     places: dict[int, int] = {}
     ids: list[str] = []
+    golds: list[str | None] = []
     for position, (key, sample) in enumerate(keyed(benchmark, spec.data, reading.name)):
         tally.questions += 1
         if hash(key) in contents.ids:
             places[hash(key)] = len(ids) << 32 | position
             ids.append(sample.id)
+            golds.append(gold_text(sample))
     for answer in final(file, contents):
         place = places.get(hash(answer.sample_id))
         if place is None:
@@ -423,6 +447,7 @@ def _collect(
         else:
             tally.answered += 1
             tally.empty += not text.strip()
+        tally.gold += text.strip() == golds[row]
         if not text.strip():
             why = "an empty text" if record.error is None else record.error.message.removeprefix(f"{answer.where}: ")
             tally.without_reply.add(answer.where, f"{answer.sample_id!r}: {why}")
