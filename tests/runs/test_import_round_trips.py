@@ -125,6 +125,43 @@ def test_vlm2_comes_back_from_every_form(benchmark, form, tmp_path):
         assert figures(again) == figures(run)
 
 
+def questions_of_a_user(path: Path) -> Path:
+    """A table as users have it, with ids that are numbers in no order."""
+    options = ["cat", "dog", "cow", "hen"]
+    lines = ["id,question,A,B,C,D,answer,category"]
+    lines += [
+        f"{i * 7 % 30},Which one is number {i}?,{','.join(options)},{'ABCD'[i % 4]},{'xy'[i % 2]}" for i in range(30)
+    ]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("form", HARNESSES)
+def test_a_users_own_table_comes_back_from_every_form(form, tmp_path):
+    pytest.importorskip("openpyxl", reason="needs the extra `excel`")
+    table = str(questions_of_a_user(tmp_path / "my.csv"))
+    run = snellen.evaluate(table, Uneven(), out="first", concurrency=1)
+    (file,) = answer_files(run, form, "exported")
+    again = snellen.import_run(file, table, out="again")
+    assert figures(again) == figures(run) and again.meta.spec.benchmark == run.meta.spec.benchmark
+    assert snellen.load_run("again").figures() == run.figures()
+
+
+def test_the_kits_predictions_for_a_users_own_table_are_met_by_their_index(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl", reason="needs the extra `excel`")
+    table = questions_of_a_user(tmp_path / "my.csv")
+    book = openpyxl.Workbook()
+    rows = [line.split(",") for line in table.read_text().splitlines()[1:]]
+    book.active.append(["index", "question", "A", "B", "C", "D", "answer", "prediction"])
+    for row in rows:
+        book.active.append([int(row[0]), *row[1:7], row[6]])
+    book.save("qwen_my.xlsx")
+    with pytest.raises(UsageError, match="--id-is id or --id-is position"):
+        snellen.import_run("qwen_my.xlsx", str(table), out="r")
+    run = snellen.import_run("qwen_my.xlsx", str(table), out="r", id_is="id")
+    assert run.metric("accuracy").value == 1.0
+
+
 class Clear(Model):
     """Answers with letters and numbers alone."""
 

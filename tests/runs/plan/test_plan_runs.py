@@ -208,6 +208,18 @@ def test_a_wrong_word_in_a_plan_is_named_before_anything_is_sent(text, capsys):
     assert not Path("results").exists() and "sk-abcdef" not in printed
 
 
+def test_a_users_own_table_beside_the_plan_is_a_benchmark_like_any_other(capsys):
+    Path("set").mkdir()
+    lines = ["id,question,A,B,answer"] + [f"q{i},Is {i} even?,yes,no,{'AB'[i % 2]}" for i in range(12)]
+    Path("set/my.csv").write_text("\n".join(lines) + "\n")
+    with fast.running() as server:
+        plan = 'benchmarks = ["my.csv", { name = "chart/digits", limit = 5 }]\n' + model(server.url, "a")
+        assert main(["run", write(plan, "set/plan.toml"), "--json"]) == 0
+        first = json_of(capsys)["cells"][0]
+        assert first["state"] == "complete" and first["metric"]["value"] == 0.5
+        assert main(["run", "set/plan.toml", "--quiet"]) == 0 and server.stats()["served"] == 17
+
+
 def test_a_key_in_a_plan_is_written_nowhere():
     with fast.running() as server:
         assert main(["run", write(DIGITS + "[defaults]\nlimit = 3\n" + model(server.url, "a")), "--quiet"]) == 0
