@@ -185,8 +185,8 @@ def test_files_of_the_harnesses_themselves_are_met_with_the_questions(benchmark,
     for path in (files := answer_files(run, form, "exported")):  # without the columns that Snellen alone writes
         if path.suffix == ".jsonl":
             rows = [json.loads(line) for line in path.read_text().splitlines()]
-            kept = [{name: value for name, value in row.items() if name not in OWN} for row in rows]
-            path.write_text("".join(json.dumps(row) + "\n" for row in kept))
+            rest = [{name: value for name, value in row.items() if name not in OWN} for row in rows]
+            path.write_text("".join(json.dumps(row) + "\n" for row in rest))
         else:
             book = openpyxl.load_workbook(path)
             while own := [cell.column for cell in book.active[1] if cell.value in OWN]:

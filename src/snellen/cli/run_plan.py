@@ -63,7 +63,7 @@ def run_plan(path: str, call: PlanCall) -> int:
     verbose = not (call.quiet or call.as_json)
     if verbose:
         note(f"{plan.name}: {len(cells):,} runs in {out}")
-    outcome = execute(cells, plan.limits, display=_display(call), said=note if verbose else _silent)
+    outcome = execute(cells, plan.limits, display=_display(call), note=note if verbose else _silent)
     return _finish(plan.name, outcome, call)
 
 
@@ -225,8 +225,8 @@ def _show_table(name: str, outcome: PlanOutcome, metrics: dict[int, dict[str, li
     table = new_table(name, ["model"], columns.values())
     for row, cells in rows.items():
         table.add_row(row, *(cells.get(benchmark, "") for benchmark in columns))
-    shown = [first for end in outcome.cells if (first := _first(metrics[id(end)])) is not None]
-    table.caption = legend(shown) or None
+    firsts = [first for end in outcome.cells if (first := _first(metrics[id(end)])) is not None]
+    table.caption = legend(firsts) or None
     show(table)
     for end in outcome.cells:
         where = f"{end.cell.benchmark} × {end.cell.row}"

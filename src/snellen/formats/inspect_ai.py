@@ -42,7 +42,7 @@ def stated_model(path: Path) -> str:
                 header = msgspec.json.decode(_member(path, archive, file, info))
                 spec = header.get("eval") if isinstance(header, dict) else None
                 if isinstance(spec, dict) and isinstance(spec.get("model"), str):
-                    return spec["model"]
+                    return str(spec["model"])
     except (OSError, ValueError, RecursionError, zipfile.BadZipFile, DataError, NotImplementedError):
         return ""
     return ""

@@ -90,13 +90,13 @@ def test_a_plan_goes_on_where_it_stopped_and_says_what_has_changed(capsys):
         more = first.replace('["chart/digits"]', '["chart/digits", "chart/creatures"]').replace("= 10", "= 15")
         capsys.readouterr()
         assert main(["run", write(more), "--quiet"]) == 0
-        said = capsys.readouterr().err
+        printed = capsys.readouterr().err
         assert server.stats()["served"] == 30
-        assert "new in the plan: chart-creatures-a" in said and "limit  10  ->  15" in said
+        assert "new in the plan: chart-creatures-a" in printed and "limit  10  ->  15" in printed
         other = more + "temperature = 0.5\n"
         assert main(["run", write(other), "--quiet"]) == 5
-        said = capsys.readouterr().err
-        assert "chart/digits × a" in said and "generation.temperature  (none)  ->  0.5" in said
+        printed = capsys.readouterr().err
+        assert "chart/digits × a" in printed and "generation.temperature  (none)  ->  0.5" in printed
         assert server.stats()["served"] == 30, "a changed plan sends nothing"
         assert main(["run", write(other.replace('"a"', '"warm"')), "--quiet"]) == 0
         assert "no longer in the plan: chart-digits-a; its run is kept" in capsys.readouterr().err

@@ -48,10 +48,10 @@ class PlanOutcome:
 
 @dataclass
 class _Watch:
-    """The hooks of a call: `display` makes the display of one cell, `said` takes a line for people."""
+    """The hooks of a call: `display` makes the display of one cell, `note` takes a line for people."""
 
     display: Callable[[Cell], Display]
-    said: Callable[[str], None]
+    note: Callable[[str], None]
 
 
 @dataclass
@@ -76,7 +76,7 @@ class _Room:
 
 
 def execute(
-    cells: Sequence[Cell], limits: PlanLimits, *, display: Callable[[Cell], Display], said: Callable[[str], None]
+    cells: Sequence[Cell], limits: PlanLimits, *, display: Callable[[Cell], Display], note: Callable[[str], None]
 ) -> PlanOutcome:
     """Run all cells. A cell that fails does not end the others.
 
@@ -84,11 +84,11 @@ def execute(
         cells: as `cells_of` makes them; complete runs among them are scored and not asked again.
         limits: what may be done at once.
         display: makes the display of a cell's progress.
-        said: takes a line about a step, for people.
+        note: takes a line about a step, for people.
     """
     outcome = PlanOutcome([CellOutcome(cell) for cell in cells])
     try:
-        in_loop(_all(outcome, limits, _Watch(display, said)))
+        in_loop(_all(outcome, limits, _Watch(display, note)))
     except (KeyboardInterrupt, asyncio.CancelledError):
         outcome.interrupted = True
     return outcome
@@ -109,7 +109,7 @@ async def _remote(end: CellOutcome, room: _Room, stop: Stop, watch: _Watch) -> N
     async with room.runs:
         if stop.requested():
             return
-        await _one(end, lambda: open_model(end.cell.spec, RunFolder(end.cell.folder)), room.of(end.cell), watch)
+        await _run_cell(end, lambda: open_model(end.cell.spec, RunFolder(end.cell.folder)), room.of(end.cell), watch)
 
 
 async def _local(ends: Sequence[CellOutcome], stop: Stop, watch: _Watch) -> None:
@@ -142,8 +142,8 @@ async def _one_checkpoint(ends: Sequence[CellOutcome], stop: Stop, watch: _Watch
             if isinstance(model, LocalModel):
                 model.share(weights)
             elif workers is None and model.shareable:
-                model = workers = SharedModel(model, watch.said)
-            await _one(end, partial(_same, model), (), watch)
+                model = workers = SharedModel(model, watch.note)
+            await _run_cell(end, partial(_same, model), (), watch)
     finally:
         if workers is not None:
             await workers.end()
@@ -153,7 +153,9 @@ def _same(model: Model) -> Model:
     return model
 
 
-async def _one(end: CellOutcome, opened: Callable[[], Model], limits: tuple[RequestLimit, ...], watch: _Watch) -> None:
+async def _run_cell(
+    end: CellOutcome, opened: Callable[[], Model], limits: tuple[RequestLimit, ...], watch: _Watch
+) -> None:
     """Run one cell; its error stays with it."""
     cell, folder = end.cell, RunFolder(end.cell.folder)
     try:
@@ -179,4 +181,4 @@ async def _one(end: CellOutcome, opened: Callable[[], Model], limits: tuple[Requ
 
 def _fail(end: CellOutcome, error: SnellenError, watch: _Watch) -> None:
     end.error = error
-    watch.said(f"{end.cell.benchmark} × {end.cell.row}: {error.message}")
+    watch.note(f"{end.cell.benchmark} × {end.cell.row}: {error.message}")
