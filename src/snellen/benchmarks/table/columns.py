@@ -278,9 +278,10 @@ class _Table:
             holding = [column for column in blobs or holding if column not in clips and not _is_option(column)]
         else:
             holding = [column for column in holding if column in named]
-        candidates = [column for column in named if column in holding] or holding or named
-        local = [column for column in candidates if not is_address(self._values(column)[0])]
-        candidates = local or candidates
+        addresses = {column for column in (*holding, *named) if is_address(self._values(column)[0])}
+        local = [column for column in holding if column not in addresses]
+        candidates = [column for column in named if column in local] or local
+        candidates = candidates or [column for column in named if column not in addresses] or sorted(addresses)
         candidates = _numbered(self.columns, [column for column in self.columns if column in candidates], holding)
         if not candidates:
             return

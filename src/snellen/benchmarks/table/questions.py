@@ -15,7 +15,7 @@ from snellen.benchmarks.table.meta import declared_values
 from snellen.benchmarks.table.operations import ALL_LETTERS, CellError, drawn_options, lettered, shuffled, value
 from snellen.benchmarks.table.question import OmittedRow, Question
 from snellen.benchmarks.table.rows import plain_text
-from snellen.benchmarks.table.wording import placed, question_text
+from snellen.benchmarks.table.wording import numbered_marks, placed, question_text
 from snellen.errors import DataError
 from snellen.types import Blob, Image, Kind, Video
 
@@ -111,6 +111,8 @@ def _question(
     if not text.strip():
         raise CellError("its question is empty")
     options = _options(row, number, rules)
+    if not rules.declared and not rules.in_question:
+        text, options = numbered_marks(text, options)
     cell = _answer_cell(row, number, rules)
     made = rules.spec("options")
     if isinstance(made, Cell) and made.make is not None:

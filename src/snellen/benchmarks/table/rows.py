@@ -193,6 +193,10 @@ def _rows_in(value: Any, each: str, name: str) -> Sequence[Any]:
         return value
     if not isinstance(value, dict) or not value:
         raise DataError(f"{name}: a list of objects was expected", "Name the rows in it: -o each=PATH.OF.THE.LIST")
+    columns = [part for part in value.values() if isinstance(part, list)]
+    scalar = any(not isinstance(cell, dict) for part in columns for cell in part[:1])
+    if len(columns) == len(value) and scalar and len({len(part) for part in columns}) == 1:
+        return [dict(zip(value, cells, strict=True)) for cells in zip(*columns, strict=True)]
     lists = {key: part for key, part in value.items() if isinstance(part, list) and part and isinstance(part[0], dict)}
     if len(lists) == 1:
         return next(iter(lists.values()))
@@ -202,13 +206,10 @@ def _rows_in(value: Any, each: str, name: str) -> Sequence[Any]:
             f"Choose one: -o each={next(iter(lists))}",
         )
     if all(isinstance(part, dict) for part in value.values()):
-        columns = [set(part) for part in value.values()]
-        if all(keys == columns[0] for keys in columns) and all(key.isdigit() for key in columns[0]):
+        keys = [set(part) for part in value.values()]
+        if all(own == keys[0] for own in keys) and all(key.isdigit() for key in keys[0]):
             return [{name: part.get(key) for name, part in value.items()} for key in value[next(iter(value))]]
         return [{"@key": key, **part} for key, part in value.items()]
-    lengths = {len(part) for part in value.values() if isinstance(part, list)}
-    if len(lengths) == 1 and all(isinstance(part, list) for part in value.values()):
-        return [dict(zip(value, cells, strict=True)) for cells in zip(*value.values(), strict=True)]
     inner = [key for key, part in value.items() if isinstance(part, dict)]
     if len(inner) == 1:
         return _rows_in(value[inner[0]], "", name)

@@ -173,13 +173,13 @@ class _Surveyor:
         self._examine(surveyed)
         if surveyed.asked:
             return surveyed
-        first = described(next(iter(surveyed.omitted.values()))) if surveyed.omitted else "no row has an image"
+        reason = described(next(iter(surveyed.omitted.values()))) if surveyed.omitted else "no row has an image"
         if not surveyed.omitted or not all(row.reason.startswith("image") for row in surveyed.omitted.values()):
             raise DataError(
-                f"{table.name}: none of its {surveyed.rows:,} rows can be asked; {first}",
+                f"{table.name}: none of its {surveyed.rows:,} rows can be asked; {reason}",
                 "Correct the file. Other columns: --map ROLE=COLUMN. No request was sent.",
             )
-        surveyed = Survey(rules, table.form, notes=list(recognised.notes), unused=recognised.unused, absent=first)
+        surveyed = Survey(rules, table.form, notes=list(recognised.notes), unused=recognised.unused, absent=reason)
         self._examine(surveyed)
         return surveyed
 

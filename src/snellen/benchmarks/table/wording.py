@@ -6,6 +6,7 @@ first, in their order.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 
@@ -58,6 +59,20 @@ def question_text(question: Question, style: PromptStyle, *, in_question: bool, 
     if style.after:
         lines.append(style.after)
     return "\n".join(lines)
+
+
+def numbered_marks(text: str, options: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    """Return a question and its options whose image marks have numbers, if options have marks without.
+
+    Options may be asked in another order, and their images go with them.
+    """
+    whole = [text, *options.values()]
+    marks = [mark for part in whole for mark in _MARK.finditer(part)]
+    if not any(_MARK.search(option) for option in options.values()) or any(any(mark.groups()) for mark in marks):
+        return text, dict(options)
+    numbers = itertools.count(1)
+    first, *rest = [_MARK.sub(lambda _: f"<image {next(numbers)}>", part) for part in whole]
+    return first, dict(zip(options, rest, strict=True))
 
 
 def placed(text: str, media: Sequence[Part]) -> list[Part]:
