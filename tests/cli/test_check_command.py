@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import zipfile
 from collections.abc import Callable, Sequence
 from io import BytesIO
@@ -15,7 +16,9 @@ from PIL import Image as Pillow
 
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Data
+from snellen.benchmarks.table import survey
 from snellen.cli.option_text import parse_pairs
+from snellen.sources.blobs import FileBlob
 from snellen.types import Image, Sample, Text
 
 Snellen = Callable[..., Any]
@@ -61,7 +64,7 @@ def test_a_sound_file_is_read_shown_and_priced(snellen: Snellen, tmp_path: Path)
     )
     assert (said.status, said.err.count("\n")) == (0, 1)
     assert said.out.startswith(
-        "my.csv: 24 samples, 4 images (CSV); choice of 4, answers from A…D; question ← `question`"
+        "my.csv: 24 samples, 4 images (CSV); choice of 4 from A…D; question ← `question`"
     )
     assert said.out.count("--- row") == 2
     assert (
@@ -70,7 +73,8 @@ def test_a_sound_file_is_read_shown_and_priced(snellen: Snellen, tmp_path: Path)
         or ".png, 60 x 40 PNG" in said.out
     )
     assert "gold: " in said.out and "Nothing odd was found." in said.out
-    assert "output <= 240, ~$" in said.out
+    assert "output <= 240. Estimated cost: ~$" in said.out
+    assert "Estimated cost: no price: add -m" in snellen("check", "my.csv").out
 
 
 def test_the_reading_is_that_of_a_run(snellen: Snellen, tmp_path: Path) -> None:
@@ -107,6 +111,34 @@ def test_findings_name_rows_ids_and_reasons(snellen: Snellen, tmp_path: Path) ->
     assert "[duplicate-question]\n           row 25 (line 26) (id q-copy): as row 2 (line 3)" in said.out
     assert "[catch-all-option]" in said.out
     assert "note     1 row has a cell that pandas" in said.out and "'A' is 'None'" in said.out
+
+
+def test_each_image_is_read_once(snellen: Snellen, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SNELLEN_CACHE", str(tmp_path / "cache"))
+    write_csv(tmp_path / "my.csv", HEADER, colour_rows(tmp_path))
+    for colour in COLOURS:
+        os.utime(tmp_path / f"{colour}.png", (1e9, 1e9))
+    reads: list[str] = []
+    plain = FileBlob.read
+
+    def counted(blob: FileBlob) -> bytes:
+        reads.append(blob.path.name)
+        return plain(blob)
+
+    monkeypatch.setattr(FileBlob, "read", counted)
+    for _ in range(2):  # the second time their checksums are remembered, and only their sizes are read
+        reads.clear()
+        assert json.loads(snellen("check", "my.csv", "--json").out)["images"] == 4
+        assert sorted(reads) == sorted(f"{colour}.png" for colour in COLOURS)
+        survey._surveyed.cache_clear()
+
+
+def test_the_estimate_of_circular_evaluation_counts_every_rotation(snellen: Snellen, tmp_path: Path) -> None:
+    write_csv(tmp_path / "my.csv", HEADER, colour_rows(tmp_path))
+    once = json.loads(snellen("check", "my.csv", "--json").out)
+    circular = json.loads(snellen("check", "my.csv", "-o", "circular=true", "--json").out)
+    assert circular["input_tokens"] == 4 * once["input_tokens"]
+    assert circular["samples"] == once["samples"] == 24
 
 
 def test_rows_left_out_fail_only_with_strict_data(snellen: Snellen, tmp_path: Path) -> None:

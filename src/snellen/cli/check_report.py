@@ -123,6 +123,8 @@ def _print_lengths(result: CheckResult) -> None:
 
 def _print_estimate(result: CheckResult) -> None:
     output = "output without a limit" if result.output_tokens is None else f"output <= {result.output_tokens:,}"
-    cost = "" if result.cost is None else f", ~${result.cost:,.4f}" + ("+" if result.output_tokens is None else "")
-    print(f"Estimated tokens: ~{result.input_tokens:,} input, {output}{cost}")
+    cost = "no price: add -m KIND:NAME --prices FILE"
+    if result.cost is not None:
+        cost = f"~${result.cost:,.4f}" + ("+" if result.output_tokens is None else "")
+    print(f"Estimated tokens: ~{result.input_tokens:,} input, {output}. Estimated cost: {cost}")
     note(f"note: estimated with {CHARACTERS} characters and {PIXELS} pixels per token; servers count differently.")
