@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import zipfile
 from collections.abc import Callable, Sequence
 from io import BytesIO
@@ -18,6 +19,7 @@ from snellen.benchmarks import registry
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.table import survey
 from snellen.cli.option_text import parse_pairs
+from snellen.runs.check.finding import KINDS
 from snellen.sources.blobs import FileBlob
 from snellen.types import Image, Sample, Text
 
@@ -63,9 +65,7 @@ def test_a_sound_file_is_read_shown_and_priced(snellen: Snellen, tmp_path: Path)
         "check", "my.csv", "--samples", 2, "--prices", "prices.toml", "-m", "api:big-vlm", "--max-tokens", 10
     )
     assert (said.status, said.err.count("\n")) == (0, 1)
-    assert said.out.startswith(
-        "my.csv: 24 samples, 4 images (CSV); choice of 4 from A…D; question ← `question`"
-    )
+    assert said.out.startswith("my.csv: 24 samples, 4 images (CSV); choice of 4 from A…D; question ← `question`")
     assert said.out.count("--- row") == 2
     assert (
         "red.png, 60 x 40 PNG, " in said.out
@@ -208,6 +208,12 @@ def test_errors_say_what_to_do_and_write_nothing(
     said = snellen("check", *words)
     assert said.status in (2, 3) and message in said.err and "Traceback" not in said.err
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_the_documentation_lists_every_kind_of_finding_with_its_level() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "own-questions.md").read_text(encoding="utf-8")
+    table = dict(re.findall(r"^\| `([a-z-]+)` \| (error|warning|note) \|", page, re.M))
+    assert list(table.items()) == [(code, kind.level) for code, kind in KINDS.items()]
 
 
 def test_a_registered_benchmark_is_checked_too(snellen: Snellen) -> None:

@@ -57,7 +57,7 @@ def write_declaration(path: Path, benchmark: Benchmark, data: Data, name: str) -
         name=_name(benchmark.table.declaration),
         source=_source(benchmark.table, data, path.absolute().parent),
     )
-    text = declaration_text(declared, dict(_comments(benchmark.table, data, surveyed, name)))
+    text = declaration_text(declared, dict(_comments(path, benchmark.table, data, surveyed, name)))
     if declaration(tomllib.loads(text), str(path)) != declared:
         raise DataError(
             f"{name}: its declaration would be read in another way than it was written",
@@ -112,11 +112,11 @@ def _relative(path: Path, folder: Path) -> str:
     return os.path.relpath(absolute, os.path.realpath(folder))
 
 
-def _comments(table: Table, data: Data, surveyed: Survey, name: str) -> Iterator[tuple[str, str]]:
+def _comments(path: Path, table: Table, data: Data, surveyed: Survey, name: str) -> Iterator[tuple[str, str]]:
     """Yield the comments by key: how each column was recognised, and what is a guess."""
     declared = surveyed.rules.declaration
     circular = "\nIt was read with -o circular, which is a setting of the run." if data.options.get("circular") else ""
-    yield "", f"How `snellen check {name}` read this table. Correct it, then run it: snellen run THIS_FILE{circular}"
+    yield "", f"How `snellen check {name}` read this table. Correct it, then run it: snellen run {path.name}{circular}"
     if table.declaration.rows:
         return
     lines = [*surveyed.notes]
@@ -140,13 +140,15 @@ def _reason(role: str, spec: CellSpec, surveyed: Survey, *, mapped: bool) -> str
         return f"named by --map{meaning}"
     if role == "options" and surveyed.rules.in_question:
         return "a guess: the options stand in the question"
+    if role == "options" and isinstance(spec, tuple):
+        return "by their names, one column for each option"
     if role not in OWN_NAMES:
         return "a slice, by its name: few values that repeat"
     columns = (spec,) if isinstance(spec, str) else spec if isinstance(spec, tuple) else (spec.column,)
     names = NAMES[role]
     plain = {plain_name(column) for column in columns}
     if plain <= set(names.strong):
-        return f"by its name{meaning}" if role != "id" else "by its name, and no value repeats"
+        return f"by its name{meaning}" if role != "id" else "by its name; rows that repeat an id are left out"
     if plain <= set(names.weak):
         return f"a guess, by its name: no column has a better one{meaning}"
-    return f"a guess, by {'their' if len(columns) > 1 else 'its'} name and content{meaning}"
+    return f"a guess, by {'their names' if len(columns) > 1 else 'its name'} and content{meaning}"
