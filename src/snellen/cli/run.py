@@ -273,10 +273,12 @@ def _perform_all(
             if folder in faults:
                 raise faults[folder]
             benchmark = find_benchmark(spec, trust=True)
-            if not output.quiet and (reading := benchmark.reading(spec.data)) is not None:
+            reading = None if output.quiet else benchmark.reading(spec.data)
+            if reading is not None:
                 note(f"{benchmark.name}: {reading.text}")
             if spec.data.path is not None and verbose:
                 show_data_files(benchmark, spec.data)
+            if verbose and (spec.data.path is not None or reading is not None):
                 for line in benchmark.notices(spec.data):
                     note(f"note: {line}")
             progress = display(as_json=output.as_json, quiet=output.quiet)

@@ -100,5 +100,5 @@ def test_the_data_is_another_table_and_the_user_is_told(tmp_path: Path) -> None:
     drawn = draw(entry("mmstar"), tmp_path)
     benchmark = registry.find("mmstar")
     lines = benchmark.notices(snellen.Data(path=drawn.path))
-    assert "drawn.tsv is another table than the catalogue's" in lines[0]
+    assert "drawn.tsv is another table than the declared one" in lines[0]
     assert lines[1] == "the table has 8 rows; 1,500 are known of mmstar"

@@ -11,6 +11,7 @@ from catalogue_drawn import picture
 import snellen
 from servers.oracle import Asked, OracleServer, digest
 from snellen.benchmarks import registry
+from snellen.cli import main
 from snellen.errors import DataError, SnellenError
 
 BIRDS = ("robin", "wren", "barn owl", "red kite", "jay")
@@ -88,6 +89,26 @@ def test_a_labelled_list_becomes_a_choice_with_drawn_options(folder: Path, monke
     assert letters == {"A"}
     assert all(len(set(asked.options.values())) == 4 for asked in server.asked)
     assert len({right(asked) for asked in server.asked}) > 1
+
+
+def test_the_command_line_runs_it_and_shows_published_figures_beside_the_run(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = "[[figure]]\nmodel = 'Heron-7B'\nvalue = 61.5\nby = 'the authors'\nsource = 'their paper'\n"
+    path = declared(folder, CHOICE + more)
+    path.write_text(path.read_text().replace("[rows]", "rows = 21\nmd5 = 'ffffffffffffffffffffffffffffffff'\n[rows]"))
+    with OracleServer(right) as server:
+        out = str(folder / "run")
+        assert (
+            main(["run", str(path), "--model", "api:oracle", "--base-url", server.url, "--out", out, "--report"]) == 0
+        )
+    told = capsys.readouterr()
+    shown = " ".join((told.out + told.err).split())
+    assert "birds.csv is another table than the declared one: its MD5 is" in shown
+    assert "the table has 20 rows; 21 are known of birds" in shown
+    page = (folder / "run" / "report.html").read_text(encoding="utf-8")
+    assert "Heron-7B" in page
+    assert "their paper" in page
 
 
 def test_a_rule_without_reports_gets_every_profile_and_the_usual_figures(folder: Path) -> None:

@@ -104,8 +104,9 @@ def open_table(name: str) -> Benchmark:
         return benchmark_of(Declaration(f"{HUB}{repo}", Source(hub=repo, revision=revision), {}))
     path = Path(name).expanduser()
     if path.suffix.lower() == DECLARATION:
-        declared = read_declaration(path)
-        return benchmark_of(declared, path.absolute().parent)
+        from snellen.benchmarks.table.catalogue_benchmarks import declared_benchmark  # it is made from this module
+
+        return declared_benchmark(read_declaration(path), path.absolute().parent)
     return benchmark_of(Declaration(path.name or path.absolute().name, Source(file=str(path.absolute())), {}))
 
 

@@ -1,7 +1,8 @@
-"""Benchmarks of the catalogue: an entry's declaration, its official table, notices about the data, published figures."""
+"""Declared benchmarks, of the catalogue or a user's own: the official table, notices about the data, published figures."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,28 +20,37 @@ HUMAN_NAMES = ("Human",)
 
 def find(name: str) -> Benchmark:
     """Return the benchmark of a catalogue entry. Its data is looked for when it is needed."""
-    return declared_benchmark(entry(name), Path())
+    declared = entry(name)
+
+    def require(data: Data) -> None:
+        if data.path is None and declared.source.kind != "hub" and not address_of(declared.source):
+            raise missing_data(declared)
+
+    return declared_benchmark(declared, Path(), require)
 
 
-def declared_benchmark(declared: Declaration, base: Path) -> Benchmark:
+def declared_benchmark(
+    declared: Declaration, base: Path, require: Callable[[Data], None] = lambda data: None
+) -> Benchmark:
     """Return a declared benchmark with notices about its data and its published figures.
 
     Args:
         declared: the declaration.
         base: the folder at which relative paths of its source begin.
+        require: raises UsageError for data that the user has to name.
     """
     made = benchmark_of(declared, base)
     fetched: set[str] = set()
 
     def checked(data: Data) -> Data:
-        if data.path is None and declared.source.kind != "hub" and not address_of(declared.source):
-            raise missing_data(declared)
+        require(data)
         fetched.add(declared.name)
         return data
 
     def size(data: Data) -> int | None:
         """Return the number of questions; nothing is fetched to count them, so that a list of benchmarks is quick."""
-        here = data.path is not None or fetched or is_here(declared.source)
+        remote = declared.source.kind == "hub" or address_of(declared.source)
+        here = data.path is not None or fetched or not remote or is_here(declared.source)
         return made.size(checked(data)) if here else declared.source.rows
 
     return replace(
@@ -59,10 +69,11 @@ def notices(declared: Declaration, data: Data, base: Path = Path()) -> list[str]
     """Return what is odd about the data: another table than the declared one, or another number of rows."""
     lines = []
     source = declared.source
-    if data.path is not None and data.path.is_file() and (fault := digest_fault(data.path, source)):
-        lines.append(
-            f"{data.path.name} is another table than the catalogue's: {fault}; published figures may not compare"
-        )
+    path = data.path
+    if path is None and source.kind != "hub" and not address_of(source):
+        path = base / str(getattr(source, source.kind))
+    if path is not None and path.is_file() and (fault := digest_fault(path, source)):
+        lines.append(f"{path.name} is another table than the declared one: {fault}; published figures may not compare")
     surveyed = survey(declared, data, base)
     if source.rows is not None and surveyed.rows + surveyed.dropped != source.rows:
         lines.append(
