@@ -140,7 +140,8 @@ def test_a_part_of_a_benchmark_is_marked_in_every_format(snellen: Snellen) -> No
     for format in TABLE_FORMATS:
         out = snellen("export", "results/whole", "results/part", "--format", format).out
         assert "coverage 40.0" in out, format
-        assert "only the first 40 of 100 samples were run" in out
+        words = " ".join(re.sub(r"\\multicolumn\{\d\}\{l\}\{\\footnotesize|\} \\\\", " ", out).split())
+        assert "only the first 40 of 100 samples were run" in words
     assert [
         row["arithmetic accuracy coverage"] for row in read_csv(snellen("export", "results", "--format", "csv").out)
     ] == [

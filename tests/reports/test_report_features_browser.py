@@ -92,3 +92,32 @@ def test_no_column_of_any_number_of_encoders_is_cut_and_each_is_told_apart(brows
     assert len(set(tints)) == count
     assert badges.all_text_contents() == [str(number + 1) for number in range(count)]
     context.close()
+
+
+def test_tables_are_copied_and_plots_saved_without_a_network(browser, address):
+    context = browser.new_context(permissions=["clipboard-read", "clipboard-write"], accept_downloads=True)
+    page, noise = context.new_page(), []
+    page.on("console", lambda message: noise.append(message.text))
+    page.on("pageerror", lambda error: noise.append(str(error)))
+    page.goto(address)
+    tables, figures = page.locator("main table").count(), page.locator("main figure svg").count()
+    assert tables == 3 and figures == 3
+    assert page.get_by_role("button", name="Copy as").count() == 2 * tables
+    copied = {}
+    for button in page.get_by_role("button", name="Copy as").all():
+        button.press("Enter")
+        button.locator("xpath=../output[contains(., 'copied')]").wait_for(state="attached")
+        copied[button.get_attribute("aria-label")] = page.evaluate("navigator.clipboard.readText()")
+    assert (
+        copied["Copy as CSV: Linear probe"]
+        .splitlines()[1]
+        .startswith("balanced_accuracy,store-0-of-a-rather-long-name,0.7,")
+    )
+    assert "70.0 {\\scriptsize [60.0, 80.0]}" in copied["Copy as LaTeX: Linear probe"]
+    assert len(copied["Copy as CSV: a-run against store-0-of-a-rather-long-name"].splitlines()) == 13
+    for button in page.get_by_role("button", name="Save SVG").all():
+        with page.expect_download() as download:
+            button.press("Enter")
+        assert download.value.path().read_text("utf-8").startswith("<?xml")
+    context.close()
+    assert noise == []

@@ -25,7 +25,7 @@ FORMS = (
         ".sqlite",
         ".pkl",
     ),
-    *(".png", ".jpg", ".jpeg", ".svg", ".py", ".txt"),
+    *(".png", ".jpg", ".jpeg", ".svg", ".py", ".txt", ".tex", ".docx", ".doc", ".odt", ".ods", ".pptx", ".rtf", ".eps"),
 )
 """Endings that name a form of file; any other ending is taken as part of the name."""
 JSON_LINES, PAGE = (".jsonl", ".ndjson", ".txt"), (".html", ".htm")

@@ -132,7 +132,9 @@ UNICODE_TEXT = (
 )
 _LIGATURE = re.compile(r"([-',])(?=\1)")
 """Characters that LaTeX joins with the next one to a dash or a quotation mark."""
-_NOTE_WIDTH = 100
+_COMMAND = re.compile(r"\\[A-Za-z]+|[{}$\\]")
+_NARROWEST = 40
+"""Characters of the shortest line of a note."""
 
 
 def latex_text(text: str) -> str:
@@ -202,11 +204,10 @@ def latex_table(
         above: lines over `head`: groups of columns with their rules.
         notes: plain text below the table, wrapped so that they do not widen it.
     """
-    width = max(len(head) * 18, _NOTE_WIDTH)
     remarks = [
         f"\\multicolumn{{{len(head)}}}{{l}}{{\\footnotesize {latex_text(line)}}} \\\\"
         for note in notes
-        for line in textwrap.wrap(note, width)
+        for line in textwrap.wrap(note, _note_width([head, *rows]))
     ]
     body = [
         f"\\begin{{tabular}}{{{align or 'l' + 'r' * (len(head) - 1)}}}",
@@ -222,3 +223,10 @@ def latex_table(
     commands = UNICODE_TEXT if any("\\unicodetext" in line for line in body) else ()
     comments = [f"% {' '.join(without_controls(about).split())}", "% needs \\usepackage{booktabs}"]
     return "\n".join([*comments, *commands, *body, ""])
+
+
+def _note_width(lines: Sequence[Sequence[str]]) -> int:
+    """Return how many characters of a note fit below a table of these cells."""
+    columns = zip(*lines, strict=True)
+    widths = [max(len(_COMMAND.sub("", cell)) for cell in column) + 2 for column in columns]
+    return max(_NARROWEST, sum(widths))

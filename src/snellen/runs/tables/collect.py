@@ -241,11 +241,13 @@ def _in_row(cells: Mapping[str, TableCell], group: Sequence[_OpenRun]) -> TableC
 
 def _relabel(rows: Sequence[TableRow], labels: Mapping[str, str]) -> Iterator[TableRow]:
     """Yield rows with the user's labels. Raises UsageError for a label of no row."""
-    names = {row.label for row in rows} | {row.model for row in rows}
+    first_runs = [next((cell.run for cell in row.cells if cell), "") for row in rows]
+    names = {row.label for row in rows} | {row.model for row in rows} | set(first_runs)
     for name in labels:
         if name not in names:
             raise UsageError(
                 f"--label {name}: the table has no such model", f"It has: {', '.join(sorted(names))}."
             ).near(name, names)
-    for row in rows:
-        yield structs.replace(row, label=labels.get(row.label, labels.get(row.model, row.label)))
+    for row, run in zip(rows, first_runs, strict=True):
+        label = next((labels[name] for name in (row.label, run, row.model) if name in labels), row.label)
+        yield structs.replace(row, label=label)
