@@ -292,3 +292,16 @@ def test_how_a_file_was_read_is_no_note_of_its_figure(snellen: Snellen, tmp_path
     assert snellen("export", tmp_path / "run", "--out", tmp_path / "t.md").status == 0
     text = (tmp_path / "t.md").read_text()
     assert "9 of 10" in text and "←" not in text
+
+
+def test_verdicts_about_a_run_of_the_table_are_left_out_and_alone_are_a_column_of_its_model(snellen: Snellen) -> None:
+    assert snellen("run", "chart/digits", "-m", "embedded", "--limit", "4", "--out", "results/run", "-q").status == 0
+    ids = [json.loads(line)["sample_id"] for line in Path("results/run/results.jsonl").read_text().splitlines()]
+    lines = [json.dumps({"id": name, "reply": '{"verdict": "correct"}'}) for name in ids]
+    Path("verdicts.jsonl").write_text("\n".join(lines))
+    assert snellen("judge", "results/run", "-m", "replay:verdicts.jsonl").status == 0
+    both = snellen("export", "results", "--format", "csv")
+    assert [row["model"] for row in read_csv(both.out)] == ["embedded"] and "holds verdicts" in both.err
+    alone = json.loads(snellen("export", "results/run_judged", "--format", "json").out)
+    assert alone["rows"][0]["model"] == "embedded"
+    assert alone["columns"][0]["benchmark"] == "chart/digits, judged by replay:verdicts.jsonl"

@@ -148,7 +148,9 @@ def _entries(opened: Sequence[Run], profile: str | None) -> tuple[list[_OpenRun]
                 continue
             try:
                 judged = RunFolder(source).meta().spec
-                model, benchmark = judged.model, f"{judged.benchmark}, judged by {run.meta.spec.model}"
+                named = Path(judged.benchmark)
+                subject = named.name if named.is_absolute() else judged.benchmark
+                model, benchmark = judged.model, f"{subject}, judged by {run.meta.spec.model}"
             except SnellenError:
                 notes.append(f"{run.path} holds verdicts about a run that is no longer there")
         entries.append(_OpenRun(run, name, model, benchmark, run.figures(profile), _remarks(run)))
