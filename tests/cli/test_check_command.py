@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import json
 import os
@@ -111,6 +112,30 @@ def test_findings_name_rows_ids_and_reasons(snellen: Snellen, tmp_path: Path) ->
     assert "[duplicate-question]\n           row 25 (line 26) (id q-copy): as row 2 (line 3)" in said.out
     assert "[catch-all-option]" in said.out
     assert "note     1 row has a cell that pandas" in said.out and "'A' is 'None'" in said.out
+
+
+def kit_tsv(folder: Path) -> str:
+    """Write a table whose first four rows hold their images; the others name the row of theirs, as VLMEvalKit does."""
+    rows = colour_rows(folder)
+    lines = ["index\timage\tquestion\tA\tB\tC\tD\tanswer"]
+    for number, row in enumerate(rows):
+        image = base64.b64encode((folder / row[1]).read_bytes()).decode() if number < 4 else str(number % 4)
+        lines.append("\t".join([str(number), image, row[2], *row[3:7], row[7]]))
+    lines[9] = lines[9].replace("green", "None")
+    (folder / "kit.tsv").write_text("\n".join(lines) + "\n")
+    return "kit.tsv"
+
+
+def test_cells_that_pandas_empties_are_counted_and_references_to_images_are_not(
+    snellen: Snellen, tmp_path: Path
+) -> None:
+    said = json.loads(snellen("check", kit_tsv(tmp_path), "--json").out)
+    (finding,) = [finding for finding in said["findings"] if finding["code"] == "as-kit-differs"]
+    assert finding["count"] == 1 and finding["rows"][0]["detail"] == "'B' is 'None'"
+    assert "VLMEvalKit reads 1 row otherwise" in said["reading"]
+    kit = json.loads(snellen("check", "kit.tsv", "--as-kit", "--json").out)
+    assert (kit["samples"], kit["images"]) == (24, 4)
+    assert "as-kit-differs" not in {finding["code"] for finding in kit["findings"]}
 
 
 def test_each_image_is_read_once(snellen: Snellen, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -339,6 +364,8 @@ def hard_names(folder: Path) -> str:
         (two_tables, ("file=second.csv",), ""),
         (pictures_elsewhere, (), "elsewhere/pics"),
         (ambiguous, ("map=answer=label",), ""),
+        (kit_tsv, (), ""),
+        (kit_tsv, ("as_kit=true",), ""),
         (hard_names, ('map=question=Frage = [1],answer=die "Antwort"',), ""),
     ],
 )
