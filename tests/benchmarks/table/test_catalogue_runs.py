@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,12 @@ from msgspec import structs
 import snellen
 from servers.oracle import OracleServer
 from snellen.benchmarks import registry
+from snellen.benchmarks.table.end_to_end import kept_rows, prompt_parts
 from snellen.benchmarks.table.entries import entry, headline, names
+from snellen.benchmarks.table.official import table_name
 from snellen.cli import main
 from snellen.sources.digests import with_md5
+from snellen.types import Text
 
 HEADLINES = {
     "mmvp": 3 / 4,
@@ -102,3 +106,27 @@ def test_the_data_is_another_table_and_the_user_is_told(tmp_path: Path) -> None:
     lines = benchmark.notices(snellen.Data(path=drawn.path))
     assert "drawn.tsv is another table than the declared one" in lines[0]
     assert lines[1] == "the table has 8 rows; 1,500 are known of mmstar"
+
+
+OWN_PROMPTS = ("visualpuzzles", "vlmbias", "vstar", "visonlyqa")
+"""Entries whose class in VLMEvalKit is not described, or whose table has another name there."""
+FOLLOWING = [name for name in names() if entry(name).follows.startswith("kit@") and name not in OWN_PROMPTS]
+
+
+@pytest.mark.parametrize("name", FOLLOWING)
+def test_the_prompts_are_those_of_the_harness_that_an_entry_follows(name: str, tmp_path: Path) -> None:
+    drawn = draw(entry(name), tmp_path)
+    dataset = table_name(entry(name).source).removesuffix(".tsv")
+    rows = kept_rows(dataset, drawn.path.read_text(encoding="utf-8"))
+    samples = list(registry.find(name).samples(snellen.Data(path=drawn.path)))
+    assert [str(row["index"]) for row in rows] == [sample.id for sample in samples]
+    for row, sample in zip(rows, samples, strict=True):
+        expected = prompt_parts(dataset, row)
+        kinds = ["text" if isinstance(part, Text) else "image" for part in sample.prompt.parts]
+        assert kinds == [part["type"] for part in expected if part.get("value") != ""]
+        texts = [part.text for part in sample.prompt.parts if isinstance(part, Text)]
+        for text, part in zip(texts, (part for part in expected if part["type"] == "text"), strict=False):
+            if "sha256" in part:
+                assert hashlib.sha256(text.encode()).hexdigest() == part["sha256"]
+            elif part["value"]:
+                assert text == part["value"]

@@ -68,8 +68,8 @@ CLASSES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def class_of(dataset: str, columns: Sequence[str]) -> str:
-    """Return the kit's class for a data set; for an unknown name the one that its name or columns suggest."""
+def class_of(dataset: str) -> str:
+    """Return the kit's class for a data set; for an unknown name the one that its name suggests."""
     for name, datasets in CLASSES.items():
         if dataset in datasets:
             return name
@@ -88,20 +88,28 @@ def end_to_end(case: Mapping[str, Any]) -> dict[str, Any]:
         DataError: the case lacks a field, or its table cannot be read.
     """
     dataset, text, predictions = str(case["dataset"]), str(case["tsv"]), case["predictions"]
-    rows = _read_table(text)
-    name = class_of(dataset, list(rows[0]) if rows else [])
+    name = class_of(dataset)
     try:
-        kept = _with_images(rows)
-        if dataset.startswith("MMMU_Pro_V"):
-            kept = [{**row, "question": "placeholder"} for row in kept]
-        if name == "MMERealWorld":
-            kept = [_real_world_row(row) for row in kept]
-        prompts = [_prompt(name, dataset, row) for row in kept]
+        kept = kept_rows(dataset, text)
+        prompts = [prompt_parts(dataset, row) for row in kept]
         report = _report(name, dataset, _with_predictions(kept, predictions))
     except ReferenceStopsError as error:
         return {"class": name, "raises": error.reference_error, "message": error.message}
     shown = {"class": name, "rows_kept": len(kept), "index": [row["index"] for row in kept], "prompts": prompts}
     return shown if report is None else {**shown, "report": report}
+
+
+def kept_rows(dataset: str, text: str) -> list[Row]:
+    """Return the rows that the kit asks, as it has them after reading a table; raise ReferenceStopsError where it stops."""
+    kept = _with_images(_read_table(text))
+    if dataset.startswith("MMMU_Pro_V"):
+        kept = [{**row, "question": "placeholder"} for row in kept]
+    return [_real_world_row(row) for row in kept] if class_of(dataset) == "MMERealWorld" else kept
+
+
+def prompt_parts(dataset: str, row: Row) -> list[dict[str, Any]]:
+    """Return the prompt of a row: images by path and texts, in their order."""
+    return _prompt(class_of(dataset), dataset, row)
 
 
 def _stop(error: str, message: str = "") -> ReferenceStopsError:
