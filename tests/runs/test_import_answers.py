@@ -314,3 +314,19 @@ def test_a_hundred_thousand_answers_in_any_order_take_little_memory_and_time(tmp
     done = subprocess.run([sys.executable, "-c", code, tests], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < 300, f"{done.stdout} MB"
+
+
+@pytest.mark.parametrize("suffix", [".eval", ".json"])
+def test_the_model_that_a_log_names_is_the_label(suffix):
+    samples = [inspect_sample(f"q{i}", reply(i)) for i in range(N)]
+    path = Path(f"log{suffix}")
+    header = {"version": 2, "eval": {"task": "t", "model": "openai/gpt-\x1b[31m6"}}
+    if suffix == ".json":
+        path.write_text(json.dumps({**header, "samples": samples}))
+    else:
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("header.json", json.dumps(header))
+            for sample in samples:
+                archive.writestr(f"samples/{sample['id']}_epoch_1.json", json.dumps(sample))
+    run = snellen.import_run(path, "named", out="r")
+    assert run.meta.spec.model.startswith("imported:openai/gpt-") and run.meta.spec.model.isprintable()

@@ -16,7 +16,7 @@ from snellen.scoring.interval_text import bracketed, legend, mark
 from snellen.types import Metric
 
 if TYPE_CHECKING:
-    from snellen.runs.plan.cells import Cell
+    from snellen.runs.plan.cells import PlanCell
     from snellen.runs.plan.execute import CellOutcome, PlanOutcome
 
 ALLOWED = ("out", "dry_run", "resume", "as_json", "quiet", "profile", "report")
@@ -74,7 +74,7 @@ def _display(call: PlanCall) -> Any:
     """Return a maker of displays: plain lines, because several runs write at once."""
     from snellen.engine.progress import Lines, Silent
 
-    def made(cell: Cell) -> Any:
+    def made(cell: PlanCell) -> Any:
         return Silent() if call.quiet else Lines(as_json=call.as_json, every_s=2.0 if call.as_json else 10.0)
 
     return made
@@ -102,7 +102,7 @@ def refuse_other_options(groups: Sequence[Any]) -> None:
         )
 
 
-def _show_cells(cells: Sequence[Cell], *, as_json: bool) -> None:
+def _show_cells(cells: Sequence[PlanCell], *, as_json: bool) -> None:
     """Print the cells and the number of requests that are left. Sends nothing, needs no key."""
     from snellen.engine.run_folder import RunFolder
     from snellen.runs.costs import estimated

@@ -95,6 +95,7 @@ class AnswerFile:
         read: starts a new pass over the rows, in the order of the file; unusable rows go to the Problems.
         about: the columns of ids and replies, for users.
         id_field: the field of the ids; `sample_id` has the samples' own ids by its name.
+        model: the model that the file names; empty where it names none.
     """
 
     path: Path
@@ -102,6 +103,7 @@ class AnswerFile:
     read: Callable[[Problems], Iterator[Answer]]
     about: str = ""
     id_field: str = ""
+    model: str = ""
 
 
 @dataclass

@@ -24,12 +24,16 @@ _LOCAL_HEADER = struct.Struct("<4s22xHH")
 def inspect_zip(path: Path) -> AnswerFile:
     """Open an .eval log: one member per sample and epoch; epochs are repeats."""
     regular_file(path)
-    return AnswerFile(path, "inspect", lambda problems: _zipped(path, problems), "samples of an Inspect log", "id")
+    return AnswerFile(
+        path, "inspect", lambda problems: _zipped(path, problems), "samples of an Inspect log", "id", stated_model(path)
+    )
 
 
 def inspect_json(path: Path, log: dict[str, Any]) -> AnswerFile:
     """Open a parsed .json log."""
-    return AnswerFile(path, "inspect", lambda problems: _listed(log, problems), "samples of an Inspect log", "id")
+    return AnswerFile(
+        path, "inspect", lambda problems: _listed(log, problems), "samples of an Inspect log", "id", _model(log)
+    )
 
 
 def stated_model(path: Path) -> str:
@@ -40,12 +44,17 @@ def stated_model(path: Path) -> str:
                 if (info := archive.NameToInfo.get(name)) is None:
                     continue
                 header = msgspec.json.decode(_member(path, archive, file, info))
-                spec = header.get("eval") if isinstance(header, dict) else None
-                if isinstance(spec, dict) and isinstance(spec.get("model"), str):
-                    return str(spec["model"])
+                if isinstance(header, dict) and (model := _model(header)):
+                    return model
     except (OSError, ValueError, RecursionError, zipfile.BadZipFile, DataError, NotImplementedError):
         return ""
     return ""
+
+
+def _model(log: dict[str, Any]) -> str:
+    spec = log.get("eval")
+    model = spec.get("model") if isinstance(spec, dict) else None
+    return model if isinstance(model, str) else ""
 
 
 def _zipped(path: Path, problems: Problems) -> Iterator[Answer]:

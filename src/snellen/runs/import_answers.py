@@ -198,7 +198,7 @@ def import_run(
         file = open_answers(path, id_field=id_field, reply_field=reply_field or _answer_column(path))
     contents = survey(file)
     reading = choose_reading(file, contents, subject, where, id_is)
-    label = one_line(model or _label(path))[:LABEL_CHARACTERS].strip()
+    label = one_line(model or _label(path, file))[:LABEL_CHARACTERS].strip()
     if not label:
         raise UsageError("--model is empty; the name of the model that answered was expected", "Omit --model.")
     name = registry.lasting_name(benchmark) if isinstance(benchmark, str) else subject.name
@@ -271,14 +271,10 @@ def _named_by_sample(path: Path) -> AnswerFile | None:
     return file if file.id_field == "sample_id" else None
 
 
-def _label(path: Path) -> str:
+def _label(path: Path, file: AnswerFile) -> str:
     if path.is_dir() and RunFolder(path).exists():
         return RunFolder(path).meta().spec.model.removeprefix(f"{IMPORTED}:")
-    if path.suffix.lower() == ".eval":
-        from snellen.formats.inspect_ai import stated_model
-
-        return stated_model(path) or path.stem
-    return path.stem or path.name
+    return file.model or path.stem or path.name
 
 
 def _identity(spec: RunSpec, benchmark: Benchmark, path: Path, file: AnswerFile, reading: IdReading) -> dict[str, Any]:

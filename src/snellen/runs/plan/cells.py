@@ -29,7 +29,7 @@ RECORD = "plan.json"
 RECORD_BYTES = 64 << 20
 
 
-class Cell(Struct, frozen=True):
+class PlanCell(Struct, frozen=True):
     """One run of a plan.
 
     Attributes:
@@ -75,7 +75,7 @@ class Cell(Struct, frozen=True):
         return settings
 
 
-def cells_of(plan: Plan, out: Path | None = None) -> list[Cell]:
+def cells_of(plan: Plan, out: Path | None = None) -> list[PlanCell]:
     """Make the cells of a plan, after all checks that need neither data nor model.
 
     Raises:
@@ -83,7 +83,7 @@ def cells_of(plan: Plan, out: Path | None = None) -> list[Cell]:
     """
     from snellen.models.registry import require_kind
 
-    cells: list[Cell] = []
+    cells: list[PlanCell] = []
     folders: dict[str, str] = {}
     for model in plan.models:
         require_kind(model.name)
@@ -101,7 +101,7 @@ def cells_of(plan: Plan, out: Path | None = None) -> list[Cell]:
                     spec, subject = checked(spec, RunFolder(folder), None, trust=True)
                 except UsageError as error:
                     raise UsageError(f"{plan.path}, {where}: {error.message}", error.hint) from error
-                cells.append(Cell(model.label, benchmark.label, setting.label, spec, folder, subject))
+                cells.append(PlanCell(model.label, benchmark.label, setting.label, spec, folder, subject))
     return cells
 
 
@@ -161,7 +161,7 @@ def _benchmark_name(plan: Plan, name: str) -> str:
     return (_place(plan, name) or name) if "." in name or "/" in name else name
 
 
-def require_same_runs(cells: Sequence[Cell]) -> None:
+def require_same_runs(cells: Sequence[PlanCell]) -> None:
     """Refuse a plan that would go on with runs that were started with other settings; nothing is sent.
 
     Raises:
@@ -190,7 +190,7 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def changes(out: Path, cells: Sequence[Cell]) -> Iterator[str]:
+def changes(out: Path, cells: Sequence[PlanCell]) -> Iterator[str]:
     """Yield the differences from the last call of the plan in this folder, one line each."""
     path = out / RECORD
     try:
@@ -209,7 +209,7 @@ def changes(out: Path, cells: Sequence[Cell]) -> Iterator[str]:
             yield f"changed in the plan: {name}: {setting}  {_short(old)}  ->  {_short(new)}"
 
 
-def write_record(out: Path, cells: Sequence[Cell]) -> None:
+def write_record(out: Path, cells: Sequence[PlanCell]) -> None:
     """Write plan.json: the settings of each cell by its folder.
 
     Raises:

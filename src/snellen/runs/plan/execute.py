@@ -20,7 +20,7 @@ from snellen.models.base import Model
 from snellen.models.shared_model import SharedModel
 from snellen.plugin_errors import plugin_fault
 from snellen.runs.evaluate import met_replay, open_model, recorded
-from snellen.runs.plan.cells import ON_THIS_MACHINE, Cell
+from snellen.runs.plan.cells import ON_THIS_MACHINE, PlanCell
 from snellen.runs.plan.document import PlanLimits
 from snellen.runs.predictions import PredictionRows
 from snellen.runs.run import Run
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 class CellOutcome:
     """The end of a cell: its run, or the error that ended it; neither where the plan was stopped before it began."""
 
-    cell: Cell
+    cell: PlanCell
     run: Run | None = None
     error: SnellenError | None = None
 
@@ -47,10 +47,10 @@ class PlanOutcome:
 
 
 @dataclass
-class _Watch:
+class _PlanHooks:
     """The hooks of a call: `display` makes the display of one cell, `note` takes a line for people."""
 
-    display: Callable[[Cell], Display]
+    display: Callable[[PlanCell], Display]
     note: Callable[[str], None]
 
 
@@ -67,7 +67,7 @@ class _Room:
         self.total = RequestLimit(self.limits.concurrency)
         self.runs = asyncio.Semaphore(self.limits.runs)
 
-    def of(self, cell: Cell) -> tuple[RequestLimit, ...]:
+    def of(self, cell: PlanCell) -> tuple[RequestLimit, ...]:
         """Return the limits of a cell's requests; a local model's batches are no requests to an endpoint."""
         if cell.endpoint == ON_THIS_MACHINE:
             return ()
@@ -76,7 +76,11 @@ class _Room:
 
 
 def execute(
-    cells: Sequence[Cell], limits: PlanLimits, *, display: Callable[[Cell], Display], note: Callable[[str], None]
+    cells: Sequence[PlanCell],
+    limits: PlanLimits,
+    *,
+    display: Callable[[PlanCell], Display],
+    note: Callable[[str], None],
 ) -> PlanOutcome:
     """Run all cells. A cell that fails does not end the others.
 
@@ -88,31 +92,31 @@ def execute(
     """
     outcome = PlanOutcome([CellOutcome(cell) for cell in cells])
     try:
-        in_loop(_all(outcome, limits, _Watch(display, note)))
+        in_loop(_all(outcome, limits, _PlanHooks(display, note)))
     except (KeyboardInterrupt, asyncio.CancelledError):
         outcome.interrupted = True
     return outcome
 
 
-async def _all(outcome: PlanOutcome, limits: PlanLimits, watch: _Watch) -> None:
+async def _all(outcome: PlanOutcome, limits: PlanLimits, hooks: _PlanHooks) -> None:
     room = _Room(limits)
     stop = Stop(Progress("plan", len(outcome.cells), 0, limits.concurrency))
     with stop.on_signals():
         local = [end for end in outcome.cells if end.cell.endpoint == ON_THIS_MACHINE]
         remote = [end for end in outcome.cells if end.cell.endpoint != ON_THIS_MACHINE]
-        lanes = [_remote(end, room, stop, watch) for end in remote]
-        await asyncio.gather(*lanes, *([_local(local, stop, watch)] if local else []))
+        lanes = [_remote(end, room, stop, hooks) for end in remote]
+        await asyncio.gather(*lanes, *([_local(local, stop, hooks)] if local else []))
     outcome.interrupted = stop.interrupted or any(isinstance(end.error, InterruptedRunError) for end in outcome.cells)
 
 
-async def _remote(end: CellOutcome, room: _Room, stop: Stop, watch: _Watch) -> None:
+async def _remote(end: CellOutcome, room: _Room, stop: Stop, hooks: _PlanHooks) -> None:
     async with room.runs:
         if stop.requested():
             return
-        await _run_cell(end, lambda: open_model(end.cell.spec, RunFolder(end.cell.folder)), room.of(end.cell), watch)
+        await _run_cell(end, lambda: open_model(end.cell.spec, RunFolder(end.cell.folder)), room.of(end.cell), hooks)
 
 
-async def _local(ends: Sequence[CellOutcome], stop: Stop, watch: _Watch) -> None:
+async def _local(ends: Sequence[CellOutcome], stop: Stop, hooks: _PlanHooks) -> None:
     """Run the cells of local models one after the other, those of one checkpoint together: it is loaded once."""
     groups: dict[object, list[CellOutcome]] = {}
     for end in ends:
@@ -121,10 +125,10 @@ async def _local(ends: Sequence[CellOutcome], stop: Stop, watch: _Watch) -> None
         loaded_by = (spec.model, options.revision, options.device, options.dtype, spec.nproc, spec.ray, scattered)
         groups.setdefault(loaded_by, []).append(end)
     for group in groups.values():
-        await _one_checkpoint(group, stop, watch)
+        await _one_checkpoint(group, stop, hooks)
 
 
-async def _one_checkpoint(ends: Sequence[CellOutcome], stop: Stop, watch: _Watch) -> None:
+async def _one_checkpoint(ends: Sequence[CellOutcome], stop: Stop, hooks: _PlanHooks) -> None:
     """Run cells that use one checkpoint. Models in this process share its weights; workers stay up from run to run."""
     from snellen.models.local.model import LocalModel, SharedWeights
 
@@ -137,13 +141,13 @@ async def _one_checkpoint(ends: Sequence[CellOutcome], stop: Stop, watch: _Watch
             try:
                 model: Model = workers or open_model(end.cell.spec, RunFolder(end.cell.folder))
             except SnellenError as error:
-                _fail(end, error, watch)
+                _fail(end, error, hooks)
                 continue
             if isinstance(model, LocalModel):
                 model.share(weights)
             elif workers is None and model.shareable:
-                model = workers = SharedModel(model, watch.note)
-            await _run_cell(end, partial(_same, model), (), watch)
+                model = workers = SharedModel(model, hooks.note)
+            await _run_cell(end, partial(_same, model), (), hooks)
     finally:
         if workers is not None:
             await workers.end()
@@ -154,7 +158,7 @@ def _same(model: Model) -> Model:
 
 
 async def _run_cell(
-    end: CellOutcome, opened: Callable[[], Model], limits: tuple[RequestLimit, ...], watch: _Watch
+    end: CellOutcome, opened: Callable[[], Model], limits: tuple[RequestLimit, ...], hooks: _PlanHooks
 ) -> None:
     """Run one cell; its error stays with it."""
     cell, folder = end.cell, RunFolder(end.cell.folder)
@@ -165,7 +169,7 @@ async def _run_cell(
             builder = live_builder(cell.subject, PredictionRows(cell.subject))
             scores = LiveScores(builder)
             meta = await run(
-                cell.spec, cell.subject, model, folder, display=watch.display(cell), scores=scores, limits=limits
+                cell.spec, cell.subject, model, folder, display=hooks.display(cell), scores=scores, limits=limits
             )
         finally:
             await model.close()
@@ -174,11 +178,11 @@ async def _run_cell(
         fault = error if isinstance(error, SnellenError) else plugin_fault(error)
         if fault is None:
             raise
-        _fail(end, fault, watch)
+        _fail(end, fault, hooks)
     else:
         log.info("%s × %s: %s", cell.benchmark, cell.row, end.run.meta.state)
 
 
-def _fail(end: CellOutcome, error: SnellenError, watch: _Watch) -> None:
+def _fail(end: CellOutcome, error: SnellenError, hooks: _PlanHooks) -> None:
     end.error = error
-    watch.note(f"{end.cell.benchmark} × {end.cell.row}: {error.message}")
+    hooks.note(f"{end.cell.benchmark} × {end.cell.row}: {error.message}")
