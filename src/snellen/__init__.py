@@ -118,11 +118,14 @@ __all__ = [
 ]
 
 
+_OF_TABLES = ("result_table", "write_table")
+"""Public, and left out of `dir(snellen)`, which stays a list that one looks through: `snellen export` and docs/tables.md have them."""
+
 register()
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return [name for name in __all__ if name not in _OF_TABLES]
 
 
 def __getattr__(name: str) -> Any:
