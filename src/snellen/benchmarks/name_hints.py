@@ -76,6 +76,7 @@ def unknown_name(name: str, near: Callable[[str], Sequence[str]], known: Sequenc
         if path.is_dir() and (not close or name not in known):
             hint = (
                 f"Data is given with --data. Type: snellen run {example} --data {shlex.quote(name)} --model KIND:NAME. "
+                "Your own questions: name the file of questions, or a folder with a .csv, .jsonl or .parquet in it. "
                 f"The folder of a set made with `snellen build` holds benchmark.json. {listed}"
             )
             return UsageError(f"{name!r} is a folder without benchmark.json; a benchmark's name was expected", hint)

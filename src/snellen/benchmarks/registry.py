@@ -97,7 +97,7 @@ def is_table(name: str) -> bool:
     if name in BUILT_IN or is_entry(name):
         return False
     if name.startswith(HUB):
-        return "/" in name
+        return True
     if name.lower().endswith((*TABLE_SUFFIXES, DECLARATION)):
         return "\0" not in name
     try:

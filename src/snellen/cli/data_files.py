@@ -16,6 +16,14 @@ SHOWN_UNUSED = 12
 """Lines of files that are not used, at the start of a run; `snellen list` shows all."""
 
 
+def show_reading(benchmark: Benchmark, data: Data) -> bool:
+    """Write to stderr how the user's own table was read; return False for a benchmark whose data has a fixed form."""
+    reading = benchmark.reading(data)
+    if reading is not None:
+        note(f"{benchmark.name}: {reading.text}")
+    return reading is not None
+
+
 def show_data_files(benchmark: Benchmark, data: Data) -> None:
     """Write one line per file of a run's data to stderr: its use and questions, or why it is not used."""
     files = benchmark.files(data)

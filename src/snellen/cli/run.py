@@ -15,7 +15,7 @@ from snellen.cli import options as shared
 from snellen.cli.agent_options import AgentOptions
 from snellen.cli.checks import CheckOptions, CheckReport
 from snellen.cli.console import note
-from snellen.cli.data_files import show_data_files
+from snellen.cli.data_files import show_data_files, show_reading
 from snellen.cli.errors import tell
 from snellen.cli.inline_judge import InlineJudge, InlineJudgeOptions, inline_judge, print_summary
 from snellen.cli.option_groups import expand_options
@@ -182,6 +182,8 @@ def run(
         benchmarks, faults = _check(specs, folders, output.profile, dry_run=options.dry_run)
         judge = inline_judge(judging, benchmarks, base.options)
         if options.dry_run:
+            for spec, each in zip(specs, benchmarks, strict=True):
+                show_reading(each, spec.data)
             show_estimates(specs, folders, as_json=output.as_json)
             return
         if len(specs) > 1:
@@ -273,12 +275,10 @@ def _perform_all(
             if folder in faults:
                 raise faults[folder]
             benchmark = find_benchmark(spec, trust=True)
-            reading = None if output.quiet else benchmark.reading(spec.data)
-            if reading is not None:
-                note(f"{benchmark.name}: {reading.text}")
+            has_reading = not output.quiet and show_reading(benchmark, spec.data)
             if spec.data.path is not None and verbose:
                 show_data_files(benchmark, spec.data)
-            if verbose and (spec.data.path is not None or reading is not None):
+            if verbose and (spec.data.path is not None or has_reading):
                 for line in benchmark.notices(spec.data):
                     note(f"note: {line}")
             progress = display(as_json=output.as_json, quiet=output.quiet)

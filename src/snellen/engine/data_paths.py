@@ -107,6 +107,11 @@ def _built_set(folder: RunFolder, meta: RunMeta) -> Path | None:
     return None
 
 
+def same_questions(recorded: object, digest: str) -> bool:
+    """Return True if two digests of data are of the same questions; a table's images, behind `+`, may differ or be gone."""
+    return str(recorded).partition("+")[0] == digest.partition("+")[0]
+
+
 def _table(folder: RunFolder, meta: RunMeta, recorded: Path) -> Path | None:
     """Find a table that was moved with its run: same name, above the run, the recorded digest of its rows."""
     if recorded.exists():
@@ -118,7 +123,7 @@ def _table(folder: RunFolder, meta: RunMeta, recorded: Path) -> Path | None:
                 digest = find(str(place)).digest(meta.spec.data)
             except SnellenError:
                 continue
-            if digest.partition("+")[0] == str(meta.identity.get("data")).partition("+")[0]:
+            if same_questions(meta.identity.get("data"), digest):
                 return place
     return None
 

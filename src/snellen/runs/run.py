@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Benchmark, Data, Headline
-from snellen.engine.data_paths import holds_built_set, located
+from snellen.engine.data_paths import holds_built_set, located, same_questions
 from snellen.engine.ownership import is_own
 from snellen.engine.resume import verified_meta, with_size, without_record
 from snellen.engine.run_folder import JUDGED, LABELLED, RunFolder, RunMeta, RunSpec
@@ -139,7 +139,7 @@ class Run:
         )
         spec = structs.replace(self.meta.spec, data=moved_data)
         digest, recorded = self.benchmark.digest(moved_data), self.meta.identity.get("data")
-        if digest != recorded and recorded != "":
+        if not same_questions(recorded, digest) and recorded != "":
             raise DataError(
                 f"{self.path}: the run's data has digest {recorded}, the data given now {digest}",
                 "Pass the data that the run used: --data PATH.",

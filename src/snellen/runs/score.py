@@ -7,6 +7,7 @@ from pathlib import Path
 
 from snellen.benchmarks import registry as benchmarks
 from snellen.benchmarks.base import Benchmark, Data
+from snellen.engine.data_paths import same_questions
 from snellen.engine.run_folder import RunFolder, runs_hint, runs_in
 from snellen.errors import DataError, UsageError
 from snellen.formats import open_answers
@@ -146,8 +147,8 @@ def _same_set(run: Run) -> None:
     """Raise DataError if the run's built set or table is another one now: its questions may have other answers."""
     if not Path(run.meta.spec.benchmark).is_absolute():
         return
-    digest, recorded = run.benchmark.digest(run.meta.spec.data), str(run.meta.identity.get("data"))
-    if digest.partition("+")[0] != recorded.partition("+")[0]:  # images of a table, behind +, are not scored
+    digest, recorded = run.benchmark.digest(run.meta.spec.data), run.meta.identity.get("data")
+    if not same_questions(recorded, digest):
         raise DataError(
             f"{run.path}: the run's questions had digest {recorded}, those in {run.meta.spec.benchmark} now have {digest}",
             "Pass the set or table that the run used: --benchmark PATH.",

@@ -24,7 +24,7 @@ from msgspec import Struct, structs
 
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Benchmark, Data
-from snellen.engine.data_paths import OPTION, candidates, is_guess, looks_like_path
+from snellen.engine.data_paths import OPTION, candidates, is_guess, looks_like_path, same_questions
 from snellen.engine.ownership import is_own
 from snellen.engine.run_folder import RunFolder, RunMeta
 from snellen.errors import DataError, UntrustedRunError
@@ -139,7 +139,7 @@ def _check_places(benchmark: Benchmark, folder: RunFolder, meta: RunMeta, *, fre
     if not local or (free and not is_guess(_as_written(folder, meta), data)):
         return
     now = benchmark.digest(data)
-    if now == recorded or (free and recorded == ""):  # 0.1 gave plug-ins without a digest none
+    if same_questions(recorded, now) or (free and recorded == ""):  # 0.1 gave plug-ins without a digest none
         return
     name, place = next(iter(local.items()))
     if free:

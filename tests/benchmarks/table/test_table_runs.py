@@ -19,7 +19,7 @@ from servers.oracle import Asked, OracleServer
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Data
 from snellen.cli import main
-from snellen.errors import UsageError
+from snellen.errors import DataError, UsageError
 from snellen.runs.run import Run, load_run
 from snellen.runs.score import score
 from snellen.types import Metric
@@ -148,6 +148,16 @@ def test_answers_are_scored_without_their_images_and_where_the_table_was_moved(r
     shutil.move("results", project / "results")
     after = load_run(project / "results/my-oracle").metric("accuracy")
     assert (after.value, after.n, after.coverage) == (before.value, before.n, before.coverage)
+
+
+def test_a_table_that_was_moved_alone_is_named_with_data(run: Run, tmp_path: Path) -> None:
+    before = run.metric("accuracy")
+    shutil.move("my.csv", tmp_path / "renamed.csv")
+    summary, _ = score(run.path, data=tmp_path / "renamed.csv")
+    assert summary.metrics["strict"][0].value == before.value
+    (tmp_path / "other.csv").write_text("id,question,answer\nq0,Which?,robin\n")
+    with pytest.raises(DataError, match="the data given now"):
+        score(run.path, data=tmp_path / "other.csv")
 
 
 def test_a_table_that_changed_since_is_not_scored_as_if_it_had_not(
