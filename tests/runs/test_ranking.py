@@ -130,6 +130,18 @@ def test_the_command_prints_the_ranking_and_has_every_pair_in_json(capsys: pytes
     assert len(ranking["pairs"]) == 6 and {"p_value", "p_adjusted", "ci95"} < set(ranking["pairs"][0])
 
 
+def test_runs_that_share_no_sample_are_compared_in_pairs_and_not_ranked(capsys: pytest.CaptureFixture[str]) -> None:
+    for name, part in (("whole", slice(0, 50)), ("head", slice(0, 20)), ("tail", slice(20, 50))):
+        journal = Path(run(name, set(), n=50)) / "results.jsonl"
+        journal.write_text("".join(journal.read_text().splitlines(keepends=True)[part]))
+    assert main(["compare", "whole", "head", "tail"]) == 0
+    printed = capsys.readouterr()
+    assert "head against whole" in printed.out and "tail against whole" in printed.out
+    assert (
+        "Ranking" not in printed.out and "note: no ranking: the 3 runs have no scored sample in common" in printed.err
+    )
+
+
 def test_of_two_runs_the_table_of_the_pair_is_enough(capsys: pytest.CaptureFixture[str]) -> None:
     run("a", {1})
     run("b", {2})

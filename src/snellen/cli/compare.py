@@ -12,13 +12,14 @@ from snellen.cli import options as shared
 from snellen.cli.checks import CheckOptions, CheckReport, DropOptions, drop_cases, threshold_cases
 from snellen.cli.console import new_table, note, show, show_json
 from snellen.cli.option_groups import expand_options
-from snellen.errors import UsageError
+from snellen.errors import DataError, UsageError
 from snellen.scoring.interval_text import bracketed, span
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from snellen.runs.compare import ComparedPart, Pairing
+    from snellen.runs.compared_runs import ComparedRun
     from snellen.runs.drop_check import DropCheck
     from snellen.runs.ranking import Ranking
     from snellen.runs.run import Run
@@ -69,7 +70,6 @@ def compare(
     from snellen.runs.compare import SLICED_BY, compare_with_first
     from snellen.runs.compared_runs import ComparedRun, open_runs
     from snellen.runs.drop_check import check_drops
-    from snellen.runs.ranking import MOST_RUNS, rank_runs
 
     _require_options(drop, checks, force=force, metric=metric)
     report = CheckReport(checks)
@@ -77,8 +77,7 @@ def compare(
         opened, name = open_runs(runs, profile, data=moved.data, images=moved.images, trust=moved.trust)
         sides = [ComparedRun(run) for run in opened]
         pairings = compare_with_first(sides, name, by=by or SLICED_BY, metric=metric, flips=flips, force=force)
-        ranks = len(sides) <= MOST_RUNS and (as_json or report.wants_markdown or len(sides) > 2)
-        ranking = rank_runs(sides, name, force=force) if ranks else None
+        ranking = _ranking(sides, name, force=force) if as_json or len(sides) > 2 else None
         margin, alpha, coverage = drop.numbers()
         drops = (
             check_drops(sides, name, margin=margin, alpha=alpha, min_coverage=coverage) if drop.fail_if_worse else []
@@ -88,8 +87,6 @@ def compare(
         _show_json(name, pairings, ranking, drops, thresholds)
     else:
         _show(pairings, ranking)
-        if len(sides) > MOST_RUNS:
-            note(f"note: no ranking: it takes at most {MOST_RUNS} runs")
     if report.wants_markdown:
         _add_markdown(report, pairings, ranking)
     cases = [*drop_cases(drops), *threshold_cases(thresholds)]
@@ -99,6 +96,20 @@ def compare(
     if cases:
         report.add(f"compare with {opened[0].path}", cases)
     raise typer.Exit(report.finish(max((check.exit_status for check in drops), default=0), as_json=as_json))
+
+
+def _ranking(sides: Sequence[ComparedRun], profile: str, *, force: bool) -> Ranking | None:
+    """Rank the runs; None, with a note, if they are too many or share no sample, while each pair can be compared."""
+    from snellen.runs.ranking import MOST_RUNS, rank_runs
+
+    if len(sides) > MOST_RUNS:
+        note(f"note: no ranking: it takes at most {MOST_RUNS} runs")
+        return None
+    try:
+        return rank_runs(sides, profile, force=force)
+    except DataError as error:
+        note(f"note: no ranking: {error.message}")
+        return None
 
 
 def _require_options(drop: DropOptions, checks: CheckOptions, *, force: bool, metric: str | None) -> None:
