@@ -330,3 +330,12 @@ def test_the_model_that_a_log_names_is_the_label(suffix):
                 archive.writestr(f"samples/{sample['id']}_epoch_1.json", json.dumps(sample))
     run = snellen.import_run(path, "named", out="r")
     assert run.meta.spec.model.startswith("imported:openai/gpt-") and run.meta.spec.model.isprintable()
+
+
+def test_an_import_maps_the_columns_of_a_users_own_table_like_a_run():
+    lines = ["nr,asked,first,second,right"] + [f"q{i},Is {i} even?,yes,no,{'AB'[i % 2]}" for i in range(12)]
+    Path("odd.csv").write_text("\n".join(lines) + "\n")
+    file = table("a.csv", [["id", "answer"], *([i, "A"] for i in range(12))])
+    words = ["--benchmark", "odd.csv", "--map", "question=asked,options=first+second,answer=right", "--out", "r"]
+    assert main(["import", str(file), *words]) == 0
+    assert snellen.load_run("r").metric("accuracy").value == 0.5

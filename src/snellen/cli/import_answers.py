@@ -11,7 +11,6 @@ import typer
 from snellen.cli import options as shared
 from snellen.cli.console import note
 from snellen.cli.option_groups import expand_options
-from snellen.cli.option_text import parse_pairs
 from snellen.cli.results import ModelOutcome, failures_as_json, finish
 
 
@@ -87,7 +86,7 @@ def import_answers(
             out=out,
             data=data.data,
             images=data.images,
-            benchmark_options=parse_pairs(data.option),
+            benchmark_options=data.benchmark_options(),
             seed=seed,
             id_is=file.id_is,
             id_field=file.id_field,

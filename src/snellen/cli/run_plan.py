@@ -61,6 +61,8 @@ def run_plan(path: str, call: PlanCall) -> int:
     require_same_runs(cells)
     write_record(out, cells)
     verbose = not (call.quiet or call.as_json)
+    if not call.quiet:
+        _show_data(cells, verbose=verbose)
     if verbose:
         note(f"{plan.name}: {len(cells):,} runs in {out}")
     outcome = execute(cells, plan.limits, display=_display(call), note=note if verbose else _silent)
@@ -102,12 +104,35 @@ def refuse_other_options(groups: Sequence[Any]) -> None:
         )
 
 
+def _show_data(cells: Sequence[PlanCell], *, verbose: bool) -> None:
+    """Print how each benchmark's data was read, and what is odd about it, once for all of its cells."""
+    seen: set[str] = set()
+    for cell in cells:
+        key = repr((cell.spec.benchmark, cell.spec.data))
+        if cell.fault is not None or key in seen:
+            continue
+        seen.add(key)
+        reading = cell.subject.reading(cell.spec.data)
+        if reading is not None:
+            note(f"{cell.benchmark}: {reading.text}")
+        if verbose and (cell.spec.data.path is not None or reading is not None):
+            for line in cell.subject.notices(cell.spec.data):
+                note(f"note: {cell.benchmark}: {line}")
+
+
 def _show_cells(cells: Sequence[PlanCell], *, as_json: bool) -> None:
     """Print the cells and the number of requests that are left. Sends nothing, needs no key."""
     from snellen.engine.run_folder import RunFolder
     from snellen.runs.costs import estimated
 
-    rows = [(cell, estimated(cell.spec, cell.subject, RunFolder(cell.folder))) for cell in cells]
+    rows = []
+    for cell in cells:
+        try:
+            if cell.fault is not None:
+                raise cell.fault
+            rows.append((cell, estimated(cell.spec, cell.subject, RunFolder(cell.folder))))
+        except SnellenError as error:
+            note(f"{cell.benchmark} × {cell.row} will fail: {error.message}")
     left = sum(estimate.questions - estimate.answered for _, estimate in rows)
     costs = [estimate.cost for _, estimate in rows if estimate.cost is not None]
     if as_json:

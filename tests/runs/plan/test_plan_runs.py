@@ -220,6 +220,22 @@ def test_a_users_own_table_beside_the_plan_is_a_benchmark_like_any_other(capsys)
         assert main(["run", "set/plan.toml", "--quiet"]) == 0 and server.stats()["served"] == 17
 
 
+def test_a_benchmark_without_its_data_fails_alone_and_columns_are_mapped(capsys):
+    lines = ["nr,asked,first,second,right"] + [f"q{i},Is {i} even?,yes,no,{'AB'[i % 2]}" for i in range(6)]
+    Path("odd.csv").write_text("\n".join(lines) + "\n")
+    mapped = '{ name = "odd.csv", map = { question = "asked", options = "first+second", answer = "right" } }'
+    with fast.running() as server:
+        plan = f'benchmarks = [{mapped}, {{ name = "mmsi-bench", data = "nowhere" }}]\n' + model(server.url, "a")
+        assert main(["run", write(plan), "--dry-run", "--json"]) == 0
+        printed = capsys.readouterr()
+        assert json.loads(printed.out)["requests"] == 6 and "mmsi-bench × a will fail" in printed.err
+        assert main(["run", "plan.toml", "--json"]) == 3
+        printed = capsys.readouterr()
+        assert "question ← `asked`" in printed.err
+        states = [(cell["benchmark"], cell["state"]) for cell in json.loads(printed.out)["cells"]]
+        assert states == [("odd.csv", "complete"), ("mmsi-bench", "failed")] and server.stats()["served"] == 6
+
+
 def test_a_key_in_a_plan_is_written_nowhere():
     with fast.running() as server:
         assert main(["run", write(DIGITS + "[defaults]\nlimit = 3\n" + model(server.url, "a")), "--quiet"]) == 0

@@ -12,11 +12,12 @@ from msgspec import Struct, structs
 from snellen.benchmarks.base import Benchmark
 from snellen.engine import fingerprint
 from snellen.engine.run_folder import RunFolder, RunSpec
-from snellen.errors import FingerprintError, UsageError
+from snellen.errors import FingerprintError, SnellenError, UsageError
 from snellen.media import check_settings
 from snellen.models.base import ModelOptions
 from snellen.runs.evaluate import checked, open_model
 from snellen.runs.plan.document import GENERATION, MEDIA, Plan, PlanEntry
+from snellen.runs.run import find_benchmark
 from snellen.runs.settings import run_spec
 from snellen.sources.hub import HUB
 from snellen.text import pretty_json, slug
@@ -24,6 +25,7 @@ from snellen.types import Generation, MediaSettings
 
 LOCAL = ("local", "embedded")
 """Kinds of models that this machine loads; they run one after the other."""
+OF_DATA = ("data", "images", "options", "map", "as_kit")
 ON_THIS_MACHINE = "this machine"
 RECORD = "plan.json"
 RECORD_BYTES = 64 << 20
@@ -37,6 +39,7 @@ class PlanCell(Struct, frozen=True):
         spec: the run.
         folder: where it goes.
         subject: the benchmark.
+        fault: why it cannot be run, where its data are not there; it fails in its turn.
     """
 
     model: str
@@ -45,6 +48,7 @@ class PlanCell(Struct, frozen=True):
     spec: RunSpec
     folder: Path
     subject: Benchmark
+    fault: SnellenError | None = None
 
     @property
     def row(self) -> str:
@@ -97,11 +101,14 @@ def cells_of(plan: Plan, out: Path | None = None) -> list[PlanCell]:
                         f"{plan.path}: {other} and {where} would share the folder {folder}", "Give one another label."
                     )
                 spec = _spec(plan, model, benchmark, setting, where)
+                fault = None
                 try:
                     spec, subject = checked(spec, RunFolder(folder), None, trust=True)
                 except UsageError as error:
                     raise UsageError(f"{plan.path}, {where}: {error.message}", error.hint) from error
-                cells.append(PlanCell(model.label, benchmark.label, setting.label, spec, folder, subject))
+                except SnellenError as error:
+                    subject, fault = find_benchmark(spec, trust=True), error
+                cells.append(PlanCell(model.label, benchmark.label, setting.label, spec, folder, subject, fault))
     return cells
 
 
@@ -114,7 +121,7 @@ def _spec(plan: Plan, model: PlanEntry, benchmark: PlanEntry, setting: PlanEntry
         }
     values = {**shared, **benchmark.values, **model.values, **setting.values}
     settings: dict[str, Any] = {
-        key: value for key, value in values.items() if key not in (*GENERATION, *MEDIA, "data", "images", "options")
+        key: value for key, value in values.items() if key not in (*GENERATION, *MEDIA, *OF_DATA)
     }
     try:
         for part, names, kind in (("generation", GENERATION, Generation), ("media", MEDIA, MediaSettings)):
@@ -126,6 +133,14 @@ def _spec(plan: Plan, model: PlanEntry, benchmark: PlanEntry, setting: PlanEntry
             key: values[key] for key in ("data", "images", "options") if key in values
         }
         named_options = msgspec.convert(extras["options"], dict[str, str | int | float | bool])
+        if (columns := values.get("map")) is not None:
+            columns = msgspec.convert(columns, str | dict[str, str])
+            pairs = (
+                columns if isinstance(columns, str) else ",".join(f"{role}={name}" for role, name in columns.items())
+            )
+            named_options = {**named_options, "map": pairs}
+        if msgspec.convert(values.get("as_kit", False), bool):
+            named_options = {**named_options, "as_kit": "true"}
         rest: dict[str, Any] = {
             **settings,
             "data": _place(plan, msgspec.convert(extras["data"], str | None)),
@@ -170,9 +185,12 @@ def require_same_runs(cells: Sequence[PlanCell]) -> None:
     lines = []
     for cell in cells:
         folder = RunFolder(cell.folder)
-        if not folder.exists():
+        if not folder.exists() or cell.fault is not None:
             continue
-        now = fingerprint.identity(cell.spec, cell.subject, open_model(cell.spec, folder))
+        try:
+            now = fingerprint.identity(cell.spec, cell.subject, open_model(cell.spec, folder))
+        except SnellenError:  # a model or data that is not there any more: the cell fails in its turn
+            continue
         changed = list(fingerprint.differences(folder.meta().identity, now))
         if changed:
             lines.append(f"  {cell.benchmark} × {cell.row}, in {cell.folder}:")

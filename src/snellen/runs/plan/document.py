@@ -27,7 +27,15 @@ OPTIONS = frozenset(ModelOptions.__struct_fields__) - {"generation", "media"}
 RUN = frozenset({"limit", "repeats", "max_attempts", "max_cost", "max_tokens_total", "nproc", "ray", "strict_data"})
 SETTINGS = GENERATION | MEDIA | OPTIONS | RUN
 OF_MODEL = SETTINGS | {"name", "label"}
-OF_BENCHMARK = (SETTINGS - {"nproc", "ray", "base_url", "key_env"}) | {"name", "label", "data", "images", "options"}
+OF_BENCHMARK = (SETTINGS - {"nproc", "ray", "base_url", "key_env"}) | {
+    "name",
+    "label",
+    "data",
+    "images",
+    "options",
+    "map",
+    "as_kit",
+}
 TOP = {
     "name": "name",
     "out": "out",

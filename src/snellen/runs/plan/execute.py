@@ -163,6 +163,8 @@ async def _run_cell(
     """Run one cell; its error stays with it."""
     cell, folder = end.cell, RunFolder(end.cell.folder)
     try:
+        if cell.fault is not None:
+            raise cell.fault
         model = opened()
         try:
             remarks = met_replay(cell.spec, cell.subject, model)
