@@ -77,9 +77,9 @@ def keys_table(struct: type) -> str:
 def declare_page(text: str) -> str:
     """Return the page with the tables between its marks renewed."""
     for name, struct in SECTIONS.items():
-        pattern = re.compile(rf"(<!-- keys: {name} -->\n).*?(\n<!-- end -->)", re.DOTALL)
+        pattern = re.compile(rf"(<!-- keys: {name} -->\n).*?(<!-- end -->)", re.DOTALL)
         table = keys_table(struct)
-        text = pattern.sub(lambda match, table=table: f"{match[1]}{table}{match[2]}", text)  # type: ignore[misc]
+        text = pattern.sub(lambda match, table=table: f"{match[1]}{table}\n{match[2]}", text)  # type: ignore[misc]
     return text
 
 

@@ -22,6 +22,7 @@ def test_the_page_of_declarations_lists_every_key() -> None:
     text = DECLARE.read_text(encoding="utf-8")
     assert declare_page(text) == text, STALE
     for name, struct in SECTIONS.items():
+        assert text.count(f"<!-- keys: {name} -->") == 1, name
         sections = {"source", "rows", "group", "prompt", "score", "report", "figure", "without_image"}
         keys = {field.name for field in structs.fields(struct)} - (sections if name == "top" else set())
         assert {key for key, _ in attributes(struct)} == keys, name
