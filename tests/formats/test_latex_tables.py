@@ -39,6 +39,8 @@ def test_letters_become_commands_that_every_engine_knows() -> None:
     )
     assert latex_text("the 模型") == r"the \unicodetext{模型}{U+6A21 U+578B}"
     assert latex_number("-1.5") == "$-$1.5"
+    assert latex_number("[-1e-05, 2.5], n = 3") == r"[$-1\times10^{-5}$, 2.5], n = 3"
+    assert latex_number("9.99e-05") == r"$9.99\times10^{-5}$"
 
 
 def test_tables_of_hostile_names_compile_and_show_them(tmp_path: Path) -> None:

@@ -132,6 +132,8 @@ UNICODE_TEXT = (
 )
 _LIGATURE = re.compile(r"([-',])(?=\1)")
 """Characters that LaTeX joins with the next one to a dash or a quotation mark."""
+_POWER = re.compile(r"(-?\d[\d.,]*)e([+-]?\d+)")
+_HYPHEN = re.compile(r"\$[^$]*\$|-")
 _COMMAND = re.compile(r"\\[A-Za-z]+|[{}$\\]")
 _NARROWEST = 40
 """Characters of the shortest line of a note."""
@@ -181,8 +183,9 @@ def _command(character: str) -> str | None:
 
 
 def latex_number(text: str) -> str:
-    """Return a formatted number with a minus sign in place of a hyphen."""
-    return text.replace("-", "$-$")
+    """Return formatted numbers with minus signs in place of hyphens, and powers of ten in place of `e-05`."""
+    powers = _POWER.sub(lambda number: f"${number[1]}\\times10^{{{int(number[2])}}}$", text)
+    return _HYPHEN.sub(lambda piece: "$-$" if piece[0] == "-" else piece[0], powers)
 
 
 def latex_table(

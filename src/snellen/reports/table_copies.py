@@ -115,7 +115,7 @@ def scores_copy(title: str, rows: Sequence[MetricRow], every: Sequence[Series]) 
     for series in every:
         known = {metric.name: metric for metric in series.metrics}
         columns[series.label] = {name: known[name] for name in names if name in known}
-    return metrics_copy(title, columns, "run")
+    return metrics_copy(title, {label: metrics for label, metrics in columns.items() if metrics}, "run")
 
 
 def published_copy(table: PublishedTable) -> TableCopy:
