@@ -1,4 +1,4 @@
-"""Pretty and untrusted JSON, slugs for file names, cut texts, and comma-separated lists."""
+"""Pretty and untrusted JSON, slugs for file names, cut texts, comma-separated lists, and the first bytes of Git LFS pointers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+GIT_LFS_START = b"version https://git-lfs"
+"""The first bytes of the text that Git LFS leaves in place of a file that was not fetched."""
 _NOT_IN_FILE_NAMES = re.compile("[^A-Za-z0-9._]+")
 
 

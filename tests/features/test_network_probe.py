@@ -166,6 +166,18 @@ def test_the_rate_and_decay_are_chosen_on_a_part_of_train_and_the_test_rows_chan
     assert np.array_equal(other.predicted, result.predicted)
 
 
+@pytest.mark.parametrize("kind", ["mlp", "attentive"])
+def test_a_rate_whose_training_diverges_is_not_chosen_and_alone_is_named(kind):
+    tokens, classes = planted(120, 4, 8)
+    values = tokens if kind == "attentive" else tokens[:, 0]
+    options: dict[str, Any] = {"kind": kind, "steps": 20, "decays": (0.0,)}
+    rows: dict[str, Any] = {"train_rows": np.arange(100), "test_rows": np.arange(100, 120)}
+    result = network_probe(values, classes, rates=(1e37, 1e-2), **options, **rows)
+    assert result.settings.rates == (1e-2,)
+    with pytest.raises(UsageError, match=r"diverged with a rate of 1e\+37"):
+        network_probe(values, classes, rates=(1e37,), **options, **rows)
+
+
 def test_without_splits_every_row_is_tested_once():
     values, classes = xor(200)
     result = network_probe(values, classes, kind="mlp", folds=4, **{**QUICK, "steps": 60})

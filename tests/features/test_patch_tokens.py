@@ -144,3 +144,26 @@ def test_a_damaged_file_of_tokens_is_named(tmp_path):
     (tmp_path / "s" / "patch_tokens.npy").write_bytes(b"version https://git-lfs")
     with pytest.raises(DataError, match=r"patch_tokens\.npy"):
         open_tokens(tmp_path / "s")
+
+
+@pytest.mark.parametrize("part", ["tokens", "output", "table"])
+def test_a_store_that_names_a_file_elsewhere_is_refused(tmp_path, part):
+    files = data_set(tmp_path, LABELS)
+    extract(opened("embedded"), files, tmp_path / "images", tmp_path / "s")
+    meta = json.loads((tmp_path / "s" / META).read_text())
+    if part == "table":
+        meta["table"] = "../rows.parquet"
+    else:
+        holder = meta["patch_tokens"] if part == "tokens" else meta["outputs"]["patch_mean"]
+        holder["file"] = "../elsewhere.npy"
+    (tmp_path / "s" / META).write_text(json.dumps(meta))
+    with pytest.raises(DataError, match=r"\.\./.*its own folder"):
+        open_store(tmp_path / "s")
+
+
+def test_an_image_that_is_a_pointer_of_git_lfs_is_named_as_one(tmp_path):
+    files = data_set(tmp_path, LABELS)
+    pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"ab" * 32 + b"\nsize 352552\n"
+    (tmp_path / "images" / "Less, More" / "train 3.jpg").write_bytes(pointer)
+    with pytest.raises(DataError, match=r"(?s)train 3\.jpg.*Git LFS.*git lfs pull.*--allow-missing"):
+        extract(opened("embedded"), files, tmp_path / "images", tmp_path / "s")

@@ -23,6 +23,7 @@ from msgspec import structs
 from snellen.errors import MediaError
 from snellen.media import corruptions
 from snellen.media.image_headers import Header, read_header
+from snellen.text import GIT_LFS_START
 from snellen.types import Image, MediaSettings
 
 if TYPE_CHECKING:
@@ -79,6 +80,10 @@ def checked_header(data: bytes, key: str, limit: int) -> Header:
     if not data:
         raise MediaError(f"image {key}: the file is empty", "Fetch it again.")
     header = read_header(data)
+    if header is None and data.startswith(GIT_LFS_START):
+        raise MediaError(
+            f"image {key}: a pointer of Git LFS, the image was not fetched", "Fetch it in its repository: git lfs pull."
+        )
     if header is None:
         raise MediaError(
             f"image {key}: the first bytes are {data[:8]!r}; JPEG, PNG, WebP, GIF, BMP or TIFF was expected",

@@ -9,9 +9,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from snellen.sources.blobs import stream
+from snellen.text import GIT_LFS_START
 from snellen.types import Blob
 
-START = b"version https://git-lfs"
 POINTER_BYTES = 1024
 _SIZE = re.compile(rb"^size (\d{1,18})\s*$", re.MULTILINE)
 
@@ -32,7 +32,7 @@ def pointer_of(data: bytes) -> LfsPointer | None:
     >>> pointer_of(b"version https://git-lfs.github.com/spec/v1\\noid sha256:ab\\nsize 352552282\\n").size
     352552282
     """
-    if not data.startswith(START):
+    if not data.startswith(GIT_LFS_START):
         return None
     size = _SIZE.search(data[:POINTER_BYTES])
     return LfsPointer(int(size[1]) if size else 0)

@@ -237,11 +237,15 @@ def _fit(
     scaling = measure_channels(values, train_part)
     network = train_networks(values, train_part, targets, classes, alone, scaling, seed, device)
     [logits] = network.logits(values, test_part)
+    if not np.isfinite(logits).all():
+        raise UsageError(f"training diverged with a rate of {rate:g}.", "Name smaller rates: --rates 1e-4,1e-3.")
     return NetworkFit(rate, decay, tried, int(held_out.sum()) if tried else 0), logits
 
 
 def _measure(logits: np.ndarray, targets: np.ndarray) -> tuple[float, float]:
     """Return (accuracy, log loss) for one class a row, (minus log loss, log loss) for several."""
+    if not np.isfinite(logits).all():  # its training diverged
+        return -np.inf, np.inf
     exact = logits.astype(np.float64)
     if targets.ndim == 2:
         loss = float((np.logaddexp(0.0, exact) - np.where(targets, exact, 0.0)).mean())

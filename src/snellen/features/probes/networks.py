@@ -124,15 +124,20 @@ class TrainedNetworks:
         self._layers, self._device, self._block = layers, device, block
 
     def logits(self, values: Values, rows: np.ndarray) -> np.ndarray:
-        """Return float32 [settings, m, classes] of these rows. Raises DataError if one is not finite."""
+        """Return float32 [settings, m, classes] of these rows; not finite for a setting whose training diverged.
+
+        Raises:
+            DataError: a row is not finite.
+        """
         parts = []
         for start in range(0, len(rows), self._block):
             part = rows[start : start + self._block]
-            with torch.no_grad():
-                scores = self._layers.forward(_batch(values, part, self._device))
-            wrong = np.flatnonzero(~torch.isfinite(scores).all(dim=2).all(dim=0).cpu().numpy())
+            batch = _batch(values, part, self._device)
+            wrong = np.flatnonzero(~torch.isfinite(batch).flatten(1).all(dim=1).cpu().numpy())
             if len(wrong):
                 raise _not_finite(values, int(part[wrong[0]]))
+            with torch.no_grad():
+                scores = self._layers.forward(batch)
             parts.append(scores.cpu().numpy())
         return np.concatenate(parts, axis=1)
 

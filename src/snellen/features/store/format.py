@@ -115,6 +115,11 @@ def read_meta(path: Path) -> StoreMeta:
         meta = msgspec.json.decode(data, type=StoreMeta)
     except (msgspec.DecodeError, RecursionError) as error:
         raise DataError(f"{file} is not a valid store.json: {error}", "Create the store again.") from error
+    files = [array.file for array in meta.outputs.values()]
+    files += [] if isinstance(meta.patch_tokens, UnsetType) else [meta.patch_tokens.file]
+    for name in (*files, meta.table):
+        if Path(name).name != name:
+            raise DataError(f"{file} names the file {name!r}; a file in its own folder was expected", DAMAGED_HINT)
     if meta.format != FORMAT:
         raise DataError(
             f"{file}: the store has format {meta.format}; this version reads {FORMAT}",

@@ -74,8 +74,9 @@ def packed_table(task: Task, path: Path) -> Blob:
     """
     table = _packed(task, path)
     if table is None:
-        wanted = ", ".join(task.files) or "no name of one is known"
-        raise DataError(f"{path}: no questions of {task.name} in it ({wanted})", "Give the folder that holds them.")
+        kept_tree(path)  # a damaged archive is named as that
+        wanted = f" ({', '.join(task.files)})" if task.files else ""
+        raise DataError(f"{path}: no questions of {task.name} in it{wanted}", "Unpack it, and give the folder.")
     return table
 
 
