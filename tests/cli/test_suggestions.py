@@ -32,6 +32,8 @@ def refused(capsys, line: str) -> str:
         ("run chart -T size=96 -m api:x", "snellen run chart -o size=96 -m api:x"),
         ("rerun results/a --limit 5", "snellen run BENCHMARK --model KIND:NAME --limit"),
         ("rnu chart", "snellen run chart"),
+        ("run fgbmk/cub/speces/choice -m embedded", "snellen run fgbmk/cub/species/choice -m embedded"),
+        ("run vlm2/oc-cmt -m embedded", "snellen run vlm2/oc-cnt -m embedded"),
         ("reprot results/a", "snellen report results/a"),
         ("run --tasks chart,vlm2 --model x:y", "snellen run chart vlm2 --model x:y"),
         (
@@ -196,3 +198,12 @@ def test_arguments_in_each_others_place_are_answered_with_the_command_to_type(
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "run_meta.json").write_text("{}")
     assert better in refused(capsys, line)
+
+
+def test_a_run_before_the_sql_is_answered_with_the_users_own_sql(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "r").mkdir()
+    (tmp_path / "r" / "run_meta.json").write_text("{}")
+    told = refused(capsys, "query r 'select count(*) from answers'")
+    assert "snellen query 'select count(*) from answers' r" in told
+    assert "SELECT run, state, value FROM runs" in refused(capsys, "query r")

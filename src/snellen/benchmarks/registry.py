@@ -210,6 +210,11 @@ def similar_names(name: str) -> list[str]:
     Other harnesses write VSI-Bench or MMSIBench_circular.
     """
     known = {_plain(known_name): known_name for known_name in (*sorted(entry_names()), *names())}
+    if "/" in name:  # a part that is misspelt, rather than the whole that it belongs to
+        members = {key: known_name for key, known_name in known.items() if "/" in known_name}
+        near = difflib.get_close_matches(_plain(name), members, n=3, cutoff=0.85)
+        if near:
+            return [members[key] for key in near]
     return spelled_alike(name) or [known[key] for key in difflib.get_close_matches(_plain(name), known, n=3)]
 
 

@@ -11,6 +11,7 @@ from snellen.errors import UsageError
 
 MODEL_OPTIONS = ("--model", "-m")
 TAKING_RUN = ("judge", "score", "report", "failures", "export", "rerun", "compare")
+SQL_STARTS = ("select ", "with ", "describe ", "show ", "from ")
 
 
 def check_order(path: Sequence[str], words: Sequence[str], positional: Sequence[str]) -> None:
@@ -26,7 +27,11 @@ def check_order(path: Sequence[str], words: Sequence[str], positional: Sequence[
     """
     name = path[0]
     if name == "query" and positional and _is_run(positional[0]):
-        line = shlex.join(["snellen", "query", "SELECT run, state, value FROM runs", *words])
+        own = next((word for word in positional if word.lstrip().lower().startswith(SQL_STARTS)), None)
+        rest = list(words)
+        if own is not None:
+            rest.remove(own)
+        line = shlex.join(["snellen", "query", own or "SELECT run, state, value FROM runs", *rest])
         raise UsageError(f"the first argument of query is SQL, and {positional[0]} is a run", f"Type: {line}")
     if name == "score" and len(positional) == 2:
         run = next((word for word in positional if Path(word).exists()), "")

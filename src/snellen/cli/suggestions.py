@@ -42,11 +42,11 @@ COMMAND_OF = {
         "resume continue retry eval-retry restart redo": _RERUN,
         "benchmarks tasks datasets models ls info profiles": _LIST,
         "logs log runs results history status": _RUNS,
-        "rescore metrics metric grade summary summarize summarise import": _SCORE,
+        "rescore metrics metric grade summary summarize summarise": _SCORE,
         "diff vs": CommandHint("compare", "`compare` pairs runs sample by sample.", "RUN RUN"),
         "sql db stats": CommandHint("query", "`query` runs SQL over all runs.", "'SELECT * FROM runs'"),
         "errors analyze analyse wrong": CommandHint("failures", "`failures` labels incorrect answers."),
-        "check env diagnose health": CommandHint("doctor", "`doctor` checks this machine.", ""),
+        "env diagnose health": CommandHint("doctor", "`doctor` checks this machine.", ""),
         "convert dump save": CommandHint("export", "`export` writes other programs' formats."),
         "upload push": CommandHint("submit easi", "`submit easi` sends results to EASI's leaderboard."),
         "embed encode probe knn linear retrieval": CommandHint(

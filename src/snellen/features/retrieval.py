@@ -187,7 +187,7 @@ def retrieval(
     if denominator not in get_args(Denominator):
         raise UsageError(f"there is no denominator {denominator!r}", f"Choose one of {get_args(Denominator)}.")
     if any(int(k) != k or k < 1 for k in ks):
-        raise UsageError(f"depths {list(ks)}", "Depths are whole numbers from 1.")
+        raise UsageError(f"depths {list(ks)}; whole numbers from 1 were expected", "As in --k 1,5,10.")
     ks = tuple(sorted({int(k) for k in ks}))
     values = check_values(features)
     known = as_labels(labels, len(values))

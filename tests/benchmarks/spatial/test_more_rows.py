@@ -116,3 +116,13 @@ def test_a_row_of_any_content_is_a_question_or_says_why_it_is_none(name: str) ->
             for how in hows:
                 assert more.compose(how, MORE[name], question, media).parts
     assert questions
+
+
+@pytest.mark.parametrize("name", ["stare", "erqa", "spbench/si", "vsi-super-count", "cv-bench", "revsi"])
+def test_an_archive_that_is_damaged_is_named_as_that(tmp_path, capsys, name):
+    from snellen.cli import main
+
+    (tmp_path / "questions.zip").write_bytes(b"PK\x03\x04" + bytes(range(256)) * 4)
+    command = ["run", name, "--data", str(tmp_path / "questions.zip"), "-m", "embedded", "--out", str(tmp_path / "run")]
+    assert main(command) == 3
+    assert "questions.zip: cannot be opened as a zip file" in capsys.readouterr().err
