@@ -16,6 +16,7 @@ from snellen.benchmarks.table.end_to_end import kept_rows, prompt_parts
 from snellen.benchmarks.table.entries import entry, headline, names
 from snellen.benchmarks.table.official import table_name
 from snellen.cli import main
+from snellen.errors import DataError
 from snellen.sources.digests import with_md5
 from snellen.types import Text
 
@@ -65,6 +66,15 @@ def test_an_entry_is_read_run_and_scored(name: str, tmp_path: Path) -> None:
         assert first.coverage == 1.0
         invalid = next(metric for metric in run.figures(profile)[profile] if metric.name == "invalid")
         assert invalid.value is not None
+
+
+def test_a_table_of_another_layout_is_refused_with_its_columns(tmp_path: Path) -> None:
+    file = tmp_path / "hub.csv"
+    file.write_text("index,image,question,answer\n0,a.png,Which? A: x B: y,A\n")
+    with pytest.raises(DataError, match="columns A, B and so on were expected; the columns are index, image, question"):
+        list(registry.find("mmstar").samples(snellen.Data(path=file)))
+    with pytest.raises(DataError, match=r"\[rows\] question: there is no column 'prompt'"):
+        list(registry.find("cv-bench-2d").samples(snellen.Data(path=file)))
 
 
 def test_nothing_is_fetched_to_list_an_entry(

@@ -90,21 +90,26 @@ def end_to_end(case: Mapping[str, Any]) -> dict[str, Any]:
     dataset, text, predictions = str(case["dataset"]), str(case["tsv"]), case["predictions"]
     name = class_of(dataset)
     try:
-        kept = kept_rows(dataset, text)
-        prompts = [prompt_parts(dataset, row) for row in kept]
-        report = _report(name, dataset, _with_predictions(kept, predictions))
+        asked_rows = kept_rows(dataset, text)
+        prompts = [prompt_parts(dataset, row) for row in asked_rows]
+        report = _report(name, dataset, _with_predictions(asked_rows, predictions))
     except ReferenceStopsError as error:
         return {"class": name, "raises": error.reference_error, "message": error.message}
-    shown = {"class": name, "rows_kept": len(kept), "index": [row["index"] for row in kept], "prompts": prompts}
-    return shown if report is None else {**shown, "report": report}
+    result = {
+        "class": name,
+        "rows_kept": len(asked_rows),
+        "index": [row["index"] for row in asked_rows],
+        "prompts": prompts,
+    }
+    return result if report is None else {**result, "report": report}
 
 
 def kept_rows(dataset: str, text: str) -> list[Row]:
     """Return the rows that the kit asks, as it has them after reading a table; raise ReferenceStopsError where it stops."""
-    kept = _with_images(_read_table(text))
+    asked_rows = _with_images(_read_table(text))
     if dataset.startswith("MMMU_Pro_V"):
-        kept = [{**row, "question": "placeholder"} for row in kept]
-    return [_real_world_row(row) for row in kept] if class_of(dataset) == "MMERealWorld" else kept
+        asked_rows = [{**row, "question": "placeholder"} for row in asked_rows]
+    return [_real_world_row(row) for row in asked_rows] if class_of(dataset) == "MMERealWorld" else asked_rows
 
 
 def prompt_parts(dataset: str, row: Row) -> list[dict[str, Any]]:
@@ -133,22 +138,22 @@ def _read_table(text: str) -> list[Row]:
 
 def _with_images(rows: Sequence[Row]) -> list[Row]:
     """Return the rows that have an image, with indexes as the kit has them, and the images of referenced rows."""
-    kept = [dict(row) for row in rows if "image" not in row or row["image"] is not None]
-    for row in kept:
+    asked_rows = [dict(row) for row in rows if "image" not in row or row["image"] is not None]
+    for row in asked_rows:
         row["index"] = str(row.get("index"))
     if rows and "image" in rows[0]:
-        images = {row["index"]: str(row["image"]) for row in kept}
+        images = {row["index"]: str(row["image"]) for row in asked_rows}
         for index, image in images.items():
             if not _is_image(image):
                 if not _is_image(images.get(image, "")):
                     raise _stop("AssertionError")
                 images[index] = images[image]
-        for row in kept:
+        for row in asked_rows:
             row["image"] = images[row["index"]]
-    if all(re.fullmatch(r"-?\d{1,18}", row["index"]) for row in kept):
-        for row in kept:
+    if all(re.fullmatch(r"-?\d{1,18}", row["index"]) for row in asked_rows):
+        for row in asked_rows:
             row["index"] = int(row["index"])
-    return kept
+    return asked_rows
 
 
 def _is_image(cell: str) -> bool:

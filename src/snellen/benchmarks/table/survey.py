@@ -351,6 +351,12 @@ def _require_columns(declared: Declaration, table: Rows) -> None:
                     f"Correct {role} in the declaration, or name the column: --map {role}=COLUMN.",
                 )
 
+    if declared.rows.get("options") == ALL_LETTERS and sum(letter in table.header for letter in LETTERS) < 2:
+        raise DataError(
+            f"{table.name}: [rows] options: columns A, B and so on were expected; the columns are "
+            f"{', '.join(table.header[:30])}",
+            "Name the file that the declaration describes, or its options: --map options=COLUMN.",
+        )
     for group, spec in declared.group.items():
         names = spec if isinstance(spec, tuple) else tuple(filter(None, (spec.order, spec.same)))
         for name in names:
