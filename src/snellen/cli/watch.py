@@ -13,7 +13,6 @@ from msgspec import structs
 from snellen.cli import options as shared
 from snellen.cli.console import note, show_json
 from snellen.cli.option_groups import expand_options, only
-from snellen.cli.option_text import parse_pairs
 from snellen.cli.preview import require_profile, require_run_folder, require_used_data
 from snellen.cli.results import UNANSWERED
 from snellen.cli.tracker_log import LogTo, log_targets, log_tracked
@@ -22,7 +21,7 @@ from snellen.scoring.interval_text import bracketed
 from snellen.text import slug
 
 if TYPE_CHECKING:
-    from snellen.benchmarks.base import Benchmark
+    from snellen.benchmarks.base import Benchmark, Data
     from snellen.runs.run import Run
     from snellen.runs.settings import RunSettings
     from snellen.training.watch import CheckpointWatch, StepPoint
@@ -130,7 +129,7 @@ def watch(
         **shared.model_settings(generation, shared.EndpointOptions(), media, local),
         "data": data.data,
         "images": data.images,
-        "benchmark_options": parse_pairs(data.option),
+        "benchmark_options": data.benchmark_options(),
         "seed": watching.seed,
         "limit": watching.limit,
     }
@@ -141,7 +140,7 @@ def watch(
         name: require_profile(structs.replace(base, benchmark=name), output.profile)
         for name in dict.fromkeys(benchmark)
     }
-    _check_data(benchmarks, base.data)
+    _check_data(benchmarks, base.data, quiet=output.quiet)
     out = watching.out or Path("results") / f"watch-{slug(checkpoints.absolute().name) or 'checkpoints'}"
     require_run_folder(out)
     session = WatchSession(
@@ -151,18 +150,21 @@ def watch(
     times = WatchTimes(watching.poll, watching.settle, watching.idle, watching.once)
     try:
         session.watch.run(times, session.add, lambda: display(as_json=output.as_json, quiet=output.quiet))
-    except SnellenError:
-        session.end()
+    except (SnellenError, KeyboardInterrupt):
+        session.close()
         raise
-    session.end()
+    session.name_omitted()
+    session.close()
     failures = session.watch.failures
     raise typer.Exit(next((point.exit_code for point in failures if point.exit_code), UNANSWERED if failures else 0))
 
 
-def _check_data(benchmarks: dict[str, Benchmark], data: Any) -> None:
+def _check_data(benchmarks: dict[str, Benchmark], data: Data, *, quiet: bool) -> None:
     """Read the first sample of each benchmark, so that missing data is named before a checkpoint is waited for."""
     require_used_data(data, list(benchmarks.values()))
     for benchmark in benchmarks.values():
+        if (reading := benchmark.reading(data)) is not None and not quiet:
+            note(f"{benchmark.name}: {reading.text}")
         next(iter(benchmark.samples(data)), None)
 
 
@@ -196,9 +198,8 @@ class WatchSession:
             tracked = tracked_run(run, {profile: point.metrics}, step=point.step, series=series, name=name)
             log_tracked(self._targets, tracked)
 
-    def end(self) -> None:
-        """Draw the page, name what was left out, and print the JSON object if it is wanted."""
-        self._draw()
+    def name_omitted(self) -> None:
+        """Print which folders were left out, and why."""
         for name, lack in self.watch.waiting.items():
             note(f"note: {name} is not complete and was left out: {lack}")
         for name in self.watch.without_step:
@@ -207,6 +208,10 @@ class WatchSession:
             own = (self.watch.root / "config.json").is_file()
             hint = f"; it is itself a model: snellen run BENCHMARK --model local:{self.watch.root}" if own else ""
             note(f"note: there is no checkpoint in {self.watch.root}{hint}")
+
+    def close(self) -> None:
+        """Draw the page, and print its path or the JSON object."""
+        self._draw()
         if self._output.as_json:
             from msgspec import to_builtins
 
@@ -243,7 +248,8 @@ class WatchSession:
     def _print(self, point: StepPoint) -> None:
         line = f"{point.step:>9,}  {self._score(point)}  {point.checkpoint}"
         if len(self.watch.benchmarks) > 1:
-            line = f"{point.benchmark}  {line}"
+            width = max(len(benchmark.name) for benchmark in self.watch.benchmarks)
+            line = f"{point.benchmark:<{width}}  {line}"
         note(line) if self._output.as_json else print(line, flush=True)
 
     def _score(self, point: StepPoint) -> str:
