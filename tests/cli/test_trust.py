@@ -32,6 +32,7 @@ READERS = {
     "failures": ("failures", "evil"),
     "export": ("export", "evil", "--format", "jsonl"),
     "export formats": ("export", "evil"),
+    "export table": ("export", "evil", "--format", "latex"),
     "rerun": ("rerun", "evil"),
     "judge": ("judge", "evil", "--model", "embedded"),
     "query scores": ("query", "select * from scores", "evil"),
