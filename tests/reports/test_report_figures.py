@@ -6,6 +6,7 @@ import csv
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
@@ -13,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 
 from snellen.cli import main
-from snellen.errors import UsageError
+from snellen.errors import MissingExtraError, UsageError
 from snellen.reports import render, write_report
 from snellen.reports.failures.labels import LabelCounts
 from snellen.reports.plots.svg import COLOURS, mix_colours, paper_colours
@@ -120,3 +121,12 @@ def test_the_command_writes_page_and_figures_of_all_runs_in_a_folder(
     assert "notes.txt holds no run" in printed.err
     assert (tmp_path / "figures" / "scores.svg").exists() and (tmp_path / "figures" / "scores.pdf").exists()
     assert main(["report", "results/one", "--redact", "public", "--figures", "figures"]) == 2
+
+
+def test_without_matplotlib_the_message_says_what_to_install(
+    runs: list[RunView], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingExtraError, match="plots need matplotlib") as raised:
+        write_report(runs, tmp_path / "page.html", figures=tmp_path / "figures")
+    assert raised.value.hint == "pip install matplotlib" and not (tmp_path / "page.html").exists()

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snellen.atomic_write import replacing
+from snellen.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -102,8 +103,17 @@ SETTINGS: Any = {
 
 @contextmanager
 def page_style() -> Iterator[None]:
-    """Draw with SETTINGS alone: a user's own matplotlibrc must not change the page."""
-    import matplotlib
+    """Draw with SETTINGS alone: a user's own matplotlibrc must not change the page.
+
+    Raises:
+        MissingExtraError: matplotlib cannot be imported.
+    """
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise MissingExtraError(
+            f"plots need matplotlib, which cannot be imported ({error})", "pip install matplotlib"
+        ) from error
 
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
