@@ -196,7 +196,14 @@ def test_a_file_of_another_benchmark_is_refused_with_the_ids_of_both_sides():
     file = table("a.csv", [["id", "reply"], ["img_1", "A"], ["img_2", "B"]])
     with pytest.raises(DataError, match=r"'img_1'.*'q0'"):
         snellen.import_run(file, "named", out="r")
-    assert not Path("r/results.jsonl").exists()
+    for id_is in ("id", "position", "ordinal"):
+        with pytest.raises(DataError, match="'img_1'"):
+            snellen.import_run(file, "named", out="r", id_is=id_is)
+    with pytest.raises(UsageError, match="no meta field"):
+        snellen.import_run(file, "named", out="r", id_is="colour")
+    with pytest.raises(UsageError, match="--model is empty"):
+        snellen.import_run(FORMS["csv"](), "named", out="r", model=" ")
+    assert not Path("r").exists()
 
 
 def test_repeats_of_a_file_are_repeats_of_the_run():

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.errors import DataError, UsageError
-from snellen.formats import AnswerFile, Survey
+from snellen.formats import AnswerFile, Problems, Survey
 from snellen.runs.external_answers import id_hint, keyed
 from snellen.types import Sample
 
@@ -57,6 +56,8 @@ def choose_reading(
         first = f": {survey.unusable.first[0]}" if survey.unusable.first else ""
         raise DataError(f"{file.path}: no row holds an answer{first}", "Pass the file that holds the answers.")
     if id_is is not None and id_is != INDEX:
+        if not any(hash(key) in survey.ids for key, _ in keyed(benchmark, data, id_is)):
+            raise _no_sample(file, survey, benchmark, data, id_is)
         return IdReading(id_is)
     fits = _fits(benchmark, data, survey.ids)
     if id_is == INDEX:
@@ -111,13 +112,7 @@ def _of_best(
     if not rivals or ("id" not in rivals and most < FITTING * distinct and not by_definition):
         if len(rivals) > 1:
             raise _ambiguous(file, survey, benchmark, data, fits, rivals)
-        example = next(iter(file_ids(file)), "(none)")
-        own = next((sample.id for sample in benchmark.samples(data)), "(none)")
-        raise DataError(
-            f"{file.path}: its {distinct:,} ids are not those of {benchmark.name}: the file's are like {example!r}, the "
-            f"samples' like {own!r} ({file.about})",
-            id_hint(benchmark, data, "id", lambda name: hash(name) in survey.ids),
-        )
+        raise _no_sample(file, survey, benchmark, data, "id")
     chosen, *others = rivals
     different = [
         name
@@ -132,11 +127,14 @@ def _of_best(
     return IdReading(chosen, f"the file's ids are read as {IN_WORDS[chosen]}; {others_fit}")
 
 
-def file_ids(file: AnswerFile) -> Iterator[str]:
-    """Yield the ids of a file's rows."""
-    from snellen.formats import Problems
-
-    return (answer.sample_id for answer in file.read(Problems()))
+def _no_sample(file: AnswerFile, survey: Survey, benchmark: Benchmark, data: Data, id_is: str) -> DataError:
+    example = next((answer.sample_id for answer in file.read(Problems())), "(none)")
+    own = next((key for key, _ in keyed(benchmark, data, id_is)), "(none)")
+    return DataError(
+        f"{file.path}: its {len(survey.ids):,} ids are not those of {benchmark.name}: the file's are like {example!r}, the "
+        f"samples' like {own!r} ({file.about})",
+        id_hint(benchmark, data, id_is, lambda name: hash(name) in survey.ids),
+    )
 
 
 def _ambiguous(

@@ -198,7 +198,7 @@ def import_run(
         file = open_answers(path, id_field=id_field, reply_field=reply_field or _answer_column(path))
     contents = survey(file)
     reading = choose_reading(file, contents, subject, where, id_is)
-    label = one_line(model or _label(path, file))[:LABEL_CHARACTERS].strip()
+    label = one_line(_label(path, file) if model is None else model)[:LABEL_CHARACTERS].strip()
     if not label:
         raise UsageError("--model is empty; the name of the model that answered was expected", "Omit --model.")
     name = registry.lasting_name(benchmark) if isinstance(benchmark, str) else subject.name
