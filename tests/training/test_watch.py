@@ -177,6 +177,27 @@ def test_each_checkpoint_is_one_step_of_one_run_of_the_tracker(watch, tmp_path, 
     assert set(record.values["chart/digits/accuracy_ci95_low"]) == {20, 100, 300}
 
 
+def test_checkpoints_of_a_real_trainer_are_read_at_once_by_their_last_file(watch, tmp_path, tiny):
+    import torch
+    from transformers import AutoModelForImageTextToText, AutoProcessor, Trainer, TrainingArguments
+
+    tokens = torch.arange(7, 15)
+    rows = [{"input_ids": tokens, "attention_mask": torch.ones_like(tokens), "labels": tokens}] * 4
+    arguments = {"max_steps": 4, "save_steps": 2, "learning_rate": 0.1, "use_cpu": True, "report_to": []}
+    Trainer(
+        model=AutoModelForImageTextToText.from_pretrained(tiny),
+        args=TrainingArguments(output_dir=str(tmp_path / "ck"), disable_tqdm=True, **arguments),
+        train_dataset=rows,
+        processing_class=AutoProcessor.from_pretrained(tiny),
+    ).train()
+    began = time.monotonic()
+    done = watch("--once", "--json", "--settle", 300)
+    assert time.monotonic() - began < 200 and done.status == 0, done.err
+    assert [point["step"] for point in points(done).values()] == [2, 4]
+    runs = [json.loads((tmp_path / point["run"] / "run_meta.json").read_text()) for point in points(done).values()]
+    assert runs[0]["identity"]["model"]["digest"] != runs[1]["identity"]["model"]["digest"]
+
+
 def test_what_cannot_be_watched_is_refused_with_what_to_do(watch, tmp_path, capsys):
     assert watch("--once", "--profile", "all").status == 2
     assert watch("--once", "--dtype", "float7").status == 2
