@@ -13,6 +13,7 @@ import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 from snellen.benchmarks.table.literals import NoLiteralError, is_literal, literal
 from snellen.benchmarks.table.operations import CellError
@@ -47,9 +48,13 @@ class ImageRoot:
     def __init__(self, trees: Sequence[Tree], *, named: bool, within: str = "") -> None:
         self.trees = tuple(trees)
         self.named = named
-        prefixes = [(tree, prefix) for tree in self.trees for prefix in ("", *_inner(tree))]
         self._folders: set[str] = set()
-        self._prefixes = [*([(self.trees[-1], within)] if within else []), *prefixes]
+        self._ends: dict[str, str] = {}
+        self._prefixes: list[tuple[Tree, str]] = []
+        for at, tree in enumerate(self.trees):
+            if within and at == len(self.trees) - 1:
+                self._prefixes += [(tree, prefix) for prefix in (within, *_inner(tree, within))]
+            self._prefixes += [(tree, prefix) for prefix in ("", *_inner(tree))]
 
     def find(self, name: str) -> Blob | None:
         """Return the image of that name; None where there is none. Raises CellError for a name that leaves the root."""
@@ -65,6 +70,12 @@ class ImageRoot:
         return self._relative(plain)
 
     def _relative(self, name: str) -> Blob | None:
+        if (blob := self._spelt(name)) is not None or name.isascii():
+            return blob
+        forms = {normalize(form, name) for form in ("NFC", "NFD")} - {name}
+        return next((blob for form in sorted(forms) if (blob := self._spelt(form)) is not None), None)
+
+    def _spelt(self, name: str) -> Blob | None:
         for tree, prefix in self._prefixes:
             try:
                 return self._blob(tree, prefix + name)
@@ -106,6 +117,10 @@ class ImageRoot:
                 return blob
         for first in range(max(0, len(parts) - PATH_PARTS), len(parts)):
             if (blob := self._relative("/".join(parts[first:]))) is not None:
+                other = self._ends.setdefault(blob.key, path)
+                if other != path:
+                    end = "/".join(parts[first:])
+                    raise CellError(f"image {path!r} and {other!r} are both found as {end!r}; which of them is it?")
                 return blob
         return None
 
@@ -144,11 +159,13 @@ def image_root(table: Path | Tree | None, images: Path | None, within: str = "")
     return ImageRoot(trees, named=images is not None, within=within)
 
 
-def _inner(tree: Tree) -> list[str]:
+def _inner(tree: Tree, within: str = "") -> list[str]:
+    """Return the folders in a folder of a tree that may hold images; in archives all of them, the usual ones first."""
     if not isinstance(tree, FolderTree):
-        tops = {name.partition("/")[0] for name in tree.names() if "/" in name}
-        return [f"{top}/" for top in (*FOLDERS, *sorted(tops)) if top in tops][:40]
-    return [f"{name}/" for name in FOLDERS if (tree.path / name).is_dir()]
+        below = [name[len(within) :] for name in tree.names() if name.startswith(within)]
+        tops = {name.partition("/")[0] for name in below if "/" in name}
+        return [f"{within}{top}/" for top in dict.fromkeys((*FOLDERS, *sorted(tops))) if top in tops][:40]
+    return [f"{within}{name}/" for name in FOLDERS if (tree.path / within / name).is_dir()]
 
 
 def images_of(value: Any, root: ImageRoot, references: References | None = None) -> tuple[Blob, ...]:
@@ -216,14 +233,14 @@ def _of_text(text: str, root: ImageRoot, references: References | None) -> tuple
         names = [name.strip() for name in text.split(mark) if name.strip()]
         if len(names) > 1 and all(name.lower().endswith(MEDIA_SUFFIXES) for name in names):
             return tuple(blob for name in names for blob in _of_text(name, root, references))
-    if references is not None and len(text) <= SHORTEST_IMAGE:
-        target = references(text)
-        if target is not None:
-            return tuple(blob for value in target for blob in images_of(value, root))
     if "." not in text.rpartition("/")[2]:
         for suffix in IMAGE_SUFFIXES[:4]:
             if (blob := root.find(f"{text}{suffix}")) is not None:
                 return (blob,)
+    if references is not None and len(text) <= SHORTEST_IMAGE:
+        target = references(text)
+        if target is not None:
+            return tuple(blob for value in target for blob in images_of(value, root))
     if text.startswith("/") and not root.named:
         raise CellError(
             f"image missing: {text!r} is not in {root.place}; name the folder of the images: --images FOLDER"
