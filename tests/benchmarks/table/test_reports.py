@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tracemalloc
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from snellen.benchmarks.table.declaration import Declaration, read_declaration
+from snellen.benchmarks.table.declaration import Declaration, declaration, read_declaration
 from snellen.benchmarks.table.meta import row_meta
 from snellen.benchmarks.table.reports import summary
 from snellen.errors import DataError
@@ -183,3 +184,28 @@ def test_pairs_of_two_different_questions_are_refused_with_both_rows() -> None:
     rows = [{"index": 1, "question": "Open?"}, {"index": 2, "question": "Open ?"}]
     with pytest.raises(DataError, match=r"rows 1 and 2 form a group by index, and 'question' is 'Open\?' in one"):
         row_meta(entry("mmvp"), rows)
+
+
+def test_a_mean_over_thousands_of_classes_needs_little_memory_and_an_id_gives_no_slices() -> None:
+    values = {
+        "name": "many",
+        "source": {"csv": "many.csv"},
+        "rows": {"question": "q", "answer": "a", "label": "label", "number": "number"},
+        "report": [
+            {"name": "by class", "mean_of": "label", "headline": True},
+            {"name": "sum", "metric": "count", "sum_over": "label"},
+            {"by": "number"},
+        ],
+    }
+    rows = [{"label": f"class {at % 4000}", "number": str(at)} for at in range(20_000)]
+    tracemalloc.start()
+    metrics = figures(
+        declaration(values, "many.toml"), rows, [float(at % 4000 < 1000) for at in range(20_000)], chance="0.25"
+    )
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert metrics["by class"].value == pytest.approx(0.25)
+    assert metrics["by class"].chance == pytest.approx(0.25)
+    assert metrics["sum"].value is None
+    assert not any(name.startswith("accuracy/") for name in metrics)
+    assert peak < 100e6

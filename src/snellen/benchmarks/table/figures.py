@@ -20,6 +20,8 @@ Floats: TypeAlias = NDArray[np.float64]
 Formula: TypeAlias = Callable[[Floats], Floats]
 """Sums of the registered columns, [draws, columns], to the figure in each draw; NaN where it is not defined."""
 
+MOST_PARTS = 500
+"""A column of more values is an id: there are no slices by it, and no sums over it."""
 MEANS = ("accuracy", "anls", "vqa-score", "relaxed")
 """Metrics that are the mean of the rows' scores; the scoring rule decides what a score is."""
 OF_YES_NO = ("f1", "precision", "recall", "yes-ratio")
@@ -52,6 +54,8 @@ class FigureBuilder:
         if not column:
             return _scaled(self._plain(report, metric, rows), report.scale)
         values = report.only or self.table.values_of(column, rows)
+        if len(values) > MOST_PARTS:
+            return lambda sums: np.full(len(sums), np.nan)
         parts = [self._plain(report, metric, rows & self.table.equals(column, value)) for value in values]
         return _scaled(_sum(parts) if report.sum_over else _mean(parts), report.scale)
 

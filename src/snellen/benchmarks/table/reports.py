@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import structs
 
 from snellen.benchmarks.table.declaration import Cell, Declaration, Report
-from snellen.benchmarks.table.figures import MEANS, FigureBuilder
+from snellen.benchmarks.table.figures import MEANS, MOST_PARTS, FigureBuilder
 from snellen.benchmarks.table.score_columns import Mask, ScoreColumns, score_columns
 from snellen.scoring import metrics, statistics
 from snellen.scoring.scores import Scores
@@ -60,7 +60,8 @@ def _figures(report: Report, table: ScoreColumns, named: Mapping[str, Report], p
         return
     seen: set[str] = set()
     for column in columns:
-        for value in table.values_of(column, everything):
+        values = table.values_of(column, everything)
+        for value in values if len(values) <= MOST_PARTS else ():
             rows = table.equals(column, value)
             part = f"{column}/{value}" if value in seen else value
             seen.add(value)
@@ -84,14 +85,12 @@ def _metric(
     """Return one figure over some rows, with interval, coverage and, where it is defined, chance."""
     rows = rows & table.where(report.only_where)
     builder = FigureBuilder(table, named, table.value, positive)
-    formula = builder.formula(report, metric, rows)
     counted = rows & table.counted
     share = table.expected * (float(rows.mean()) if len(rows) else 0.0)
     unit = "fraction" if _is_fraction(report, metric, named) else POINTS
     chance = _chance(report, metric, table, rows, named)
-    groups = table.clusters(builder.groups)
     if _is_mean(report, metric):
-        made = _closed(name, report, builder, rows, groups)
+        made = _closed(name, report, builder, rows)
         made = structs.replace(
             made, value=None if made.value is None else made.value * report.scale, unit=unit, chance=chance
         )
@@ -99,6 +98,8 @@ def _metric(
             ends = Interval(*made.ci95, made.interval).map(lambda end: end * report.scale)
             made = structs.replace(made, ci95=ends)
     else:
+        formula = builder.formula(report, metric, rows)
+        groups = table.clusters(builder.groups)
         value, ci95 = statistics.of_sums(builder.stacked(), groups, formula, cluster=GROUP)
         if ci95 is not None and unit == "fraction":
             ci95 = ci95.cut(0.0, 1.0)
@@ -120,21 +121,21 @@ def _is_mean(report: Report, metric: str) -> bool:
     return metric in MEANS and not (report.add or report.average or report.sum_over)
 
 
-def _closed(name: str, report: Report, builder: FigureBuilder, rows: Mask, groups: np.ndarray) -> Metric:
+def _closed(name: str, report: Report, builder: FigureBuilder, rows: Mask) -> Metric:
+    """Return a mean, over rows or groups, or of the means of a column's values, with its interval."""
     table = builder.table
     if report.all_in:
         value, mask = builder.group_values(report.all_in, rows)
     else:
-        value, mask = table.value, rows & table.counted
+        value, mask = builder.value, rows & table.counted
+    groups = table.clusters(builder.groups)
     cluster = "question" if np.array_equal(table.scores.group, table.scores.question) and not report.all_in else GROUP
     weights = None
     if report.mean_of:
-        codes = np.full(len(table), -1)
-        for code, category in enumerate(report.only or table.values_of(report.mean_of, rows)):
-            codes[table.equals(report.mean_of, category)] = code
+        codes = table.codes(report.mean_of, report.only)
         mask = mask & (codes >= 0)
         counts = np.bincount(codes[mask], minlength=1)
-        weights = 1.0 / (max(1, np.count_nonzero(counts)) * counts[codes[mask]])
+        weights = 1.0 / (max(1, int(np.count_nonzero(counts))) * counts[codes[mask]])
     return statistics.mean_of(name, value[mask], groups[mask], weights, cluster=cluster)
 
 
@@ -151,6 +152,9 @@ def _chance(report: Report, metric: str, table: ScoreColumns, rows: Mask, named:
         return None
     all_rows = replace(table, value=chances, counted=np.ones(len(table), dtype=bool))
     builder = FigureBuilder(all_rows, named, chances.copy())
+    if _is_mean(report, metric):
+        made = _closed("chance", report, builder, rows & table.counted)
+        return None if made.value is None else made.value * report.scale
     formula = builder.formula(report, metric, rows & table.counted)
     level = float(formula(builder.stacked().sum(axis=0, keepdims=True))[0])
     return level if isfinite(level) else None

@@ -57,6 +57,15 @@ class ScoreColumns:
             return np.zeros(len(self), dtype=bool)
         return np.equal(values.codes, values.names.index(value))
 
+    def codes(self, column: str, only: Sequence[str] = ()) -> NDArray[np.int64]:
+        """Return a number from 0 for each value of a meta column, of `only` these if any; -1 for rows without one."""
+        values = self.scores.meta.get(column)
+        if values is None:
+            return np.full(len(self), -1, dtype=np.int64)
+        wanted = [name != "" and (not only or name in only) for name in values.names]
+        number = np.where(wanted, np.arange(len(wanted)), -1) if wanted else np.zeros(0, dtype=np.int64)
+        return np.append(number, -1)[values.codes].astype(np.int64)
+
     def where(self, values: Mapping[str, str]) -> Mask:
         """Return a mask of the rows that have all these values."""
         rows = np.ones(len(self), dtype=bool)
