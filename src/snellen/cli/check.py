@@ -30,7 +30,10 @@ class CheckOptions:
     ] = 10
     seed: Annotated[int, typer.Option(help="Seed of the samples that are shown, and of the benchmark's draws.")] = 0
     all_rows: Annotated[
-        bool, typer.Option("--all", help="List every row of a finding, not the first 20. --json lists all.")
+        bool,
+        typer.Option(
+            "--all", help="List every row of a finding, not the first 20 of an error and 5 of others. --json lists all."
+        ),
     ] = False
     strict_data: Annotated[
         bool, typer.Option("--strict-data", help="Exit with status 3 if a row cannot be asked, after the report.")
@@ -109,7 +112,7 @@ def check(
     else:
         from snellen.cli.check_report import print_result
 
-        print_result(result)
+        print_result(result, all_rows=options.all_rows)
         for line in subject.notices(place):
             note(f"note: {line}")
     if options.strict_data and result.samples < result.rows:

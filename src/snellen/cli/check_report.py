@@ -17,11 +17,13 @@ if TYPE_CHECKING:
 
 LONG_TEXT = 2_000
 """Characters of a prompt's text that are printed; --json has the whole."""
+FIRST_OF_OTHERS = 5
+"""Rows of a warning or a note that are printed; of errors more are."""
 LABELS = {"error": "error  ", "warning": "warning", "note": "note   "}
 
 
-def print_result(result: CheckResult) -> None:
-    """Print a check."""
+def print_result(result: CheckResult, *, all_rows: bool = False) -> None:
+    """Print a check; `all_rows` lists every row of a finding."""
     if result.reading:
         print(f"{result.benchmark}: {result.reading}")
     else:
@@ -31,7 +33,7 @@ def print_result(result: CheckResult) -> None:
         for line in _example_lines(example):
             print(line)
     print()
-    _print_findings(result)
+    _print_findings(result, all_rows=all_rows)
     _print_answers(result)
     _print_lengths(result)
     _print_estimate(result)
@@ -77,25 +79,26 @@ def _cut(text: str) -> str:
     return text if more <= 0 else f"{text[:LONG_TEXT]}… ({more:,} more characters)"
 
 
-def _print_findings(result: CheckResult) -> None:
+def _print_findings(result: CheckResult, *, all_rows: bool) -> None:
     if not result.findings:
         print("Nothing odd was found.")
         return
     for finding in result.findings:
         print(f"{LABELS[finding.level]}  {one_line(finding.message)}  [{finding.code}]")
-        for line in _row_lines(finding):
+        for line in _row_lines(finding, all_rows=all_rows):
             print(f"           {line}")
 
 
-def _row_lines(finding: Finding) -> Iterator[str]:
-    for row in finding.rows:
+def _row_lines(finding: Finding, *, all_rows: bool) -> Iterator[str]:
+    most = None if all_rows else FIRST_ROWS if finding.level == "error" else FIRST_OF_OTHERS
+    rows = finding.rows[:most]
+    for row in rows:
         id_ = f" (id {one_line(row.id[:60])})" if row.id and row.id != row.row else ""
         detail = f": {one_line(_shortened(row.detail))}" if row.detail else ""
         yield f"{one_line(_short_name(row.row))}{id_}{detail}"
-    more = finding.count - len(finding.rows)
-    if finding.rows and more > 0:
-        listed = " --all lists them." if len(finding.rows) == FIRST_ROWS else ""
-        yield f"and {more:,} more.{listed}"
+    more = finding.count - len(rows)
+    if rows and more > 0:
+        yield f"and {more:,} more." + ("" if all_rows else " --all lists them.")
 
 
 def _print_answers(result: CheckResult) -> None:

@@ -87,6 +87,12 @@ def test_images_that_cannot_be_sent_or_are_odd_are_found(tmp_path: Path) -> None
     assert by_code(result)["image-unreadable"].level == "error"
 
 
+def test_a_row_with_several_odd_images_counts_once() -> None:
+    blobs = [inline(png(20, 20, colour), colour) for colour in ("red", "green", "blue")]
+    finding = by_code(checked([row(1, images=blobs), row(2, images=blobs[:1])]))["image-tiny"]
+    assert (finding.count, len(finding.rows)) == (2, 2)
+
+
 def test_an_image_above_the_pixel_limit_is_unreadable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SNELLEN_MAX_IMAGE_PIXELS", "1000")
     result = checked([row(1, images=[inline(png(100, 100))])])

@@ -7,14 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Benchmark, Data
+from snellen.benchmarks.table.benchmark import Table
+from snellen.benchmarks.table.declaration import Declaration, Source
 from snellen.benchmarks.table.entries import entry, names
 from snellen.errors import SnellenError
 from snellen.runs.check.benchmark_check import check_benchmark
 from snellen.runs.check.check import CheckSettings
-from snellen.runs.check.written_declaration import write_declaration
+from snellen.runs.check.written_declaration import moved_source, write_declaration
 from snellen.types import Image, Text
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks" / "table"))
@@ -57,6 +60,24 @@ def test_an_entry_is_checked_and_written(name: str, tmp_path: Path) -> None:
     target.parent.mkdir()
     write_declaration(target, benchmark, data, name)
     assert sent(registry.find(str(target)), Data()) == sent(benchmark, data)
+
+
+def test_a_source_is_named_from_the_folder_of_the_declaration(tmp_path: Path) -> None:
+    (tmp_path / "real" / "sets").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "real" / "sets")
+    hub = Table(Declaration("hf:owner/set", Source(hub="owner/set", revision="abc"), {}))
+    split = Data(options={"split": "test", "sheet": "mine"})
+    assert moved_source(hub, split, tmp_path) == Source(hub="owner/set", revision="abc", split="test", sheet="mine")
+    other = Data(path=Path("hf:other/set@main"))
+    assert moved_source(hub, other, tmp_path) == Source(hub="other/set", revision="main")
+    mirrored = Source(tsv="https://example.org/t.tsv", md5="0" * 32, rows=3, images="pics")
+    table = Table(Declaration("set", mirrored, {}), base=tmp_path / "real")
+    assert moved_source(table, Data(), tmp_path) == structs.replace(mirrored, images="real/pics")
+    own = Data(path=tmp_path / "link" / "my.tsv")
+    assert moved_source(table, own, tmp_path) == Source(file="real/sets/my.tsv", images="real/pics")
+    # From a linked folder `..` leads to the parent of the folder that it links to.
+    assert moved_source(table, own, tmp_path / "link").file == "my.tsv"
+    assert moved_source(table, Data(), tmp_path / "link").images == "../pics"
 
 
 def test_an_entry_without_its_data_says_what_is_needed() -> None:

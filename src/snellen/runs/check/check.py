@@ -113,7 +113,7 @@ class Check:
     def _examine(self, row: CheckedRow) -> None:
         self._samples += 1
         self._examples.add(row)
-        contents = [self._image(row, Image(blob)) for blob in row.images]
+        contents = self._images_of(row)
         videos = [part for part in row.sample.prompt.parts if isinstance(part, Video)]
         contents += [content_code(_video_name(video)) for video in videos]
         self._duplicates.add(row, contents)
@@ -134,13 +134,21 @@ class Check:
             self._chance += 0.5 if row.kind == "truth" else 1.0 / len(row.options)
         self._totals.add(row.sample, row.requests)
 
-    def _image(self, row: CheckedRow, image: Image) -> int:
-        facts = self._images.facts(image.blob)
-        name = file_name(image.blob)
-        image_findings(row, facts, name or image.blob.key, self._findings)
-        if name and not facts.problem:
-            self._duplicates.add_image(name, facts.content)
-        return facts.content
+    def _images_of(self, row: CheckedRow) -> list[int]:
+        """Examine the images of a row, each finding once; return a code for the content of each."""
+        contents: list[int] = []
+        details: dict[str, str] = {}
+        for blob in row.images:
+            facts = self._images.facts(blob)
+            name = file_name(blob)
+            for code, detail in image_findings(facts, name or blob.key):
+                details.setdefault(code, detail)
+            if name and not facts.problem:
+                self._duplicates.add_image(name, facts.content)
+            contents.append(facts.content)
+        for code, detail in details.items():
+            self._findings.add(code, row.place, row.id, detail)
+        return contents
 
     def _examine_text(self, row: CheckedRow) -> None:
         texts = [part.text for part in row.sample.prompt.parts if isinstance(part, Text)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from hashlib import blake2b
 
 from msgspec import Struct
@@ -10,8 +11,6 @@ from snellen.errors import MediaError, SnellenError
 from snellen.media import decode
 from snellen.media.encode import why_changed
 from snellen.runs.check.duplicates import content_code
-from snellen.runs.check.finding import Findings
-from snellen.runs.check.row import CheckedRow
 from snellen.sources.archive import MemberBlob
 from snellen.sources.blobs import FileBlob
 from snellen.types import Blob, MediaSettings
@@ -109,18 +108,18 @@ def file_name(blob: Blob) -> str:
     return blob.key if isinstance(blob, (FileBlob, MemberBlob)) else ""
 
 
-def image_findings(row: CheckedRow, facts: ImageFacts, name: str, findings: Findings) -> None:
-    """Add what is odd about one image of a row."""
-    size = f"{name}: {facts.width:,} x {facts.height:,} pixels"
+def image_findings(facts: ImageFacts, name: str) -> Iterator[tuple[str, str]]:
+    """Yield code and detail of what is odd about an image."""
     if facts.problem:
-        findings.add("image-unreadable", row.place, row.id, facts.problem)
+        yield "image-unreadable", facts.problem
         return
+    size = f"{name}: {facts.width:,} x {facts.height:,} pixels"
     short, long = sorted((facts.width, facts.height))
     if 0 < short < TINY:
-        findings.add("image-tiny", row.place, row.id, size)
+        yield "image-tiny", size
     elif short and long > ELONGATED * short:
-        findings.add("image-elongated", row.place, row.id, size)
+        yield "image-elongated", size
     if long > HUGE_SIDE or facts.bytes > HUGE_BYTES:
-        findings.add("image-huge", row.place, row.id, f"{size}, {facts.bytes:,} bytes")
+        yield "image-huge", f"{size}, {facts.bytes:,} bytes"
     if facts.changed:
-        findings.add("image-converted", row.place, row.id, f"{name}: {facts.changed}")
+        yield "image-converted", f"{name}: {facts.changed}"

@@ -55,7 +55,7 @@ def write_declaration(path: Path, benchmark: Benchmark, data: Data, name: str) -
     declared = structs.replace(
         surveyed.rules.declaration,
         name=_name(benchmark.table.declaration),
-        source=_source(benchmark.table, data, path.absolute().parent),
+        source=moved_source(benchmark.table, data, path.absolute().parent),
     )
     text = declaration_text(declared, dict(_comments(path, benchmark.table, data, surveyed, name)))
     if declaration(tomllib.loads(text), str(path)) != declared:
@@ -77,7 +77,7 @@ def _name(declared: Declaration) -> str:
     return stem or name
 
 
-def _source(table: Table, data: Data, folder: Path) -> Source:
+def moved_source(table: Table, data: Data, folder: Path) -> Source:
     """Return the source of a table for a declaration in another folder, with the settings that choose its rows."""
     source = table.declaration.source
     if data.path is not None:
