@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import snellen
+from benchmarks.fgbmk import released
 from benchmarks.spatial import official_drawn
 from benchmarks.vlm2 import drawn
 from engine.stubs import ARITHMETIC, Calculator
@@ -203,3 +204,14 @@ def test_the_authors_own_rows_are_met_with_the_questions(tmp_path):
     (file,) = snellen.export(run, "authors", out="exported").files
     again = snellen.import_run(file, "vlm2/gc-mat", out="again", data=data)
     assert figures(again) == figures(run) and again.meta.imported["form"] == "authors"  # type: ignore[index]
+
+
+@pytest.mark.parametrize("form", [*HARNESSES, "authors"])
+def test_fgbmk_comes_back_from_every_form_and_from_the_demos_own_rows(form, tmp_path):
+    pytest.importorskip("openpyxl", reason="needs the extra `excel`")
+    tree, images = released.write(tmp_path / "released"), released.birds(tmp_path / "cub")
+    where: dict[str, Any] = {"data": tree, "images": images}
+    run = snellen.evaluate("fgbmk/cub/species/choice", Clear(), out="first", concurrency=1, **where)
+    (file,) = answer_files(run, form, "exported")
+    again = snellen.import_run(file, "fgbmk/cub/species/choice", out="again", **where)
+    assert figures(again) == figures(run)
