@@ -124,3 +124,41 @@ def test_an_unreadable_image_ends_an_extraction_of_several_threads_and_torch_has
     finally:
         torch.set_num_threads(before)
     assert [row.id for row in meta.missing] == ["7.jpg"]
+
+
+def test_overlapping_requests_to_a_worker_share_its_threads_and_get_their_own_rows(tmp_path):
+    """A worker of several hosts, without the hosts."""
+    import asyncio
+    from functools import partial
+
+    from snellen.features.encoders import open_encoder
+    from snellen.features.extract.ray import HostedEncoder, _packed_rows
+    from snellen.sources import BytesBlob
+
+    images = {number: BytesBlob(f"{number}", jpeg(number, 60, 50)) for number in range(30)}
+    folder = str(build("clip", tmp_path / "clip"))
+    encoder = open_encoder(folder, ["cls", "patch_mean"])
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        hosted = HostedEncoder(partial(open_encoder, folder, ["cls", "patch_mean"], tokens=True))
+
+        async def ask() -> list[Any]:
+            pieces = [range(start, start + 10) for start in (0, 10, 20)]
+            requests = (_packed_rows(images.__getitem__, piece, (4, 2, False), True) for piece in pieces)
+            return await asyncio.gather(*(hosted.ask(request) for request in requests))
+
+        answers = asyncio.run(ask())
+        assert torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(before)
+    rows = [row for answer in answers for part in answer for row in part.rows]
+    assert rows == list(range(30))
+    for answer in answers:
+        for part in answer:
+            for index, row in enumerate(part.rows):
+                pixels = normalise(read_pixels(images[row], encoder.transform)[None], encoder.transform)
+                own = encoder.encode(pixels)
+                assert np.allclose(part.values["cls"][index], own["cls"][0].numpy(), atol=1e-5)
+                mean = part.values["patch_tokens"][index].mean(0)
+                assert np.allclose(mean, own["patch_mean"][0].numpy(), atol=1e-5)
