@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from snellen.benchmarks.table.literals import NoLiteralError, is_literal, literal
 from snellen.benchmarks.table.operations import CellError
 from snellen.benchmarks.table.rows import plain_text
 
+T = TypeVar("T")
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 Convention: TypeAlias = Literal["letter", "text", "index0", "index1"]
 CONVENTIONS: tuple[Convention, ...] = ("letter", "text", "index0", "index1")
@@ -113,30 +114,27 @@ def options_in(text: str) -> dict[str, str]:
     if len(by_line) > 1 and not (len(by_line) == 2 and _INLINE.search(by_line[-1][1])):
         return dict(by_line)
     marks = [(match[1] or match[2], match.start(), match.end()) for match in _INLINE.finditer(text)]
-    for first in reversed([at for at, mark in enumerate(marks) if mark[0] == "A"]):
-        chosen: list[tuple[str, int, int]] = []
-        for mark in marks[first:]:
-            if mark[0] == LETTERS[min(len(chosen), 25)]:
-                chosen.append(mark)
-        if len(chosen) > 1:
-            ends = [*(start for _, start, _ in chosen[1:]), len(text)]
-            last = text.find("\n", chosen[-1][2])
-            ends[-1] = len(text) if last < 0 else last
-            parts = [text[begin:end].strip(" \t\r\n,;") for (_, _, begin), end in zip(chosen, ends, strict=True)]
-            if all(parts):
-                return dict(zip(LETTERS, parts, strict=False))
+    chosen = _consecutive([(letter, (start, end)) for letter, start, end in marks])
+    if len(chosen) > 1:
+        line_end = text.find("\n", chosen[-1][1][1])
+        ends = [*(start for _, (start, _) in chosen[1:]), len(text) if line_end < 0 else line_end]
+        parts = [text[begin:end].strip(" \t\r\n,;") for (_, (_, begin)), end in zip(chosen, ends, strict=True)]
+        if all(parts):
+            return dict(zip(LETTERS, parts, strict=False))
     return {}
 
 
-def _consecutive(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return the last run of pairs whose letters are A, B, C …"""
-    run: list[tuple[str, str]] = []
-    for letter, text in pairs:
+def _consecutive(marks: Sequence[tuple[str, T]]) -> list[tuple[str, T]]:
+    """Return the last run of at least two marks whose letters are A, B, C …; others between them are skipped."""
+    run: list[tuple[str, T]] = []
+    longest: list[tuple[str, T]] = []
+    for letter, place in marks:
         if letter == "A":
-            run = [(letter, text)]
-        elif run and letter == LETTERS[min(len(run), 25)]:
-            run.append((letter, text))
-    return run
+            run = [(letter, place)]
+        elif run and len(run) < len(LETTERS) and letter == LETTERS[len(run)]:
+            run.append((letter, place))
+            longest = run
+    return longest
 
 
 def whole(value: Any) -> int | None:

@@ -6,6 +6,7 @@ The text is parsed and never evaluated. Parsing is linear in its length and boun
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,7 +23,7 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE | re.DOTALL,
 )
-_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(.))", re.DOTALL)
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|U00([01][0-9a-fA-F]{5})|(.))", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "0": "\0", "\n": ""}
 _WORDS = {"None": None, "True": True, "False": False, "null": None, "true": True, "false": False, "nan": None}
 _CLOSING = {"[": "]", "(": ")", "{": "}"}
@@ -151,5 +152,10 @@ def _unquoted(text: str) -> str:
 
 
 def _character(match: re.Match[str]) -> str:
-    code = match[1] or match[2]
-    return chr(int(code, 16)) if code else _ESCAPED.get(match[3], match[3])
+    code = match[1] or match[2] or match[3]
+    if not code:
+        return _ESCAPED.get(match[4], match[4])
+    number = int(code, 16)
+    if number > sys.maxunicode:
+        raise NoLiteralError(f"there is no character {code}")
+    return chr(number)
