@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from snellen.benchmarks.table.declaration import OWN_NAMES, Cell, Declaration
+from snellen.benchmarks.table.declaration import OWN_NAMES, Cell, CellSpec, Declaration
 from snellen.benchmarks.table.groups import column_name, columns_needed, group_keys
 from snellen.benchmarks.table.operations import text_of, value
-from snellen.benchmarks.table.score_columns import LIST_MARK
+
+
+def separator(spec: CellSpec) -> str:
+    """Return what stands between the elements of a list in meta: the declared separator where the rows are repeated."""
+    return spec.split if isinstance(spec, Cell) and spec.repeat_row and spec.split else ", "
 
 
 def extra_names(declared: Declaration) -> list[str]:
@@ -27,7 +31,7 @@ def declared_values(declared: Declaration, row: Mapping[str, Any], number: int) 
         spec = declared.rows[name]
         cell = value(spec, row, number)
         if isinstance(cell, list):
-            cell = (LIST_MARK if isinstance(spec, Cell) and spec.repeat_row else ", ").join(map(text_of, cell))
+            cell = separator(spec).join(map(text_of, cell))
         if cell is not None:
             values[name] = cell if isinstance(cell, str) else text_of(cell)
     return values

@@ -12,6 +12,7 @@ from msgspec import structs
 
 from snellen.benchmarks.table.declaration import Cell, Declaration, Report
 from snellen.benchmarks.table.figures import MEANS, MOST_PARTS, FigureBuilder
+from snellen.benchmarks.table.meta import separator
 from snellen.benchmarks.table.score_columns import Mask, ScoreColumns, score_columns
 from snellen.scoring import metrics, statistics
 from snellen.scoring.scores import Scores
@@ -31,7 +32,9 @@ def summary(declared: Declaration) -> Summary:
     The headline stands first. The shares of replies that could not be read (`invalid`) and of failed requests (`error`)
     stand last, under every profile.
     """
-    repeated = [name for name, cell in declared.rows.items() if isinstance(cell, Cell) and cell.repeat_row]
+    repeated = {
+        name: separator(cell) for name, cell in declared.rows.items() if isinstance(cell, Cell) and cell.repeat_row
+    }
     names = {figure: report for report in declared.report for figure in report.names if not report.by}
     ordered = sorted(declared.report, key=lambda report: not report.headline)
     positive = declared.score.yes if declared.score is not None else "Yes"

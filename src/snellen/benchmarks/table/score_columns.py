@@ -19,8 +19,6 @@ from snellen.scoring.statistics.clusters import cluster_index
 Mask = NDArray[np.bool_]
 GOLD, READ, CHANCE, REPEAT = "target", "reply", "chance", "repeat"
 """Meta columns of gold answers, of answers read from replies, of chance, and of the number of a repeat."""
-LIST_MARK = "\x1f"
-"""Stands between the elements of a list in a meta column whose rows are repeated for each element."""
 MAX_JOINS = 64
 
 
@@ -113,21 +111,21 @@ def _least(label: NDArray[np.int64], number: NDArray[np.int64]) -> NDArray[np.in
     return joined
 
 
-def score_columns(scores: Scores, groups: Sequence[str], repeated: Sequence[str]) -> ScoreColumns:
+def score_columns(scores: Scores, groups: Sequence[str], repeated: Mapping[str, str]) -> ScoreColumns:
     """Return the arrays of scores.
 
     Args:
         scores: one row a sample and repeat.
         groups: names of the declared groups.
-        repeated: meta columns that hold lists, for each element of which a row counts once.
+        repeated: meta columns that hold lists, for each element of which a row counts once, to their separators.
     """
     value, counted = scored(scores)
     value = np.where(counted, value, 0.0)
     numbers = {name: _group_numbers(scores, counted, name) for name in groups}
     rows, meta = np.arange(len(scores)), dict(scores.meta)
-    for name in repeated:
+    for name, separator in repeated.items():
         if name in meta:
-            times, flat = _elements(meta[name], rows)
+            times, flat = _elements(meta[name], separator)
             rows = np.repeat(rows, times)
             meta = {other: Column(np.repeat(column.codes, times), column.names) for other, column in meta.items()}
             meta[name] = flat
@@ -143,9 +141,9 @@ def score_columns(scores: Scores, groups: Sequence[str], repeated: Sequence[str]
     )
 
 
-def _elements(column: Column, rows: NDArray[np.intp]) -> tuple[NDArray[np.int64], Column]:
+def _elements(column: Column, separator: str) -> tuple[NDArray[np.int64], Column]:
     """Return how often each row counts, and the column with one element a row."""
-    parts = [name.split(LIST_MARK) for name in column.names]
+    parts = [name.split(separator) for name in column.names]
     names = sorted({part for several in parts for part in several})
     code_of = {name: code for code, name in enumerate(names)}
     codes = [np.array([code_of[part] for part in several], dtype=np.int32) for several in parts]
