@@ -10,6 +10,7 @@ from snellen.cli.console import new_table, note, show
 from snellen.runs.check.check import FIRST_ROWS
 from snellen.runs.costs import CHARACTERS, PIXELS
 from snellen.terminal_text import one_line
+from snellen.text import shorten
 
 if TYPE_CHECKING:
     from snellen.runs.check.finding import Finding
@@ -50,7 +51,9 @@ def _example_lines(example: Example) -> Iterator[str]:
         gold = example.gold
         words = {True: "yes", False: "no"}[gold] if isinstance(gold, bool) else str(gold)
         option = example.options.get(gold) if isinstance(gold, str) else None
-        yield f"    gold: {one_line(words)}" + (f" ({one_line(option[:80])})" if option and option != gold else "")
+        yield f"    gold: {one_line(shorten(words, 200))}" + (
+            f" ({one_line(option[:80])})" if option and option != gold else ""
+        )
 
 
 def _media_line(part: ExamplePart) -> str:

@@ -142,6 +142,11 @@ def test_longest_prompts_come_with_their_rows() -> None:
     assert (result.characters, len(result.longest[0].text)) == (51, 100)
 
 
+def test_a_text_that_may_not_fit_is_found() -> None:
+    rows = [row(1, "x" * 50_000), row(2, "x" * 50_001)]
+    assert affected(checked(rows), "long-text") == ["row 2"]
+
+
 def test_tokens_and_cost_are_those_of_a_dry_run() -> None:
     rows = [row(number, "x" * 400, images=[inline(png(300, 250))]) for number in range(10)]
     result = checked(rows, generation=Generation(max_tokens=5), price=Price(1.0, 10.0))

@@ -23,7 +23,8 @@ from snellen.runs.check.texts import TextLengths
 from snellen.runs.costs import PromptTotals
 from snellen.types import Generation, Image, MediaSettings, Text, Video
 
-LONGEST = 5
+LONGEST, LONG_TEXT = 5, 50_000
+"""How many of the longest prompts are listed; characters above which a prompt is a finding."""
 FIRST_ROWS = 20
 """Rows of a finding that are listed unless all are wanted."""
 _MARK = re.compile(r"<(?:image|img|video)(?:[ _-]?\d{1,3})?>|<ImageHere>|\[image[ _-]?\d{1,3}\]", re.IGNORECASE)
@@ -152,7 +153,10 @@ class Check:
 
     def _examine_text(self, row: CheckedRow) -> None:
         texts = [part.text for part in row.sample.prompt.parts if isinstance(part, Text)]
-        self._lengths.add(row.place, row.id, "\n".join(texts))
+        whole = "\n".join(texts)
+        self._lengths.add(row.place, row.id, whole)
+        if len(whole) > LONG_TEXT:
+            self._findings.add("long-text", row.place, row.id, f"{len(whole):,} characters")
         mark = next((match for text in texts if (match := _MARK.search(text))), None)
         if mark is not None:
             self._findings.add("mark-without-image", row.place, row.id, mark[0])

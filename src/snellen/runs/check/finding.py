@@ -35,6 +35,7 @@ KINDS: Mapping[str, FindingKind] = {
     "answer-in-question": FindingKind("warning", "have the gold answer in the question, and no other option"),
     "marked-option": FindingKind("warning", "have one option that is marked as the right one"),
     "mark-without-image": FindingKind("warning", "have an image mark in the text that is sent"),
+    "long-text": FindingKind("warning", "have a text over 50,000 characters, which may not fit into a model's context"),
     "image-tiny": FindingKind("warning", "have an image with a side under 28 pixels, which some models refuse"),
     "image-elongated": FindingKind("warning", "have an image that is more than 20 times as long as wide"),
     "image-huge": FindingKind("warning", "have an image over 8,000 pixels a side or 5 MB, which some servers refuse"),
