@@ -151,7 +151,7 @@ def test_gold_of_a_restricted_benchmark_is_written_only_when_told_to(snellen: Sn
     ("words", "status", "complaint"),
     [
         (("nowhere", "--format", "jsonl"), 5, "there is no run in nowhere"),
-        (("run", "--format", "gif"), 2, "There is: golden, breaking, jsonl, lmms-eval, vlmevalkit, atif."),
+        (("run", "--format", "gif"), 2, "There is: golden, breaking, jsonl, lmms-eval, vlmevalkit, atif, latex, csv"),
         (("run", "--format", "jsonl", "--out", "run/results.jsonl"), 2, "named like a file"),
         (("run", "--format", "jsonl", "--out", "run/.lock"), 6, "cannot write run/.lock"),
         (("run", "--format", "jsonl", "-o", "colour=1"), 2, "has no option 'colour'"),

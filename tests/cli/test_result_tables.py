@@ -243,6 +243,7 @@ def test_the_suffix_names_the_format_and_must_not_contradict_it(snellen: Snellen
     ("words", "complaint"),
     [
         (["results/one", "results/two", "--format", "jsonl"], "takes one run, and 2 were named"),
+        (["results/one", "results/two", "--format", "latx"], "no export format 'latx'(.|\\n)*--format latex"),
         (["results/one", "--format", "jsonl", "--metrics", "accuracy"], "options of tables"),
         (["results/one", "--metrics", "accuracy"], "options of tables"),
         (["results/one", "--format", "csv", "--label", "nobody=X"], "no such model"),

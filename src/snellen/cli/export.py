@@ -106,9 +106,12 @@ def export(
     if format is None:
         _list_formats(opened, as_json=as_json)
         return
-    if len(runs) > 1:
+    known = _known_formats(opened)
+    if format not in known:
+        raise UsageError(f"there is no export format {format!r}", f"There is: {', '.join(known)}.").near(format, known)
+    if len(opened) > 1:
         raise UsageError(
-            f"the format {format!r} takes one run, and {len(runs):,} were named",
+            f"the format {format!r} takes one run, and {len(opened):,} were named",
             "Export them one by one, or write a table: --format latex, csv, markdown or json.",
         )
     from snellen.runs.export import export as write
@@ -131,15 +134,23 @@ def export(
         note(f"note: {line}")
 
 
-def _list_formats(opened: Sequence[Run], *, as_json: bool) -> None:
-    """Print the formats: of tables, and of answers if there is one run."""
+def _known_formats(opened: Sequence[Run]) -> dict[str, str]:
+    """Map each format to its description: those for answers to the first run's benchmark, then those of tables."""
     from snellen.runs.export import formats
     from snellen.runs.tables.render import TABLE_FORMATS
 
-    known = {name: (render.__doc__ or "") for name, render in TABLE_FORMATS.items()}
-    if len(opened) == 1:
-        answers = {name: format_.about for name, format_ in formats(opened[0].benchmark).items()}
-        known = {**answers, **{name: about for name, about in known.items() if name not in answers}}
+    answers = {name: format_.about for name, format_ in formats(opened[0].benchmark).items()}
+    tables = {name: render.__doc__ or "" for name, render in TABLE_FORMATS.items()}
+    return {**answers, **{name: about for name, about in tables.items() if name not in answers}}
+
+
+def _list_formats(opened: Sequence[Run], *, as_json: bool) -> None:
+    """Print the formats of tables, and of answers if there is one run."""
+    from snellen.runs.tables.render import TABLE_FORMATS
+
+    known = _known_formats(opened)
+    if len(opened) > 1:
+        known = {name: known[name] for name in TABLE_FORMATS}
     if as_json:
         show_json({"formats": known})
         return
