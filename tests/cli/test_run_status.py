@@ -79,11 +79,17 @@ def test_the_query_of_the_readme_has_neither_a_killed_nor_a_limited_run_before_a
     assert [row[0] for row in rows][2:] == ["killed", "limited"]
 
 
-@pytest.mark.parametrize("command", ["score", "report", "compare", "failures"])
+@pytest.mark.parametrize("command", ["score", "compare", "failures"])
 def test_a_folder_of_runs_in_place_of_a_run_is_answered_with_the_runs_in_it(runs, command):
     said = runs(command, "results")
     assert said.status in (2, 5)
     assert "It holds 3 runs: results/grey, results/killed, results/whole" in " ".join(said.err.split())
+
+
+def test_a_folder_of_runs_is_reported_on_one_page_with_all_of_them(runs, tmp_path):
+    assert runs("report", "results", "--out", tmp_path / "all.html").status == 0
+    page = (tmp_path / "all.html").read_text(encoding="utf-8")
+    assert all(name in page for name in ("grey", "killed", "whole"))
 
 
 def test_the_list_says_what_tells_runs_of_one_model_apart(runs):

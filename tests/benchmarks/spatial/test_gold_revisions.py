@@ -117,7 +117,7 @@ def runs(root: Path) -> list[Path]:
 def test_a_comparison_across_revisions_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     old, new = runs(tmp_path)
     said = f"the baseline has {BEFORE}; the other has {OLD.name('other')}"
-    assert main(["compare", str(old), str(new)]) == 2
+    assert main(["compare", str(old), str(new)]) == 12
     assert said in " ".join(capsys.readouterr().err.split())
     assert main(["compare", str(old), str(new), "--force", "--json"]) == 0
     (pairing,) = json.loads(capsys.readouterr().out)["comparisons"]
