@@ -221,6 +221,15 @@ def test_truth_questions_are_answered_in_the_words_of_the_file() -> None:
     assert texts(samples("b.json")[0]).endswith("Answer with yes or no.")
 
 
+def test_a_prompt_can_be_that_of_another_harness_or_the_bare_question() -> None:
+    write_csv([{**CHOICE, "answer": "AB"[n % 2]} for n in range(2)])
+    assert texts(samples("my.csv")[0]) == "Which?\nA. red\nB. green\nC. blue\nAnswer with the letter."
+    assert texts(samples("my.csv", prompt="question")[0]) == "Which?"
+    kit = texts(samples("my.csv", prompt="kit-mcq")[0])
+    assert kit.startswith("Question: Which?\nOptions:\nA. red\nB. green\nC. blue\n")
+    assert "prompt: kit-mcq" in reading("my.csv", prompt="kit-mcq").text
+
+
 def test_numbers_are_counts_or_measurements() -> None:
     write_csv([{"question": "How many?", "image": "a.png", "answer": n} for n in (3, 4, 12)])
     assert [(s.kind, s.target) for s in samples("my.csv")] == [("count", 3), ("count", 4), ("count", 12)]

@@ -44,7 +44,7 @@ OPTIONS: Mapping[str, str] = {
     "map": "columns by role: question=prompt,answer=label,options=choices,category=topic,image=left+right",
     "circular": "true: ask each choice question in every rotation of its options",
     "question": "the question of every row, for a table without one",
-    "prompt": "letters (default), or question: the question as it stands",
+    "prompt": "letters (default), kit-mcq (VLMEvalKit's form), or question: the question as it stands",
     "without_image": "stop (default): leave out rows without an image; keep: ask them",
     "file": "the table in a folder, an archive or a data set of the hub",
     "config": "the configuration of a data set of the hub",

@@ -8,6 +8,7 @@ from snellen.benchmarks.base import DataReading
 from snellen.benchmarks.table.answers import WORDS
 from snellen.benchmarks.table.declaration import OWN_NAMES, Cell, CellSpec
 from snellen.benchmarks.table.survey import Survey, described
+from snellen.benchmarks.table.wording import is_plain
 from snellen.errors import DataError
 
 NAMED = 10
@@ -98,7 +99,7 @@ def _column(spec: CellSpec) -> str:
 
 def _prompt(surveyed: Survey) -> str:
     rules = surveyed.rules
-    if rules.declared:
+    if rules.declared or not is_plain(rules.declaration.prompt):
         return f"prompt: {rules.declaration.prompt.style}"
     media = "images, " if surveyed.images else ""
     if rules.in_question or rules.declaration.prompt.style == "question":

@@ -10,8 +10,11 @@ import itertools
 import re
 from collections.abc import Mapping, Sequence
 
+from msgspec import structs
+
 from snellen.benchmarks.table.declaration import PromptStyle
 from snellen.benchmarks.table.operations import CellError
+from snellen.benchmarks.table.prompts import prompt_text
 from snellen.benchmarks.table.question import Question
 from snellen.types import Image, Part, Prompt, Text, Video
 
@@ -46,18 +49,21 @@ def prompt_of(question: Question, style: PromptStyle, *, in_question: bool = Fal
     return Prompt(tuple(placed(text, media)))
 
 
+def is_plain(style: PromptStyle) -> bool:
+    """Return True for a prompt without words of its own, in Snellen's style or as the bare question."""
+    return style.style != "kit-mcq" and structs.replace(style, style="letters") == PromptStyle()
+
+
 def question_text(question: Question, style: PromptStyle, *, in_question: bool, form: str) -> str:
     """Return the text of a prompt, with its image marks."""
-    lines = [style.before] if style.before else []
-    if question.hint:
-        lines.append(f"Hint: {question.hint}")
+    if not is_plain(style):
+        return prompt_text(style, question.question, question.options, question.hint, question.cells)
+    lines = [f"Hint: {question.hint}"] if question.hint else []
     lines.append(question.question)
     if style.style == "letters" and not (in_question and question.options):
         lines += [f"{letter}. {text}" for letter, text in question.options.items()]
         request = REQUESTS.get(form if question.kind == "truth" else question.kind)
         lines += [request] if request else []
-    if style.after:
-        lines.append(style.after)
     return "\n".join(lines)
 
 
