@@ -120,3 +120,109 @@ def test_names_with_accents_are_found_in_either_normal_form(in_table: str, on_di
     write_table([{"image": normalize(in_table, "Übung é.png"), "question": "?", "answer": "x"}])
     _, samples = read("my.csv")
     assert colours(samples[0]) == ["red"]
+
+
+TEXTS = ("red", "green", "blue")
+
+
+def question(at: int, **more: Any) -> dict[str, Any]:
+    return {"question": f"Which colour is square {at}?", **more}
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        ("a", "b", "c"),
+        ("1", "2", "3"),
+        ("opa", "opb", "opc"),
+        ("answerA", "answerB", "answerC"),
+        ("ending0", "ending1", "ending2"),
+        ("alternative_1", "alternative_2", "alternative_3"),
+    ],
+)
+def test_options_in_columns_of_any_usual_name_are_asked(columns: tuple[str, ...]) -> None:
+    rows = [question(at, **dict(zip(columns, TEXTS, strict=True)), label="BAC"[at % 3]) for at in range(4)]
+    _, samples = read(write_table(rows))
+    assert [sample.target for sample in samples] == ["B", "A", "C", "B"]
+    assert "A. red\nB. green\nC. blue" in text_of(samples[0])
+
+
+def test_letters_find_their_options_in_the_one_list_of_another_name() -> None:
+    _, samples = read(write_lines([question(at, menu=list(TEXTS), tags=["x"], label="BAC"[at % 3]) for at in range(4)]))
+    assert [dict(sample.options) for sample in samples] == [dict(zip("ABC", TEXTS, strict=True))] * 4
+
+
+def test_letters_without_options_are_refused_with_the_map_that_decides() -> None:
+    name = write_table([question(at, answer="ABCD"[at]) for at in range(4)])
+    message = refusal(name)
+    assert "answers in 'answer' are letters, and no column could hold their options" in message
+    assert "--map options=none" in message
+    _, samples = read(name, map="options=none")
+    assert {sample.kind for sample in samples} == {"short"}
+
+
+def test_letters_with_two_lists_name_both() -> None:
+    name = write_lines([question(at, menu=list(TEXTS), also=list("xyz"), label="BAC"[at % 3]) for at in range(4)])
+    assert "--map options=menu or --map options=also" in refusal(name)
+
+
+def test_numbers_beside_a_list_are_counts_or_indexes_and_refused() -> None:
+    name = write_lines([question(at, menu=list(TEXTS), label=at % 3) for at in range(4)])
+    assert "are numbers, or indexes of 'menu'" in refusal(name)
+    _, counted = read(name, map="options=none")
+    assert counted[2].target == 2
+    _, chosen = read(name, map="options=menu")
+    assert chosen[2].target == "C"
+
+
+def test_words_without_options_stay_open_questions() -> None:
+    _, samples = read(write_table([question(at, answer=("ja", "nein")[at % 2]) for at in range(4)]))
+    assert {sample.kind for sample in samples} == {"short"}
+
+
+def test_0_and_1_with_the_options_yes_and_no_are_refused_and_truth_values_are_read() -> None:
+    numbered = write_lines([question(at, choices=["yes", "no"], label=at % 2) for at in range(4)])
+    message = refusal(numbered)
+    assert "--map answer=label:index0 or --map answer=label:bool" in message
+    _, by_truth = read(numbered, map="answer=label:bool")
+    _, by_index = read(numbered, map="answer=label:index0")
+    assert [sample.target for sample in by_truth[:2]] == ["B", "A"]
+    assert [sample.target for sample in by_index[:2]] == ["A", "B"]
+    _, truths = read(write_lines([question(at, choices=["Yes", "No"], label=at % 2 == 0) for at in range(4)]))
+    assert [sample.target for sample in truths[:2]] == ["A", "B"]
+
+
+def test_an_empty_option_keeps_its_place_among_indexes() -> None:
+    rows = [question(at, options="['red', None, 'blue']", answer=at) for at in (0, 2, 1)]
+    reading, samples = read(write_table(rows))
+    assert [(sample.target, sample.options[sample.target]) for sample in samples] == [("A", "red"), ("C", "blue")]
+    assert "answer '1' is not among" in reading.omitted[0]
+
+
+def test_options_under_numbers_stand_in_the_order_of_the_numbers() -> None:
+    options = json.dumps({"2": "green", "1": "red", "3": "blue"})
+    _, samples = read(write_table([question(at, options=options, answer=at + 1) for at in range(3)]))
+    assert [sample.options[sample.target] for sample in samples] == list(TEXTS)
+
+
+@pytest.mark.parametrize(
+    ("cell", "options"),
+    [
+        ("1,000, 2,000, 3,000", ["1,000", "2,000", "3,000"]),
+        ("100,200,300", ["100", "200", "300"]),
+        ('"red, dark","blue, light","green"', ["red, dark", "blue, light", "green"]),
+        ("red, dark; blue, light; green", ["red, dark", "blue, light", "green"]),
+        ("(a) red (b) blue (c) green", ["red", "blue", "green"]),
+        ("red,blue,green", ["red", "blue", "green"]),
+    ],
+)
+def test_commas_inside_of_options_do_not_split_them(cell: str, options: list[str]) -> None:
+    _, samples = read(write_table([question(at, options=cell, answer="ABC"[at % 3]) for at in range(3)]))
+    assert list(samples[0].options.values()) == options
+
+
+@pytest.mark.parametrize("answer", ["(B)", "b", "B.", "B) green", '["B"]', "['B']", "Option B", "Answer: B", "green"])
+def test_an_answer_names_its_option_in_any_dress(answer: str) -> None:
+    rows = [question(at, A="red", B="green", answer="A" if at else answer) for at in range(3)]
+    _, samples = read(write_table(rows))
+    assert samples[0].target == "B"

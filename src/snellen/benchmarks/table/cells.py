@@ -6,9 +6,11 @@ letter, an index, the text of an option, a truth value, a number, one or several
 
 from __future__ import annotations
 
+import csv
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from snellen.benchmarks.table.literals import NoLiteralError, is_literal, literal
@@ -17,12 +19,13 @@ from snellen.benchmarks.table.rows import plain_text
 
 T = TypeVar("T")
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-Convention: TypeAlias = Literal["letter", "text", "index0", "index1"]
-CONVENTIONS: tuple[Convention, ...] = ("letter", "text", "index0", "index1")
+Convention: TypeAlias = Literal["letter", "text", "index0", "index1", "bool"]
+CONVENTIONS: tuple[Convention, ...] = ("letter", "text", "index0", "index1", "bool")
 SEPARATORS = ("\n", "|", ";", "\t", ",")
 TRUTH = {"yes": True, "no": False, "true": True, "false": False, "y": True, "n": False, "t": True, "f": False}
 _LINE = re.compile(r"^[ \t]*[(\[]?([A-Za-z])[).:\]、．][ \t]*(\S.*)$", re.MULTILINE)
-_INLINE = re.compile(r"(?:^|(?<=[\s,;?.:]))(?:\(([A-Z])\)|([A-Z])[.):])\s*(?=\S)")
+_INLINE = re.compile(r"(?:^|(?<=[\s,;?.:]))(?:\(([A-Za-z])\)|([A-Z])[.):])\s*(?=\S)")
+_COMMA = re.compile(r"(?<!\d),|,(?!\d{3}(?!\d))")
 _LETTER = re.compile(r"[(\[]?\s*([A-Za-z])\s*[)\].:,]*")
 _LETTERED_TEXT = re.compile(r"[(\[]?([A-Za-z])[)\].:]\s+(\S.*)", re.DOTALL)
 _WORDED = re.compile(r"(?:option|choice|answer)[ _:]*(?:is )?[(\[]?([A-Za-z0-9]+)[)\]]?\.?", re.IGNORECASE)
@@ -59,7 +62,7 @@ def _text_of(element: Any) -> str:
 
 def _from_text(text: str, separator: str) -> Any:
     if separator:
-        return [part.strip() for part in text.split(separator) if part.strip()]
+        return _parts(text, separator)
     if is_literal(text):
         try:
             return literal(text)
@@ -68,8 +71,19 @@ def _from_text(text: str, separator: str) -> Any:
     if lettered := options_in(text):
         return lettered
     if mark := separator_of(text):
-        return [part.strip() for part in text.split(mark) if part.strip()]
+        return _parts(text, mark)
     raise CellError(f"its options {text[:60]!r} are one text; a list, or texts between semicolons, were expected")
+
+
+def _parts(text: str, mark: str) -> list[str]:
+    """Split options at a separator. A comma in quotes, or in `1,000` where others are followed by a space, is none."""
+    if mark == "," and '"' in text and "\n" not in text:
+        parts = next(csv.reader([text], skipinitialspace=True), [])
+    elif mark == "," and ", " in text:
+        parts = _COMMA.split(text)
+    else:
+        parts = text.split(mark)
+    return [part.strip() for part in parts if part.strip()]
 
 
 def separator_of(text: str) -> str:
@@ -87,7 +101,10 @@ def _from_object(value: Mapping[str, Any]) -> dict[str, str]:
     if keys and all(map(_is_letter, keys)):
         options = {key.upper(): _text_of(text) for key, text in zip(keys, value.values(), strict=True)}
         return {letter: text for letter, text in options.items() if text.strip()}
-    return _lettered([_text_of(text) for text in value.values()])
+    texts = list(value.values())
+    if all(key.isascii() and key.isdigit() and len(key) < 3 for key in keys):
+        texts = [value[key] for key in sorted(value, key=int)]
+    return _lettered([_text_of(text) for text in texts])
 
 
 def _is_letter(text: Any) -> bool:
@@ -113,7 +130,7 @@ def options_in(text: str) -> dict[str, str]:
     by_line = _consecutive(lines)
     if len(by_line) > 1 and not (len(by_line) == 2 and _INLINE.search(by_line[-1][1])):
         return dict(by_line)
-    marks = [(match[1] or match[2], match.start(), match.end()) for match in _INLINE.finditer(text)]
+    marks = [((match[1] or match[2]).upper(), match.start(), match.end()) for match in _INLINE.finditer(text)]
     chosen = _consecutive([(letter, (start, end)) for letter, start, end in marks])
     if len(chosen) > 1:
         line_end = text.find("\n", chosen[-1][1][1])
@@ -175,6 +192,10 @@ def truth_of(value: Any, *, numbers: bool = False) -> bool | None:
 
 def plain_answer(value: Any) -> Any:
     """Return the answer in a cell: that of a list of one, or of an object with a label or a text."""
+    if isinstance(value, str) and value[:1] == "[" and is_literal(value):
+        with suppress(NoLiteralError):
+            several = literal(value)
+            value = several[0] if len(several) == 1 and isinstance(several, list) else value
     if isinstance(value, (list, tuple)) and len(value) == 1:
         value = value[0]
     if isinstance(value, dict):
@@ -190,22 +211,23 @@ def letter_of(value: Any, options: Mapping[str, str], convention: str) -> str | 
     Args:
         value: the answer.
         options: letter to text.
-        convention: `letter`, `text`, `index0` or `index1`.
+        convention: `letter`, `text`, `index0`, `index1`, or `bool` for options that say yes and no.
     """
     if convention in ("index0", "index1"):
         position = whole(value)
         if position is None and isinstance(value, str) and (worded := _WORDED.fullmatch(value.strip())):
             position = whole(worded[1])
-        letters = list(options)
-        at = None if position is None else position - (convention == "index1")
-        return letters[at] if at is not None and 0 <= at < len(letters) else None
+        return None if position is None else _at(options, position - (convention == "index1"))
+    if convention == "bool":
+        truth = truth_of(value, numbers=True)
+        saying = [letter for letter, option in options.items() if truth is not None and truth_of(option) is truth]
+        return saying[0] if len(saying) == 1 else None
     if not isinstance(value, (str, int, float)) or isinstance(value, bool):
         value = plain_text(value)
     text = plain_text(value).strip()
     if convention == "letter":
-        match = _LETTER.fullmatch(text) or _WORDED.fullmatch(text)
-        if match is not None and len(match[1]) == 1 and match[1].upper() in options:
-            return match[1].upper()
+        if (letter := letter_in(text)) in options:
+            return letter
         lettered = _LETTERED_TEXT.fullmatch(text)
         if lettered is not None and _same(options.get(lettered[1].upper(), ""), lettered[2]):
             return lettered[1].upper()
@@ -213,6 +235,23 @@ def letter_of(value: Any, options: Mapping[str, str], convention: str) -> str | 
     exact = [letter for letter, option in options.items() if option.strip() == text]
     alike = exact or [letter for letter, option in options.items() if _same(option, text)]
     return alike[0] if len(alike) == 1 else None
+
+
+def letter_in(value: Any) -> str:
+    """Return the letter that is all of an answer, `B`, `(b)` or `Option B`; empty for any other."""
+    if not isinstance(value, str):
+        return ""
+    match = _LETTER.fullmatch(value.strip()) or _WORDED.fullmatch(value.strip())
+    return match[1].upper() if match is not None and _is_letter(match[1]) else ""
+
+
+def _at(options: Mapping[str, str], position: int) -> str | None:
+    """Return the letter at a position from 0, where an empty option keeps its place: C is 2 without a B too."""
+    letters = list(options)
+    in_order = letters == sorted(letters) and all(letter in LETTERS for letter in letters)
+    if in_order and 0 <= position < len(LETTERS):
+        return LETTERS[position] if LETTERS[position] in options else None
+    return letters[position] if 0 <= position < len(letters) else None
 
 
 def _same(first: str, second: str) -> bool:

@@ -13,11 +13,27 @@ from typing import Any
 from msgspec import Struct, field
 
 from snellen.benchmarks.table import dialogue
-from snellen.benchmarks.table.cells import LETTERS, letter_of, options_in, options_of, plain_answer, separator_of
+from snellen.benchmarks.table.cells import (
+    CONVENTIONS,
+    letter_in,
+    letter_of,
+    options_in,
+    plain_answer,
+    separator_of,
+    whole,
+)
 from snellen.benchmarks.table.declaration import Cell, CellSpec
 from snellen.benchmarks.table.images import is_address, names_media
 from snellen.benchmarks.table.literals import is_literal
+from snellen.benchmarks.table.numbered_columns import series, stem_of, with_numbered
 from snellen.benchmarks.table.operations import CellError
+from snellen.benchmarks.table.option_columns import (
+    holds_list,
+    is_option_column,
+    option_columns,
+    options_or_none,
+    row_options,
+)
 from snellen.benchmarks.table.rows import columns_of, plain_text
 from snellen.errors import UsageError
 
@@ -27,6 +43,9 @@ ROLES = ("id", "image", "video", "question", "options", "answer", "hint", "categ
 FORMS = ("letter", "index0", "index1", "text", "bool", "number")
 """Forms of an answer that --map answer=COLUMN:FORM names."""
 NO_COLUMN = "none"
+MULTIPLE_CHOICE = frozenset("ABCDEFGH")
+"""Letters that are answers to questions with options, if a table holds nothing else."""
+FEWEST_SMALL_LETTERS = 5
 
 
 class RoleNames(Struct, frozen=True):
@@ -79,7 +98,17 @@ NAMES: Mapping[str, RoleNames] = {
     "options": RoleNames(
         (
             *("options", "choices", "candidates", "answerchoices", "answeroptions", "multiplechoices", "opts"),
-            *("allchoices", "mcoptions", "choice", "option", "answercandidates", "multiplechoiceoptions", "optionlist"),
+            *(
+                "allchoices",
+                "mcoptions",
+                "choice",
+                "option",
+                "alternatives",
+                "possibleanswers",
+                "answercandidates",
+                "multiplechoiceoptions",
+                "optionlist",
+            ),
         )
     ),
     "answer": RoleNames(
@@ -102,10 +131,6 @@ NAMES: Mapping[str, RoleNames] = {
         )
     ),
 }
-_OPTION_COLUMN = re.compile(
-    r"(?i)(?P<stem>options?|choices?|opt|candidates?|answer choice)[ _.\-\[]*(?P<mark>[a-z]|\d{1,2})\]?"
-)
-_NUMBERED = re.compile(r"(?P<stem>.*?[A-Za-z])[ _.\-]*(?P<number>\d{1,2})")
 _FEWEST_FIT = 0.5
 
 
@@ -191,6 +216,8 @@ class _Table:
             self._find_options_in_question()
         if "answer" not in self.mapping:
             self._find_answer()
+        if "options" not in self.roles and "options" not in self.mapping:
+            self._find_lost_options()
         if "hint" not in self.mapping and (hints := self._named("hint", strong=True)):
             self._take("hint", hints[0])
         ids = () if "id" in self.mapping else tuple(self._named("id", strong=True))
@@ -275,17 +302,17 @@ class _Table:
         if role == "image":
             blobs = [column for column in holding if isinstance(self._values(column)[0], tuple)]
             clips = set(self._named("video", strong=True))
-            holding = [column for column in blobs or holding if column not in clips and not _is_option(column)]
+            holding = [column for column in blobs or holding if column not in clips and not is_option_column(column)]
         else:
             holding = [column for column in holding if column in named]
         addresses = {column for column in (*holding, *named) if is_address(self._values(column)[0])}
         local = [column for column in holding if column not in addresses]
         candidates = [column for column in named if column in local] or local
         candidates = candidates or [column for column in named if column not in addresses] or sorted(addresses)
-        candidates = _numbered(self.columns, [column for column in self.columns if column in candidates], holding)
+        candidates = with_numbered(self.columns, [column for column in self.columns if column in candidates], holding)
         if not candidates:
             return
-        stems = {_stem(column) for column in candidates}
+        stems = {stem_of(column) for column in candidates}
         if len(candidates) > 1 and len(stems) > 1:
             names = {plain_name(column): column for column in candidates}
             if "image" in names and set(names) <= {"image", "imagepath", "filename", "imagename", "imagefile"}:
@@ -309,7 +336,7 @@ class _Table:
         )
 
     def _find_options(self) -> None:
-        letters = _letter_columns(self.columns)
+        letters = option_columns(self.columns)
         listed = self._candidates("options", self._holds_options)
         if letters:
             if listed:
@@ -330,7 +357,7 @@ class _Table:
 
     def _holds_options(self, column: str) -> bool:
         values = self._values(column)[:100]
-        return sum(len(_options_or_none(value)) > 1 for value in values) > _FEWEST_FIT * len(values)
+        return sum(len(options_or_none(value)) > 1 for value in values) > _FEWEST_FIT * len(values)
 
     def _find_question(self) -> None:
         columns = self._candidates("question", lambda column: not self._holds_media(column))
@@ -357,9 +384,6 @@ class _Table:
                 self.roles["options"] = column
 
     def _find_answer(self) -> None:
-        if self.roles.get("question") == dialogue.QUESTION and self._values(dialogue.ANSWER):
-            self._take("answer", dialogue.ANSWER)
-            return
         columns = self._candidates("answer", self._fits_answer)
         if not columns and "options" in self.roles:
             columns = [
@@ -376,12 +400,56 @@ class _Table:
             )
         self._take("answer", self._one_of("answer", columns))
 
+    def _find_lost_options(self) -> None:
+        """Look for options under any name, where answers are letters or indexes; refuse letters without options."""
+        column = self.roles["answer"]
+        if not isinstance(column, str):
+            return
+        values = [plain_answer(value) for value in self._values(column)]
+        letters = len(values) > 1 and all(letter_in(value) in MULTIPLE_CHOICE for value in values)
+        if letters and len(values) < FEWEST_SMALL_LETTERS and all(str(value).islower() for value in values):
+            return  # answers a and b of two rows are texts
+        indexes = len(values) > 1 and all(whole(value) is not None for value in values)
+        if not letters and not indexes:
+            return
+        free = [name for name in self.columns if name not in self.in_use]
+        lists: list[CellSpec] = [
+            name for name in free if (cells := self._values(name)) and all(holds_list(cell) for cell in cells[:100])
+        ]
+        lists += [tuple(group) for group in series(free) if not any(self._holds_media(name) for name in group)]
+        forms = ("letter",) if letters else ("index0", "index1")
+        fitting = [spec for spec in lists if any(self._fits_options(spec, column, form) for form in forms)]
+        if letters and len(fitting) == 1:
+            self._take("options", fitting[0])
+            return
+        named = [spec if isinstance(spec, str) else "+".join(spec) for spec in fitting]
+        choices = "".join(f"--map options={name} or " for name in named[:4]) or "--map options=COLUMN or "
+        if letters:
+            raise UsageError(
+                f"{self.name}: the answers in {column!r} are letters, and "
+                f"{'several columns' if named else 'no column'} could hold their options",
+                f"Name it: {choices}--map options=FIRST+SECOND; --map options=none if the image shows them. "
+                "No request was sent.",
+            )
+        if named:
+            raise UsageError(
+                f"{self.name}: the answers in {column!r} are numbers, or indexes of {' or '.join(map(repr, named))}",
+                f"Say which: {choices}--map options=none. No request was sent.",
+            )
+
+    def _fits_options(self, spec: CellSpec, answer: str, form: str) -> bool:
+        for row in self.rows[:100]:
+            value = plain_answer(row.get(answer))
+            if value not in (None, "") and letter_of(value, row_options(spec, row), form) is None:
+                return False
+        return True
+
     def _fits_answer(self, column: str) -> bool:
         if self._holds_media(column):
             return False
         if "options" not in self.roles:
             return True
-        return max(self._share(form, column) for form in FORMS[:4]) > _FEWEST_FIT
+        return max(self._share(form, column) for form in CONVENTIONS) > _FEWEST_FIT
 
     def _agreeing(self, columns: list[str]) -> list[str]:
         """Return the first of columns that name the same option in every row, or all of them."""
@@ -394,7 +462,7 @@ class _Table:
 
     def _letters(self, column: str, row: Mapping[str, Any]) -> set[str]:
         """Return the letters that a cell may name under a convention that fits its whole column."""
-        forms = [form for form in FORMS[:4] if self._share(form, column) == 1.0]
+        forms = [form for form in CONVENTIONS if self._share(form, column) == 1.0]
         options = self._options(row)
         return {letter for form in forms if (letter := letter_of(plain_answer(row.get(column)), options, form))}
 
@@ -419,68 +487,6 @@ class _Table:
         values = [plain_text(value) for value in self._values(column)]
         distinct = len(set(values))
         return 1 < distinct <= 50 and distinct < len(values) and all(len(value) <= 80 for value in values)
-
-
-def row_options(spec: CellSpec | None, row: Mapping[str, Any], question: CellSpec | None = None) -> dict[str, str]:
-    """Return the options of a row, letter to text. Raises CellError for a cell of an unknown form."""
-    if spec is None:
-        return {}
-    if isinstance(spec, tuple):
-        own = all(len(column) == 1 for column in spec)
-        texts = {column if own else LETTERS[at]: plain_text(row.get(column)) for at, column in enumerate(spec)}
-        return {letter: text.strip() for letter, text in texts.items() if text.strip()}
-    if isinstance(spec, str):
-        value = row.get(spec)
-        return options_in(plain_text(value)) if spec == question else options_of(value)
-    return options_of(row.get(spec.column), spec.split)
-
-
-def _options_or_none(value: Any) -> dict[str, str]:
-    try:
-        return options_of(value)
-    except CellError:
-        return {}
-
-
-def _letter_columns(columns: Sequence[str]) -> list[str]:
-    """Return the columns of single options: A, B, C …, option_a, choice1 …; empty if there are no two."""
-    single = [column for column in columns if len(column) == 1 and column in LETTERS]
-    if "A" in single and "B" in single:
-        return sorted(single)
-    by_stem: dict[str, dict[int, str]] = {}
-    for column in columns:
-        if match := _OPTION_COLUMN.fullmatch(column.strip()):
-            mark = match["mark"]
-            place = int(mark) if mark.isdigit() else LETTERS.index(mark.upper()) + 1
-            by_stem.setdefault(match["stem"].lower().rstrip("s") + ("#" if mark.isdigit() else ""), {})[place] = column
-    several = [places for places in by_stem.values() if len(places) > 1]
-    return [places[at] for places in several[:1] for at in sorted(places)]
-
-
-def _is_option(column: str) -> bool:
-    return bool(_OPTION_COLUMN.fullmatch(column.strip())) or (len(column) == 1 and column in LETTERS)
-
-
-def _stem(column: str) -> str:
-    match = _NUMBERED.fullmatch(column)
-    return plain_name(match["stem"] if match else column).rstrip("s")
-
-
-def _numbered(columns: Sequence[str], candidates: list[str], holding: Sequence[str]) -> list[str]:
-    """Return the candidates with their numbered brothers: image_2 belongs to image_1, by number."""
-    stems = {_stem(column) for column in candidates if _NUMBERED.fullmatch(column)} or {
-        _stem(column) for column in candidates
-    }
-    brothers = [
-        column for column in columns if _NUMBERED.fullmatch(column) and _stem(column) in stems and column in holding
-    ]
-    whole = list(dict.fromkeys([*candidates, *brothers]))
-
-    def order(column: str) -> tuple[int, int]:
-        match = _NUMBERED.fullmatch(column)
-        return (int(match["number"]) if match else -1, columns.index(column))
-
-    return sorted(whole, key=order)
 
 
 def _alike(first: Any, second: Any) -> bool:

@@ -8,11 +8,11 @@ from typing import Any
 from msgspec import Struct
 
 from snellen.benchmarks.table.cells import accepted_texts, letter_of, number_of, plain_answer, truth_of, whole
-from snellen.benchmarks.table.columns import row_options
 from snellen.benchmarks.table.declaration import Cell, CellSpec, Declaration
 from snellen.benchmarks.table.images import VIDEO_SUFFIXES, ImageRoot, References, images_of, is_video
 from snellen.benchmarks.table.meta import declared_values
 from snellen.benchmarks.table.operations import ALL_LETTERS, CellError, drawn_options, lettered, shuffled, value
+from snellen.benchmarks.table.option_columns import row_options
 from snellen.benchmarks.table.question import OmittedRow, Question
 from snellen.benchmarks.table.rows import plain_text
 from snellen.benchmarks.table.wording import numbered_marks, placed, question_text
@@ -209,6 +209,7 @@ def _letter(cell: Any, options: Mapping[str, str], rules: TableRules) -> str:
             "text": "the text of an option",
             "index0": f"an index from 0 to {len(options) - 1}",
             "index1": f"an index from 1 to {len(options)}",
+            "bool": "yes or no",
         }[rules.convention]
         raise CellError(
             f"answer {plain_text(cell)[:CUT]!r} is not among its {len(options)} options; {expected} was expected"

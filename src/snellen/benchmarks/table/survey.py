@@ -19,7 +19,8 @@ from msgspec import Struct, field, structs
 
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.table.answers import AnswerCounts
-from snellen.benchmarks.table.columns import HEAD, Recognition, parse_map, recognise, row_options
+from snellen.benchmarks.table.cells import CONVENTIONS
+from snellen.benchmarks.table.columns import HEAD, Recognition, parse_map, recognise
 from snellen.benchmarks.table.declaration import Cell, CellSpec, Declaration
 from snellen.benchmarks.table.image_checks import ImageChecks, OnRead
 from snellen.benchmarks.table.images import IMAGE_SUFFIXES, AbsentImages, ImageRoot
@@ -33,6 +34,7 @@ from snellen.benchmarks.table.operations import (
     lettered,
     value,
 )
+from snellen.benchmarks.table.option_columns import row_options
 from snellen.benchmarks.table.question import OmittedRow, Question
 from snellen.benchmarks.table.questions import OPEN_KINDS, TableRules, read_question, row_id
 from snellen.benchmarks.table.rows import CLASSES, Row, Rows, open_rows, plain_text
@@ -236,7 +238,7 @@ class _Surveyor:
             recognised.notes.extend(filter(None, [difference_note(forms.differing_rows(set(used)))]))
         column = _named(rows["answer"])
         form = rows["answer"].as_ if isinstance(rows["answer"], Cell) else ""
-        convention = form if form in ("letter", "text", "index0", "index1") else counts.convention(column, table.name)
+        convention = form if form in CONVENTIONS else counts.convention(column, table.name)
         if form in ("bool", "number"):
             open_kind = "truth" if form == "bool" else "count" if counts.whole_numbers == counts.open else "number"
         elif declared:

@@ -1,0 +1,87 @@
+"""Columns that hold options: one column each (A, B, C …; option_a, choice_1 …), or a list in one column."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from snellen.benchmarks.table.cells import LETTERS, options_in, options_of
+from snellen.benchmarks.table.declaration import CellSpec
+from snellen.benchmarks.table.literals import is_literal
+from snellen.benchmarks.table.operations import CellError
+from snellen.benchmarks.table.rows import plain_text
+
+_MARKED = re.compile(
+    r"(?i)(?P<stem>options?|choices?|opt|op|candidates?|answer choice|alternatives?|variant|endings?|sol|solution)"
+    r"[ _.\-\[(]*(?P<mark>[a-z]|\d{1,2})[\])]?"
+)
+_ANSWER_LETTER = re.compile(r"(?i:answers?|ans|response)(?:[ _.\-]+(?P<mark>[A-Za-z])|(?P<capital>[A-Z]))")
+"""Columns answerA, answer_b: options. answer1, answer2 are accepted answers."""
+
+
+def option_columns(columns: Sequence[str]) -> list[str]:
+    """Return the columns of single options in their order; empty if there are no two."""
+    for first in ("A", "a", "1"):
+        single = [column for column in columns if len(column) == 1 and _place(column) >= 0 and _like(column, first)]
+        if first in single and chr(ord(first) + 1) in single:
+            return sorted(single)
+    by_stem: dict[str, dict[int, str]] = {}
+    for column in columns:
+        name = column.strip()
+        if match := _MARKED.fullmatch(name):
+            stem, mark = match["stem"].lower().rstrip("s"), match["mark"]
+        elif match := _ANSWER_LETTER.fullmatch(name):
+            stem, mark = "answer", match["mark"] or match["capital"]
+        else:
+            continue
+        by_stem.setdefault(stem + ("#" if mark.isdigit() else ""), {})[_place(mark)] = column
+    several = [places for places in by_stem.values() if len(places) > 1]
+    return [places[at] for places in several[:1] for at in sorted(places)]
+
+
+def is_option_column(column: str) -> bool:
+    """Return True for a column whose name is that of a single option."""
+    return bool(_MARKED.fullmatch(column.strip())) or (len(column) == 1 and column in LETTERS)
+
+
+def _place(mark: str) -> int:
+    return int(mark) if mark.isdigit() else LETTERS.find(mark.upper())
+
+
+def _like(column: str, first: str) -> bool:
+    """Return True if two names of one character are both capitals, both small letters, or both digits."""
+    kinds = (str.isupper, str.islower, str.isdigit)
+    return any(kind(column) and kind(first) for kind in kinds)
+
+
+def row_options(spec: CellSpec | None, row: Mapping[str, Any], question: CellSpec | None = None) -> dict[str, str]:
+    """Return the options of a row, letter to text. Raises CellError for a cell of an unknown form."""
+    if spec is None:
+        return {}
+    if isinstance(spec, tuple):
+        own = all(len(column) == 1 and column.upper() in LETTERS for column in spec)
+        texts = {
+            column.upper() if own else LETTERS[at]: plain_text(row.get(column))
+            for at, column in enumerate(spec[: len(LETTERS)])
+        }
+        return {letter: text.strip() for letter, text in texts.items() if text.strip()}
+    if isinstance(spec, str):
+        value = row.get(spec)
+        return options_in(plain_text(value)) if spec == question else options_of(value)
+    return options_of(row.get(spec.column), spec.split)
+
+
+def options_or_none(value: Any) -> dict[str, str]:
+    """Return the options of a cell; empty for a cell of an unknown form."""
+    try:
+        return options_of(value)
+    except CellError:
+        return {}
+
+
+def holds_list(value: Any) -> bool:
+    """Return True for a cell that holds a list or an object of two texts or more, or writes one."""
+    if isinstance(value, str) and not is_literal(value):
+        return False
+    return isinstance(value, (str, list, dict)) and len(options_or_none(value)) > 1
