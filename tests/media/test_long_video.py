@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from media.clips import clip, numbers
+from peak_memory import PEAK_KB
 from snellen.errors import DataError
 from snellen.media import video_data as module
 from snellen.media.video import frames, frames_and_rate
@@ -76,12 +77,12 @@ def test_a_disk_without_room_for_the_copy_is_named(tmp_path: Path, monkeypatch: 
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     path = long_film(tmp_path / "walk.mp4")
     code = (
-        "import resource, sys; from pathlib import Path; from snellen.media.cache import MediaCache;"
+        "import sys; from pathlib import Path; from snellen.media.cache import MediaCache;"
         "from snellen.sources import FileBlob; from snellen.types import MediaSettings, Pick, Video;"
         "import snellen.media.video;"
-        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss;"
+        f"before = {PEAK_KB};"
         "shown = MediaCache(MediaSettings()).frames(Video(FileBlob(Path(sys.argv[1])), pick=Pick('x', lambda n: [0, n - 1], 2)));"
-        "print(len(shown), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
+        f"print(len(shown), {PEAK_KB} - before)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(path)], capture_output=True, text=True, timeout=120, check=True

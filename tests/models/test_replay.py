@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from engine.stubs import ARITHMETIC, Calculator
+from peak_memory import PEAK_KB
 from snellen import evaluate, load_run
 from snellen.errors import FingerprintError, NoAnswerError, PreflightError, UsageError
 from snellen.models.base import ModelOptions
@@ -86,21 +87,23 @@ def test_a_prompt_without_its_sample_has_no_answer():
 def test_300_000_long_answers_are_replayed_in_bounded_memory(tmp_path: Path):
     """Their text alone is 150 MB; the process may have grown by far less."""
     code = """
-import asyncio, resource, sys
+import asyncio, sys
 from snellen.models.replay import ReplayModel
 async def main():
     model = ReplayModel(sys.argv[1])
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = PEAK_KB
     await model.preflight()
     assert (await model.answer_for("q299999", 0, None)).text == "299999" + "." * 500
     await model.close()
-    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+    print((PEAK_KB - before) / 1024)
 asyncio.run(main())
 """
     path = tmp_path / "a.jsonl"
     with path.open("w") as file:
         for i in range(300_000):
             file.write(f'{{"id": "q{i}", "reply": "{i}{"." * 500}"}}\n')
-    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", code.replace("PEAK_KB", PEAK_KB), str(path)], capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) < 100
