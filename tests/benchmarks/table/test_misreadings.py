@@ -226,3 +226,29 @@ def test_an_answer_names_its_option_in_any_dress(answer: str) -> None:
     rows = [question(at, A="red", B="green", answer="A" if at else answer) for at in range(3)]
     _, samples = read(write_table(rows))
     assert samples[0].target == "B"
+
+
+def listed(at: int, **more: Any) -> dict[str, Any]:
+    text = f"Which colour is square {at}?\nA. red\nB. green\nC. blue"
+    return {"question": text, **more}
+
+
+def test_options_that_the_question_lists_too_are_sent_once_and_never_shuffled() -> None:
+    rows = [listed(at, options=json.dumps(list(TEXTS)), answer="A") for at in range(30)]
+    reading, samples = read(write_table(rows))
+    assert "30 questions list their options" in reading.text
+    assert [text_of(sample).count("A. red") for sample in samples] == [1] * 30
+    assert {sample.target for sample in samples} == {"A"}
+    assert all("Answer with the letter." in text_of(sample) for sample in samples)
+
+
+@pytest.mark.parametrize("columns", [{}, {"options": json.dumps(list(TEXTS))}])
+def test_options_in_the_question_cannot_be_rotated(columns: dict[str, str]) -> None:
+    name = write_table([listed(at, **columns, answer="ABC"[at % 3]) for at in range(6)])
+    assert "stand in the question, where they cannot be rotated" in refusal(name, circular="true")
+
+
+def test_questions_sent_alone_cannot_be_rotated() -> None:
+    name = write_table([question(at, A="red", B="green", answer="AB"[at % 2]) for at in range(4)])
+    assert "cannot be rotated" in refusal(name, circular="true", prompt="question")
+    assert len(read(name, circular="true")[1]) == 8

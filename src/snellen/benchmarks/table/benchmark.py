@@ -160,10 +160,21 @@ def _circular(data: Data) -> bool:
     return text in TRUE
 
 
+def _rotatable(surveyed: Survey) -> bool:
+    """Return True for a table whose options can be rotated. Raises UsageError for options that stand in the question."""
+    if surveyed.kinds["choice"] and not surveyed.is_rotatable:
+        raise UsageError(
+            f"-o circular=true: options of {surveyed.rules.declaration.name} stand in the question, "
+            "where they cannot be rotated",
+            "Omit -o circular, or give the options columns of their own. No request was sent.",
+        )
+    return True
+
+
 def samples(declaration: Declaration, data: Data, base: Path = Path()) -> Iterator[Sample]:
     """Yield the questions of a table as samples; in circular evaluation each choice in every rotation of its options."""
     surveyed = survey(declaration, data, base)
-    circular = _circular(data)
+    circular = _circular(data) and _rotatable(surveyed)
     groups = groups_by_row(surveyed.rules.declaration, data, base)
     for question in questions(declaration, data, base):
         if isinstance(question, OmittedRow):
@@ -220,7 +231,7 @@ def _rotations(question: Question) -> Iterator[tuple[Question, dict[str, str]]]:
 
 def _size(declaration: Declaration, data: Data, base: Path) -> int:
     surveyed = survey(declaration, data, base)
-    if not _circular(data):
+    if not (_circular(data) and _rotatable(surveyed)):
         return surveyed.rows
     rotations = sum(options * count for options, count in surveyed.option_counts.items())
     return surveyed.rows - sum(surveyed.option_counts.values()) + rotations

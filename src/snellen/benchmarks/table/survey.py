@@ -38,6 +38,7 @@ from snellen.benchmarks.table.option_columns import row_options
 from snellen.benchmarks.table.question import OmittedRow, Question
 from snellen.benchmarks.table.questions import OPEN_KINDS, TableRules, read_question, row_id
 from snellen.benchmarks.table.rows import CLASSES, Row, Rows, open_rows, plain_text
+from snellen.benchmarks.table.wording import lists_options
 from snellen.errors import DataError
 from snellen.sources.digests import digest
 from snellen.sources.pandas_cells import ColumnForms
@@ -63,6 +64,7 @@ class Survey(Struct):
         groups: by row, a number that questions about the same images share.
         repeated: some images are asked about more than once.
         images: different images.
+        listed: questions with a column of options whose text holds these options too.
         kinds, letters, categories: counts over the questions.
         notes: what a reader must know, in words.
         unused: columns without a role.
@@ -81,12 +83,19 @@ class Survey(Struct):
     images: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
     option_counts: Counter[int] = field(default_factory=Counter)
+    listed: int = 0
     letters: Counter[str] = field(default_factory=Counter)
     option_letters: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
     unused: tuple[str, ...] = ()
     digest: str = ""
     absent: str = ""
+
+    @property
+    def is_rotatable(self) -> bool:
+        """Return True if options can be asked in another order: they stand in no question."""
+        rules = self.rules
+        return not (rules.in_question or self.listed or rules.declaration.prompt.style == "question")
 
     def root_of(self, table: Rows) -> ImageRoot:
         """Return where the images of an opened table are looked for."""
@@ -298,6 +307,7 @@ class _Surveyor:
                     surveyed.kinds[question.kind] += 1
                     if question.kind == "choice":
                         surveyed.option_counts[len(question.options)] += 1
+                        surveyed.listed += not rules.declared and not rules.in_question and lists_options(question)
                         surveyed.letters[question.answer] += 1
                         surveyed.option_letters.update(question.options)
                         if len(answers) < HEAD:
@@ -310,6 +320,8 @@ class _Surveyor:
         counted = Counter(surveyed.groups)
         counted.pop(0, None)
         surveyed.repeated = any(count > 1 for count in counted.values())
+        if surveyed.listed:
+            surveyed.notes.append(f"{surveyed.listed:,} questions list their options, which are not repeated")
         self._shuffle(surveyed, answers)
         files = [digest(path) for path in table.files] if table.form != CLASSES else []
         whole = blake2b("\n".join(files).encode(), digest_size=16).hexdigest()
@@ -331,7 +343,7 @@ class _Surveyor:
     def _shuffle(self, surveyed: Survey, answers: Sequence[tuple[str, Mapping[str, str]]]) -> None:
         """Shuffle the options of a table whose first option is always right."""
         rules = surveyed.rules
-        if rules.in_question or rules.classes or len(surveyed.letters) != 1:
+        if rules.in_question or surveyed.listed or rules.classes or len(surveyed.letters) != 1:
             return
         if rules.declared and (_is_shuffled(rules) or rules.declaration.prompt.style == "question"):
             return  # a prompt that holds its options cannot be shuffled

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import structs
 
+from snellen.benchmarks.table.cells import options_in
 from snellen.benchmarks.table.declaration import PromptStyle
 from snellen.benchmarks.table.operations import CellError
 from snellen.benchmarks.table.prompts import prompt_text
@@ -61,10 +62,18 @@ def question_text(question: Question, style: PromptStyle, *, in_question: bool, 
     lines = [f"Hint: {question.hint}"] if question.hint else []
     lines.append(question.question)
     if style.style == "letters" and not (in_question and question.options):
-        lines += [f"{letter}. {text}" for letter, text in question.options.items()]
+        if not lists_options(question):
+            lines += [f"{letter}. {text}" for letter, text in question.options.items()]
         request = REQUESTS.get(form if question.kind == "truth" else question.kind)
         lines += [request] if request else []
     return "\n".join(lines)
+
+
+def lists_options(question: Question) -> bool:
+    """Return True if the text of a question holds all of its options with their letters already."""
+    if not question.options or not all(text in question.question for text in question.options.values()):
+        return False
+    return options_in(question.question) == dict(question.options)
 
 
 def numbered_marks(text: str, options: Mapping[str, str]) -> tuple[str, dict[str, str]]:
