@@ -61,6 +61,9 @@ def open_text_table(source: Blob) -> TextTable:
     separator = "\t" if name.lower().endswith(".tsv") else ""
     records = _records(source, name, separator)
     _, header, separator = next(records, (Place(0, 0, 1), [], ""))
+    if len(header) == 1 and any(mark in header[0] for mark in SEPARATORS):  # a .tsv with commas
+        records = _records(source, name, "")
+        _, header, separator = next(records, (Place(0, 0, 1), [], ""))
     if not header or header == [""]:
         raise DataError(f"{name}: the file is empty; a line of column names was expected", "Check the file.")
     names = [cell.strip() for cell in header]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import io
 import json
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from unicodedata import normalize
@@ -252,3 +253,101 @@ def test_questions_sent_alone_cannot_be_rotated() -> None:
     name = write_table([question(at, A="red", B="green", answer="AB"[at % 2]) for at in range(4)])
     assert "cannot be rotated" in refusal(name, circular="true", prompt="question")
     assert len(read(name, circular="true")[1]) == 8
+
+
+def data_uri(colour: str) -> str:
+    return f"data:image/png;base64,{base64.b64encode(IMAGES[colour]).decode()}"
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        lambda colour: {"type": "image_url", "image_url": {"url": data_uri(colour)}},
+        lambda colour: {"type": "image_url", "image_url": f"{colour}.png"},
+        lambda colour: {"type": "image", "image": f"{colour}.png"},
+        lambda colour: {"type": "input_image", "image_url": data_uri(colour)},
+        lambda colour: {
+            "type": "image",
+            "source": {"type": "base64", "data": base64.b64encode(IMAGES[colour]).decode()},
+        },
+    ],
+)
+def test_images_in_the_parts_of_a_message_stand_where_the_message_has_them(part: Callable[[str], Any]) -> None:
+    for colour, image in IMAGES.items():
+        Path(f"{colour}.png").write_bytes(image)
+    rows = [
+        {
+            "messages": [
+                {"role": "system", "content": "Be short."},
+                {
+                    "role": "user",
+                    "content": [
+                        {"type": "text", "text": "First "},
+                        part(first),
+                        part(second),
+                        {"type": "text", "text": "Same?"},
+                    ],
+                },
+                {"role": "assistant", "content": [{"type": "text", "text": "no"}]},
+            ]
+        }
+        for first, second in (("red", "green"), ("blue", "red"))
+    ]
+    _, samples = read(write_lines(rows))
+    assert [colours(sample) for sample in samples] == [["red", "green"], ["blue", "red"]]
+    assert isinstance(samples[0].prompt.parts[0], Text)
+    assert {sample.target for sample in samples} == {False}
+
+
+def test_an_answer_beside_a_dialogue_with_another_answer_is_ambiguous() -> None:
+    turns = [{"from": "human", "value": "Which?"}, {"from": "gpt", "value": "red"}]
+    name = write_lines([{"conversations": turns, "answer": "blue"}])
+    assert "--map answer=answer or --map answer=conversations:answer" in refusal(name)
+    _, samples = read(name, map="answer=answer")
+    assert samples[0].target == "blue"
+
+
+@pytest.mark.parametrize("options", [{}, {"each": "annotations"}])
+def test_annotations_find_the_files_of_their_images_by_id(options: dict[str, str]) -> None:
+    Path("images").mkdir()
+    files = []
+    for number, colour in enumerate(COLOURS):
+        Path(f"images/{colour}.png").write_bytes(IMAGES[colour])
+        files.append({"id": 100 - number, "file_name": f"{colour}.png"})
+    rows = [{"id": at, "image_id": 100 - at, "question": f"{at}?", "answer": "x"} for at in (3, 0, 5)]
+    Path("my.json").write_text(json.dumps({"info": {}, "images": files, "annotations": rows, "licenses": [{"id": 1}]}))
+    _, samples = read("my.json", **options)
+    assert [colours(sample) for sample in samples] == [["yellow"], ["red"], ["orange"]]
+
+
+def test_image_ids_name_files_where_no_column_has_images() -> None:
+    Path("images").mkdir()
+    for colour in COLOURS[:2]:
+        Path(f"images/{colour}.jpg").write_bytes(IMAGES[colour])
+    rows = [{"imageId": colour, "question": "?", "answer": "x"} for colour in COLOURS[:3]]
+    reading, samples = read(write_lines(rows))
+    assert [colours(sample) for sample in samples] == [["red"], ["green"]]
+    assert "image missing: 'blue'" in reading.omitted[0]
+
+
+def test_a_missing_numbered_image_is_not_replaced_by_that_of_another_row() -> None:
+    Path("9.png").write_bytes(IMAGES["red"])
+    rows = [{"id": at, "image": number, "question": f"{at}?", "answer": "x"} for at, number in enumerate((1, 9, 9))]
+    reading, samples = read(write_table(rows))
+    assert [sample.id for sample in samples] == ["1", "2"]
+    assert "image missing: '1'" in reading.omitted[0]
+
+
+def test_files_with_the_ending_of_another_form_are_read_by_their_content() -> None:
+    rows = [question(at, answer="red, dark") for at in range(3)]
+    Path("list.jsonl").write_text(json.dumps(rows, indent=1))
+    write_lines(rows, "lines.json")
+    write_table(rows, "commas.tsv")
+    for name in ("list.jsonl", "lines.json", "commas.tsv"):
+        assert [sample.target for sample in read(name)[1]] == ["red, dark"] * 3, name
+    write_lines(rows[:2], "cut.json")
+    with Path("cut.json").open("a") as file:
+        file.write('{"question": "cut')
+    reading, samples = read("cut.json")
+    assert len(samples) == 2
+    assert "line 3" in reading.omitted[0]

@@ -55,6 +55,8 @@ class RoleNames(Struct, frozen=True):
     weak: tuple[str, ...] = ()
 
 
+IMAGE_IDS = ("imageid", "imgid", "imageids", "imgids")
+"""Names of images without their ending, where no other column has images."""
 NAMES: Mapping[str, RoleNames] = {
     "id": RoleNames(
         ("id", "index", "questionid", "qid", "sampleid", "uid", "uuid", "idx", "key", "exampleid", "itemid", "dataid")
@@ -85,7 +87,7 @@ NAMES: Mapping[str, RoleNames] = {
                 "figure",
             ),
         ),
-        ("file", "path", "filepath", "url", "media"),
+        ("file", "path", "filepath", "url", "media", *IMAGE_IDS),
     ),
     "video": RoleNames(("video", "videos", "videopath", "videofile", "videoname", "clip", "clippath", "mp4")),
     "question": RoleNames(
@@ -310,6 +312,8 @@ class _Table:
         candidates = [column for column in named if column in local] or local
         candidates = candidates or [column for column in named if column not in addresses] or sorted(addresses)
         candidates = with_numbered(self.columns, [column for column in self.columns if column in candidates], holding)
+        if not candidates and role == "image":
+            candidates = [column for column in self._named(role, strong=False) if plain_name(column) in IMAGE_IDS][:1]
         if not candidates:
             return
         stems = {stem_of(column) for column in candidates}

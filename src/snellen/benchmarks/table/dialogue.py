@@ -1,17 +1,23 @@
 """Dialogues in a cell, as LLaVA and chat data sets write them: the first question and the first answer.
 
 LLaVA: `conversations`, a list of {from: human | gpt, value}. Chat: `messages`, a list of {role: user | assistant, content},
-whose content is a text or a list of parts.
+whose content is a text or a list of parts. Images that parts hold or name become a column too.
 """
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import Any
 
 from snellen.benchmarks.table.literals import NoLiteralError, is_literal, literal
+from snellen.sources.blobs import Base64Blob
+from snellen.sources.text_tables import is_inline
+from snellen.types import Blob
 
 COLUMNS = ("conversations", "conversation", "messages", "dialogue", "dialog")
 QUESTION, ANSWER, TURNS = "conversations:question", "conversations:answer", "conversations:turns"
+IMAGES = "conversations:images"
+_IMAGE_PARTS = ("image", "image_url", "input_image")
 _ASKS = ("human", "user")
 _ANSWERS = ("gpt", "assistant", "model", "chatgpt", "bot")
 
@@ -35,7 +41,35 @@ def with_dialogue(row: dict[str, Any]) -> dict[str, Any]:
         return row
     answer: dict[str, Any] = next((turn for who, turn in pairs[asked + 1 :] if who in _ANSWERS), {})
     turn_count = sum(who in _ASKS for who, _ in pairs)
-    return {**row, QUESTION: _content(pairs[asked][1]), ANSWER: _content(answer), TURNS: turn_count}
+    images = _images(pairs[asked][1])
+    shown = {IMAGES: images} if images else {}
+    return {**row, **shown, QUESTION: _content(pairs[asked][1]), ANSWER: _content(answer), TURNS: turn_count}
+
+
+def _images(turn: dict[str, Any]) -> list[str] | tuple[Blob, ...]:
+    """Return the images that the parts of a turn hold or name; empty if its parts only say where images stand."""
+    content = turn.get("value", turn.get("content", ""))
+    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    texts = [text for part in parts if _is_image(part) and (text := _image_text(part))]
+    if not texts or not all(map(is_inline, texts)):
+        return texts
+    return tuple(
+        Base64Blob(f"inline image {blake2b(text.encode(), digest_size=8).hexdigest()}", text) for text in texts
+    )
+
+
+def _is_image(part: dict[str, Any]) -> bool:
+    return part.get("type", "image" if "image" in part else "") in _IMAGE_PARTS
+
+
+def _image_text(part: dict[str, Any]) -> str:
+    for name in ("image_url", "image", "url", "path", "source", "data"):
+        value = part.get(name)
+        if isinstance(value, dict):
+            value = _image_text(value)
+        if isinstance(value, str) and value:
+            return value
+    return ""
 
 
 def _content(turn: dict[str, Any]) -> str:
@@ -43,7 +77,7 @@ def _content(turn: dict[str, Any]) -> str:
     content = turn.get("value", turn.get("content", ""))
     if isinstance(content, list):
         parts = [part if isinstance(part, dict) else {"type": "text", "text": str(part)} for part in content]
-        return "".join("<image>" if part.get("type") in ("image", "image_url") else _text(part) for part in parts)
+        return "".join("<image>" if _is_image(part) else _text(part) for part in parts)
     return content if isinstance(content, str) else ""
 
 

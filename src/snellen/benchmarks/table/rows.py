@@ -7,6 +7,7 @@ has them; a cell of inline images is a tuple of blobs. A dialogue adds two colum
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeAlias
@@ -23,7 +24,7 @@ from snellen.benchmarks.table.kit_reading import OPTION, as_kit, column_kinds, i
 from snellen.benchmarks.table.locate import LocatedTable, class_folders, locate_table
 from snellen.errors import DataError, UsageError
 from snellen.sources.blobs import BytesBlob, FileBlob, stream
-from snellen.sources.rows import JSON_BYTES, parsed_json
+from snellen.sources.rows import JSON_BYTES, json_line, parsed_json
 from snellen.sources.rows import salvaged as salvaged_rows
 from snellen.sources.text_tables import open_text_table, with_lazy_images
 from snellen.sources.tree import FolderTree
@@ -37,6 +38,7 @@ FORMS = {
     **{".parquet": "parquet", ".xlsx": "Excel"},
 }
 CLASSES = "class folders"
+BOM = b"\xef\xbb\xbf"
 
 
 class Rows(Struct, frozen=True):
@@ -113,6 +115,8 @@ def _open(
     """Return the kind of a file, its header and its rows."""
     suffix = Path(blob.key).suffix.lower()
     form = FORMS[suffix]
+    if suffix in (".jsonl", ".ndjson") and _begins(blob, b"["):
+        suffix, form = ".json", FORMS[".json"]
     if suffix in TEXT_SUFFIXES:
         table = open_text_table(blob)
         numbered = ((place.line, row) for place, row in table.rows)
@@ -126,6 +130,11 @@ def _open(
     rows = salvaged_rows(blob, sheet=sheet)
     lazy = ((at, row if isinstance(row, DataError) else _with_bytes(row, blob.key, at)) for at, row in rows)
     return form, (), _placed(lazy, "sheet row" if suffix == ".xlsx" else "")
+
+
+def _begins(blob: Blob, mark: bytes) -> bool:
+    with stream(blob) as source:
+        return source.read(64).removeprefix(BOM).lstrip().startswith(mark)
 
 
 def _placed(rows: Iterator[tuple[int, Row | DataError]], unit: str) -> Iterator[tuple[str, Row | DataError]]:
@@ -164,8 +173,11 @@ def _json_rows(blob: Blob, each: str) -> Iterator[Row | DataError]:
     if len(content) > JSON_BYTES:
         raise DataError(f"{name}: larger than {JSON_BYTES:,} bytes", "Convert it to JSON lines, which are streamed.")
     try:
-        value = parsed_json(content.removeprefix(b"\xef\xbb\xbf"))
+        value = parsed_json(content.removeprefix(BOM))
     except (ValueError, RecursionError) as error:
+        if _is_lines(content):
+            yield from _json_lines(content, name)
+            return
         why = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise DataError(f"{name}: {why}", "Correct the file, or fetch it again.") from error
     for number, row in enumerate(_rows_in(value, each, name), 1):
@@ -177,6 +189,32 @@ def _json_rows(blob: Blob, each: str) -> Iterator[Row | DataError]:
             )
 
 
+def _is_lines(content: bytes) -> bool:
+    """Return True for JSON lines: the first line is an object of its own."""
+    first, mark, _ = content.removeprefix(BOM).lstrip().partition(b"\n")
+    return bool(mark) and first.startswith(b"{") and isinstance(json_line(first, "", 1, content), dict)
+
+
+def _json_lines(content: bytes, name: str) -> Iterator[Row | DataError]:
+    for number, line in enumerate(io.BytesIO(content.removeprefix(BOM)), 1):
+        if text := line.strip():
+            row = json_line(text, name, number, line)
+            place = Place(0, 0, number)
+            yield row if isinstance(row, DataError) else with_lazy_images(row, f"{name}, row {number:,}", None, place)
+
+
+def _with_file_names(rows: Sequence[Any], files: Any) -> Sequence[Any]:
+    """Return COCO's annotations with the file names of their images, which a list of its own holds by `id`."""
+    images = [part for part in files if isinstance(part, dict)] if isinstance(files, list) else []
+    names = {str(part["id"]): part["file_name"] for part in images if "id" in part and "file_name" in part}
+    if not names:
+        return rows
+    return [
+        {"file_name": names.get(str(row["image_id"])), **row} if isinstance(row, dict) and "image_id" in row else row
+        for row in rows
+    ]
+
+
 def _rows_in(value: Any, each: str, name: str) -> Sequence[Any]:
     """Return the list of rows in a parsed JSON file.
 
@@ -184,13 +222,14 @@ def _rows_in(value: Any, each: str, name: str) -> Sequence[Any]:
         DataError: there is none.
         UsageError: several lists could be the rows.
     """
+    files = value.get("images") if isinstance(value, dict) else None
     for step in filter(None, each.split(".")):
         if step in ("*[]", "*"):
             value = list(_rows_by_key(value))
         else:
             value = value.get(step.removesuffix("[]")) if isinstance(value, dict) else None
     if isinstance(value, list):
-        return value
+        return _with_file_names(value, files)
     if not isinstance(value, dict) or not value:
         raise DataError(f"{name}: a list of objects was expected", "Name the rows in it: -o each=PATH.OF.THE.LIST")
     columns = [part for part in value.values() if isinstance(part, list)]
@@ -198,8 +237,9 @@ def _rows_in(value: Any, each: str, name: str) -> Sequence[Any]:
     if len(columns) == len(value) and scalar and len({len(part) for part in columns}) == 1:
         return [dict(zip(value, cells, strict=True)) for cells in zip(*columns, strict=True)]
     lists = {key: part for key, part in value.items() if isinstance(part, list) and part and isinstance(part[0], dict)}
-    if len(lists) == 1:
-        return next(iter(lists.values()))
+    about = [key for key, part in lists.items() if "image_id" in part[0]] if "images" in lists else []
+    if len(lists) == 1 or len(about) == 1:
+        return _with_file_names(lists[about[0]] if about else next(iter(lists.values())), files)
     if lists:
         raise UsageError(
             f"{name}: {len(lists)} lists could be the rows: {', '.join(lists)}",

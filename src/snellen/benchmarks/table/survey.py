@@ -436,7 +436,7 @@ class References:
             if cell is None or cell == seen:
                 return None
             if not isinstance(cell, (str, int)) or str(cell) not in self._cells:
-                return [cell]
+                return None if str(cell).isdigit() else [cell]  # a bare number names a file that is missing
             seen = str(cell)
         return None
 
