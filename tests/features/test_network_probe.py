@@ -12,7 +12,7 @@ import pytest
 from snellen.cli import main
 from snellen.errors import DataError, UsageError
 from snellen.features.probes import probe
-from snellen.features.probes.network_probe import network_probe
+from snellen.features.probes.network_probe import NetworkProbe, NetworkTraining, network_probe
 from snellen.features.store import open_tokens
 from snellen.features.store.format import StoreMeta, StoreOutput, TokenOutput, fingerprint, write_meta, write_table
 from snellen.features.store.labels import from_ids
@@ -40,6 +40,12 @@ def planted(rows: int = 600, tokens: int = 12, width: int = 16, seed: int = 0) -
     return values.astype(np.float32), classes
 
 
+def fit_network(values: np.ndarray, classes: np.ndarray, **options: Any) -> NetworkProbe:
+    """Train a probe; options of the training are told from the others by their names."""
+    training = {name: options.pop(name) for name in NetworkTraining.__struct_fields__ if name in options}
+    return network_probe(values, classes, training=NetworkTraining(**training), **options)
+
+
 SPLITS: dict[str, Any] = {"train_rows": np.arange(450), "test_rows": np.arange(450, 600)}
 
 
@@ -50,7 +56,7 @@ def accuracy(result: Any) -> Any:
 def test_an_mlp_solves_xor_and_a_linear_probe_does_not():
     values, classes = xor()
     linear = accuracy(probe(values, classes, **SPLITS))
-    mlp = accuracy(network_probe(values, classes, kind="mlp", **SPLITS, **QUICK))
+    mlp = accuracy(fit_network(values, classes, kind="mlp", **SPLITS, **QUICK))
     assert linear.value < 0.65
     assert mlp.value > 0.93
     assert mlp.ci95[0] > linear.ci95[1]
@@ -60,8 +66,8 @@ def test_an_mlp_solves_xor_and_a_linear_probe_does_not():
 def test_an_attentive_probe_reads_one_token_at_a_random_place_and_a_linear_probe_of_their_mean_does_not():
     tokens, classes = planted()
     linear = accuracy(probe(tokens.mean(1), classes, **SPLITS))
-    attentive = accuracy(network_probe(tokens, classes, kind="attentive", **SPLITS, **QUICK))
-    mlp = accuracy(network_probe(tokens.mean(1), classes, kind="mlp", **SPLITS, **QUICK))
+    attentive = accuracy(fit_network(tokens, classes, kind="attentive", **SPLITS, **QUICK))
+    mlp = accuracy(fit_network(tokens.mean(1), classes, kind="mlp", **SPLITS, **QUICK))
     assert attentive.value > 0.95
     assert max(linear.value, mlp.value) < 0.75
     assert attentive.ci95[0] > linear.ci95[1]
@@ -97,7 +103,7 @@ def test_settings_trained_together_are_those_that_torchs_adamw_trains_alone(kind
     values = tokens if kind == "attentive" else tokens[:, 0]
     options: dict[str, Any] = {"kind": kind, "steps": 7, "hidden": 6, "share": 0.2, "batch": 32}
     rows: dict[str, Any] = {"train_rows": np.arange(100), "test_rows": np.arange(100, 120)}
-    alone = network_probe(values, classes, rates=(3e-3,), decays=(0.1,), **options, **rows)
+    alone = fit_network(values, classes, rates=(3e-3,), decays=(0.1,), **options, **rows)
     from snellen.features.probes import networks
 
     recipe = networks.NetworkRecipe(kind, ((1e-4, 0.0), (3e-3, 0.1)), 7, 32, 6)
@@ -144,7 +150,7 @@ def test_the_same_seed_gives_the_same_probe_and_another_another(kind):
     rows: dict[str, Any] = {"train_rows": np.arange(100), "test_rows": np.arange(100, 150)}
 
     def loss(seed: int) -> np.ndarray:
-        result = network_probe(values, classes, kind=kind, steps=15, seed=seed, **rows)
+        result = fit_network(values, classes, kind=kind, steps=15, seed=seed, **rows)
         assert result.probabilities is not None
         return result.probabilities.loss
 
@@ -155,13 +161,13 @@ def test_the_same_seed_gives_the_same_probe_and_another_another(kind):
 def test_the_rate_and_decay_are_chosen_on_a_part_of_train_and_the_test_rows_change_nothing():
     values, classes = xor()
     options: dict[str, Any] = {"kind": "mlp", "steps": 120, "rates": (1e-7, 1e-2), "decays": (1e-3,)}
-    result = network_probe(values, classes, **SPLITS, **options)
+    result = fit_network(values, classes, **SPLITS, **options)
     assert result.settings.rates == (1e-2,)
     assert len(result.fits[0].tried) == 2
     assert result.fits[0].held_out == 45
     shuffled = classes.copy()
     shuffled[450:] = 1 - shuffled[450:]
-    other = network_probe(values, shuffled, **SPLITS, **options)
+    other = fit_network(values, shuffled, **SPLITS, **options)
     assert other.settings == result.settings
     assert np.array_equal(other.predicted, result.predicted)
 
@@ -172,15 +178,15 @@ def test_a_rate_whose_training_diverges_is_not_chosen_and_alone_is_named(kind):
     values = tokens if kind == "attentive" else tokens[:, 0]
     options: dict[str, Any] = {"kind": kind, "steps": 20, "decays": (0.0,)}
     rows: dict[str, Any] = {"train_rows": np.arange(100), "test_rows": np.arange(100, 120)}
-    result = network_probe(values, classes, rates=(1e37, 1e-2), **options, **rows)
+    result = fit_network(values, classes, rates=(1e37, 1e-2), **options, **rows)
     assert result.settings.rates == (1e-2,)
     with pytest.raises(UsageError, match=r"diverged with a rate of 1e\+37"):
-        network_probe(values, classes, rates=(1e37,), **options, **rows)
+        fit_network(values, classes, rates=(1e37,), **options, **rows)
 
 
 def test_without_splits_every_row_is_tested_once():
     values, classes = xor(200)
-    result = network_probe(values, classes, kind="mlp", folds=4, **{**QUICK, "steps": 60})
+    result = fit_network(values, classes, kind="mlp", folds=4, **{**QUICK, "steps": 60})
     assert sorted(result.rows.tolist()) == list(range(200))
     assert result.settings.protocol == "stratified 4-fold cross-validation"
     assert any("every row was tested once" in note for note in result.notes())
@@ -191,7 +197,7 @@ def test_several_labels_a_row_are_scored_as_those_of_a_linear_probe():
     many = np.stack([values[:, 2] > 0, (values[:, 0] > 0) != (values[:, 1] > 0)], axis=1).astype(np.int64)
     rows: dict[str, Any] = {"train_rows": np.arange(300), "test_rows": np.arange(300, 400)}
     linear = probe(values, many, **rows)
-    mlp = network_probe(values, many, kind="mlp", **rows, **QUICK)
+    mlp = fit_network(values, many, kind="mlp", **rows, **QUICK)
     assert [metric.name for metric in mlp.metrics()] == [metric.name for metric in linear.metrics()]
     assert mlp.several is not None and linear.several is not None
     assert mlp.several.auroc[1] > 0.9 > 0.7 > linear.several.auroc[1]
@@ -200,9 +206,7 @@ def test_several_labels_a_row_are_scored_as_those_of_a_linear_probe():
 def test_test_rows_of_a_class_that_train_lacks_are_wrong_and_counted():
     values, classes = xor(200)
     classes[150:170] = 2
-    result = network_probe(
-        values, classes, kind="mlp", train_rows=np.arange(150), test_rows=np.arange(150, 200), **QUICK
-    )
+    result = fit_network(values, classes, kind="mlp", train_rows=np.arange(150), test_rows=np.arange(150, 200), **QUICK)
     assert accuracy(result).value < 0.61
     assert any("20 test rows are of 1 classes without a training row" in note for note in result.notes())
 
@@ -226,7 +230,7 @@ def test_settings_out_of_range_are_refused_with_what_was_expected(change, words)
     values, classes = xor(60)
     settings = {"kind": "mlp", "train_rows": np.arange(40), "test_rows": np.arange(40, 60), **QUICK, **change}
     with pytest.raises(UsageError, match=words):
-        network_probe(values, classes, **settings)
+        fit_network(values, classes, **settings)
 
 
 @pytest.mark.parametrize("row", [3, 55])
@@ -236,7 +240,7 @@ def test_a_value_that_is_not_finite_is_named(kind, row):
     values = tokens if kind == "attentive" else tokens[:, 0]
     values[row, -1] = np.nan
     with pytest.raises(DataError, match=f"row {row}"):
-        network_probe(
+        fit_network(
             values, classes, kind=kind, train_rows=np.arange(40), test_rows=np.arange(40, 60), **{**QUICK, "steps": 3}
         )
 

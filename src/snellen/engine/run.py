@@ -7,7 +7,7 @@ import contextlib
 import itertools
 import time
 from collections.abc import Coroutine, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import structs
 
@@ -128,8 +128,7 @@ async def run(
                 progress,
                 display,
                 backoff,
-                writer,
-                traces,
+                _RunFiles(writer, traces),
                 scores,
                 limits,
             )
@@ -158,6 +157,13 @@ async def run(
         return meta
 
 
+class _RunFiles(NamedTuple):
+    """The open files of a run's answers and of its raw requests and replies."""
+
+    journal: Journal
+    traces: Traces
+
+
 async def _execute(
     spec: RunSpec,
     benchmark: Benchmark,
@@ -168,11 +174,11 @@ async def _execute(
     progress: Progress,
     display: Display,
     backoff: Backoff | None,
-    writer: Journal,
-    traces: Traces,
+    files: _RunFiles,
     scores: LiveScores | None,
     limits: Sequence[RequestLimit],
 ) -> None:
+    writer, traces = files
     # A local model names how many prompts keep it busy while the next batch is made ready.
     workers = max(spec.options.concurrency, model.in_flight)
     options = spec.options

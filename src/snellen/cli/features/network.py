@@ -12,6 +12,7 @@ from snellen.text import comma_list
 
 if TYPE_CHECKING:
     from snellen.features.probes.network_probe import NetworkProbe
+    from snellen.features.probes.networks import NetworkKind
     from snellen.features.store import Features
 
 PANEL = "MLP and attentive probes"
@@ -66,7 +67,7 @@ def probe_network(
     Raises:
         UsageError, DataError, MissingExtraError: as `network_probe`; DataError: a store without patch tokens.
     """
-    from snellen.features.probes.network_probe import DECAYS, HIDDEN, RATES, network_probe
+    from snellen.features.probes.network_probe import DECAYS, HIDDEN, RATES, NetworkTraining, network_probe
     from snellen.features.store import open_tokens
 
     values: Any = features.values
@@ -75,18 +76,15 @@ def probe_network(
             raise RuntimeError("features without a store have no patch tokens")
         values = open_tokens(features.path)
         values = values if features.rows is None else values.take(features.rows)
-    return network_probe(
-        values,
-        features.labels,
-        kind="attentive" if network.probe == "attentive" else "mlp",
-        split=features.split,
+    training = NetworkTraining(
         rates=RATES if network.rates is None else _numbers("--rates", network.rates, "1e-4,1e-3"),
         decays=DECAYS if network.decays is None else _numbers("--decays", network.decays, "0,0.05"),
         epochs=epochs,
         hidden=network.hidden or HIDDEN,
         device=device,
-        **protocol,
     )
+    kind: NetworkKind = "attentive" if network.probe == "attentive" else "mlp"
+    return network_probe(values, features.labels, kind=kind, split=features.split, training=training, **protocol)
 
 
 def _numbers(option: str, text: str, example: str) -> list[float]:

@@ -37,6 +37,28 @@ DEFINITIONS = {
 NOT_CHOSEN = "No training row could be held out (one row per class, or too few rows), so rate and decay were not tuned."
 
 
+class NetworkTraining(Struct, frozen=True):
+    """Settings of a training.
+
+    Attributes:
+        rates: learning rates of AdamW; every pair of rate and decay is tried, a single pair is used directly.
+        decays: weight decays of AdamW.
+        steps: of the training; None takes `epochs`, or 2,000.
+        epochs: passes over the training rows, in place of steps.
+        batch: rows a step.
+        hidden: width of the MLP's hidden layer.
+        device: as torch names it.
+    """
+
+    rates: Sequence[float] = RATES
+    decays: Sequence[float] = DECAYS
+    steps: int | None = None
+    epochs: float | None = None
+    batch: int = BATCH
+    hidden: int = HIDDEN
+    device: str = "cpu"
+
+
 class NetworkTrial(Struct, frozen=True):
     """One setting on the held-out rows: accuracy (one label a row) or minus the log loss (several), and the log loss."""
 
@@ -120,16 +142,10 @@ def network_probe(
     train_rows: RowsOf = None,
     test_rows: RowsOf = None,
     split: Sequence[str] | NDArray[Any] | None = None,
-    rates: Sequence[float] = RATES,
-    decays: Sequence[float] = DECAYS,
-    steps: int | None = None,
-    epochs: float | None = None,
-    batch: int = BATCH,
-    hidden: int = HIDDEN,
+    training: NetworkTraining | None = None,
     share: float = holdout.SHARE,
     seed: int = 0,
     folds: int = holdout.FOLDS,
-    device: str = "cpu",
 ) -> NetworkProbe:
     """Train an MLP or attentive probe on some rows and test it on others.
 
@@ -140,13 +156,8 @@ def network_probe(
             at a time.
         labels, train_rows, test_rows, split, share, folds: as `probe` takes them.
         kind: "mlp" or "attentive".
-        rates, decays: learning rates and weight decays of AdamW; every pair is tried, a single one is used directly.
-        steps: of the training; None takes `epochs`, or 2,000.
-        epochs: passes over the training rows, in place of steps.
-        batch: rows a step.
-        hidden: width of the MLP's hidden layer.
+        training: rates, decays, steps and more; None: the defaults.
         seed: of the weights, the order of rows and the rows held out.
-        device: as torch names it.
 
     Raises:
         UsageError: a setting out of its range, features of another shape, or one of the faults that `probe` names.
@@ -155,42 +166,43 @@ def network_probe(
     """
     values = _check_input(features, kind)
     known = as_labels(labels, len(values))
-    grid = _check_settings(rates, decays, steps, epochs, batch, hidden)
+    training = training or NetworkTraining()
+    grid = _check_settings(training)
     try:
         from snellen.features.probes.networks import NetworkRecipe, count_heads, require_device
     except ImportError as error:
         raise MissingExtraError(
             f"the {kind} probe needs torch, which is not installed.", 'Install it with: pip install "snellen[features]"'
         ) from error
-    require_device(device)
+    require_device(training.device)
     parts, protocol = split_parts(known, train_rows, test_rows, split, len(values), folds)
     fits, scored = [], []
     for train_part, test_part in parts:
         columns, targets = class_columns(known, train_part)
         require_classes(targets)
-        length = _steps(steps, epochs, batch, len(train_part))
-        recipe = NetworkRecipe(kind, grid, length, batch, hidden)
-        fit, logits = _fit(values, train_part, test_part, targets, len(columns), recipe, share, seed, device)
+        length = _steps(training, len(train_part))
+        recipe = NetworkRecipe(kind, grid, length, training.batch, training.hidden)
+        fit, logits = _fit(values, train_part, test_part, targets, len(columns), recipe, share, seed, training.device)
         fits.append(fit)
         scored.append(ScoredPart(logits, known.classes[columns], test_part))
     result = score_parts(known, parts, scored, protocol)
     settings = NetworkSettings(
         probe=kind,
         network=DEFINITIONS[kind],
-        hidden=hidden if kind == "mlp" else None,
+        hidden=training.hidden if kind == "mlp" else None,
         heads=count_heads(values.shape[-1]) if kind == "attentive" else None,
         tokens=values.shape[1] if kind == "attentive" else None,
         width=values.shape[-1],
         rates=tuple(fit.rate for fit in fits),
         decays=tuple(fit.decay for fit in fits),
         grid=len(grid),
-        steps=_steps(steps, epochs, batch, len(parts[0][0])),
-        batch=batch,
+        steps=_steps(training, len(parts[0][0])),
+        batch=training.batch,
         optimiser="AdamW, a tenth of the steps rising, then a cosine to 0",
         selection=_selection(fits, share, len(grid)),
         protocol=protocol,
         seed=seed,
-        device=device,
+        device=training.device,
         classes=result.class_count,
         train_rows=len(np.unique(np.concatenate([train_part for train_part, _ in parts]))),
         test_rows=len(result.rows),
@@ -256,10 +268,10 @@ def _measure(logits: np.ndarray, targets: np.ndarray) -> tuple[float, float]:
     return float(right.mean()), float(-likelihood[np.arange(len(exact)), targets].mean())
 
 
-def _steps(steps: int | None, epochs: float | None, batch: int, rows: int) -> int:
-    if epochs is not None:
-        return max(1, round(epochs * rows / min(batch, max(rows, 1))))
-    return STEPS if steps is None else steps
+def _steps(training: NetworkTraining, rows: int) -> int:
+    if training.epochs is not None:
+        return max(1, round(training.epochs * rows / min(training.batch, max(rows, 1))))
+    return STEPS if training.steps is None else training.steps
 
 
 def _selection(fits: Sequence[NetworkFit], share: float, grid: int) -> str:
@@ -289,15 +301,10 @@ def _check_input(features: Any, kind: str) -> np.ndarray | PatchTokens:
     return values
 
 
-def _check_settings(
-    rates: Sequence[float],
-    decays: Sequence[float],
-    steps: int | None,
-    epochs: float | None,
-    batch: int,
-    hidden: int,
-) -> tuple[tuple[float, float], ...]:
+def _check_settings(training: NetworkTraining) -> tuple[tuple[float, float], ...]:
     """Return every pair of rate and decay. Raises UsageError for a value out of range."""
+    rates, decays, steps, epochs = training.rates, training.decays, training.steps, training.epochs
+    batch, hidden = training.batch, training.hidden
     if not len(rates) or not all(0.0 < rate < np.inf for rate in rates):
         raise UsageError(f"learning rates {list(rates)}; positive numbers were expected", "Example: --rates 1e-4,1e-3.")
     if not len(decays) or not all(0.0 <= decay < np.inf for decay in decays):
