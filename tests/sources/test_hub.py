@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from servers.hub import HubHandler, standing_in
+from snellen import sources
 from snellen.errors import DataError
 from snellen.redaction import redact
 from snellen.sources import download, download_file, locate, rows
@@ -197,3 +198,9 @@ def test_only_the_files_of_a_pattern_are_fetched_when_data_is_located(hub, tmp_p
     found = locate("hf:a/birds", patterns=["*.jsonl"])
     assert [path.name for path in found.iterdir()] == ["rows.jsonl"]
     assert locate(tmp_path / "x", patterns=["*.jsonl"]) == tmp_path / "x"
+
+
+def test_no_module_takes_the_name_of_a_function_of_the_package() -> None:
+    modules = {path.stem for path in Path(sources.__file__).parent.glob("*.py")}
+    functions = {name for name in sources.__all__ if callable(getattr(sources, name))}
+    assert not modules & functions

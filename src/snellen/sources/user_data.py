@@ -22,7 +22,7 @@ def on_disk(name: str, *patterns: tuple[str, ...]) -> Path:
         patterns: groups of files to fetch from the hub; the first group that matches a file is fetched.
 
     Raises:
-        DataError: as `snellen.sources.download`.
+        DataError: as `snellen.sources.web_files`.
     """
     *earlier, last = patterns
     for group in earlier:

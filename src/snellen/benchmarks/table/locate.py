@@ -21,10 +21,10 @@ from snellen.benchmarks.table.images import MEDIA_SUFFIXES
 from snellen.benchmarks.table.official import official_table
 from snellen.errors import DataError, UsageError
 from snellen.sources.archive import Tree
-from snellen.sources.download import is_address
 from snellen.sources.hub import HUB, locate
 from snellen.sources.safe_paths import regular_file
 from snellen.sources.tree import TARS, FolderTree, kept_tree
+from snellen.sources.web_files import is_address
 
 ARCHIVES = (".zip", *TARS)
 ROW_SUFFIXES = tuple(suffix for suffix in TABLE_SUFFIXES if suffix not in ARCHIVES)

@@ -22,8 +22,8 @@ from snellen.benchmarks.table.locate import locate_table
 from snellen.benchmarks.table.rows import CLASSES
 from snellen.benchmarks.table.survey import Survey
 from snellen.errors import DataError, StorageError, UsageError
-from snellen.sources.download import is_address
 from snellen.sources.hub import HUB
+from snellen.sources.web_files import is_address
 
 _NO_PLACE: dict[str, Any] = {
     **dict.fromkeys(("tsv", "csv", "json", "folder", "md5", "sha256", "table"), ""),

@@ -128,7 +128,7 @@ def questions_on_disk(place: str, name: str, part: str, subsets: tuple[str, ...]
     and from the same commit.
 
     Raises:
-        DataError: as `snellen.sources.download`; no questions of the benchmark are in the repository.
+        DataError: as `snellen.sources.web_files`; no questions of the benchmark are in the repository.
     """
     if not place.startswith(HUB):
         return Path(place)
