@@ -192,6 +192,18 @@ def test_numbers_that_could_count_from_0_or_from_1_are_refused():
         snellen.import_run(file, "named", out="r")
 
 
+def test_rows_counted_from_1_are_not_read_as_ids_that_count_from_0(capsys):
+    file = table("a.csv", [["nr", "said"], *([i + 1, reply(i)] for i in range(N))])
+    words = ["import", str(file), "--benchmark", "in-order", "--id-field", "nr", "--reply-field", "said", "--out", "r"]
+    assert main(words) == 2
+    printed = capsys.readouterr().err
+    assert "as ids of the samples: 19 of 20 have a sample; '1' is sample '1'" in printed
+    assert "as numbers from 1: 20 of 20 have a sample; '1' is sample '0'" in printed
+    assert not Path("r/run_meta.json").exists()
+    assert main([*words, "--id-is", "ordinal"]) == 0
+    assert snellen.load_run("r").metric("accuracy").value == 16 / N
+
+
 def test_a_file_of_another_benchmark_is_refused_with_the_ids_of_both_sides():
     file = table("a.csv", [["id", "reply"], ["img_1", "A"], ["img_2", "B"]])
     with pytest.raises(DataError, match=r"'img_1'.*'q0'"):

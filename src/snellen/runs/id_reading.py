@@ -66,7 +66,9 @@ def choose_reading(
         return _of_best(file, survey, benchmark, data, fits, ("position", "ordinal"))
     if fits.hits["id"] and (file.form == "snellen" or file.id_field == "sample_id"):
         return IdReading("id")
-    names = ("id", "position", *fits.fields) if fits.hits["id"] else ("position", *fits.fields, "ordinal")
+    names = ("id", "position", *fits.fields) if fits.hits["id"] else ("position", *fits.fields)
+    if fits.hits["ordinal"] > fits.hits["id"]:  # rows counted from 1 are nearly the ids of a table counted from 0
+        names = (*names, "ordinal")
     return _of_best(file, survey, benchmark, data, fits, names)
 
 
