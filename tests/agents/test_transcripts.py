@@ -24,7 +24,7 @@ from snellen.models import trace
 from snellen.models.agents import reader, workdir
 from snellen.models.agents.model import _outcome, session_name
 from snellen.models.agents.process import ProcessResult
-from snellen.models.agents.prompt_files import Question
+from snellen.models.agents.prompt_files import AgentQuestion
 from snellen.models.agents.reader import read_record
 from snellen.models.agents.runner import AGENTS
 from snellen.models.agents.transcript import Transcript, loops
@@ -171,7 +171,7 @@ def ran(end="exit") -> ProcessResult:
     return ProcessResult(end, 0, 1.0, 1.0)
 
 
-ASKED = Question("What?", ("image.png",), (DIGEST,))
+ASKED = AgentQuestion("What?", ("image.png",), (DIGEST,))
 
 
 def test_outcomes_are_told_apart_by_the_transcript_whatever_the_exit_status(here):
@@ -181,7 +181,7 @@ def test_outcomes_are_told_apart_by_the_transcript_whatever_the_exit_status(here
     assert outcome(SEEN, says("a hen")) == trace.STOP
     assert outcome(SEEN, says("a hen"), end="time") == trace.STOP  # whole before the time was up
     assert outcome(USER, says("a hen")) == trace.IMAGE_NEVER_SEEN
-    assert outcome(USER, says("a hen"), asked=Question("What?", (), ())) == trace.STOP
+    assert outcome(USER, says("a hen"), asked=AgentQuestion("What?", (), ())) == trace.STOP
     assert outcome(SEEN, says("")) == trace.NO_ANSWER
     assert outcome(SEEN, says("", "error", errorMessage="500 failure")) == trace.ABORTED
     assert outcome(SEEN, says("", "aborted")) == trace.ABORTED

@@ -22,7 +22,7 @@ REDRAW_S = 0.2
 
 
 @dataclass(frozen=True)
-class CheckOptions:
+class FileCheckOptions:
     """What is shown, and what is written."""
 
     samples: Annotated[
@@ -65,7 +65,7 @@ def check(
             help="File of questions, folder, archive, hf:owner/name, declaration in TOML, or a benchmark's name.",
         ),
     ],
-    options: CheckOptions,
+    options: FileCheckOptions,
     data: shared.DataOptions,
     generation: Annotated[shared.GenerationOptions, only("max_tokens")],
     media: Annotated[shared.MediaOptions, only("max_long_side", "max_pixels")],

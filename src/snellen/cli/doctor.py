@@ -35,7 +35,7 @@ State = Literal["ok", "missing", "fault"]
 SIGN = {"ok": "ok     ", "missing": "-      ", "fault": "FAULT  "}
 
 
-class Finding(Struct, frozen=True):
+class DoctorFinding(Struct, frozen=True):
     """Result of one check; `missing` is optional, `fault` must be corrected."""
 
     name: str
@@ -65,32 +65,32 @@ def doctor(
     raise typer.Exit(1 if faults else 0)
 
 
-def findings(results: Path, base_url: str | None, key_env: str | None) -> Iterator[Finding]:
+def findings(results: Path, base_url: str | None, key_env: str | None) -> Iterator[DoctorFinding]:
     """Yield the results of all checks, in order."""
     version = platform.python_version()
-    yield Finding("python", "ok" if sys.version_info >= (3, 11) else "fault", f"{version}, {platform.platform()}")
+    yield DoctorFinding("python", "ok" if sys.version_info >= (3, 11) else "fault", f"{version}, {platform.platform()}")
     yield from _packages()
     yield from _keys(key_env)
     yield _disk(results)
     yield _writable(results)
     for name, works, text in agent_findings():
-        yield Finding(name, "ok" if works else "missing", text)
+        yield DoctorFinding(name, "ok" if works else "missing", text)
     if find_spec("torch") is not None:
         yield _torch()
         yield _embedded()
     else:
-        yield Finding("embedded model", "missing", "needs the extra: pip install 'snellen[local]'")
+        yield DoctorFinding("embedded model", "missing", "needs the extra: pip install 'snellen[local]'")
     if base_url is not None:
         yield _endpoint(base_url, key_env)
 
 
-def _packages() -> Iterator[Finding]:
+def _packages() -> Iterator[DoctorFinding]:
     for name in ("snellen", *CORE):
         version = _version(name)
-        yield Finding(name, "fault" if version is None else "ok", version or "not installed: pip install snellen")
+        yield DoctorFinding(name, "fault" if version is None else "ok", version or "not installed: pip install snellen")
     for name, benefit in FASTER.items():
         version = _version(name)
-        yield Finding(name, "missing" if version is None else "ok", version or f"{benefit} is not installed")
+        yield DoctorFinding(name, "missing" if version is None else "ok", version or f"{benefit} is not installed")
     for extra, names in EXTRAS.items():
         versions = {name: _version(name) for name in names}
         lacking = [name for name, version in versions.items() if version is None]
@@ -98,7 +98,7 @@ def _packages() -> Iterator[Finding]:
             text = f"without {', '.join(lacking)}: pip install 'snellen[{extra}]'"
         else:
             text = ", ".join(f"{name} {version}" for name, version in versions.items())
-        yield Finding(f"extra {extra}", "missing" if lacking else "ok", text)
+        yield DoctorFinding(f"extra {extra}", "missing" if lacking else "ok", text)
 
 
 def _version(name: str) -> str | None:
@@ -108,28 +108,30 @@ def _version(name: str) -> str | None:
         return None
 
 
-def _keys(key_env: str | None) -> Iterator[Finding]:
+def _keys(key_env: str | None) -> Iterator[DoctorFinding]:
     """Check that variables are set; their values never enter a message."""
     from snellen.models.api.keys import require_variable
 
     require_variable(key_env)
     for name in dict.fromkeys((*KEY_VARIABLES, *((key_env,) if key_env else ()))):
-        yield Finding(name, "ok" if os.environ.get(name) else "missing", "set" if os.environ.get(name) else "not set")
-    yield Finding(
+        yield DoctorFinding(
+            name, "ok" if os.environ.get(name) else "missing", "set" if os.environ.get(name) else "not set"
+        )
+    yield DoctorFinding(
         ".env", "ok" if Path(".env").is_file() else "missing", "here" if Path(".env").is_file() else "none here"
     )
 
 
-def _disk(results: Path) -> Finding:
+def _disk(results: Path) -> DoctorFinding:
     free_gb = shutil.disk_usage(_existing(results)).free / 1e9
-    return Finding("disk", "ok" if free_gb >= LEAST_FREE_GB else "fault", f"{free_gb:.1f} GB free for {results}/")
+    return DoctorFinding("disk", "ok" if free_gb >= LEAST_FREE_GB else "fault", f"{free_gb:.1f} GB free for {results}/")
 
 
-def _writable(results: Path) -> Finding:
+def _writable(results: Path) -> DoctorFinding:
     place = _existing(results)
     if os.access(place, os.W_OK | os.X_OK):
-        return Finding("results folder", "ok", f"{results}/ can be written")
-    return Finding("results folder", "fault", f"{place} cannot be written: choose another folder with --out")
+        return DoctorFinding("results folder", "ok", f"{results}/ can be written")
+    return DoctorFinding("results folder", "fault", f"{place} cannot be written: choose another folder with --out")
 
 
 def _existing(path: Path) -> Path:
@@ -137,18 +139,18 @@ def _existing(path: Path) -> Path:
     return next(place for place in (whole, *whole.parents) if place.exists())
 
 
-def _torch() -> Finding:
+def _torch() -> DoctorFinding:
     import torch
 
     if torch.cuda.is_available():
         devices = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
-        return Finding("torch device", "ok", f"cuda: {', '.join(devices)}")
+        return DoctorFinding("torch device", "ok", f"cuda: {', '.join(devices)}")
     if torch.backends.mps.is_available():
-        return Finding("torch device", "ok", "mps")
-    return Finding("torch device", "ok", f"cpu, {torch.get_num_threads()} threads")
+        return DoctorFinding("torch device", "ok", "mps")
+    return DoctorFinding("torch device", "ok", f"cpu, {torch.get_num_threads()} threads")
 
 
-def _embedded() -> Finding:
+def _embedded() -> DoctorFinding:
     """Run three samples of the chart with the embedded model, in a temporary folder."""
     from tempfile import TemporaryDirectory
 
@@ -158,12 +160,12 @@ def _embedded() -> Finding:
         with TemporaryDirectory() as folder:
             totals = evaluate("chart", "embedded", out=folder, limit=3).meta.totals
     except SnellenError as error:
-        return Finding("embedded model", "fault", error.message)
+        return DoctorFinding("embedded model", "fault", error.message)
     state: State = "ok" if totals.ok == 3 else "fault"
-    return Finding("embedded model", state, f"answered {totals.ok} of 3 questions in {totals.seconds:.1f} s")
+    return DoctorFinding("embedded model", state, f"answered {totals.ok} of 3 questions in {totals.seconds:.1f} s")
 
 
-def _endpoint(base_url: str, key_env: str | None) -> Finding:
+def _endpoint(base_url: str, key_env: str | None) -> DoctorFinding:
     """GET {base_url}/models with the key of the environment."""
     import asyncio
 
@@ -175,9 +177,9 @@ def _endpoint(base_url: str, key_env: str | None) -> Finding:
     try:
         base_url = parse_endpoint(base_url).base
     except SnellenError as error:
-        return Finding("endpoint", "fault", error.message)
+        return DoctorFinding("endpoint", "fault", error.message)
 
-    async def ask() -> Finding:
+    async def ask() -> DoctorFinding:
         key = find_key(key_env)
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         async with (
@@ -185,14 +187,14 @@ def _endpoint(base_url: str, key_env: str | None) -> Finding:
             session.get(f"{base_url.rstrip('/')}/models", headers=headers) as reply,
         ):
             if reply.status != 200:
-                return Finding("endpoint", "fault", f"{base_url}/models answered {reply.status} {reply.reason}")
+                return DoctorFinding("endpoint", "fault", f"{base_url}/models answered {reply.status} {reply.reason}")
             content = await reply.json(content_type=None)
             names = [str(model.get("id")) for model in content.get("data", [])]
-            return Finding("endpoint", "ok", f"{base_url} serves {', '.join(names[:5]) or 'no model'}")
+            return DoctorFinding("endpoint", "ok", f"{base_url} serves {', '.join(names[:5]) or 'no model'}")
 
     try:
         return asyncio.run(ask())
     except SnellenError as error:
-        return Finding("endpoint", "fault", error.message)
+        return DoctorFinding("endpoint", "fault", error.message)
     except (aiohttp.ClientError, TimeoutError, ValueError, AttributeError) as error:
-        return Finding("endpoint", "fault", f"{base_url}: {type(error).__name__}: {error}")
+        return DoctorFinding("endpoint", "fault", f"{base_url}: {type(error).__name__}: {error}")

@@ -107,7 +107,7 @@ class AnswerFile:
 
 
 @dataclass
-class Survey:
+class AnswerSurvey:
     """The result of one pass over a file: which questions it answers, how often, and which rows count.
 
     Ids are held as 64-bit hashes, so that a million take about 70 MB.
@@ -135,13 +135,13 @@ class Survey:
         return Problems(self.unusable.count + self.duplicates.count, both[:SHOWN])
 
 
-def survey(file: AnswerFile) -> Survey:
+def survey(file: AnswerFile) -> AnswerSurvey:
     """Read the file once.
 
     An answer replaces an earlier failure of the same question (a journal with retries). Of two answers the first
     counts, and the other is reported.
     """
-    result = Survey()
+    result = AnswerSurvey()
     first: set[int] = set()
     later: set[int] = set()
     for number, answer in enumerate(file.read(result.unusable)):
@@ -171,7 +171,7 @@ def survey(file: AnswerFile) -> Survey:
     return result
 
 
-def final(file: AnswerFile, result: Survey) -> Iterator[Answer]:
+def final(file: AnswerFile, result: AnswerSurvey) -> Iterator[Answer]:
     """Yield the rows that count, in the order of the file: each question (and repeat) once."""
     yielded: set[tuple[str, int]] = set()
     for number, answer in enumerate(file.read(Problems())):

@@ -136,7 +136,7 @@ _VALUES = 400
 
 
 @dataclass
-class Confusion:
+class AnswerConfusion:
     """Target against what was read, for one kind (and task) of question; `cells` is None once targets are too many."""
 
     cells: Counter[tuple[str, str]] | None = field(default_factory=Counter)
@@ -162,7 +162,7 @@ class RunTally:
     errors: Counter[str] = field(default_factory=Counter)
     latencies: array[float] = field(default_factory=lambda: array("f"))
     meta: dict[str, dict[str, None]] = field(default_factory=dict)
-    confusions: dict[tuple[tuple[str, str], ...], Confusion] = field(default_factory=dict)
+    confusions: dict[tuple[tuple[str, str], ...], AnswerConfusion] = field(default_factory=dict)
     disagreements: int = 0
     classes: ClassTally = field(default_factory=ClassTally)
 
@@ -195,7 +195,7 @@ class RunTally:
         extracted = text_of_value(convert_like_target(score.extracted, answer.target), 40)
         if score.verdict in ("error", "unscored"):
             return
-        self.confusions.setdefault(tuple(where), Confusion()).add(target, "" if extracted is None else extracted)
+        self.confusions.setdefault(tuple(where), AnswerConfusion()).add(target, "" if extracted is None else extracted)
 
 
 def convert_like_target(extracted: Any, target: Any) -> Any:

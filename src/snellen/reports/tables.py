@@ -47,7 +47,7 @@ class MetricRow(Struct, frozen=True):
     cells: tuple[MetricCell | None, ...]
 
 
-class PublishedFigure(Struct, frozen=True):
+class PublishedCell(Struct, frozen=True):
     """One published figure in percent; whether it is the best published model's."""
 
     text: str
@@ -61,7 +61,7 @@ class PublishedLine(Struct, frozen=True):
     """
 
     name: str
-    cells: tuple[MetricCell | PublishedFigure | None, ...]
+    cells: tuple[MetricCell | PublishedCell | None, ...]
     colour: int = 0
     remarks: tuple[str, ...] = ()
 
@@ -344,17 +344,17 @@ def _published(table: Published) -> list[PublishedLine]:
         for at in range(len(table.columns))
     ]
     people = _people(table)
-    distances: list[tuple[PublishedFigure | None, ...]] = [()] * len(table.rows)
+    distances: list[tuple[PublishedCell | None, ...]] = [()] * len(table.rows)
     if people is not None:
         scores = [row.values[table.metrics.index(table.against)] for row in table.rows]
         distances = [
-            (None if score is None else PublishedFigure(f"{100 * (score - people):+.2f}", False),) for score in scores
+            (None if score is None else PublishedCell(f"{100 * (score - people):+.2f}", False),) for score in scores
         ]
     return [
         PublishedLine(
             row.name if row.kind in ("model", row.name.lower()) else f"{row.name} ({row.kind})",
             tuple(
-                None if v is None else PublishedFigure(f"{100 * v:.2f}", row.kind == "model" and v == top)
+                None if v is None else PublishedCell(f"{100 * v:.2f}", row.kind == "model" and v == top)
                 for v, top in zip(row.values, best, strict=True)
             )
             + distance,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from snellen.benchmarks.base import Answered, Benchmark, Data, Scorer
 from snellen.errors import DataError, UsageError
-from snellen.formats import Answer, AnswerFile, Problems, Survey, final, survey
+from snellen.formats import Answer, AnswerFile, AnswerSurvey, Problems, final, survey
 from snellen.runs import scoring
 from snellen.runs.scoring import Scored, Summary
 from snellen.types import Record, Response, Sample
@@ -152,7 +152,7 @@ def score_results(
 
 
 def align(
-    benchmark: Benchmark, data: Data, answers: Iterator[Answer], ids: Survey, tally: MatchTally, id_is: str
+    benchmark: Benchmark, data: Data, answers: Iterator[Answer], ids: AnswerSurvey, tally: MatchTally, id_is: str
 ) -> Iterator[tuple[Sample, Record]]:
     """Yield (sample, record) in the order of the answers; rows without a sample go to the tally."""
     samples = keyed(benchmark, data, id_is)

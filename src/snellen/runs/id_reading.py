@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.errors import DataError, UsageError
-from snellen.formats import AnswerFile, Problems, Survey
+from snellen.formats import AnswerFile, AnswerSurvey, Problems
 from snellen.runs.external_answers import id_hint, keyed
 from snellen.types import Sample
 
@@ -37,7 +37,7 @@ class IdReading:
 
 
 def choose_reading(
-    file: AnswerFile, survey: Survey, benchmark: Benchmark, data: Data, id_is: str | None = None
+    file: AnswerFile, survey: AnswerSurvey, benchmark: Benchmark, data: Data, id_is: str | None = None
 ) -> IdReading:
     """Choose how a file's ids are read.
 
@@ -102,7 +102,7 @@ def _keys(position: int, sample: Sample) -> dict[str, str]:
 
 
 def _of_best(
-    file: AnswerFile, survey: Survey, benchmark: Benchmark, data: Data, fits: _Fits, names: tuple[str, ...]
+    file: AnswerFile, survey: AnswerSurvey, benchmark: Benchmark, data: Data, fits: _Fits, names: tuple[str, ...]
 ) -> IdReading:
     """Return the reading among `names` that fits best."""
     distinct = len(survey.ids)
@@ -129,7 +129,7 @@ def _of_best(
     return IdReading(chosen, f"the file's ids are read as {IN_WORDS[chosen]}; {others_fit}")
 
 
-def _no_sample(file: AnswerFile, survey: Survey, benchmark: Benchmark, data: Data, id_is: str) -> DataError:
+def _no_sample(file: AnswerFile, survey: AnswerSurvey, benchmark: Benchmark, data: Data, id_is: str) -> DataError:
     example = next((answer.sample_id for answer in file.read(Problems())), "(none)")
     own = next((key for key, _ in keyed(benchmark, data, id_is)), "(none)")
     return DataError(
@@ -140,7 +140,7 @@ def _no_sample(file: AnswerFile, survey: Survey, benchmark: Benchmark, data: Dat
 
 
 def _ambiguous(
-    file: AnswerFile, survey: Survey, benchmark: Benchmark, data: Data, fits: _Fits, rivals: list[str]
+    file: AnswerFile, survey: AnswerSurvey, benchmark: Benchmark, data: Data, fits: _Fits, rivals: list[str]
 ) -> UsageError:
     lines = [f"{file.path}: its ids could be {' or '.join(IN_WORDS[name] for name in rivals)} ({file.about})"]
     example = _example(survey, benchmark, data, rivals)
@@ -154,7 +154,7 @@ def _ambiguous(
     return UsageError("\n".join(lines), f"Say which they are: {choices}. Nothing was written.")
 
 
-def _example(survey: Survey, benchmark: Benchmark, data: Data, rivals: list[str]) -> str | None:
+def _example(survey: AnswerSurvey, benchmark: Benchmark, data: Data, rivals: list[str]) -> str | None:
     """Return an id of the file that two readings give to different samples."""
     for position, sample in enumerate(benchmark.samples(data)):
         keys = _keys(position, sample)

@@ -25,7 +25,7 @@ from snellen.engine import fingerprint, journal
 from snellen.engine.data_paths import absolute_places
 from snellen.engine.run_folder import IMPORTED, Coverage, RunFolder, RunMeta, RunSpec, Totals
 from snellen.errors import DataError, RunError, UsageError
-from snellen.formats import Answer, AnswerFile, Problems, Survey, final, open_answers, survey
+from snellen.formats import Answer, AnswerFile, AnswerSurvey, Problems, final, open_answers, survey
 from snellen.formats.base import FAILED_REQUESTS, NO_ANSWER
 from snellen.formats.columns import answer_as_reply
 from snellen.formats.harness_export import gold_text
@@ -348,7 +348,7 @@ def _write(
     spec: RunSpec,
     benchmark: Benchmark,
     file: AnswerFile,
-    contents: Survey,
+    contents: AnswerSurvey,
     reading: IdReading,
     identity: Mapping[str, Any],
 ) -> ImportTally:
@@ -413,7 +413,7 @@ def _collect(
     spec: RunSpec,
     benchmark: Benchmark,
     file: AnswerFile,
-    contents: Survey,
+    contents: AnswerSurvey,
     reading: IdReading,
     tally: ImportTally,
 ) -> None:

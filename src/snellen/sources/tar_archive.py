@@ -49,7 +49,7 @@ class TarTree(ArchiveTree[tuple[int, int]]):
     def _index(self) -> None:
         import tarfile  # a run without a tar does without
 
-        source = GzipStream(self._gzip, HEADER_BYTES) if self._gzip else _Plain(self._descriptor, self.path)
+        source = GzipStream(self._gzip, HEADER_BYTES) if self._gzip else _PlainTar(self._descriptor, self.path)
         stream = cast(IO[bytes], source)
         try:
             with tarfile.open(fileobj=stream, mode="r:", errorlevel=2) as tar:
@@ -132,7 +132,7 @@ class _Member(RawIOBase):
         return size
 
 
-class _Plain(RawIOBase):
+class _PlainTar(RawIOBase):
     """An uncompressed tar for tarfile; one read is at most one header."""
 
     def __init__(self, descriptor: int, path: Path) -> None:

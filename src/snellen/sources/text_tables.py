@@ -197,7 +197,7 @@ def _texts(path: Path, place: Place, form: str, column: str) -> tuple[str, ...]:
     """Return the base64 texts of one cell. The last cells are cached, since their images are read one by one."""
     try:
         with path.open("rb") as file:
-            header: list[str] = next(_split(_Lines(file), form), []) if form != "json" else []
+            header: list[str] = next(_split(_TableLines(file), form), []) if form != "json" else []
             file.seek(place.offset)
             data = file.read(place.length)
     except (OSError, csv.Error, UnicodeDecodeError, StopIteration) as error:
@@ -216,7 +216,7 @@ def _texts(path: Path, place: Place, form: str, column: str) -> tuple[str, ...]:
 def _records(source: Blob, name: str, separator: str) -> Iterator[tuple[Place, list[str], str]]:
     """Yield the place, the cells and the separator of each row. Blank lines are skipped."""
     with stream(source) as file:
-        lines = _Lines(file)
+        lines = _TableLines(file)
         rows = _split(lines, separator)
         first = 1
         try:
@@ -235,7 +235,7 @@ def _records(source: Blob, name: str, separator: str) -> Iterator[tuple[Place, l
             ) from error
 
 
-def _split(lines: _Lines, separator: str) -> Iterator[list[str]]:
+def _split(lines: _TableLines, separator: str) -> Iterator[list[str]]:
     for line in lines:
         if lines.number == 1:
             lines.separator = separator = separator or _separator_of(line)
@@ -260,7 +260,7 @@ def _cells(line: str, following: Iterator[str], separator: str) -> Iterator[list
     return csv.reader(chain([line], following), delimiter=separator, strict=True)
 
 
-class _Lines:
+class _TableLines:
     """Lines of a file as text, with the row's start (set by the reader), the end and the number of the last line."""
 
     def __init__(self, file: IO[bytes]) -> None:

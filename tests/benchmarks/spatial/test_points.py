@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from benchmarks.spatial.more_samples import mask
 from snellen.benchmarks.spatial.scorers import points, refspatial
-from snellen.benchmarks.spatial.scorers.points import Mask, PixelBox, ReferenceStopsError
+from snellen.benchmarks.spatial.scorers.points import Mask, PixelBox, ReferenceFailsError
 from snellen.benchmarks.spatial.scorers.strict_points import strict_points
 from snellen.errors import DataError, MediaError
 from snellen.sources.blobs import BytesBlob
@@ -80,7 +80,7 @@ def test_a_box_of_any_size_costs_no_memory():
     on = np.ones((40, 30), bool)
     (box,) = points.easi_points(f"(0, 0, {10**15}, {10**15})", 30, 40)
     assert points.share_on_mask([box], on) == 1.0 and points.count_points([box]) == 10**30
-    with pytest.raises(ReferenceStopsError):
+    with pytest.raises(ReferenceFailsError):
         points.easi_points(f"(0, 0, {'9' * 400}, 2)", 30, 40)
 
 

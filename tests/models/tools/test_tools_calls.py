@@ -19,8 +19,8 @@ from snellen.errors import UsageError
 from snellen.media import read_header
 from snellen.models.tools import (
     Context,
-    ImageSet,
     Tool,
+    ToolImages,
     ToolLimits,
     ToolResult,
     ToolSettings,
@@ -53,7 +53,7 @@ def pages(tmp_path: Path) -> Path:
 
 def call(settings: ToolSettings, name: str, arguments: object, context: Context | None = None) -> ToolResult:
     (tool,) = [one for one in all_tools(settings) if one.name == name]
-    return asyncio.run(tool.call(arguments, context or Context(ImageSet([CAT]))))
+    return asyncio.run(tool.call(arguments, context or Context(ToolImages([CAT]))))
 
 
 def test_the_five_tools_are_given_where_there_is_something_to_search(pages: Path) -> None:
@@ -78,7 +78,7 @@ def test_a_search_leads_to_a_page_and_a_page_is_read_on(pages: Path) -> None:
 
 
 def test_a_picture_is_shown_whole_and_in_parts(pages: Path) -> None:
-    context = Context(ImageSet([CAT]))
+    context = Context(ToolImages([CAT]))
     settings = ToolSettings(pages=str(pages), limits=ToolLimits(image_side=200))
     seen = call(settings, "view_image", {"image": "image.png"}, context)
     assert seen.text == "image.png: 451 x 300 pixels, shown at 200 x 133"
@@ -125,24 +125,24 @@ def test_no_picture_outside_of_the_folder_is_read(tmp_path: Path, name: str) -> 
     (folder / "image.png").write_bytes(CAT)
     (tmp_path / "gold.png").write_bytes(photographs.png(photographs.photograph("coins.png")))
     (folder / "link.png").symlink_to(tmp_path / "gold.png")
-    result = call(ToolSettings(), "view_image", {"image": name}, Context(ImageSet(folder=folder)))
+    result = call(ToolSettings(), "view_image", {"image": name}, Context(ToolImages(folder=folder)))
     assert result.error
     assert result.images == ()
-    assert call(ToolSettings(), "view_image", {"image": "./image.png"}, Context(ImageSet(folder=folder))).images == (
+    assert call(ToolSettings(), "view_image", {"image": "./image.png"}, Context(ToolImages(folder=folder))).images == (
         CAT,
     )
 
 
 def test_a_picture_that_claims_to_be_enormous_is_refused_before_it_is_decoded() -> None:
     bomb = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (60_000).to_bytes(4, "big") * 2 + b"\x08\x02\0\0\0" + b"\0" * 100
-    result = call(ToolSettings(), "view_image", {"image": "image.png"}, Context(ImageSet([bomb])))
+    result = call(ToolSettings(), "view_image", {"image": "image.png"}, Context(ToolImages([bomb])))
     assert result.error
     assert "60000 x 60000" in result.text
 
 
 def test_calls_are_counted_over_all_tools(pages: Path) -> None:
     settings = ToolSettings(pages=str(pages), limits=ToolLimits(calls=2))
-    context = Context(ImageSet([CAT]))
+    context = Context(ToolImages([CAT]))
     for _ in range(2):
         assert not call(settings, "view_image", {"image": "image.png"}, context).error
     assert "all 2 calls are used up" in call(settings, "web_search", {"query": "cat"}, context).text

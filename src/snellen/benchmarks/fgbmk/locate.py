@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 from snellen.benchmarks.base import Data, DataFile
 from snellen.benchmarks.fgbmk.catalogue import Member, members, released_name
 from snellen.benchmarks.fgbmk.row_kinds import members_of_rows
-from snellen.benchmarks.fgbmk.survey import QUESTIONS, CandidateFile, LostFile, Search, count_rows, search
+from snellen.benchmarks.fgbmk.survey import QUESTIONS, CandidateFile, FileSearch, LostFile, count_rows, search
 from snellen.errors import DataError, UsageError
 from snellen.sources import salvaged
 from snellen.sources.rows import Row
@@ -100,7 +100,7 @@ def layout(data: Data) -> Layout:
     return _arranged(search(on_disk(str(data.path), *FETCHED)))
 
 
-def _arranged(result: Search) -> Layout:
+def _arranged(result: FileSearch) -> Layout:
     by_member: dict[str, list[QuestionFile]] = {}
     entries: list[DataFile] = []
     for file in sorted(result.candidates, key=_depth):

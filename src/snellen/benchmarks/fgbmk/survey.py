@@ -70,7 +70,7 @@ class RowCount(Struct, frozen=True):
     reason: str
 
 
-class Search(Struct):
+class FileSearch(Struct):
     """The files of a search: those that may hold questions, those that cannot be read, and those that are omitted."""
 
     candidates: list[CandidateFile]
@@ -84,7 +84,7 @@ class Search(Struct):
         )
 
 
-def search(path: Path) -> Search:
+def search(path: Path) -> FileSearch:
     """Return all files of a folder, of an archive, or the one file.
 
     Archives right in a folder are opened only where the folder has no question file of its own: those of images last.
@@ -92,7 +92,7 @@ def search(path: Path) -> Search:
     Raises:
         DataError: there is nothing at `path`, or an archive that was named cannot be opened.
     """
-    result = Search([], [], [])
+    result = FileSearch([], [], [])
     if path.is_dir():
         archives = _search_folder(path, result)
         for archive in sorted(archives, key=lambda place: (bool(image_set_of(place.name)), place.name)):
@@ -139,7 +139,7 @@ def _not_a_question(row: dict[str, object]) -> str:
     return "its rows are answers: score them with `snellen score`" if "prompt" in row else ""
 
 
-def _search_folder(top: Path, result: Search) -> list[Path]:
+def _search_folder(top: Path, result: FileSearch) -> list[Path]:
     """Sort the files below a folder; return the archives right in it."""
     counts: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     archives: list[Path] = []
@@ -190,7 +190,7 @@ def _no_questions(name: str) -> str:
     return "no JSON lines (.jsonl)"
 
 
-def _search_beside(folder: Path, archive: Path, result: Search) -> None:
+def _search_beside(folder: Path, archive: Path, result: FileSearch) -> None:
     """Search an archive that lies right in the folder."""
     if result.any_questions():
         about = image_set_of(archive.name)
@@ -204,7 +204,7 @@ def _search_beside(folder: Path, archive: Path, result: Search) -> None:
         result.omitted.append(DataFile(archive.name, False, f"cannot be opened: {error.message}"))
 
 
-def _search_tree(tree: Tree, prefix: str, result: Search) -> None:
+def _search_tree(tree: Tree, prefix: str, result: FileSearch) -> None:
     others = 0
     for name in tree.names():
         if name.lower().endswith(QUESTIONS):
@@ -217,7 +217,7 @@ def _search_tree(tree: Tree, prefix: str, result: Search) -> None:
         result.omitted.append(DataFile(f"{prefix}{name}", False, error.message))
 
 
-def _sort_file(name: str, blob: Blob, result: Search) -> None:
+def _sort_file(name: str, blob: Blob, result: FileSearch) -> None:
     # The folders above the given one may be what tells the data set: --data .../hierarchical_.../cub.
     full = blob.path.absolute().as_posix() if isinstance(blob, FileBlob) else name.rpartition("!")[2]
     member = member_of_path(full)

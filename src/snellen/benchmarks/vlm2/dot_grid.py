@@ -101,7 +101,7 @@ def _luminance(colour: Colour) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-class Layout(Struct, frozen=True):
+class GridLayout(Struct, frozen=True):
     """The place of a grid on an image; all in whole pixels of the image that is drawn.
 
     Attributes:
@@ -120,7 +120,7 @@ class Layout(Struct, frozen=True):
     places: tuple[tuple[int, int, int, int], ...]
 
 
-def layout(width: int, height: int, grid: DotGrid, number: int) -> Layout:
+def layout(width: int, height: int, grid: DotGrid, number: int) -> GridLayout:
     """Return the grid on an image of this size.
 
     The font is a 45th of the root of the image's area, at most what the cells hold, and at least `LEAST_TEXT`.
@@ -139,7 +139,7 @@ def layout(width: int, height: int, grid: DotGrid, number: int) -> Layout:
     text = max(LEAST_TEXT, min(math.isqrt(width * height) // 45, math.floor(room)))
     while text > LEAST_TEXT and not _fits(_needed(label, text), width / grid.columns, height / grid.rows):
         text -= 1
-    return Layout(
+    return GridLayout(
         width,
         height,
         text,
@@ -199,7 +199,7 @@ def _drawn(grid: DotGrid, blob: Blob, number: int) -> bytes:
     return written(picture, jpeg)
 
 
-def _write(brush: Any, label: str, x: int, y: int, lies: Layout, grid: DotGrid) -> None:
+def _write(brush: Any, label: str, x: int, y: int, lies: GridLayout, grid: DotGrid) -> None:
     """A label on its plate, whose upper edge has its middle at (x, y)."""
     font = _font(lies.text)
     left, upper, right, lower = (math.floor(edge) for edge in font.getbbox(label, anchor="mt"))

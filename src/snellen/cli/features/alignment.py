@@ -52,7 +52,7 @@ class ComparisonOptions:
 
 
 @dataclass(frozen=True)
-class TableOptions:
+class AlignmentTableOptions:
     """Tables by paradigm and scale."""
 
     PANEL: ClassVar[str] = TABLES
@@ -110,7 +110,7 @@ def alignment(
     ] = None,
     *,
     comparison: ComparisonOptions,
-    averages: TableOptions,
+    averages: AlignmentTableOptions,
     extraction: ExtractionOptions,
     probing: ProbingOptions,
     as_json: shared.JsonResult = False,
@@ -171,7 +171,7 @@ def _published(
     return list(figures.values()), list(dict.fromkeys(note for _, notes in published for note in notes))
 
 
-def _check(comparison: ComparisonOptions, averages: TableOptions, extraction: ExtractionOptions) -> None:
+def _check(comparison: ComparisonOptions, averages: AlignmentTableOptions, extraction: ExtractionOptions) -> None:
     """Raise UsageError for options that exclude each other or lack one that they require."""
     if comparison.each + comparison.cross + averages.tables + (extraction.model is not None) > 1:
         raise UsageError("--each, --cross, --tables and --model exclude each other.", "Omit all but one.")

@@ -29,7 +29,7 @@ from snellen.models import trace
 from snellen.models.agents import apptainer, install, own_config, own_program, process, sandbox, tool_setup
 from snellen.models.agents.limits import NETWORKS, AgentLimits, breach_text, limits_of
 from snellen.models.agents.process import ProcessResult
-from snellen.models.agents.prompt_files import Question
+from snellen.models.agents.prompt_files import AgentQuestion
 from snellen.models.agents.runner import NO_KEY, AgentRunner
 from snellen.models.agents.transcript import Transcript, loops
 from snellen.models.agents.workdir import AgentModelSettings
@@ -219,7 +219,13 @@ class AgentModel(Model):
             await runner.close()
 
     def _head(
-        self, sample_id: str, repeat: int, question: Question, result: ProcessResult, record: Transcript, outcome: str
+        self,
+        sample_id: str,
+        repeat: int,
+        question: AgentQuestion,
+        result: ProcessResult,
+        record: Transcript,
+        outcome: str,
     ) -> dict[str, Any]:
         """Return the first line of a session: its outcome, times and counts."""
         return {
@@ -288,7 +294,7 @@ def _keep(path: Path, head: dict[str, Any], record: Transcript) -> None:
         )
 
 
-def _outcome(record: Transcript, result: ProcessResult, question: Question) -> str:
+def _outcome(record: Transcript, result: ProcessResult, question: AgentQuestion) -> str:
     """Return the outcome, by the transcript first: a whole answer counts however the process ended."""
     if record.finished and record.answer:
         unseen = question.images and not trace.images_seen(record.steps)

@@ -12,7 +12,7 @@ from snellen.models.tools.images import image_name
 from snellen.types import Image, MediaSettings, Prompt, Text
 
 
-class Question(Struct, frozen=True):
+class AgentQuestion(Struct, frozen=True):
     """`text` names the images where they stand in the prompt; `images` are file names, `digests` their SHA-256."""
 
     text: str
@@ -20,7 +20,7 @@ class Question(Struct, frozen=True):
     digests: tuple[str, ...]
 
 
-def write_question(prompt: Prompt, settings: MediaSettings, work: Path) -> Question:
+def write_question(prompt: Prompt, settings: MediaSettings, work: Path) -> AgentQuestion:
     """Write the images into the working folder and the question around them.
 
     An image is called image.jpg (by its content), several image-1.jpg, image-2.png and so on; in the text stands ./NAME
@@ -45,4 +45,4 @@ def write_question(prompt: Prompt, settings: MediaSettings, work: Path) -> Quest
             lines.append(f"./{name}")
         else:
             raise InputError("agents take no video", "Ask a benchmark of images, or another model.")
-    return Question("\n\n".join(lines), tuple(names), tuple(dict.fromkeys(digests)))
+    return AgentQuestion("\n\n".join(lines), tuple(names), tuple(dict.fromkeys(digests)))

@@ -15,7 +15,7 @@ from snellen.models.agents.gateway import BASE_URL, Gateway
 from snellen.models.agents.install import Installation
 from snellen.models.agents.limits import AgentLimits
 from snellen.models.agents.process import AgentCommand, ProcessResult, TranscriptState
-from snellen.models.agents.prompt_files import Question, write_question
+from snellen.models.agents.prompt_files import AgentQuestion, write_question
 from snellen.models.agents.reader import read_record
 from snellen.models.agents.request_fields import RequestLimits
 from snellen.models.agents.tool_setup import ToolSetup
@@ -86,7 +86,9 @@ class AgentRunner:
         self._workdirs = WorkdirFactory(limits=limits, network=self._shares_network)
         self._pool = WorkdirPool(self._make, _WORKDIRS_AHEAD)
 
-    async def ask(self, settings: AgentModelSettings, prompt: Prompt) -> tuple[Question, ProcessResult, Transcript]:
+    async def ask(
+        self, settings: AgentModelSettings, prompt: Prompt
+    ) -> tuple[AgentQuestion, ProcessResult, Transcript]:
         """Run one sample in a workdir of its own, which is removed afterwards."""
         workdir = await self._pool.take(settings)
         try:
@@ -107,7 +109,7 @@ class AgentRunner:
             first = structs.replace(settings, base_url=base_url, generation=Generation(), timeout_s=_WARM_TIMEOUT_S)
             workdir = await asyncio.to_thread(self._make, first)
             warmed.append(workdir)
-            result, record = await self._work(workdir, Question("Say one word.", (), ()), base_url, NO_KEY)
+            result, record = await self._work(workdir, AgentQuestion("Say one word.", (), ()), base_url, NO_KEY)
             if not record.finished:
                 name = f"{self.installation.name} {self.installation.version}"
                 raise PreflightError(
@@ -152,7 +154,7 @@ class AgentRunner:
         return RequestLimits(settings.model, settings.max_tokens, self._limits.requests)
 
     async def _work(
-        self, workdir: Workdir, question: Question, base_url: str, key: str
+        self, workdir: Workdir, question: AgentQuestion, base_url: str, key: str
     ) -> tuple[ProcessResult, Transcript]:
         agent, name = self._agent, self.installation.name
         program = install.executable(self.installation, workdir.agent)

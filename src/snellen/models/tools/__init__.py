@@ -6,15 +6,15 @@ local collection, on the record of an earlier run, or on the network. They never
 
 from snellen.models.tools.base import Context, Tool, ToolError, ToolResult
 from snellen.models.tools.definitions import all_tools
-from snellen.models.tools.images import ImageSet
+from snellen.models.tools.images import ToolImages
 from snellen.models.tools.settings import ToolLimits, ToolSettings, load, needed, prepare, write
 from snellen.models.tools.skill import write_skill
 
 __all__ = [
     "Context",
-    "ImageSet",
     "Tool",
     "ToolError",
+    "ToolImages",
     "ToolLimits",
     "ToolResult",
     "ToolSettings",

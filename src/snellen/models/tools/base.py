@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from snellen.models.tools.images import ImageSet
+from snellen.models.tools.images import ToolImages
 
 
 class ToolError(Exception):
@@ -33,7 +33,7 @@ class ToolResult(Struct, frozen=True):
 class Context(Struct):
     """One conversation: its images, and how many calls it has made."""
 
-    images: ImageSet
+    images: ToolImages
     calls: int = 0
 
 

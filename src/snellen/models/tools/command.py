@@ -16,7 +16,7 @@ from typing import Any
 from snellen.errors import SnellenError, UsageError
 from snellen.models.tools.base import Context, Tool, ToolResult
 from snellen.models.tools.definitions import all_tools
-from snellen.models.tools.images import ImageSet
+from snellen.models.tools.images import ToolImages
 from snellen.models.tools.settings import load
 from snellen.redaction import redact, register_environment
 
@@ -54,7 +54,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 async def _call(tool: Tool, arguments: dict[str, Any], folder: Path) -> ToolResult:
     """Make the call; an image that it returns is saved in the folder, and the text names it."""
-    images = ImageSet(folder=folder, out=folder)
+    images = ToolImages(folder=folder, out=folder)
     before = set(images.names())
     context = Context(images, calls=_count(folder))
     result = await tool.call(arguments, context)

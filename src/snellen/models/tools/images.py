@@ -19,7 +19,7 @@ LARGEST_FILE = 100_000_000
 QUALITY = 95
 
 
-class ImageSet:
+class ToolImages:
     """Images by name: given as bytes, lying in a folder, or made by a tool.
 
     Args:

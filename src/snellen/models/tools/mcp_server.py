@@ -19,7 +19,7 @@ from snellen.errors import MissingExtraError, SnellenError
 from snellen.media import read_header
 from snellen.models.tools.base import Context, ToolResult
 from snellen.models.tools.definitions import all_tools
-from snellen.models.tools.images import ImageSet
+from snellen.models.tools.images import ToolImages
 from snellen.models.tools.settings import ToolSettings, load
 from snellen.redaction import redact, register_environment
 
@@ -47,7 +47,7 @@ def make_server(settings: ToolSettings, relay: str | None = None) -> Any:
             "the MCP server needs mcp 2, which is not installed.", "pip install 'snellen[agents]'"
         ) from None
     tools = {tool.name: tool for tool in all_tools(settings, relay=relay)}
-    context = Context(ImageSet(folder=Path(settings.images)))
+    context = Context(ToolImages(folder=Path(settings.images)))
 
     async def listing(_: Any, __: Any) -> ListToolsResult:
         return ListToolsResult(

@@ -39,7 +39,7 @@ from snellen.models.tools import settings as tool_settings
 from snellen.models.tools.base import Context, Tool, ToolResult
 from snellen.models.tools.conversation import ToolCall, ToolConversation, read_calls
 from snellen.models.tools.definitions import all_tools
-from snellen.models.tools.images import MAX_PIXELS, ImageSet
+from snellen.models.tools.images import MAX_PIXELS, ToolImages
 from snellen.models.tools.mcp_server import mime
 from snellen.models.tools.settings import ToolSettings
 from snellen.models.trace import Step
@@ -116,7 +116,7 @@ class ToolsModel(Model):
         Raises:
             ModelError: there is no answer.
         """
-        chat = _Chat(self._api, self._made(), self._settings, Context(ImageSet(await self._given(prompt))))
+        chat = _Chat(self._api, self._made(), self._settings, Context(ToolImages(await self._given(prompt))))
         try:
             return await chat.run(prompt)
         except ModelError as error:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from snellen.reports.collect import Confusion
+from snellen.reports.collect import AnswerConfusion
 from snellen.reports.links import FAILURES, gallery_link, meta_filters, metric_link
 from snellen.reports.plots.base import (
     Plot,
@@ -179,7 +179,7 @@ def confusion_plots(series: Series, run: str, taken: set[str], limit: int = 4) -
     return plots
 
 
-def _confusion(series: Series, name: str, where: dict[str, str], confusion: Confusion) -> Plot:
+def _confusion(series: Series, name: str, where: dict[str, str], confusion: AnswerConfusion) -> Plot:
     cells: dict[tuple[str, str], int] = confusion.cells or {}
     targets = sorted(confusion.targets, key=lambda t: (len(t), t) if t.isdigit() else (99, t))
     rest = {read for _, read in cells if read not in confusion.targets}

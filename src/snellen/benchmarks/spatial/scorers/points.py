@@ -34,7 +34,7 @@ MASK_PIXELS = 64_000_000
 Point: TypeAlias = tuple[float, float]
 
 
-class ReferenceStopsError(Exception):
+class ReferenceFailsError(Exception):
     """The reference's code ends with an error on such a reply, and so does its run."""
 
 
@@ -155,7 +155,7 @@ def _easi_brackets(reply: str, width: int, height: int) -> Iterator[Point | Pixe
             x0, x1 = sorted((round(numbers[0]), round(numbers[2])))
             y0, y1 = sorted((round(numbers[1]), round(numbers[3])))
         except OverflowError as error:
-            raise ReferenceStopsError(f"a corner of the box {match[0][:60]} is no number") from error
+            raise ReferenceFailsError(f"a corner of the box {match[0][:60]} is no number") from error
         if x0 < x1 and y0 < y1:
             yield PixelBox(x0, y0, x1, y1)
 
@@ -273,7 +273,7 @@ def upstream_points(reply: str) -> list[Point]:
     except ValueError:
         pass  # the reference goes on with what it has
     except (TypeError, KeyError, IndexError, RecursionError, OverflowError) as error:
-        raise ReferenceStopsError(type(error).__name__) from error
+        raise ReferenceFailsError(type(error).__name__) from error
     if points:
         return points
     pairs = [match.groups() for match in _COORDINATES.finditer(_tag(reply))]
@@ -282,7 +282,7 @@ def upstream_points(reply: str) -> list[Point]:
             points.append((x / 100.0, y / 100.0) if x > 1 or y > 1 else (x, y))
         return points or [(float(match[1]), float(match[2])) for match in _TUPLES.finditer(reply)]
     except ValueError as error:  # "1.2.3"
-        raise ReferenceStopsError("ValueError") from error
+        raise ReferenceFailsError("ValueError") from error
 
 
 def _add_items(data: Any, points: list[Point]) -> None:
@@ -332,7 +332,7 @@ def any_on_mask(points: Sequence[Point], on: NDArray[Any]) -> bool:
         try:
             column, row = int(x * width), int(y * height)
         except (ValueError, OverflowError) as error:
-            raise ReferenceStopsError(type(error).__name__) from error
+            raise ReferenceFailsError(type(error).__name__) from error
         if on[max(0, min(row, height - 1)), max(0, min(column, width - 1))]:
             return True
     return False
@@ -354,7 +354,7 @@ def lmms_tuples(reply: str, width: int, height: int) -> list[tuple[int, int]]:
             for x, y in (match[1].split(",") for match in _IN_BRACKETS.finditer(reply) if match[1].count(",") == 1)
         ]
     except (ValueError, OverflowError) as error:
-        raise ReferenceStopsError(type(error).__name__) from error
+        raise ReferenceFailsError(type(error).__name__) from error
 
 
 def _number(text: str) -> float:
@@ -376,7 +376,7 @@ def lmms_pairs(reply: str, width: int, height: int) -> list[tuple[int, int]]:
         try:
             points.append((int(x * width), int(y * height)))
         except OverflowError as error:
-            raise ReferenceStopsError("OverflowError") from error
+            raise ReferenceFailsError("OverflowError") from error
     return points
 
 
@@ -390,10 +390,10 @@ def lmms_fenced(reply: str, width: int, height: int) -> list[tuple[int, int]]:
     try:
         data = json.loads(content)
     except RecursionError as error:
-        raise ReferenceStopsError("RecursionError") from error
+        raise ReferenceFailsError("RecursionError") from error
     except ValueError as error:
         if "integer string conversion" in str(error):
-            raise ReferenceStopsError("ValueError") from error
+            raise ReferenceFailsError("ValueError") from error
         return []
     points = []
     try:
@@ -402,7 +402,7 @@ def lmms_fenced(reply: str, width: int, height: int) -> list[tuple[int, int]]:
                 x, y = item["point_2d"]
                 points.append((int(x / 1000 * width), int(y / 1000 * height)))
     except (TypeError, ValueError, OverflowError, KeyError) as error:
-        raise ReferenceStopsError(type(error).__name__) from error
+        raise ReferenceFailsError(type(error).__name__) from error
     return points
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from snellen.benchmarks.spatial.scorers import points
-from snellen.benchmarks.spatial.scorers.points import MaskPixels, ReferenceStopsError
+from snellen.benchmarks.spatial.scorers.points import MaskPixels, ReferenceFailsError
 from snellen.benchmarks.spatial.scorers.strict_points import strict_pixel, strict_points
 from snellen.types import Score
 
@@ -23,7 +23,7 @@ def easi(reply: str, mask: MaskPixels) -> Score:
     width, height = mask.size
     try:
         read = points.easi_points(reply, width, height)
-    except ReferenceStopsError as error:
+    except ReferenceFailsError as error:
         return Score(0.0, None, "invalid", str(error), {"num_points": 0, "is_parsable": False})
     count = points.count_points(read)
     value = points.share_on_mask(read, mask.first > 0)
@@ -38,7 +38,7 @@ def upstream(reply: str, mask: MaskPixels) -> Score:
         if read and mask.channels > 1:
             return Score(None, listed, "unscored", stops("ValueError", "the mask has several channels"))
         return graded(float(points.any_on_mask(read, mask.first > 0)), listed)
-    except ReferenceStopsError as error:
+    except ReferenceFailsError as error:
         return Score(None, None, "unscored", stops(str(error)))
 
 
@@ -76,7 +76,7 @@ MAX_SHOWN = 64
 def _mean(reader: Callable[[str, int, int], Sequence[tuple[int, int]]], reply: str, mask: MaskPixels) -> Score:
     try:
         read = reader(reply, *mask.size)
-    except ReferenceStopsError as error:
+    except ReferenceFailsError as error:
         return Score(None, None, "unscored", stops(str(error)))
     on = mask.first >= 127.5  # round(mask / 255)
     value = points.pixel_hits(read, on) / len(read) if read else 0.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from snellen.benchmarks.spatial.scorers import points
-from snellen.benchmarks.spatial.scorers.points import MaskPixels, ReferenceStopsError
+from snellen.benchmarks.spatial.scorers.points import MaskPixels, ReferenceFailsError
 from snellen.benchmarks.spatial.scorers.refspatial import stops
 from snellen.benchmarks.spatial.scorers.strict_points import strict_pixel, strict_points
 from snellen.errors import DataError
@@ -37,7 +37,7 @@ def vlmevalkit(reply: str, gold: str, width: int, height: int) -> Score:
     try:
         corners = points.polygon(gold)
         point = points.first_point(points.easi_points(text, width, height), width or 1, height or 1)
-    except (DataError, ReferenceStopsError) as error:
+    except (DataError, ReferenceFailsError) as error:
         return Score(0.0, None, "invalid", str(error), unread)
     if point is None:
         return Score(0.0, None, "invalid", "no point", unread)
@@ -81,7 +81,7 @@ def lmms_eval(reply: str, gold: str, mask: MaskPixels | None) -> Score:
         return Score(-1.0, None, "invalid", "the row has no mask: lmms-eval counts it as -1")
     try:
         pixels = points.lmms_fenced(text, *mask.size)
-    except ReferenceStopsError as error:
+    except ReferenceFailsError as error:
         return Score(None, None, "unscored", stops(str(error)))
     if not pixels:
         return Score(0.0, None, "invalid", "no fenced list with point_2d")

@@ -25,7 +25,7 @@ from snellen.sources.user_data import on_disk
 MEDIA = ("*.zip", "*.tar", "*.tar.gz", "*.tgz", "*.mp4", "*.jpg", "*.jpeg", "*.png")
 
 
-class Source(Protocol):
+class QuestionSource(Protocol):
     """The questions of one benchmark in one layout.
 
     `file` is what messages call it; `questions` starts a new pass over (place such as `row 7`, question or why there is
@@ -45,7 +45,7 @@ class Source(Protocol):
     def remarks(self) -> list[str]: ...
 
 
-def source(task: Task, part: str, data: Data) -> Source:
+def source(task: Task, part: str, data: Data) -> QuestionSource:
     """Locate the questions of a benchmark in the user's data.
 
     Raises:
@@ -83,7 +83,7 @@ def _not_data(task: Task, path: Path) -> DataError:
     )
 
 
-def _more(task: Task, data: Data) -> Source:
+def _more(task: Task, data: Data) -> QuestionSource:
     """Locate the questions of one of the further benchmarks, which may lie in several tables, and select its subsets."""
     subsets = chosen_subsets(task, data)
     task = for_subsets(task, subsets)

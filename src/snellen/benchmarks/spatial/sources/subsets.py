@@ -19,7 +19,7 @@ from snellen.text import comma_list
 
 if TYPE_CHECKING:
     from snellen.benchmarks.spatial.prompts import ShownMedia
-    from snellen.benchmarks.spatial.sources.locate import Source
+    from snellen.benchmarks.spatial.sources.locate import QuestionSource
 
 OPTION = "subset"
 STREAMING = "_streaming"
@@ -65,9 +65,9 @@ class SelectedQuestions:
 
     task: Task
     place: str
-    sources: Sequence[Source]
+    sources: Sequence[QuestionSource]
     subsets: tuple[str, ...] = ()
-    _last: tuple[Source, SpatialQuestion, int] | None = None
+    _last: tuple[QuestionSource, SpatialQuestion, int] | None = None
     _streamed: dict[str, int] = field(default_factory=dict)
 
     @property
