@@ -1,6 +1,7 @@
 """The hub's real client against a stand-in for the hub: the paths that the client calls, on loopback."""
 
 import hashlib
+import importlib
 import re
 from base64 import b64encode
 from collections.abc import Iterator
@@ -200,7 +201,7 @@ def test_only_the_files_of_a_pattern_are_fetched_when_data_is_located(hub, tmp_p
     assert locate(tmp_path / "x", patterns=["*.jsonl"]) == tmp_path / "x"
 
 
-def test_no_module_takes_the_name_of_a_function_of_the_package() -> None:
-    modules = {path.stem for path in Path(sources.__file__).parent.glob("*.py")}
-    functions = {name for name in sources.__all__ if callable(getattr(sources, name))}
-    assert not modules & functions
+def test_no_module_of_the_package_takes_the_place_of_a_function() -> None:
+    for path in Path(sources.__file__).parent.glob("[a-z]*.py"):
+        importlib.import_module(f"snellen.sources.{path.stem}")
+    assert [name for name in sources.__all__ if not callable(getattr(sources, name))] == []
