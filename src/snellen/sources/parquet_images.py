@@ -17,6 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
+import msgspec
 from msgspec import Struct
 
 from snellen.errors import DataError
@@ -137,6 +138,29 @@ def columns(path: Path) -> tuple[str, ...]:
     """Return the names of a parquet file's columns. Raises DataError: it cannot be opened."""
     with parquet.opened(path, path) as reader:
         return tuple(reader.file.schema_arrow.names)
+
+
+def class_names(path: Path) -> dict[str, tuple[str, ...]]:
+    """Return the words that the numbers of a column stand for, as data sets of the hub record them (`ClassLabel`).
+
+    Columns whose words are single characters are omitted: their numbers are indexes. Raises DataError as `columns`.
+    """
+    with parquet.opened(path, path) as reader:
+        recorded = (reader.file.schema_arrow.metadata or {}).get(b"huggingface", b"{}")
+    try:
+        features = msgspec.json.decode(recorded)["info"]["features"]
+    except (msgspec.DecodeError, KeyError, TypeError, RecursionError):
+        return {}
+    names = {
+        column: tuple(feature["names"])
+        for column, feature in (features.items() if isinstance(features, dict) else ())
+        if isinstance(feature, dict) and feature.get("_type") == "ClassLabel" and isinstance(feature.get("names"), list)
+    }
+    return {
+        column: words
+        for column, words in names.items()
+        if all(isinstance(word, str) for word in words) and any(len(word) > 1 for word in words)
+    }
 
 
 def rows_with_images(path: Path) -> Iterator[tuple[int, dict[str, Any], dict[str, int]]]:

@@ -12,7 +12,10 @@ from pathlib import Path
 from typing import Any
 from unicodedata import normalize
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from openpyxl import Workbook
 from PIL import Image as Picture
 
 from servers.oracle import digest
@@ -154,11 +157,17 @@ def test_letters_find_their_options_in_the_one_list_of_another_name() -> None:
 
 
 def test_letters_without_options_are_refused_with_the_map_that_decides() -> None:
-    name = write_table([question(at, answer="ABCD"[at]) for at in range(4)])
-    message = refusal(name)
+    rows = [question(at, auswahl="red / green / blue", answer="ABCD"[at]) for at in range(4)]
+    message = refusal(name := write_table(rows))
     assert "answers in 'answer' are letters, and no column could hold their options" in message
     assert "--map options=none" in message
     _, samples = read(name, map="options=none")
+    assert {sample.kind for sample in samples} == {"short"}
+
+
+def test_letters_without_any_column_for_options_are_told() -> None:
+    reading, samples = read(write_table([question(at, topic="x", answer="ABCD"[at]) for at in range(4)]))
+    assert "the answers in `answer` are letters, and no column could hold their options" in reading.text
     assert {sample.kind for sample in samples} == {"short"}
 
 
@@ -351,3 +360,37 @@ def test_files_with_the_ending_of_another_form_are_read_by_their_content() -> No
     reading, samples = read("cut.json")
     assert len(samples) == 2
     assert "line 3" in reading.omitted[0]
+
+
+def test_numbers_of_a_class_label_are_read_as_its_words() -> None:
+    features = {"label": {"_type": "ClassLabel", "names": ["cat", "dog"]}, "image": {"_type": "Image"}}
+    table = pa.table({"image": [{"bytes": IMAGES["red"]}, {"bytes": IMAGES["blue"]}], "label": [1, 0]})
+    table = table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": features}})})
+    pq.write_table(table, "labels.parquet")
+    _, samples = read("labels.parquet", question="What is it?")
+    assert [(sample.kind, sample.target) for sample in samples] == [("short", "dog"), ("short", "cat")]
+
+
+@pytest.mark.parametrize("metadata", [b"{", b"[]", b'{"info": {"features": 3}}', b'{"info": null}'])
+def test_broken_metadata_of_a_parquet_file_is_no_error(metadata: bytes) -> None:
+    table = pa.table({"question": ["a", "b", "c"], "label": [2, 1, 0]}).replace_schema_metadata(
+        {"huggingface": metadata}
+    )
+    pq.write_table(table, "plain.parquet")
+    assert [sample.target for sample in read("plain.parquet")[1]] == [2, 1, 0]
+
+
+def test_answers_of_several_letters_are_named() -> None:
+    rows = [question(at, A="red", B="green", C="blue", answer=("AC", "A,B", "BC")[at % 3]) for at in range(3)]
+    message = refusal(write_table(rows))
+    assert "column 'answer' could be the answer, but most of its cells name none" in message
+    assert "'AC'" in message
+
+
+def test_formulas_as_answers_are_told() -> None:
+    book = Workbook()
+    book.active.append(["question", "answer"])
+    book.active.append(["What is two and two?", "=2+2"])
+    book.active.append(["What is one and one?", "2"])
+    book.save("sums.xlsx")
+    assert "`answer` holds formulas, whose texts are the answers (1 rows)" in read("sums.xlsx")[0].text

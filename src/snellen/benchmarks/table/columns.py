@@ -6,7 +6,6 @@ the error names both and the --map that decides.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -22,6 +21,7 @@ from snellen.benchmarks.table.cells import (
     separator_of,
     whole,
 )
+from snellen.benchmarks.table.column_names import IMAGE_IDS, NAMES, plain_name
 from snellen.benchmarks.table.declaration import Cell, CellSpec
 from snellen.benchmarks.table.images import is_address, names_media
 from snellen.benchmarks.table.literals import is_literal
@@ -48,91 +48,6 @@ MULTIPLE_CHOICE = frozenset("ABCDEFGH")
 FEWEST_SMALL_LETTERS = 5
 
 
-class RoleNames(Struct, frozen=True):
-    """Names of columns that may have a role: `strong` ones, and `weak` ones that count only if there is no strong one."""
-
-    strong: tuple[str, ...]
-    weak: tuple[str, ...] = ()
-
-
-IMAGE_IDS = ("imageid", "imgid", "imageids", "imgids")
-"""Names of images without their ending, where no other column has images."""
-NAMES: Mapping[str, RoleNames] = {
-    "id": RoleNames(
-        ("id", "index", "questionid", "qid", "sampleid", "uid", "uuid", "idx", "key", "exampleid", "itemid", "dataid")
-    ),
-    "image": RoleNames(
-        (
-            *("image", "images", "img", "imgs", "imagepath", "imagepaths", "imgpath", "imagefile", "imagefiles"),
-            *(
-                "imagename",
-                "imagenames",
-                "picture",
-                "pictures",
-                "pic",
-                "photo",
-                "photos",
-                "decodedimage",
-                "imagebase64",
-            ),
-            *(
-                "filename",
-                "filenames",
-                "imagelist",
-                "imageurl",
-                "imageurls",
-                "imagebytes",
-                "base64",
-                "visual",
-                "figure",
-            ),
-        ),
-        ("file", "path", "filepath", "url", "media", *IMAGE_IDS),
-    ),
-    "video": RoleNames(("video", "videos", "videopath", "videofile", "videoname", "clip", "clippath", "mp4")),
-    "question": RoleNames(
-        (
-            *("question", "questions", "prompt", "query", "questiontext", "q", "textquestion"),
-            "conversationsquestion",
-        ),
-        ("text", "instruction", "input", "problem", "request", "message", "task", "statement", "caption", "sentence"),
-    ),
-    "options": RoleNames(
-        (
-            *("options", "choices", "candidates", "answerchoices", "answeroptions", "multiplechoices", "opts"),
-            *(
-                "allchoices",
-                "mcoptions",
-                "choice",
-                "option",
-                "alternatives",
-                "possibleanswers",
-                "answercandidates",
-                "multiplechoiceoptions",
-                "optionlist",
-            ),
-        )
-    ),
-    "answer": RoleNames(
-        (
-            *("answer", "answers", "label", "labels", "gt", "groundtruth", "gtanswer", "target", "gold", "goldanswer"),
-            *("correct", "correctanswer", "answerkey", "correctoption", "correctchoice", "correctindex", "correctidx"),
-            *("answerindex", "answeridx", "labelindex", "labelidx", "gtindex", "answerletter", "correctletter"),
-            *("multiplechoiceanswer", "answertext", "goldlabel", "goldindex", "groundtruthanswer", "answerlabel"),
-            *("rightanswer", "answerid", "correctanswerindex", "correctchoiceidx", "conversationsanswer"),
-        ),
-        ("output", "solution", "reference", "class", "classname", "response", "a"),
-    ),
-    "hint": RoleNames(("hint", "hints")),
-    "category": RoleNames(
-        (
-            *("category", "topic", "type", "split", "subject", "l2category", "l3category", "subcategory", "task"),
-            *("tasktype", "skill", "difficulty", "level", "dataset", "source", "ability", "questiontype", "qtype"),
-            *("answertype", "domain", "lang", "language", "group", "subtask", "field", "subfield", "attribute", "kind"),
-            *("imagetype", "contexttype", "grade", "tasktypes", "capability", "dimension", "subset"),
-        )
-    ),
-}
 _FEWEST_FIT = 0.5
 
 
@@ -150,11 +65,6 @@ class Recognition(Struct):
     unused: tuple[str, ...] = ()
     notes: list[str] = field(default_factory=list)
     id_candidates: tuple[str, ...] = ()
-
-
-def plain_name(column: str) -> str:
-    """Return a column's name without case and punctuation."""
-    return re.sub(r"[\W_]+", "", column.lower())
 
 
 def parse_map(text: str) -> dict[str, str]:
@@ -398,6 +308,13 @@ class _Table:
         if len(columns) > 1 and "options" in self.roles:
             columns = self._agreeing(columns)
         if not columns:
+            for column in self._named("answer", strong=True)[:1]:
+                texts = [plain_text(value) for value in self._values(column)[:3]]
+                raise UsageError(
+                    f"{self.name}: column {column!r} could be the answer, but most of its cells name none of their "
+                    f"row's options: {', '.join(map(repr, texts))}",
+                    "Another column: --map answer=COLUMN. Options of their own: --map options=COLUMN, or none.",
+                )
             raise UsageError(
                 f"{self.name}: no column could be the answer; its columns are {', '.join(self.columns[:40])}",
                 "Name it: --map answer=COLUMN. No request was sent.",
@@ -428,6 +345,10 @@ class _Table:
             return
         named = [spec if isinstance(spec, str) else "+".join(spec) for spec in fitting]
         choices = "".join(f"--map options={name} or " for name in named[:4]) or "--map options=COLUMN or "
+        others = {name for role in ("id", "answer", "hint", "category") for name in self._named(role, strong=True)}
+        if letters and not named and all(name in others or not self._values(name) for name in free):
+            self.notes.append(f"the answers in `{column}` are letters, and no column could hold their options")
+            return
         if letters:
             raise UsageError(
                 f"{self.name}: the answers in {column!r} are letters, and "

@@ -33,9 +33,10 @@ from snellen.types import Blob
 
 Row: TypeAlias = dict[str, Any]
 TEXT_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")
+EXCEL = "Excel"
 FORMS = {
     **{".csv": "CSV", ".tsv": "TSV", ".jsonl": "JSON lines", ".ndjson": "JSON lines", ".json": "JSON"},
-    **{".parquet": "parquet", ".xlsx": "Excel"},
+    **{".parquet": "parquet", ".xlsx": EXCEL},
 }
 CLASSES = "class folders"
 BOM = b"\xef\xbb\xbf"
@@ -143,9 +144,14 @@ def _placed(rows: Iterator[tuple[int, Row | DataError]], unit: str) -> Iterator[
 
 
 def _parquet_rows(path: Path) -> Iterator[tuple[int, Row]]:
-    from snellen.sources.parquet_images import ParquetCell, rows_with_images
+    from snellen.sources.parquet_images import ParquetCell, class_names, rows_with_images
 
+    classes = class_names(path)
     for number, row, counts in rows_with_images(path):
+        for column, words in classes.items():
+            label = row.get(column)
+            if isinstance(label, int) and 0 <= label < len(words):
+                row[column] = words[label]
         for column, count in counts.items():
             items = [-1] if count < 0 else range(count)
             row[column] = tuple(ParquetCell(path, number - 1, column, item) for item in items)

@@ -37,7 +37,7 @@ from snellen.benchmarks.table.operations import (
 from snellen.benchmarks.table.option_columns import row_options
 from snellen.benchmarks.table.question import OmittedRow, Question
 from snellen.benchmarks.table.questions import OPEN_KINDS, TableRules, read_question, row_id
-from snellen.benchmarks.table.rows import CLASSES, Row, Rows, open_rows, plain_text
+from snellen.benchmarks.table.rows import CLASSES, EXCEL, Row, Rows, open_rows, plain_text
 from snellen.benchmarks.table.wording import lists_options
 from snellen.errors import DataError
 from snellen.sources.digests import digest
@@ -225,16 +225,16 @@ class _Surveyor:
         forms, used = ColumnForms(), [column for spec in rows.values() for column in columns_of(spec)] + list(LETTERS)
         compared = table.form in FORMS and is_kit_table(table.header)
         with_options = TableRules(structs.replace(self.declaration, rows=rows))
-        rows_seen = 0
+        formulas = 0
         for number, (_, row) in enumerate(self._open().rows):
             if isinstance(row, DataError):
                 continue
-            rows_seen += 1
             ids.add(row)
             if compared:
                 forms.add({column: row[column] for column in used if column in row})
             try:
                 cell = value(rows["answer"], row, number)
+                formulas += table.form == EXCEL and isinstance(cell, str) and cell.startswith("=")
                 if table.form == CLASSES:
                     classes.add(plain_text(cell))
                 elif isinstance(made, Cell) and made.make is not None:
@@ -246,6 +246,8 @@ class _Surveyor:
         if compared and not is_kit_reading(self.declaration.source, self.data):
             recognised.notes.extend(filter(None, [difference_note(forms.differing_rows(set(used)))]))
         column = _named(rows["answer"])
+        if formulas:
+            recognised.notes.append(f"`{column}` holds formulas, whose texts are the answers ({formulas:,} rows)")
         form = rows["answer"].as_ if isinstance(rows["answer"], Cell) else ""
         convention = form if form in CONVENTIONS else counts.convention(column, table.name)
         if form in ("bool", "number"):
