@@ -334,7 +334,7 @@ class _Table:
         if not letters and not indexes:
             return
         free = [name for name in self.columns if name not in self.in_use]
-        lists: list[CellSpec] = [
+        lists: list[str | tuple[str, ...]] = [
             name for name in free if (cells := self._values(name)) and all(holds_list(cell) for cell in cells[:100])
         ]
         lists += [tuple(group) for group in series(free) if not any(self._holds_media(name) for name in group)]
