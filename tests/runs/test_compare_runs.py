@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace as replaced
+from PIL import Image
 
 from engine.stubs import ARITHMETIC
-from snellen import evaluate, load_run
+from snellen import evaluate, import_run, load_run
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Data
 from snellen.cli import main
@@ -199,3 +200,22 @@ def test_the_command_prints_a_table_for_each_pair_and_json_for_machines(capsys):
     assert whole["name"] == "all" and whole["difference"] == pytest.approx(-0.01) and whole["losses"] == 1
     assert found["comparisons"][1]["metric"]["difference"] == pytest.approx(0.01)
     assert main(["compare", "a", "b", "--profile", "no-such"]) == 2
+
+
+def test_runs_of_a_users_own_file_are_compared_by_its_categories_and_clustered_by_image(tmp_path):
+    for name, colour in (("a", "red"), ("b", "blue")):
+        Image.new("RGB", (32, 32), colour).save(tmp_path / f"{name}.png")
+    rows = [f"{i},Which of {i}?,yes,no,A,{'ab'[i % 2]}.png,{('near', 'far')[i // 6]}" for i in range(12)]
+    (tmp_path / "mine.csv").write_text("\n".join(["id,question,A,B,answer,image,topic", *rows]) + "\n")
+    for name, wrong in (("first", {0}), ("second", {0, 1, 2, 7})):
+        lines = [f"{i},{'B' if i in wrong else 'A'}" for i in range(12)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["id,reply", *lines]) + "\n")
+        import_run(tmp_path / f"{name}.csv", str(tmp_path / "mine.csv"), out=tmp_path / name)
+    (pairing,) = compare(tmp_path / "first", tmp_path / "second")
+    assert {part.name: part.other - part.baseline for part in pairing.parts} == {
+        "all": pytest.approx(-3 / 12),
+        "topic=near": pytest.approx(-2 / 6),
+        "topic=far": pytest.approx(-1 / 6),
+    }
+    interval = pairing.parts[0].comparison.interval
+    assert interval is not None and interval.cluster == "image"

@@ -42,7 +42,7 @@ def compare(
         typer.Option(
             metavar="META",
             help="Slice by this meta column; may be repeated.",
-            show_default="kind, level, task, asked, category",
+            show_default="kind, level, task, asked, category; of your own file its categories",
         ),
     ] = None,
     metric: Annotated[
@@ -67,7 +67,7 @@ def compare(
     With --fail-if-worse, each other run is tested against the first: one-sided, paired by sample, clustered by image.
     Samples without an answer count as 0. The exit status is 10 if a run is significantly worse by more than --margin.
     """
-    from snellen.runs.compare import SLICED_BY, compare_with_first
+    from snellen.runs.compare import compare_with_first
     from snellen.runs.compared_runs import ComparedRun, open_runs
     from snellen.runs.drop_check import check_drops
 
@@ -76,7 +76,7 @@ def compare(
     with report.errors(f"compare {' '.join(map(str, runs))}"):
         opened, name = open_runs(runs, profile, data=moved.data, images=moved.images, trust=moved.trust)
         sides = [ComparedRun(run) for run in opened]
-        pairings = compare_with_first(sides, name, by=by or SLICED_BY, metric=metric, flips=flips, force=force)
+        pairings = compare_with_first(sides, name, by=by, metric=metric, flips=flips, force=force)
         ranking = _ranking(sides, name, force=force) if as_json or len(sides) > 2 else None
         margin, alpha, coverage = drop.numbers()
         drops = (

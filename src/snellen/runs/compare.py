@@ -17,14 +17,13 @@ from snellen.engine.run_folder import JUDGED, RunFolder, RunMeta
 from snellen.errors import DataError, DifferentSamplesError, RunError, UsageError
 from snellen.runs import scoring
 from snellen.runs.caveats import caveats
-from snellen.runs.compared_runs import ComparedRun, QuestionScores, open_runs, question_scores
+from snellen.runs.compared_runs import SLICED_BY, ComparedRun, QuestionScores, open_runs, question_scores
 from snellen.runs.run import Run
 from snellen.runs.status import present_state
 from snellen.scoring import statistics
 from snellen.scoring.scores import Column, Scores, question_code
 from snellen.scoring.statistics import Comparison
 
-SLICED_BY = ("kind", "level", "task", "asked", "category")
 MOST_SLICES = 40
 REPLICATES = 400
 
@@ -89,7 +88,7 @@ class Pairing(Struct, frozen=True):
 def compare(
     *runs: str | Path | Run,
     profile: str | None = None,
-    by: Sequence[str] = SLICED_BY,
+    by: Sequence[str] | None = None,
     metric: str | None = None,
     flips: bool = False,
     force: bool = False,
@@ -102,7 +101,7 @@ def compare(
     Args:
         runs: two or more folders, or open runs.
         profile: one scoring profile; None: the benchmark's first.
-        by: meta columns to slice by.
+        by: meta columns to slice by; None: kind, level, task and similar ones, and the categories of a user's table.
         metric: a metric of the benchmark to compare too.
         flips: collect the questions on which they differ, with both replies.
         data, images: where the runs' files lie now, if they were moved.
@@ -124,7 +123,7 @@ def compare_with_first(
     sides: Sequence[ComparedRun],
     profile: str,
     *,
-    by: Sequence[str] = SLICED_BY,
+    by: Sequence[str] | None = None,
     metric: str | None = None,
     flips: bool = False,
     force: bool = False,
@@ -144,7 +143,7 @@ def compare_pair(
     other: ComparedRun,
     profile: str,
     *,
-    by: Sequence[str] = SLICED_BY,
+    by: Sequence[str] | None = None,
     metric: str | None = None,
     flips: bool = False,
     force: bool = False,
@@ -155,7 +154,7 @@ def compare_pair(
         baseline: what is compared with.
         other: what is compared; differences are its own minus the baseline's.
         profile: a scoring profile of the benchmark.
-        by: meta columns to slice by, where they are there.
+        by: meta columns to slice by, where they are there; None: as for `compare`.
         metric: a metric of the benchmark to compare as well, by the cluster bootstrap of the pair.
         flips: collect the questions on which the two differ.
         force: compare even if the runs are not about the same questions.
@@ -182,15 +181,16 @@ def compare_pair(
         notes.append(f"{only_a:,} samples only in the baseline and {only_b:,} only in the other do not count")
     if unscored:
         notes.append(f"{unscored:,} samples without a score in one of the runs do not count")
-    unknown = [name for name in by if name not in first.meta and name not in SLICED_BY]
+    named, by = by or (), by or baseline.slices(profile)
+    unknown = [name for name in named if name not in first.meta and name not in SLICED_BY]
     if unknown:
         raise UsageError(
             f"{baseline.folder.path} has no meta column {unknown[0]!r} to slice by",
             f"It has: {', '.join(first.meta) or 'none'}.",
         )
-    parts = list(_parts(first, a, at_a, b.value[at_b], by))
+    parts = list(_parts(first, a, at_a, b.value[at_b], by, baseline.cluster(profile)))
     sliced = {part.name.partition("=")[0] for part in parts}
-    for name in by:
+    for name in named:
         if name not in SLICED_BY and name not in sliced:
             notes.append(f"not sliced by {name}: it has one value here, or more than {MOST_SLICES}")
     x, y = a.value[at_a], b.value[at_b]
@@ -303,13 +303,19 @@ def _short(value: Any) -> str:
 
 
 def _parts(
-    scores: Scores, a: QuestionScores, at: NDArray[np.intp], second: NDArray[np.float64], by: Sequence[str]
+    scores: Scores,
+    a: QuestionScores,
+    at: NDArray[np.intp],
+    second: NDArray[np.float64],
+    by: Sequence[str],
+    cluster: str,
 ) -> Iterator[ComparedPart]:
     first, group, rows = a.value[at], a.group[at], a.row[at]
 
     def part(name: str, mask: NDArray[np.bool_]) -> ComparedPart:
         x, y = first[mask], second[mask]
-        return ComparedPart(name, float(x.mean()), float(y.mean()), statistics.compare(y, x, group[mask]))
+        comparison = statistics.compare(y, x, group[mask], cluster=cluster)
+        return ComparedPart(name, float(x.mean()), float(y.mean()), comparison)
 
     yield part("all", np.ones(len(at), dtype=bool))
     for name in by:

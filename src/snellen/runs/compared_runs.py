@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snellen.benchmarks.base import Benchmark
+from snellen.benchmarks.table.summary import RESERVED
 from snellen.engine.run_folder import RunFolder, RunMeta
 from snellen.errors import NothingAnsweredError, UsageError
 from snellen.runs import scoring
@@ -17,6 +18,9 @@ from snellen.runs.judge import verdicts
 from snellen.runs.run import Run, load_run
 from snellen.scoring import statistics
 from snellen.scoring.scores import ScoreBuilder, Scores
+from snellen.scoring.statistics.intervals import GROUP, cluster_word
+
+SLICED_BY = ("kind", "level", "task", "asked", "category")
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,16 @@ class ComparedRun:
         if profile not in self._scores:
             self._scores[profile] = self._score(profile)
         return self._scores[profile]
+
+    def cluster(self, profile: str) -> str:
+        """Return what rows of one cluster share, in the benchmark's own word."""
+        word = cluster_word(self.scores(profile))
+        return self.benchmark.cluster if word == GROUP else word
+
+    def slices(self, profile: str) -> list[str]:
+        """Return the meta columns of the default subgroups: the usual ones, and the categories of a user's table."""
+        own = set() if self.benchmark.table is None else set(self.scores(profile).meta) - RESERVED
+        return [*SLICED_BY, *sorted(own - set(SLICED_BY))]
 
     def _score(self, profile: str) -> Scores:
         scorer = scoring.profiles_of(self.benchmark, profile)[profile]

@@ -14,7 +14,6 @@ from snellen.runs.compare import same_questions
 from snellen.runs.compared_runs import ComparedRun, QuestionScores, question_scores
 from snellen.scoring import statistics
 from snellen.scoring.statistics.clusters import cluster_index, cluster_sums
-from snellen.scoring.statistics.intervals import cluster_word
 from snellen.scoring.statistics.multiple import flip_bound
 from snellen.scoring.statistics.paired import SIGN_FLIP
 from snellen.types import IntervalMethod
@@ -114,22 +113,17 @@ def rank_runs(sides: Sequence[ComparedRun], profile: str, *, alpha: float = ALPH
     names = [str(sides[place].folder.path) for place in order]
     ordered = [values[place] for place in order]
     pairs, different = _pairs(names, ordered, group, alpha)
-    word = cluster_word(sides[0].scores(profile))
+    word = sides[0].cluster(profile)
     ranked: list[RankedRun] = []
     for place, (value, groups) in enumerate(zip(ordered, statistics.letters(different), strict=True)):
         score = float(value.mean())
         rank = ranked[-1].rank if ranked and ranked[-1].score == score else place + 1
-        ends = statistics.interval(value, group, cluster=_word(word, sides[0]))
+        ends = statistics.interval(value, group, cluster=word)
         model = sides[order[place]].meta.spec.model
         ci95, about = (None, None) if ends is None else ((ends[0], ends[1]), ends.about)
         ranked.append(RankedRun(rank, names[place], model, score, ci95, about, groups))
     _, clusters = cluster_index(group)
     return Ranking(profile, len(shared), every - len(shared), clusters, alpha, ranked, pairs)
-
-
-def _word(word: str, side: ComparedRun) -> str:
-    """Return what rows of one cluster share, in the benchmark's own word."""
-    return side.benchmark.cluster if word == "group" else word
 
 
 def _values(scores: QuestionScores, codes: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from snellen.scoring.statistics.bootstrap import REPLICATES, SEED, of_sums
 from snellen.scoring.statistics.clusters import cluster_index, cluster_sums, finite, fold
-from snellen.scoring.statistics.intervals import NORMAL, Z95, fair_coin_p, robust_variance
+from snellen.scoring.statistics.intervals import GROUP, NORMAL, Z95, fair_coin_p, robust_variance
 from snellen.types import Interval, IntervalMethod, Metric
 
 
@@ -156,7 +156,14 @@ def flipped_totals(
 
 
 def compare(
-    a: Any, b: Any, group: Any, *, replicates: int = REPLICATES, flips: int = FLIPS, seed: int = SEED
+    a: Any,
+    b: Any,
+    group: Any,
+    *,
+    replicates: int = REPLICATES,
+    flips: int = FLIPS,
+    seed: int = SEED,
+    cluster: str = GROUP,
 ) -> Comparison:
     """Compare two runs on the rows that both answered.
 
@@ -171,20 +178,21 @@ def compare(
         replicates: bootstrap resamples.
         flips: sign flips.
         seed: the same seed gives the same numbers.
+        cluster: what the rows of a cluster share, in words.
 
     Raises:
         ValueError: if the arrays differ in length, are empty, or hold values that are not finite.
 
     Source: McNemar 1947, Psychometrika 12:153; pairing as in Miller 2024, arXiv 2411.00640, section 4.
     """
-    first, second, cluster = finite(a), finite(b), np.asarray(group, dtype=np.int64)
-    if not len(first) == len(second) == len(cluster) or len(first) == 0:
+    first, second, groups = finite(a), finite(b), np.asarray(group, dtype=np.int64)
+    if not len(first) == len(second) == len(groups) or len(first) == 0:
         raise ValueError(
-            f"found {len(first)}, {len(second)} and {len(cluster)} rows; expected three equal lengths above 0"
+            f"found {len(first)}, {len(second)} and {len(groups)} rows; expected three equal lengths above 0"
         )
     delta = first - second
     n, wins, losses = len(delta), int((delta > 0).sum()), int((delta < 0).sum())
-    index, clusters = cluster_index(cluster)
+    index, clusters = cluster_index(groups)
     difference = float(delta.sum()) / n
     ci95: Interval | None
     if clusters == n and bool(np.isin([first, second], (0.0, 1.0)).all()):
@@ -192,10 +200,12 @@ def compare(
         smallest = smallest_detectable(n, (wins + losses) / n)
     else:
         columns = np.stack([delta, np.ones(n)], axis=1)
-        _, ci95 = of_sums(columns, cluster, lambda sums: sums[:, 0] / sums[:, 1], replicates=replicates, seed=seed)
+        _, ci95 = of_sums(
+            columns, groups, lambda sums: sums[:, 0] / sums[:, 1], replicates=replicates, seed=seed, cluster=cluster
+        )
         sums = cluster_sums(columns[:, :1], index, clusters)[:, 0]
         test, p_value = SIGN_FLIP, sign_flip_p(sums, flips=flips, seed=seed)
-        variance, _, _ = robust_variance(delta, np.full(n, 1.0 / n), cluster)
+        variance, _, _ = robust_variance(delta, np.full(n, 1.0 / n), groups)
         smallest = _smallest_of_flips(clusters, sqrt(variance))
     return Comparison(difference, ci95, p_value, test, n, clusters, wins, losses, smallest)
 
