@@ -79,7 +79,7 @@ def test_two_runs_of_one_benchmark_are_compared_and_named_apart(lights, tmp_path
     seen = evaluate(lights.LIGHTS, pixels(lights), out=tmp_path / "a" / "run")
     blind = evaluate(lights.LIGHTS, pixels(lights, media=media), out=tmp_path / "b" / "run", media=media)
     page = runs.report([seen, blind], tmp_path / "out" / "both.html").read_text("utf-8")
-    assert "Compared" in page and "Blind control" in page
+    assert ">Comparison</a>" in page and "Blind control" in page
     assert str(tmp_path / "a" / "run") in page and str(tmp_path / "b" / "run") in page
 
 

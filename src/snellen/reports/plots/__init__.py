@@ -143,7 +143,8 @@ def latency_histogram(series: Series, name: str) -> Plot | None:
     axes.spines["left"].set_visible(False)
     axes.grid(axis="y")
     axes.set_axisbelow(True)
-    tail = f" {beyond:,} slower replies lie beyond the right edge." if beyond else ""
+    slower = "1 slower reply lies" if beyond == 1 else f"{beyond:,} slower replies lie"
+    tail = f" {slower} beyond the right edge." if beyond else ""
     return Plot("Latency", f"{len(times):,} replies.{tail}", inline_svg(figure, name, "Histogram of latency"))
 
 
