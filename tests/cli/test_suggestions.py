@@ -32,6 +32,8 @@ def refused(capsys, line: str) -> str:
         ("run chart -T size=96 -m api:x", "snellen run chart -o size=96 -m api:x"),
         ("rerun results/a --limit 5", "snellen run BENCHMARK --model KIND:NAME --limit"),
         ("rnu chart", "snellen run chart"),
+        ("list catalogue mmstar", "snellen list mmstar"),
+        ("run catalogue -m embedded", "snellen run mmstar"),
         ("run fgbmk/cub/speces/choice -m embedded", "snellen run fgbmk/cub/species/choice -m embedded"),
         ("run vlm2/oc-cmt -m embedded", "snellen run vlm2/oc-cnt -m embedded"),
         ("reprot results/a", "snellen report results/a"),

@@ -64,6 +64,29 @@ def test_an_address_without_v1_is_answered_with_the_address_to_write(served, tmp
     assert not any("completions" in path and path.startswith("/v1") for path in server.paths)
 
 
+def test_a_server_that_drops_the_first_check_is_told_what_was_sent(served, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(Handler, "do_POST", lambda handler: setattr(handler, "close_connection", True))
+    _, url = served({"id": "m"})
+    run = [
+        "run",
+        "chart",
+        "-m",
+        "api:m",
+        "--base-url",
+        f"{url}/v1",
+        "--limit",
+        "1",
+        "-q",
+        "--out",
+        str(tmp_path / "run"),
+    ]
+    assert main(run) == 4
+    printed = " ".join(capsys.readouterr().err.split())
+    assert "closed the connection without a reply" in printed
+    assert "{} is sent to /chat/completions, and HTTP 400 is a good reply" in printed
+    assert "TLS" not in printed
+
+
 @pytest.mark.parametrize(
     ("row", "warned"),
     [

@@ -54,6 +54,9 @@ def unknown_name(name: str, near: Callable[[str], Sequence[str]], known: Sequenc
     if name.lower() in ALL:
         hint = f"Name each one: snellen run chart vlm2 --model KIND:NAME. {listed} EASI's set is: snellen easi --model KIND:NAME"
         return UsageError(f"there is no benchmark {name!r}", hint)
+    if name.lower() == "catalogue":
+        hint = "`snellen list catalogue` lists the declared benchmarks. Name one by itself: snellen run mmstar, snellen list mmstar"
+        return UsageError(f"{name!r} is a list of benchmarks and no benchmark", hint)
     if name.lower() in LEADERBOARD:
         hint = "It is a command for EASI's set of benchmarks. Type: snellen easi --model KIND:NAME"
         return UsageError(f"{name!r} is no benchmark", hint)

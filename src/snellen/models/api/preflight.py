@@ -147,7 +147,12 @@ async def _ask(transport: Transport, endpoint: Endpoint, path: str, body: bytes 
         answered = isinstance(error, BadReplyError) or (
             isinstance(error, NetworkError) and not error.hint and "Cannot connect" not in error.message
         )
-        if answered and endpoint.base.startswith("http://"):
+        if body is not None:  # GET was answered, so the server is there and speaks this protocol
+            hint = (
+                f"Before the first sample {body.decode()} is sent to {path}, and HTTP 400 is a good reply. "
+                "The server's own log may say why it sent none."
+            )
+        elif answered and endpoint.base.startswith("http://"):
             hint += f" If it speaks TLS: {_by_tls(endpoint)}"
         raise (ServerDownError if _may_come(error) else PreflightError)(error.message, hint) from None
 
