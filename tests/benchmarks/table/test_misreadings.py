@@ -256,6 +256,10 @@ def test_options_that_the_question_lists_too_are_sent_once_and_never_shuffled() 
 def test_options_in_the_question_cannot_be_rotated(columns: dict[str, str]) -> None:
     name = write_table([listed(at, **columns, answer="ABC"[at % 3]) for at in range(6)])
     assert "stand in the question, where they cannot be rotated" in refusal(name, circular="true")
+    table = registry.find(name).table
+    assert table is not None
+    with pytest.raises(SnellenError, match="cannot be rotated"):
+        table.survey(Data(options={"circular": "true"}))
 
 
 def test_questions_sent_alone_cannot_be_rotated() -> None:

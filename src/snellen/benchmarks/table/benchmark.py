@@ -77,8 +77,11 @@ class Table(Struct, frozen=True):
         return _circular(data)
 
     def survey(self, data: Data, on_read: OnRead | None = None) -> Survey:
-        """Survey the table; see `survey.survey`."""
-        return survey(self.chosen(data), data, self.base, on_read)
+        """Survey the table; see `survey.survey`. Raises UsageError where circular evaluation is impossible."""
+        surveyed = survey(self.chosen(data), data, self.base, on_read)
+        if _circular(data):
+            _rotatable(surveyed)
+        return surveyed
 
     def cells(self, data: Data) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield place and cells of every row that can be read, as the file has them."""
