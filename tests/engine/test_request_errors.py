@@ -145,7 +145,7 @@ def test_a_run_without_an_answer_cannot_be_compared(snellen, server):
     options = ("--base-url", server["url"], "--limit", 8, "--out", "good")
     snellen("run", "chart/digits", "-m", "api:m", *options)
     code, _, err = snellen("compare", "good", "r")
-    assert code == 2 and "none of 8 samples was answered" in err and "HTTP 404" in err
+    assert code == 9 and "none of 8 samples was answered" in err and "HTTP 404" in err
 
 
 def test_a_summary_that_an_older_version_wrote_with_zeros_is_read_without_a_value(snellen, server):
