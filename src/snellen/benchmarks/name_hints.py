@@ -10,6 +10,8 @@ from snellen.errors import UsageError
 
 ALL = ("all", "*")
 LEADERBOARD = ("easi", "easi-8", "easi8", "easi-12")
+PACKED = (".gz", ".bz2", ".xz", ".zst", ".7z", ".rar")
+TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", ".xlsx")
 
 
 _NAMES = """
@@ -71,6 +73,9 @@ def unknown_name(name: str, near: Callable[[str], Sequence[str]], known: Sequenc
         if path.suffix == ".py":
             hint = f"Name the Benchmark in it: snellen run {path.stem}:NAME, with the file's folder on PYTHONPATH."
             return UsageError(f"{name!r} names a Python file; a benchmark's name was expected", hint)
+        if path.is_file() and path.suffix.lower() in PACKED and Path(path.stem).suffix.lower() in TABLES:
+            hint = f"Unpack it first, and name the file that comes out of it: {path.stem}"
+            return UsageError(f"{name!r} is a packed table; a plain one was expected", hint)
         if path.is_file():
             hint = (
                 f"Data is given with --data. Type: snellen run {example} --data {shlex.quote(name)} --model KIND:NAME"

@@ -398,3 +398,18 @@ def test_formulas_as_answers_are_told() -> None:
     book.active.append(["What is one and one?", "2"])
     book.save("sums.xlsx")
     assert "`answer` holds formulas, whose texts are the answers (1 rows)" in read("sums.xlsx")[0].text
+
+
+def test_a_packed_table_is_refused_with_the_name_of_the_plain_one() -> None:
+    Path("my.csv.gz").write_bytes(b"packed")
+    assert "'my.csv.gz' is a packed table" in refusal("my.csv.gz")
+    assert "my.csv" in refusal("my.csv.gz").partition("comes out of it")[2]
+
+
+def test_a_cut_off_image_has_the_same_reason_in_every_run() -> None:
+    Path("cut.png").write_bytes(IMAGES["red"][:40])
+    Path("red.png").write_bytes(IMAGES["red"])
+    rows = [{"image": name, "question": "?", "answer": "x"} for name in ("cut.png", "red.png")]
+    reading, samples = read(write_table(rows))
+    assert len(samples) == 1
+    assert "cut.png is cut off (its header is not whole)" in reading.omitted[0]

@@ -235,7 +235,7 @@ class _Table:
             else:
                 joined = "+".join(candidates[:4])
                 error = self._ambiguous(role, candidates)
-                raise UsageError(error.message, f"{error.hint.removesuffix('.')} All of them: --map {role}={joined}.")
+                raise UsageError(error.message, f"{error.hint} All of them: --map {role}={joined}.")
         self._take(role, tuple(candidates) if len(candidates) > 1 else candidates[0])
 
     def _holds_media(self, column: str) -> bool:

@@ -151,10 +151,13 @@ def _undecodable(data: bytes) -> str:
     from io import BytesIO
 
     from PIL import Image as Pillow
+    from PIL import UnidentifiedImageError
 
     try:
         with Pillow.open(BytesIO(data), formats=DECODED) as image:
             image.load()
+    except UnidentifiedImageError:  # its text names an address in memory, which differs from run to run
+        return "its header is not whole"
     except Exception as error:  # noqa: BLE001 - Pillow raises whatever its decoders stumble over
         return str(error)[:80]
     return ""
