@@ -204,6 +204,14 @@ def test_rows_counted_from_1_are_not_read_as_ids_that_count_from_0(capsys):
     assert snellen.load_run("r").metric("accuracy").value == 16 / N
 
 
+def test_scores_of_rows_counted_from_1_come_with_the_option_that_reads_them(capsys):
+    file = table("a.csv", [["id", "reply"], *([i + 1, reply(i)] for i in range(N))])
+    assert main(["score", str(file), "--benchmark", "in-order"]) == 0
+    assert "counts its rows from 1, pass --id-is ordinal" in " ".join(capsys.readouterr().err.split())
+    assert main(["score", str(file), "--benchmark", "in-order", "--id-is", "ordinal"]) == 0
+    assert "--id-is" not in capsys.readouterr().err
+
+
 def test_a_file_of_another_benchmark_is_refused_with_the_ids_of_both_sides():
     file = table("a.csv", [["id", "reply"], ["img_1", "A"], ["img_2", "B"]])
     with pytest.raises(DataError, match=r"'img_1'.*'q0'"):

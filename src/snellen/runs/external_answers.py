@@ -58,7 +58,12 @@ class MatchTally:
                 f"{self.samples - self.answered:,} of {self.samples:,} samples have no answer in the file; "
                 "they lower the coverage"
             )
-        return [*lines, *self.unknown.lines("without a sample"), *self.problems.lines("that could not be used")]
+        lines += self.unknown.lines("without a sample")
+        if self.answered < self.samples and any(text.endswith(f"{str(self.samples)!r}") for text in self.unknown.first):
+            lines.append(
+                "if the file counts its rows from 1, pass --id-is ordinal; otherwise each reply answers the next sample"
+            )
+        return [*lines, *self.problems.lines("that could not be used")]
 
 
 def to_record(answer: Answer) -> Record:

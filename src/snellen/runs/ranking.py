@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -136,7 +137,7 @@ def _pairs(
     """Compare every pair; return them, and [k, k] True where two runs were told apart."""
     index, clusters = cluster_index(group)
     places = [(i, j) for i in range(len(values)) for j in range(i + 1, len(values))]
-    draws: dict[str, int] = {}
+    draws: dict[str, Any] = {}
     if len(places) > MANY_PAIRS and clusters > MANY_CLUSTERS:
         draws = {"replicates": FEWER_REPLICATES, "flips": FEWER_FLIPS}
     comparisons, p_values = [], []

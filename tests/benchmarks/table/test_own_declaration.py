@@ -127,6 +127,10 @@ def test_a_rule_without_reports_gets_every_profile_and_the_usual_figures(folder:
             CHOICE.replace('read = "letter-or-text"', 'read = "letters"'),
             r"Invalid enum value 'letters' - at `\$\.score",
         ),
+        (
+            CHOICE.replace('image = { column = "file"', 'image = { column = "flie"'),
+            r"\[rows\] image: there is no column 'flie'; the columns are file, bird",
+        ),
         (CHOICE.replace('by = "place"', 'by = "palce"'), r"by names 'palce'.*\[rows\] has"),
         (OPEN, r"\[group\] place: 'spot' is neither in \[rows\] nor a column"),
     ],
@@ -135,6 +139,12 @@ def test_a_mistake_is_named_with_file_section_and_key(folder: Path, text: str, m
     path = declared(folder, text)
     with pytest.raises(SnellenError, match=message):
         list(registry.find(str(path)).samples(snellen.Data()))
+
+
+def test_a_column_of_a_slice_that_the_table_lacks_is_named(folder: Path) -> None:
+    path = declared(folder, CHOICE.replace('place = { column = "file"', 'place = { column = "site"'))
+    reading = registry.find(str(path)).reading(snellen.Data())
+    assert reading is not None and "no column `site`" in reading.text
 
 
 def test_a_table_that_is_not_there_is_named_with_its_whole_path(folder: Path) -> None:

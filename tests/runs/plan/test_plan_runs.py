@@ -251,3 +251,10 @@ def test_plans_are_told_from_declarations_and_options_that_a_plan_says_are_refus
     printed = capsys.readouterr().err
     assert "--model, --temperature" in printed
     assert main(["run", "plan.toml", "chart"]) == 2
+
+
+def test_a_misspelt_key_is_answered_with_the_right_one(capsys):
+    path = write('benchmarks = ["chart/digits"]\nmodels = ["embedded"]\n[defaults]\nlimt = 3\n')
+    assert main(["run", path, "--dry-run"]) == 2
+    printed = " ".join(capsys.readouterr().err.split())
+    assert "defaults has no key 'limt' Did you mean limit? Keys: " in printed

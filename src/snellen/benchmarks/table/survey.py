@@ -49,6 +49,9 @@ SEED = 0
 FEWEST_IDS = 0.9
 """A column holds ids if at least that share of its values is unique."""
 REFERENCE_STEPS = 10
+REQUIRED, MEDIA = ("question", "options", "answer"), ("image", "video")
+KIT_NAMES = "image_path"
+"""The column of VLMEvalKit that names images, for tables without a column of images."""
 
 
 class Survey(Struct):
@@ -202,7 +205,7 @@ class _Surveyor:
             rows = dict(self.declaration.rows)
             if mapping:
                 rows |= recognise(table.header, head, {**_as_mapping(rows), **mapping}, table.name).rows
-            return Recognition(rows)
+            return Recognition(rows, notes=_absent_columns(self.declaration, table))
         if table.form == CLASSES:
             constant = self.data.options.get("question", CLASS_QUESTION)
             answer = Cell(column="class", as_="text")
@@ -354,11 +357,30 @@ class _Surveyor:
             surveyed.notes.append(f"the first option is always right, so that options are shuffled with seed {SEED}")
 
 
+def _absent_columns(declared: Declaration, table: Rows) -> list[str]:
+    """Return a note that names the columns of slices, ids and the like that the table lacks."""
+    absent = [
+        name
+        for role, spec in declared.rows.items()
+        if role not in (*REQUIRED, *MEDIA)
+        for name in columns_of(spec)
+        if table.header and name not in table.header
+    ]
+    return [f"no column {', '.join(f'`{name}`' for name in dict.fromkeys(absent))}"] if absent else []
+
+
 def _require_columns(declared: Declaration, table: Rows) -> None:
-    """Check that the declared question, options and answer are columns of the table. Raises DataError."""
+    """Check that the declared question, options, answer and images are columns of the table. Raises DataError."""
     if not table.header:
         return
-    for role in ("question", "options", "answer"):
+    media = {name: role for role in MEDIA for name in columns_of(declared.rows.get(role, ""))}
+    if declared.without_image == "stop" and media and not {*media, KIT_NAMES}.intersection(table.header):
+        name, role = next(iter(media.items()))
+        raise DataError(
+            f"{table.name}: [rows] {role}: there is no column {name!r}; the columns are {', '.join(table.header[:30])}",
+            f"Correct {role} in the declaration, or name the column: --map {role}=COLUMN.",
+        )
+    for role in REQUIRED:
         for column in columns_of(declared.rows.get(role, "")):
             if column not in table.header:
                 listed = ", ".join(table.header[:30])

@@ -217,7 +217,10 @@ def _checked(path: Path, where: str, table: dict[str, Any], known: frozenset[str
 
 def _unknown(path: Path, where: str, key: str, known: Any) -> UsageError:
     error = UsageError(f"{path}: {where} has no key {key!r}", f"Keys: {', '.join(sorted(known))}.")
-    return error.near(key, known)
+    error.near(key, known)
+    if error.correction:  # the key stands in the file, so that no command line can be corrected
+        error.hint = f"Did you mean {error.correction[1]}? {error.hint}"
+    return error
 
 
 def _text(path: Path, where: str, value: Any) -> str:
