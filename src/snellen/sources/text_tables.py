@@ -13,7 +13,6 @@ from binascii import a2b_base64
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
-from itertools import chain
 from pathlib import Path
 from typing import IO, Any, ClassVar, TypeAlias
 
@@ -21,8 +20,8 @@ from msgspec import Struct
 
 from snellen.errors import DataError
 from snellen.sources.blobs import Base64Blob, FileBlob, stream
-from snellen.sources.rows import CELL_CHARACTERS, LINE_BYTES, bad_width, json_line
-from snellen.sources.vlmevalkit_tsv import ROW_BYTES, Place, list_elements
+from snellen.sources.rows import LINE_BYTES, bad_width, json_line
+from snellen.sources.vlmevalkit_tsv import OffsetLines, Place, list_elements, row_cells
 from snellen.types import Blob
 
 SEPARATORS = (",", ";", "\t", "|")
@@ -207,7 +206,7 @@ def _texts(path: Path, place: Place, form: str, column: str) -> tuple[str, ...]:
         value = row.get(column) if isinstance(row, dict) else None
     else:
         lines = iter(_LINE.findall(data.decode("utf-8", "replace")))
-        cells = next(_cells(next(lines, ""), lines, form), [])
+        cells = next(row_cells(next(lines, ""), lines, form), [])
         names = [cell.strip() for cell in header]
         value = dict(zip(names, cells, strict=False)).get(column)
     return tuple(inline_texts(value) or ())
@@ -239,7 +238,7 @@ def _split(lines: _TableLines, separator: str) -> Iterator[list[str]]:
     for line in lines:
         if lines.number == 1:
             lines.separator = separator = separator or _separator_of(line)
-        yield next(_cells(line, lines, separator), [])
+        yield next(row_cells(line, lines, separator), [])
 
 
 def _separator_of(header: str) -> str:
@@ -248,46 +247,20 @@ def _separator_of(header: str) -> str:
     return max(SEPARATORS, key=lambda mark: (plain.count(mark), mark == ","))
 
 
-def _cells(line: str, following: Iterator[str], separator: str) -> Iterator[list[str]]:
-    """Parse the row that begins with a line; further lines are consumed if it spans them."""
-    if '"' not in line:
-        return iter([line.rstrip("\r\n").split(separator)])
-    head, _, quoted = line.rstrip("\r\n").partition('"')
-    if head.endswith(separator) and quoted.endswith('"') and '"' not in quoted[:-1].replace('""', ""):
-        # Only the last cell is quoted, and ends here: a list of images as JSON, which csv would take by letters.
-        return iter([[*head[:-1].split(separator), quoted[:-1].replace('""', '"')]])
-    csv.field_size_limit(CELL_CHARACTERS)
-    return csv.reader(chain([line], following), delimiter=separator, strict=True)
-
-
-class _TableLines:
-    """Lines of a file as text, with the row's start (set by the reader), the end and the number of the last line."""
+class _TableLines(OffsetLines):
+    """Lines of a file as text; the separator is that of the header. A file in UTF-16 is told by its first bytes."""
 
     def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self.start = self.end = self.number = 0
-        self.last = b""
+        super().__init__(file)
         self.separator = ""
 
-    def __iter__(self) -> Iterator[str]:
-        return self
-
     def __next__(self) -> str:
-        self.last = b""  # or two of 100 MB are held
-        self.last = self._file.readline(ROW_BYTES)
-        if not self.last:
-            raise StopIteration
-        self.number += 1
-        self.end += len(self.last)
-        if self.end - self.start > ROW_BYTES:
-            raise csv.Error(f"a row of more than {ROW_BYTES:,} bytes")
-        if self.number == 1:
-            if self.last[:2] in _WIDE:
-                raise UnicodeDecodeError("utf-8", self.last, 0, 1, "UTF-16")
-            if self.last.startswith(_BOM):
-                self.start = len(_BOM)
-                return self.last.removeprefix(_BOM).decode()
-        return self.last.decode()
+        try:
+            return super().__next__()
+        except UnicodeDecodeError as error:
+            if self.number == 1 and self.last[:2] in _WIDE:
+                raise UnicodeDecodeError("utf-8", self.last, 0, 1, "UTF-16") from error
+            raise
 
 
 def _require_utf8(line: bytes, name: str) -> None:

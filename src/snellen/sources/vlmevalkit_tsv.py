@@ -217,7 +217,7 @@ def _texts(path: Path, place: Place, column: int) -> tuple[str, ...]:
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}") from error
     texts = (part for part in _LINE.findall(data.decode("utf-8", "replace")))
-    cells = next(_read(next(texts), texts), [])
+    cells = next(row_cells(next(texts), texts), [])
     return tuple(list_elements(cells[column])) if column < len(cells) else ()
 
 
@@ -227,13 +227,13 @@ def _records(file: IO[bytes], path: Path) -> Iterator[tuple[Place, list[str] | D
     A row may span several lines inside of quotes. If a quote is never closed, the rest of the file is one error, which
     is the last item.
     """
-    lines = _OffsetLines(file)
+    lines = OffsetLines(file)
     lost = False
     while not lost:
         lines.start, first = lines.end, lines.number + 1
         try:
             line = next(lines)
-            cells: list[str] | DataError = next(_read(line, lines), [])
+            cells: list[str] | DataError = next(row_cells(line, lines), [])
             if not line.strip():
                 continue
         except StopIteration:
@@ -248,19 +248,19 @@ def _records(file: IO[bytes], path: Path) -> Iterator[tuple[Place, list[str] | D
         yield Place(lines.start, lines.end - lines.start, first), cells
 
 
-def _read(line: str, following: Iterator[str]) -> Iterator[list[str]]:
+def row_cells(line: str, following: Iterator[str], separator: str = "\t") -> Iterator[list[str]]:
     """Parse the row that begins with a line; further lines are consumed if it spans them."""
     if '"' not in line:
-        return iter([line.rstrip("\r\n").split("\t")])
+        return iter([line.rstrip("\r\n").split(separator)])
     head, _, quoted = line.rstrip("\r\n").partition('"')
-    if head.endswith("\t") and quoted.endswith('"') and '"' not in quoted[:-1].replace('""', ""):
+    if head.endswith(separator) and quoted.endswith('"') and '"' not in quoted[:-1].replace('""', ""):
         # Only the last cell is quoted, and ends here: a list of images as JSON, which csv would take by letters.
-        return iter([[*head[:-1].split("\t"), quoted[:-1].replace('""', '"')]])
+        return iter([[*head[:-1].split(separator), quoted[:-1].replace('""', '"')]])
     csv.field_size_limit(CELL_CHARACTERS)
-    return csv.reader(chain([line], following), delimiter="\t", strict=True)
+    return csv.reader(chain([line], following), delimiter=separator, strict=True)
 
 
-class _OffsetLines:
+class OffsetLines:
     """Lines of a file as text, with the row's start (set by the reader) and the end of the last line."""
 
     def __init__(self, file: IO[bytes]) -> None:

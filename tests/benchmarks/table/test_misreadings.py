@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import csv
-import io
 import json
 import zipfile
 from collections.abc import Callable, Sequence
@@ -15,8 +14,8 @@ from unicodedata import normalize
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from coloured_pictures import COLOURS, IMAGES, NAMES, data_folder
 from openpyxl import Workbook
-from PIL import Image as Picture
 
 from servers.oracle import digest
 from snellen.benchmarks import registry
@@ -24,26 +23,10 @@ from snellen.benchmarks.base import Data, DataReading
 from snellen.errors import SnellenError
 from snellen.types import Image, Sample, Text
 
-COLOURS = ("red", "green", "blue", "yellow", "purple", "orange")
-
-
-def picture(colour: str) -> bytes:
-    content = io.BytesIO()
-    Picture.new("RGB", (20, 20), colour).save(content, "PNG")
-    return content.getvalue()
-
-
-IMAGES = {colour: picture(colour) for colour in COLOURS}
-NAMES = {digest(image): colour for colour, image in IMAGES.items()}
-
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("SNELLEN_CACHE", str(tmp_path / "cache"))
-    place = tmp_path / "data"
-    place.mkdir()
-    monkeypatch.chdir(place)
-    return place
+    return data_folder(tmp_path, monkeypatch)
 
 
 def write_table(rows: Sequence[dict[str, Any]], name: str = "my.csv") -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import subprocess
 import sys
@@ -13,7 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from PIL import Image as Picture
+from coloured_pictures import COLOURS as ALL_COLOURS
+from coloured_pictures import IMAGES, NAMES, data_folder
 
 import snellen
 from peak_memory import PEAK_KB
@@ -23,27 +23,14 @@ from snellen.benchmarks.base import Data
 from snellen.runs.run import Run
 from snellen.types import Image, Sample, Text
 
-COLOURS = ("red", "green", "blue", "yellow")
-
-
-def picture(colour: str) -> bytes:
-    content = io.BytesIO()
-    Picture.new("RGB", (20, 20), colour).save(content, "PNG")
-    return content.getvalue()
-
-
-IMAGES = {colour: picture(colour) for colour in COLOURS}
-NAMES = {digest(image): colour for colour, image in IMAGES.items()}
+COLOURS = ALL_COLOURS[:4]
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("SNELLEN_CACHE", str(tmp_path / "cache"))
-    place = tmp_path / "data"
-    place.mkdir()
-    monkeypatch.chdir(place)
-    for colour, image in IMAGES.items():
-        Path(f"{colour}.png").write_bytes(image)
+    place = data_folder(tmp_path, monkeypatch)
+    for colour in COLOURS:
+        Path(f"{colour}.png").write_bytes(IMAGES[colour])
     return place
 
 
