@@ -8,7 +8,7 @@ import shutil
 import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
 import aiohttp
@@ -63,7 +63,7 @@ async def test_tools_in_a_sandbox_without_a_network_read_pages_and_the_shell_bes
     room = await asyncio.to_thread(rooms.make, ASKED, "work", sandbox.SAMPLE, sandbox.AGENT, None)
     tool_setup.skill(room, WEB)
     (room.work / "image.png").write_bytes(picture())
-    inner = f"{sandbox.SAMPLE}/work/skills/snellen-tools/tools"
+    inner = PurePosixPath(sandbox.SAMPLE, room.work.name, "skills", "snellen-tools", "tools")
     url = f"http://{ALLOWED}:{port}"
     script = f"""
 {inner} fetch_url --url {url}/page; {inner} fetch_url --url http://127.0.0.1:{port}/secret

@@ -1,6 +1,6 @@
 """An OpenAI-compatible model that knows the answers: it sees which images came, in which order, with which text.
 
-`OracleServer(answer)` calls `answer(Asked(parts))` for each request; `server.asked` holds the requests in their order. It
+`OracleServer(answer)` calls `answer(SentQuestion(parts))` for each request; `server.requests` holds the requests in their order. It
 listens on loopback and ends with its context.
 """
 
@@ -22,12 +22,12 @@ _OPTION = re.compile(r"^([A-Z])\. (.+)$", re.MULTILINE)
 
 
 def digest(image: bytes) -> str:
-    """Return the name of an image in `Asked.parts`."""
+    """Return the name of an image in `SentQuestion.parts`."""
     return hashlib.sha256(image).hexdigest()[:12]
 
 
 @dataclass(frozen=True)
-class Asked:
+class SentQuestion:
     """One request: texts, and for each image `<digest>`, in the order in which they came."""
 
     parts: tuple[str, ...]
@@ -55,9 +55,9 @@ class Asked:
 class OracleServer:
     """`with OracleServer(answer) as server:` then `server.url`."""
 
-    def __init__(self, answer: Callable[[Asked], str]) -> None:
+    def __init__(self, answer: Callable[[SentQuestion], str]) -> None:
         self.answer = answer
-        self.asked: list[Asked] = []
+        self.requests: list[SentQuestion] = []
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._http.daemon_threads = True
 
@@ -76,7 +76,7 @@ class OracleServer:
         self._http.server_close()
 
 
-def _asked(body: dict[str, Any]) -> Asked:
+def _sent_question(body: dict[str, Any]) -> SentQuestion:
     parts: list[str] = []
     for message in body["messages"]:
         content = message.get("content")
@@ -85,7 +85,7 @@ def _asked(body: dict[str, Any]) -> Asked:
                 parts.append(part["text"])
             elif part["type"] == "image_url":
                 parts.append(f"<{digest(base64.b64decode(part['image_url']['url'].partition(',')[2]))}>")
-    return Asked(tuple(parts))
+    return SentQuestion(tuple(parts))
 
 
 def _handler(server: OracleServer) -> type[BaseHTTPRequestHandler]:
@@ -93,7 +93,7 @@ def _handler(server: OracleServer) -> type[BaseHTTPRequestHandler]:
         protocol_version = "HTTP/1.1"
 
         def log_message(self, format: str, *arguments: object) -> None:
-            """Nothing is printed; `asked` holds it all."""
+            """Nothing is printed; `requests` holds it all."""
 
         def do_GET(self) -> None:
             self._json({"object": "list", "data": [{"id": "oracle", "object": "model"}]})
@@ -103,9 +103,9 @@ def _handler(server: OracleServer) -> type[BaseHTTPRequestHandler]:
             if "messages" not in body:  # the check whether a server is there
                 self._json({"error": {"message": "messages are missing"}}, 400)
                 return
-            asked = _asked(body)
-            server.asked.append(asked)
-            reply = server.answer(asked)
+            request = _sent_question(body)
+            server.requests.append(request)
+            reply = server.answer(request)
             if body.get("stream"):
                 self.send_response(200)
                 self.send_header("Content-Type", "text/event-stream")

@@ -50,13 +50,13 @@ class DataReading(Struct, frozen=True):
     Attributes:
         text: size, columns, prompts, and the first rows that are left out.
         rows: how many rows there are.
-        asked: how many of them can be asked.
+        samples: how many of them can be asked.
         omitted: the others, each with row, id and reason.
     """
 
     text: str
     rows: int
-    asked: int
+    samples: int
     omitted: tuple[str, ...] = ()
 
 

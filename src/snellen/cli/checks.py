@@ -198,8 +198,8 @@ class CheckReport:
         for run, metrics in zip(outcome.runs, summaries, strict=True):
             totals = run.meta.totals
             checks = self.check(str(run.path), run.benchmark.name, metrics, benchmarks)
-            asked = totals.done + totals.error + totals.timeout
-            cases = [answers_case(totals.done, asked, kind=UNANSWERED), *threshold_cases(checks)]
+            recorded = totals.done + totals.error + totals.timeout
+            cases = [answers_case(totals.done, recorded, kind=UNANSWERED), *threshold_cases(checks)]
             name = f"{run.benchmark.name} · {run.meta.spec.model}"
             self.add(name, cases, metrics=main_metrics(next(iter(metrics.values()))), seconds=totals.seconds)
             rows += checks
@@ -314,12 +314,12 @@ def drop_cases(checks: Iterable[DropCheck]) -> list[CheckCase]:
     ]
 
 
-def answers_case(answered: int, asked: int, *, least: float = 1.0, kind: str = "incomplete") -> CheckCase:
+def answers_case(answered: int, expected: int, *, least: float = 1.0, kind: str = "incomplete") -> CheckCase:
     """Return the case of a run's answers: failed, under this kind, if a smaller share than `least` was answered."""
     from snellen.reports.junit import CheckCase
 
-    text = f"{answered:,} of {asked:,} samples have an answer"
-    if asked and answered / asked >= least:
+    text = f"{answered:,} of {expected:,} samples have an answer"
+    if expected and answered / expected >= least:
         return CheckCase("samples are answered", "passed", f"{text}.")
     needed = "all are needed" if least == 1.0 else f"less than {least:.0%}"
     hint = " `snellen rerun` runs the others." if kind == UNANSWERED else ""

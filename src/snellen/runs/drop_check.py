@@ -195,8 +195,8 @@ class _CheckedPair(Struct, frozen=True):
 def _coverage(side: ComparedRun, answered: int, samples: int) -> float:
     """Return the answered share of the samples that the run was to answer, or that either run has, if these are more."""
     part = side.run.sized_meta.coverage
-    asked = [count for count in (part.limit, part.of) if count is not None]
-    return answered / max(samples, min(asked, default=0))
+    sizes = [count for count in (part.limit, part.of) if count is not None]
+    return answered / max(samples, min(sizes, default=0))
 
 
 def _check(

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image as Picture
 
-from servers.oracle import Asked, digest
+from servers.oracle import SentQuestion, digest
 from snellen.benchmarks.table.declaration import Declaration
 
 Row = dict[str, Any]
@@ -44,52 +44,52 @@ class DrawnSet:
 
     path: Path
     images: Path | None = None
-    right: dict[str, Callable[[Asked], str]] = field(default_factory=dict)
+    right: dict[str, Callable[[SentQuestion], str]] = field(default_factory=dict)
     rows: int = 0
     first: str = ""
 
-    def reply(self, asked: Asked) -> str:
+    def reply(self, request: SentQuestion) -> str:
         """Return the right reply, but for the first row."""
-        assert len(asked.images) >= 1, asked.text
-        if asked.images[0] == self.first:
+        assert len(request.images) >= 1, request.text
+        if request.images[0] == self.first:
             return "I cannot tell at all."
-        return self.right[asked.images[0]](asked)
+        return self.right[request.images[0]](request)
 
 
-def text(reply: str) -> Callable[[Asked], str]:
-    return lambda asked: reply
+def text(reply: str) -> Callable[[SentQuestion], str]:
+    return lambda request: reply
 
 
-def option(words: str) -> Callable[[Asked], str]:
+def option(words: str) -> Callable[[SentQuestion], str]:
     """Return the reply that names the letter under which an option was shown."""
-    return lambda asked: asked.letter(words)
+    return lambda request: request.letter(words)
 
 
-def mcq(number: int) -> tuple[Row, Callable[[Asked], str]]:
+def mcq(number: int) -> tuple[Row, Callable[[SentQuestion], str]]:
     letter = "ABCD"[number % 4]
     row = {"question": f"Which part is {number}?", **dict(zip("ABCD", WORDS, strict=True)), "answer": letter}
     return row, option(WORDS[number % 4])
 
 
-def yes_no(number: int) -> tuple[Row, Callable[[Asked], str]]:
+def yes_no(number: int) -> tuple[Row, Callable[[SentQuestion], str]]:
     answer = ("Yes", "No")[number % 2]
     return {"question": f"Is part {number} there?", "answer": answer}, text(answer)
 
 
-def short(number: int) -> tuple[Row, Callable[[Asked], str]]:
+def short(number: int) -> tuple[Row, Callable[[SentQuestion], str]]:
     return {"question": f"What is written on {number}?", "answer": f"word {number}x"}, text(f"word {number}x")
 
 
-def golds(number: int) -> tuple[Row, Callable[[Asked], str]]:
+def golds(number: int) -> tuple[Row, Callable[[SentQuestion], str]]:
     row, reply = short(number)
     return {**row, "answer": str([row["answer"]] * 10)}, reply
 
 
-def number_row(number: int) -> tuple[Row, Callable[[Asked], str]]:
+def number_row(number: int) -> tuple[Row, Callable[[SentQuestion], str]]:
     return {"question": "How many?", "answer": number + 2}, text(str(number + 2))
 
 
-def in_braces(column: str = "answer") -> Callable[[int], tuple[Row, Callable[[Asked], str]]]:
+def in_braces(column: str = "answer") -> Callable[[int], tuple[Row, Callable[[SentQuestion], str]]]:
     return lambda number: ({"question": f"Which {number}?", column: f"w{number}"}, text(f"So it is {{w{number}}}"))
 
 
@@ -117,12 +117,12 @@ BLIND = (
 )
 
 
-def blind(number: int) -> tuple[Row, Callable[[Asked], str]]:
+def blind(number: int) -> tuple[Row, Callable[[SentQuestion], str]]:
     task, answer, reply = BLIND[number % 4]
     return {"question": f"Look at {number}.", "task": task, "answers": answer}, text(reply)
 
 
-def natural(number: int) -> tuple[Row, Callable[[Asked], str]]:
+def natural(number: int) -> tuple[Row, Callable[[SentQuestion], str]]:
     yes = number % 4 in (0, 3)
     if number < 4:
         reply = "Yes" if yes else "No"
@@ -131,7 +131,7 @@ def natural(number: int) -> tuple[Row, Callable[[Asked], str]]:
     return {"question": f"A or B, {number}?", "answer": reply, "type": "multiple_choice"}, text(reply)
 
 
-def rolled(number: int) -> tuple[Row, Callable[[Asked], str]]:
+def rolled(number: int) -> tuple[Row, Callable[[SentQuestion], str]]:
     question, turn = divmod(number, 4)
     order = [*WORDS[turn:], *WORDS[:turn]]
     answer = "ABCD"[order.index("hull")]
@@ -139,19 +139,19 @@ def rolled(number: int) -> tuple[Row, Callable[[Asked], str]]:
     return {**row, **dict(zip("ABCD", order, strict=True)), "answer": answer}, option("hull")
 
 
-def prompted(number: int) -> tuple[Row, Callable[[Asked], str]]:
+def prompted(number: int) -> tuple[Row, Callable[[SentQuestion], str]]:
     row, _ = mcq(number)
     return {**row, "prompt": f"Part {number}? (A) mast (B) hull (C) sail (D) deck"}, text(row["answer"])
 
 
-def listed(number: int) -> tuple[Row, Callable[[Asked], str]]:
+def listed(number: int) -> tuple[Row, Callable[[SentQuestion], str]]:
     options = [f"({letter}) {word}" for letter, word in zip("ABCDE", (*WORDS, "none of them"), strict=True)]
     letter = "ABCDE"[number % 5]
     more = {"multi-choice options": str(options), "category": f"OCR/sign {number % 2}", "l2-category": "roads"}
     return {"question": f"Which {number}?", "answer": letter, **more}, text(letter)
 
 
-def puzzle(number: int) -> tuple[Row, Callable[[Asked], str]]:
+def puzzle(number: int) -> tuple[Row, Callable[[SentQuestion], str]]:
     letter = "ABCD"[number % 4]
     options = str(list(WORDS)) if number % 2 else ""
     row = {"question": f"Which {number}?", "options": options, "answer": letter, "category": "logic", "level": "easy"}
@@ -218,7 +218,7 @@ DRAWN: Mapping[str, Callable[[int], tuple[Row, Any]]] = {
 COUNTS = {"mme": 28}
 
 
-def rows_of(name: str) -> list[tuple[Row, Callable[[Asked], str]]]:
+def rows_of(name: str) -> list[tuple[Row, Callable[[SentQuestion], str]]]:
     make = DRAWN.get(name, PLAIN)
     return [make(number) for number in range(COUNTS.get(name, ROWS))]
 

@@ -57,7 +57,7 @@ def test_an_entry_is_read_run_and_scored(name: str, tmp_path: Path) -> None:
             name, "api:oracle", base_url=server.url, data=drawn.path, images=drawn.images, out=tmp_path / "run"
         )
     assert run.meta.totals.ok == run.meta.totals.done == drawn.rows
-    assert len(server.asked) == drawn.rows
+    assert len(server.requests) == drawn.rows
     expected = HEADLINES.get(name, (ROWS - 1) / ROWS)
     for profile in ("strict", "vlmevalkit", "lmms-eval"):
         first = run.figures(profile)[profile][0]

@@ -18,7 +18,7 @@ from openpyxl import Workbook
 from PIL import Image as Picture
 
 import snellen
-from servers.oracle import Asked, OracleServer, digest
+from servers.oracle import OracleServer, SentQuestion, digest
 from snellen.runs.run import Run
 
 COLOURS = ("red", "green", "blue", "yellow", "purple", "orange")
@@ -80,32 +80,32 @@ def lettered(question: Question) -> dict[str, str]:
     return dict(zip("ABCD", question.options, strict=True))
 
 
-def by_letter(asked: Asked) -> str:
+def by_letter(request: SentQuestion) -> str:
     """Answer as one who sees the first image; the last question is answered wrongly."""
-    colour = NAMES[asked.images[0]]
-    if "square 11?" in asked.text:
-        colour = next(option for option in asked.options.values() if option != colour)
-    return asked.letter(colour)
+    colour = NAMES[request.images[0]]
+    if "square 11?" in request.text:
+        colour = next(option for option in request.options.values() if option != colour)
+    return request.letter(colour)
 
 
-def by_name(asked: Asked) -> str:
-    return "no idea" if "square 11?" in asked.text else NAMES[asked.images[0]]
+def by_name(request: SentQuestion) -> str:
+    return "no idea" if "square 11?" in request.text else NAMES[request.images[0]]
 
 
 def run_with(
-    answer: Callable[[Asked], str], benchmark: Path | str, tmp_path: Path, **settings: Any
-) -> tuple[Run, list[Asked]]:
+    answer: Callable[[SentQuestion], str], benchmark: Path | str, tmp_path: Path, **settings: Any
+) -> tuple[Run, list[SentQuestion]]:
     with OracleServer(answer) as server:
         run = snellen.evaluate(
             str(benchmark), "api:oracle", base_url=server.url, out=tmp_path / "run", concurrency=1, **settings
         )
-        return run, server.asked
+        return run, server.requests
 
 
-def require_right(run: Run, asked: Sequence[Asked], *, options: bool = True) -> None:
+def require_right(run: Run, requests: Sequence[SentQuestion], *, options: bool = True) -> None:
     """Every question was asked once, with its own image and its own options in their order, and 11 of 12 are right."""
-    assert len(asked) == 12
-    for question, request in zip(QUESTIONS, asked, strict=True):
+    assert len(requests) == 12
+    for question, request in zip(QUESTIONS, requests, strict=True):
         assert question.text in request.text
         assert request.images == [digest(IMAGES[question.colour])]
         if options:
@@ -218,46 +218,34 @@ def json_object_of_one_list(folder: Path) -> Path:
     return folder / "my.json"
 
 
-def csv_options_as_python(folder: Path) -> Path:
+def csv_of_texts(folder: Path, options: Callable[[Question], str], answer: Callable[[Question], str]) -> Path:
+    """Write a CSV whose options stand in one cell, and whose images lie beside it."""
     write_images(folder)
     rows = [
         {
             "image": f"{question.colour}.png",
             "question": question.text,
-            "options": repr(question.options),
-            "answer": question.letter.lower(),
+            "options": options(question),
+            "answer": answer(question),
         }
         for question in QUESTIONS
     ]
     return write_csv(folder / "my.csv", rows)
+
+
+def csv_options_as_python(folder: Path) -> Path:
+    return csv_of_texts(folder, lambda question: repr(question.options), lambda question: question.letter.lower())
 
 
 def csv_options_separated(folder: Path) -> Path:
-    write_images(folder)
-    rows = [
-        {
-            "image": f"{question.colour}.png",
-            "question": question.text,
-            "options": "; ".join(question.options),
-            "answer": question.colour.upper(),
-        }
-        for question in QUESTIONS
-    ]
-    return write_csv(folder / "my.csv", rows)
+    return csv_of_texts(folder, lambda question: "; ".join(question.options), lambda question: question.colour.upper())
 
 
 def csv_options_by_lines(folder: Path) -> Path:
-    write_images(folder)
-    rows = [
-        {
-            "image": f"{question.colour}.png",
-            "question": question.text,
-            "options": "\n".join(f"{letter}. {text}" for letter, text in lettered(question).items()),
-            "answer": f"{question.letter}. {question.colour}",
-        }
-        for question in QUESTIONS
-    ]
-    return write_csv(folder / "my.csv", rows)
+    def lines(question: Question) -> str:
+        return "\n".join(f"{letter}. {text}" for letter, text in lettered(question).items())
+
+    return csv_of_texts(folder, lines, lambda question: f"{question.letter}. {question.colour}")
 
 
 def options_in_question(folder: Path) -> Path:
@@ -362,8 +350,8 @@ LAYOUTS = (
 def test_each_question_arrives_with_its_image_and_its_options(layout: Callable[[Path], Path], tmp_path: Path) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
-    run, asked = run_with(by_letter, layout(folder), tmp_path)
-    require_right(run, asked)
+    run, requests = run_with(by_letter, layout(folder), tmp_path)
+    require_right(run, requests)
 
 
 def open_rows() -> Iterator[dict[str, Any]]:
@@ -375,13 +363,13 @@ def test_an_image_folder_with_metadata_asks_open_questions(tmp_path: Path) -> No
     folder = tmp_path / "data"
     write_images(folder)
     write_jsonl(folder / "metadata.jsonl", list(open_rows()))
-    run, asked = run_with(by_name, folder, tmp_path)
-    require_right(run, asked, options=False)
+    run, requests = run_with(by_name, folder, tmp_path)
+    require_right(run, requests, options=False)
 
 
 def test_answers_of_several_accepted_texts_need_one_of_them(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     write_images(folder)
     rows = [{**row, "answer": ["a shade", row["answer"], "a tint"]} for row in open_rows()]
-    run, asked = run_with(by_name, write_jsonl(folder / "my.jsonl", rows), tmp_path)
-    require_right(run, asked, options=False)
+    run, requests = run_with(by_name, write_jsonl(folder / "my.jsonl", rows), tmp_path)
+    require_right(run, requests, options=False)

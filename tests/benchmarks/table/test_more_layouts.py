@@ -17,7 +17,7 @@ from coloured_pictures import IMAGES, NAMES, data_folder
 
 import snellen
 from peak_memory import PEAK_KB
-from servers.oracle import Asked, OracleServer, digest
+from servers.oracle import OracleServer, SentQuestion, digest
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Data
 from snellen.runs.run import Run
@@ -47,10 +47,10 @@ def shown(sample: Sample) -> list[str]:
     ]
 
 
-def ask(answer: Any, name: str, **settings: Any) -> tuple[Run, list[Asked]]:
+def ask(answer: Any, name: str, **settings: Any) -> tuple[Run, list[SentQuestion]]:
     with OracleServer(answer) as server:
         run = snellen.evaluate(name, "api:oracle", base_url=server.url, out="run", concurrency=1, **settings)
-        return run, server.asked
+        return run, server.requests
 
 
 def test_the_second_of_two_images_is_asked_about() -> None:
@@ -64,8 +64,8 @@ def test_the_second_of_two_images_is_asked_about() -> None:
         writer = csv.DictWriter(file, list(rows[0]), lineterminator="\r\n")
         writer.writeheader()
         writer.writerows(rows)
-    run, asked = ask(lambda request: request.letter(NAMES[request.images[1]]), "my.csv")
-    assert [tuple(NAMES[image] for image in request.images) for request in asked] == pairs
+    run, requests = ask(lambda request: request.letter(NAMES[request.images[1]]), "my.csv")
+    assert [tuple(NAMES[image] for image in request.images) for request in requests] == pairs
     assert run.metric("accuracy").value == 1.0
     assert run.metric("accuracy").chance == 0.25
 
@@ -128,9 +128,9 @@ def test_a_science_set_of_the_hub_counts_its_options_from_0() -> None:
         }
     )
     pq.write_table(table, "my.parquet")
-    run, asked = ask(lambda request: request.letter(NAMES[request.images[0]]), "my.parquet")
+    run, requests = ask(lambda request: request.letter(NAMES[request.images[0]]), "my.parquet")
     assert run.metric("accuracy").value == 1.0
-    assert asked[0].text.startswith("Hint: Look closely.\nWhich, red?")
+    assert requests[0].text.startswith("Hint: Look closely.\nWhich, red?")
     assert run.metric("accuracy/grade/grade2").n == 2
 
 

@@ -66,16 +66,16 @@ def web(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, bytes]], list[st
     """Serve files by address; an address without one cannot be reached."""
 
     def serve(files: dict[str, bytes]) -> list[str]:
-        asked: list[str] = []
+        requested: list[str] = []
 
         def urlopen(request: Any, **_: object) -> Reply:
-            asked.append(request.full_url)
+            requested.append(request.full_url)
             if request.full_url not in files:
                 raise OSError("no route to host")
             return Reply(files[request.full_url])
 
         monkeypatch.setattr("urllib.request.urlopen", urlopen)
-        return asked
+        return requested
 
     return serve
 
@@ -107,21 +107,21 @@ def test_another_table_of_the_same_name_is_refused_with_both_digests(
 
 
 def test_a_table_is_fetched_once_and_kept(web: Callable[[dict[str, bytes]], list[str]]) -> None:
-    asked = web({ADDRESS: TABLE})
+    requested = web({ADDRESS: TABLE})
     path = official.official_table(source(sha256=hashlib.sha256(TABLE).hexdigest()))
     assert path.read_bytes() == TABLE
     official.official_table.cache_clear()
     assert official.official_table(source(sha256=hashlib.sha256(TABLE).hexdigest())) == path
-    assert asked == [ADDRESS]
+    assert requested == [ADDRESS]
 
 
 def test_a_mirror_is_asked_where_the_first_address_has_another_table(
     web: Callable[[dict[str, bytes]], list[str]],
 ) -> None:
     mirror = "https://mirror.invalid/Drawn_Set.tsv"
-    asked = web({ADDRESS: b"an error page", mirror: TABLE})
+    requested = web({ADDRESS: b"an error page", mirror: TABLE})
     assert official.official_table(source(md5=md5(TABLE), mirrors=[mirror])).read_bytes() == TABLE
-    assert asked == [ADDRESS, mirror]
+    assert requested == [ADDRESS, mirror]
 
 
 def test_a_table_that_nobody_has_is_an_error_that_says_what_to_fetch_and_where_to_put_it(

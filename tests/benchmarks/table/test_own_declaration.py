@@ -9,7 +9,7 @@ import pytest
 from catalogue_drawn import picture
 
 import snellen
-from servers.oracle import Asked, OracleServer, digest
+from servers.oracle import OracleServer, SentQuestion, digest
 from snellen.benchmarks import registry
 from snellen.cli import main
 from snellen.errors import DataError, SnellenError
@@ -72,9 +72,9 @@ def declared(folder: Path, text: str) -> Path:
     return path
 
 
-def right(asked: Asked) -> str:
-    number = next(number for number in range(20) if digest(picture(number)) == asked.images[0])
-    return asked.letter(BIRDS[number % 5]) if asked.options else BIRDS[number % 5]
+def right(request: SentQuestion) -> str:
+    number = next(number for number in range(20) if digest(picture(number)) == request.images[0])
+    return request.letter(BIRDS[number % 5]) if request.options else BIRDS[number % 5]
 
 
 def test_a_labelled_list_becomes_a_choice_with_drawn_options(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,10 +85,10 @@ def test_a_labelled_list_becomes_a_choice_with_drawn_options(folder: Path, monke
     figures = {metric.name: metric for metric in run.figures("strict")["strict"]}
     assert (figures["accuracy"].value, figures["accuracy"].n, figures["accuracy"].chance) == (1.0, 20, 0.25)
     assert figures["accuracy/wood"].n == 10
-    letters = {next(letter for letter, bird in asked.options.items() if bird in BIRDS) for asked in server.asked}
+    letters = {next(letter for letter, bird in request.options.items() if bird in BIRDS) for request in server.requests}
     assert letters == {"A"}
-    assert all(len(set(asked.options.values())) == 4 for asked in server.asked)
-    assert len({right(asked) for asked in server.asked}) > 1
+    assert all(len(set(request.options.values())) == 4 for request in server.requests)
+    assert len({right(request) for request in server.requests}) > 1
 
 
 def test_the_command_line_runs_it_and_shows_published_figures_beside_the_run(

@@ -145,7 +145,7 @@ def test_rows_that_cannot_be_asked_are_named_with_row_id_and_reason() -> None:
     good[17]["image"] = "https://example.org/a.png"
     good[19]["image"] = ""
     result = reading(write_csv(good))
-    assert (result.rows, result.asked) == (20, 11)
+    assert (result.rows, result.samples) == (20, 11)
     assert [line.partition(":")[0] for line in result.omitted] == [
         f"row {n} (line {n + 1}) (id r{n - 1 if n != 10 else 1})" for n in (4, 6, 8, 10, 12, 14, 16, 18, 20)
     ]
@@ -273,7 +273,7 @@ def test_an_image_cannot_leave_its_folder(tmp_path: Path) -> None:
     Path("link.png").symlink_to(tmp_path / "secret.png")
     rows = [{**CHOICE, "image": name, "answer": "A"} for name in ("a.png", "../secret.png", "link.png")]
     result = reading(write_csv(rows))
-    assert result.asked == 1
+    assert result.samples == 1
     assert "'..'" in result.omitted[0] and "symbolic link" in result.omitted[1]
 
 
@@ -282,7 +282,7 @@ def test_an_absolute_path_is_found_by_its_end_under_images(folder: Path) -> None
     Path("../tables").mkdir()
     write_csv(rows, "../tables/my.csv")
     assert "--images FOLDER" in refused("../tables/my.csv", DataError)
-    assert reading("../tables/my.csv", folder).asked == 3
+    assert reading("../tables/my.csv", folder).samples == 3
 
 
 def test_a_file_that_is_not_utf8_is_refused_with_its_line() -> None:
@@ -323,10 +323,10 @@ def test_strange_cells_are_taken_as_they_are() -> None:
         {**CHOICE, "question": 'a "quoted", question\nof two lines', "answer": "B"},
     ]
     result = reading(write_csv(rows))
-    assert result.asked == 3 and "NUL" in result.omitted[0]
+    assert result.samples == 3 and "NUL" in result.omitted[0]
     assert "=cmd()" in texts(samples("my.csv")[0])
     Path("b.jsonl").write_text('{"question": "half \\ud800", "answer": "x"}\n{"question": "Which?", "answer": "y"}\n')
-    assert reading("b.jsonl").asked == 1
+    assert reading("b.jsonl").samples == 1
 
 
 def test_excel_formulas_are_texts() -> None:
@@ -348,7 +348,7 @@ def test_python_lists_are_parsed_and_never_evaluated() -> None:
         )
     ]
     result = reading(write_csv(rows))
-    assert result.asked == 3 and "its options cannot be read" in result.omitted[0]
+    assert result.samples == 3 and "its options cannot be read" in result.omitted[0]
     assert all(sample.options == {"A": "a", "B": "b"} for sample in samples("my.csv"))
 
 

@@ -64,9 +64,9 @@ def test_a_table_of_anything_is_read_or_refused(folder: Path, rows: list[Any], s
         assert error.message
         return
     samples = list(benchmark.samples(data))
-    assert reading is not None and reading.asked + len(reading.omitted) == reading.rows
+    assert reading is not None and reading.samples + len(reading.omitted) == reading.rows
     assert len({sample.id for sample in samples}) == len(samples)
-    assert circular or len(samples) == reading.asked
+    assert circular or len(samples) == reading.samples
     for sample in samples:
         assert sample.kind != "choice" or sample.target in sample.options
         assert 0.0 <= (benchmark.score["strict"](sample, "A").value or 0.0) <= 1.0

@@ -15,7 +15,7 @@ from PIL import Image as Picture
 
 import snellen
 from servers.hub import HubHandler, standing_in
-from servers.oracle import Asked, OracleServer
+from servers.oracle import OracleServer, SentQuestion
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Data
 from snellen.cli import main
@@ -55,7 +55,7 @@ def write_csv(questions: Sequence[dict[str, Any]], name: str = "my.csv") -> str:
     return name
 
 
-def always_a(asked: Asked) -> str:
+def always_a(request: SentQuestion) -> str:
     return "A"
 
 
@@ -104,8 +104,8 @@ def test_chance_is_the_mean_of_one_through_the_number_of_options() -> None:
 
 
 def test_refused_and_failed_requests_are_worth_0_within_n() -> None:
-    def answer(asked: Asked) -> str:
-        return "I cannot help with that." if "Which 0?" in asked.text else "A"
+    def answer(request: SentQuestion) -> str:
+        return "I cannot help with that." if "Which 0?" in request.text else "A"
 
     with OracleServer(answer) as server:
         run = snellen.evaluate(write_csv(rows(6)), "api:oracle", base_url=server.url)
@@ -116,14 +116,14 @@ def test_refused_and_failed_requests_are_worth_0_within_n() -> None:
 
 
 def test_circular_evaluation_counts_a_question_that_is_right_in_every_rotation() -> None:
-    def answer(asked: Asked) -> str:
-        return asked.letter("yes") if "Which 0?" in asked.text else "A"
+    def answer(request: SentQuestion) -> str:
+        return request.letter("yes") if "Which 0?" in request.text else "A"
 
     with OracleServer(answer) as server:
         run = snellen.evaluate(
             write_csv(rows(3)), "api:oracle", base_url=server.url, benchmark_options={"circular": "true"}
         )
-        assert len(server.asked) == 9
+        assert len(server.requests) == 9
     figures = metrics(run)
     assert figures["circular_accuracy"].value == pytest.approx(1 / 3)
     assert figures["circular_accuracy"].chance == pytest.approx(1 / 27)
@@ -178,7 +178,7 @@ def test_answers_of_another_harness_are_scored_on_a_table() -> None:
 
 
 def test_two_runs_of_a_table_are_compared(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    with OracleServer(lambda asked: "B") as server:
+    with OracleServer(lambda request: "B") as server:
         snellen.evaluate("my.csv", "api:oracle", base_url=server.url, out="results/other")
     assert main(["compare", str(run.path), "results/other"]) == 0
     assert "results/other against results/my-oracle · strict · 11 samples" in capsys.readouterr().out
@@ -190,10 +190,10 @@ def test_strict_data_refuses_before_anything_is_asked_or_written(capsys: pytest.
     with OracleServer(always_a) as server:
         command = ["run", write_csv(questions), "-m", "api:oracle", "--base-url", server.url, "-q"]
         assert main([*command, "--strict-data"]) == 3
-        assert server.asked == [] and not Path("results").exists()
+        assert server.requests == [] and not Path("results").exists()
         assert "row 3 (line 4) (id q2): answer 'Z' is not among its 3 options" in capsys.readouterr().err
         assert main(command) == 0
-        assert len(server.asked) == 11
+        assert len(server.requests) == 11
 
 
 def test_an_ambiguous_table_is_refused_before_anything_is_asked_or_written(capsys: pytest.CaptureFixture[str]) -> None:
@@ -201,7 +201,7 @@ def test_an_ambiguous_table_is_refused_before_anything_is_asked_or_written(capsy
     with OracleServer(always_a) as server:
         command = ["run", write_csv(questions), "-m", "api:oracle", "--base-url", server.url]
         assert main(command) == 2
-        assert server.asked == [] and not Path("results").exists()
+        assert server.requests == [] and not Path("results").exists()
         message = capsys.readouterr().err
         assert "'answer' and 'label'" in message and "--map answer=answer or --map answer=label" in message
         assert main([*command, "--map", "answer=label,category=topic"]) == 0
@@ -278,7 +278,7 @@ def test_a_data_set_of_the_hub_is_run_at_a_commit(tmp_path: Path, monkeypatch: p
     lines = "".join(json.dumps({"question": f"Which {n}?", "answer": f"bird {n}"}) + "\n" for n in range(3)).encode()
     files = {"data/test.jsonl": lines, "data/train.jsonl": lines, "README.md": b"birds"}
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-    with standing_in(Hub, {"files": files}, monkeypatch, tmp_path), OracleServer(lambda asked: "bird 1") as server:
+    with standing_in(Hub, {"files": files}, monkeypatch, tmp_path), OracleServer(lambda request: "bird 1") as server:
         with pytest.raises(UsageError, match=r"2 files could be the table") as error:
             registry.find("hf:a/birds").reading(Data())
         assert "-o split=" in error.value.hint

@@ -36,14 +36,20 @@ def with_dialogue(row: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(turns, list) or not turns or not all(isinstance(turn, dict) for turn in turns):
         return row
     pairs = [(str(turn.get("from", turn.get("role", ""))).lower(), turn) for turn in turns]
-    asked = next((at for at, (who, _) in enumerate(pairs) if who in _ASKS), None)
-    if asked is None:
+    first_question = next((at for at, (who, _) in enumerate(pairs) if who in _ASKS), None)
+    if first_question is None:
         return row
-    answer: dict[str, Any] = next((turn for who, turn in pairs[asked + 1 :] if who in _ANSWERS), {})
+    answer: dict[str, Any] = next((turn for who, turn in pairs[first_question + 1 :] if who in _ANSWERS), {})
     turn_count = sum(who in _ASKS for who, _ in pairs)
-    images = _images(pairs[asked][1])
-    shown = {IMAGES: images} if images else {}
-    return {**row, **shown, QUESTION: _content(pairs[asked][1]), ANSWER: _content(answer), TURNS: turn_count}
+    images = _images(pairs[first_question][1])
+    image_cells = {IMAGES: images} if images else {}
+    return {
+        **row,
+        **image_cells,
+        QUESTION: _content(pairs[first_question][1]),
+        ANSWER: _content(answer),
+        TURNS: turn_count,
+    }
 
 
 def _images(turn: dict[str, Any]) -> list[str] | tuple[Blob, ...]:

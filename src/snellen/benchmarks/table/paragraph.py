@@ -42,13 +42,13 @@ def reading_of(surveyed: Survey) -> DataReading:
         rows = "row" if len(omitted) == 1 else "rows"
         parts.append(f"{len(omitted):,} {rows} left out: {'; '.join(omitted[:NAMED])}{more}")
     return DataReading(
-        text="; ".join(filter(None, parts)), rows=surveyed.rows, asked=surveyed.asked, omitted=tuple(omitted)
+        text="; ".join(filter(None, parts)), rows=surveyed.rows, samples=surveyed.samples, omitted=tuple(omitted)
     )
 
 
 def _size(surveyed: Survey) -> str:
     images = f", {surveyed.images:,} image{'' if surveyed.images == 1 else 's'}" if surveyed.images else ", no images"
-    return f"{surveyed.asked:,} sample{'' if surveyed.asked == 1 else 's'}{images} ({surveyed.form})"
+    return f"{surveyed.samples:,} sample{'' if surveyed.samples == 1 else 's'}{images} ({surveyed.form})"
 
 
 def _kinds(surveyed: Survey) -> str:

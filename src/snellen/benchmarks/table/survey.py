@@ -61,7 +61,7 @@ class Survey(Struct):
         rules: how its rows are read.
         form: the kind of file, in words.
         rows: how many rows it has, those included that cannot be asked.
-        asked: how many can be asked.
+        samples: how many can be asked.
         omitted: number of a row to the reason why it cannot be asked.
         dropped: rows without an image that are no part of the benchmark.
         groups: by row, a number that questions about the same images share.
@@ -78,7 +78,7 @@ class Survey(Struct):
     rules: TableRules
     form: str
     rows: int = 0
-    asked: int = 0
+    samples: int = 0
     omitted: dict[int, OmittedRow] = field(default_factory=dict)
     dropped: int = 0
     groups: array[int] = field(default_factory=lambda: array("q"))
@@ -185,7 +185,7 @@ class _Surveyor:
         rules = self._settled(recognised, table)
         surveyed = Survey(rules, table.form, notes=list(recognised.notes), unused=recognised.unused)
         self._examine(surveyed)
-        if surveyed.asked:
+        if surveyed.samples:
             return surveyed
         reason = described(next(iter(surveyed.omitted.values()))) if surveyed.omitted else "no row has an image"
         if not surveyed.omitted or not all(row.reason.startswith("image") for row in surveyed.omitted.values()):
@@ -308,7 +308,7 @@ class _Surveyor:
                 else:
                     content.update(msgspec.json.encode([question.id, checked]))
                     surveyed.groups.append(_group(checked))
-                    surveyed.asked += 1
+                    surveyed.samples += 1
                     surveyed.kinds[question.kind] += 1
                     if question.kind == "choice":
                         surveyed.option_counts[len(question.options)] += 1

@@ -44,7 +44,7 @@ class NetworkOptions:
     ] = None
 
     def check(self, unsupported: dict[str, bool]) -> None:
-        """Raise UsageError for options that this kind of probe lacks; `unsupported`: option to whether it was given."""
+        """Raise UsageError for options that this kind of probe lacks; `unsupported`: option to whether the user gave it."""
         if self.probe == "linear":
             settings = {"--hidden": self.hidden, "--rates": self.rates, "--decays": self.decays}
             for option, value in settings.items():
@@ -52,11 +52,11 @@ class NetworkOptions:
                     needed = "--probe mlp" if option == "--hidden" else "--probe mlp or attentive"
                     raise UsageError(f"{option} requires {needed}.", f"Add {needed}.")
             return
-        given = [option for option, used in unsupported.items() if used]
+        unusable = [option for option, used in unsupported.items() if used]
         if self.probe == "attentive" and self.hidden is not None:
-            given.append("--hidden")
-        if given:
-            raise UsageError(f"--probe {self.probe} takes no {', '.join(given)}.", "Omit these options.")
+            unusable.append("--hidden")
+        if unusable:
+            raise UsageError(f"--probe {self.probe} takes no {', '.join(unusable)}.", "Omit these options.")
 
 
 def probe_network(

@@ -105,8 +105,8 @@ class AttentiveLayers:
         count, heads, each = query.shape
         rows, width = len(tokens), tokens.shape[2]
         # Tokens are not normalised one by one: a shift of all cancels in the softmax, and pooling keeps the rest.
-        asked = torch.matmul(query.unsqueeze(2), key).view(count * heads, width) / self.scale
-        attention = torch.softmax(tokens @ (asked * each**-0.5).T, dim=1)
+        folded_query = torch.matmul(query.unsqueeze(2), key).view(count * heads, width) / self.scale
+        attention = torch.softmax(tokens @ (folded_query * each**-0.5).T, dim=1)
         pooled = torch.bmm(attention.transpose(1, 2), tokens)
         pooled = ((pooled - self.mean) / self.scale).view(rows, count * heads, width).transpose(0, 1)
         values = torch.bmm(pooled, value.view(count * heads, width, each))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
+from typing import NamedTuple
 
 from snellen.reports.collect import ClassAnswers, ClassTally, QuestionGroup, class_name, group_filters, kind_order
 from snellen.reports.escape import escape_invisible
@@ -175,6 +176,19 @@ def _boxes(node: IcicleNode, depth: int, top: float, unit: float) -> Iterator[tu
         top += height
 
 
+class _Geometry(NamedTuple):
+    """The tree of a plot, its height and the width of a level, in points."""
+
+    root: IcicleNode
+    height: float
+    width: float
+
+    @classmethod
+    def of(cls, parts: Mapping[QuestionGroup, Mapping[str, ClassAnswers]], levels: Sequence[str]) -> _Geometry:
+        root = build_tree(parts)
+        return cls(root, min(TALLEST, max(120.0, _LEAF * root.leaves)), WIDTH / len(levels))
+
+
 def _save(
     column: Series,
     parts: Mapping[QuestionGroup, Mapping[str, ClassAnswers]],
@@ -185,9 +199,7 @@ def _save(
     """Draw the icicle of `_svg` by matplotlib, one unit a point, and save it; return its name."""
     from matplotlib.patches import Rectangle
 
-    root = build_tree(parts)
-    height = min(TALLEST, max(120.0, _LEAF * root.leaves))
-    width = WIDTH / len(levels)
+    root, height, width = _Geometry.of(parts, levels)
     figure, axes = new_figure((_TOP + height) / 72.0, WIDTH / 72.0)
     figure.set_layout_engine("none")
     axes.set_position((0.0, 0.0, 1.0, 1.0))
@@ -233,9 +245,7 @@ def _svg(
     name: str,
     label: str,
 ) -> str:
-    root = build_tree(parts)
-    height = min(TALLEST, max(120.0, _LEAF * root.leaves))
-    width = WIDTH / len(levels)
+    root, height, width = _Geometry.of(parts, levels)
     group_of_level = {part.level: part for part in parts}
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="plot icicle" id="{name}" data-name="{name}" role="group" '
