@@ -7,7 +7,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 # Files are taken in their order, not those with most tests first: the long ones have few.
 JOBS ?= 3
 
-.PHONY: demo test test-alone test-rest test-browser test-agents bench lint figures docs chromium sandbox clean
+.PHONY: demo test test-browser test-agents bench lint figures docs chromium sandbox clean
 
 # The second half is the way of one's own data: pictures in folders and a taxonomy, questions at each of its levels, and
 # a report that says at which level the model stops seeing.
@@ -42,16 +42,11 @@ results/demo-questions/benchmark.json: results/demo-creatures/taxonomy.csv
 	@rm -rf $(@D)
 	$(BIN)/snellen build questions --images $(<D) --taxonomy $< --noun creature --templates chart --copy-images --out $(@D)
 
-test: test-alone test-rest
-
-# What measures CPU seconds is run before anything else keeps the machine busy. The package is compiled first, as pip does
-# with an installed one: where Python may not write bytecode, each start would compile all of it again.
-test-alone: $(VENV)/.installed-dev
+# The package is compiled first, as pip does with an installed one: where Python may not write bytecode, each start would
+# compile all of it again.
+test: $(VENV)/.installed-dev chromium sandbox lint
 	$(BIN)/python -m compileall -q src
-	$(BIN)/pytest -q -m undisturbed tests/cli
-
-test-rest: $(VENV)/.installed-dev chromium sandbox lint
-	$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not agents and not undisturbed"
+	$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not agents"
 
 test-browser: $(VENV)/.installed-dev chromium
 	$(BIN)/pytest -m browser

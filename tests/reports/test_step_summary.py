@@ -7,7 +7,6 @@ from pathlib import Path
 
 from markdown_it import MarkdownIt
 
-from snellen.reports.junit import CheckCase
 from snellen.reports.step_summary import (
     MOST_BYTES,
     append_summary,
@@ -16,6 +15,7 @@ from snellen.reports.step_summary import (
     metrics_markdown,
     ranking_markdown,
 )
+from snellen.runs.check_cases import CheckCase
 from snellen.runs.ranking import RankedRun, Ranking
 from snellen.types import Metric
 

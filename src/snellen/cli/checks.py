@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -13,19 +13,16 @@ import typer
 
 from snellen.cli.console import note
 from snellen.errors import SnellenError, StorageError, UsageError
+from snellen.runs.check_cases import UNANSWERED, CheckCase, CheckSuite, answers_case, threshold_cases
 
 if TYPE_CHECKING:
     from snellen.cli.results import ModelOutcome
-    from snellen.reports.junit import CheckCase, CheckSuite
-    from snellen.runs.drop_check import DropCheck
     from snellen.runs.threshold_check import Threshold, ThresholdCheck
     from snellen.types import Metric
 
 CHECKS = "Checks for CI"
 XML = (".xml",)
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
-UNANSWERED = "unanswered"
-"""Kind of the failed case of a run in which samples have no answer."""
 
 
 @dataclass(frozen=True)
@@ -176,8 +173,6 @@ class CheckReport:
         self, name: str, cases: Sequence[CheckCase], *, metrics: Sequence[Metric] = (), seconds: float = 0.0
     ) -> None:
         """Add the checks of one run."""
-        from snellen.reports.junit import CheckSuite
-
         properties = {metric.name: _property(metric) for metric in metrics}
         self.suites.append(CheckSuite(name, cases, properties, seconds))
         if self.wants_markdown:
@@ -191,7 +186,6 @@ class CheckReport:
         from msgspec import to_builtins
 
         from snellen.cli.results import main_metrics
-        from snellen.reports.junit import CheckCase
 
         rows: list[ThresholdCheck] = []
         benchmarks = {run.benchmark.name for run in outcome.runs}
@@ -279,51 +273,9 @@ class CheckReport:
     def _write_error(self, name: str, error: SnellenError) -> None:
         if self._junit is None and not self.wants_markdown:
             return
-        from snellen.reports.junit import CheckCase
-
         self.add(name, [CheckCase("the command ran", "error", str(error), type(error).__name__)])
         with contextlib.suppress(StorageError):  # the error itself is what is to be reported
             self.write()
-
-
-def threshold_cases(checks: Iterable[ThresholdCheck]) -> list[CheckCase]:
-    """Return thresholds as cases."""
-    from snellen.reports.junit import CheckCase
-
-    return [
-        CheckCase(
-            f"{check.metric} is at least {check.least:g}", "passed" if check.passed else "failed", check.text, "below"
-        )
-        for check in checks
-    ]
-
-
-def drop_cases(checks: Iterable[DropCheck]) -> list[CheckCase]:
-    """Return checks against the baseline as cases."""
-    from snellen.reports.junit import CheckCase
-
-    return [
-        CheckCase(
-            f"{check.run} is not worse than {check.baseline}"
-            + (f" by more than {check.margin:g}" * bool(check.margin)),
-            "passed" if check.passed else "failed",
-            check.text,
-            check.status,
-        )
-        for check in checks
-    ]
-
-
-def answers_case(answered: int, expected: int, *, least: float = 1.0, kind: str = "incomplete") -> CheckCase:
-    """Return the case of a run's answers: failed, under this kind, if a smaller share than `least` was answered."""
-    from snellen.reports.junit import CheckCase
-
-    text = f"{answered:,} of {expected:,} samples have an answer"
-    if expected and answered / expected >= least:
-        return CheckCase("samples are answered", "passed", f"{text}.")
-    needed = "all are needed" if least == 1.0 else f"less than {least:.0%}"
-    hint = " `snellen rerun` runs the others." if kind == UNANSWERED else ""
-    return CheckCase("samples are answered", "failed", f"{text}, {needed}.{hint}", kind)
 
 
 def _property(metric: Metric) -> str:

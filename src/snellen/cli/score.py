@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from snellen.cli import options as shared
-from snellen.cli.checks import CheckReport, ScoreCheckOptions, answers_case, threshold_cases
+from snellen.cli.checks import CheckReport, ScoreCheckOptions
 from snellen.cli.console import new_table, note, show, show_json
 from snellen.cli.option_groups import expand_options
 from snellen.cli.results import UNANSWERED, main_metrics
 from snellen.cli.tracker_log import LogTo, log_targets, log_tracked
 from snellen.errors import UsageError
+from snellen.runs.check_cases import answers_case, threshold_cases
 from snellen.scoring.interval_text import legend, mark, span
 
 if TYPE_CHECKING:

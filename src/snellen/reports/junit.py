@@ -7,35 +7,15 @@ properties, testcase, failure and error.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
 from xml.etree import ElementTree
-
-from msgspec import Struct
 
 from snellen.atomic_write import replacing
 from snellen.redaction import redact
+from snellen.runs.check_cases import CheckCase, CheckSuite
 
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-
-
-class CheckCase(Struct, frozen=True):
-    """One check: `failed` if it did not hold, `error` if it could not be made; `kind` is a word for the reason."""
-
-    name: str
-    outcome: Literal["passed", "failed", "error"]
-    text: str
-    kind: str = ""
-
-
-class CheckSuite(Struct, frozen=True):
-    """The checks of one run, or of one command; `properties` are facts about it, such as metrics with intervals."""
-
-    name: str
-    cases: Sequence[CheckCase]
-    properties: Mapping[str, str] = {}
-    seconds: float = 0.0
 
 
 def write_junit(path: Path, suites: Sequence[CheckSuite]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from snellen.redaction import redact
-from snellen.reports.junit import CheckCase
+from snellen.runs.check_cases import CheckCase
 from snellen.scoring.interval_text import span
 from snellen.terminal_text import one_line
 from snellen.types import Metric
