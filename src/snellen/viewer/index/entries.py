@@ -85,7 +85,7 @@ class RunEntry:
     settings: str = ""
     state: RunState = "torn"
     origin: Origin = "own"
-    totals: Totals = Totals()
+    totals: Totals = field(default_factory=Totals)
     expected: int | None = None
     requested: int | None = None
     coverage: float | None = None
