@@ -27,6 +27,8 @@ FILES = (
     "report.html",
     "verdicts.jsonl",
     "failures.jsonl",
+    "reviews.jsonl",
+    "audit_sample.json",
 )
 FOLDERS = ("traces", "exports", "sessions", "raw_judge_inputs", "raw_judge_outputs")
 LISTED = ("traces", "raw_judge_inputs", "raw_judge_outputs")

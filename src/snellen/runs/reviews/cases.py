@@ -1,0 +1,225 @@
+"""Cases of a review: the replies of a run that have a verdict, how doubtful each verdict is, and what a reviewer sees."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from hashlib import blake2b
+
+import msgspec
+from msgspec import Struct
+
+from snellen.errors import SnellenError, UsageError
+from snellen.runs.reviews.audit_sample import draw_place, stratum_name
+from snellen.runs.reviews.decisions import CaseKey
+from snellen.runs.run import Run
+from snellen.runs.scoring import Scored, differing, profiles_of, rubric_for
+from snellen.types import Blob, Image, Record, Sample, Score, Text, Video
+
+UNPARSEABLE, PROFILES, JUDGE, MODELS, MARGIN = (
+    "unparseable",
+    "profiles disagree",
+    "judge unsure",
+    "models disagree",
+    "margin",
+)
+WEIGHTS: Mapping[str, float] = {UNPARSEABLE: 16.0, PROFILES: 8.0, JUDGE: 4.0, MODELS: 2.0, MARGIN: 1.0}
+"""Order of the doubts: each weighs more than all after it together, so that the strongest comes first."""
+VERDICT_FIELD = "verdict"
+"""Name in `--by` for the automatic verdict; other names are fields of the samples' meta."""
+
+
+class ReviewCase(Struct, frozen=True, kw_only=True, gc=False):
+    """One reply with its automatic verdict under the profile that is reviewed.
+
+    `doubts` names the reasons to doubt the verdict, each with its strength from 0 to 1. `stratum` is empty unless strata
+    were requested. `excluded` says why a reply without a verdict is no case; empty: it is one.
+    """
+
+    sample_id: str
+    repeat: int
+    verdict: str
+    value: float | None
+    doubts: tuple[tuple[str, float], ...] = ()
+    stratum: str = ""
+    excluded: str = ""
+
+    @property
+    def key(self) -> CaseKey:
+        return (self.sample_id, self.repeat)
+
+    @property
+    def doubt(self) -> float:
+        """Return how doubtful the verdict is; 0 without a reason."""
+        return sum(WEIGHTS[name] * strength for name, strength in self.doubts)
+
+
+def reviewed_profile(run: Run, wanted: str | None = None) -> str:
+    """Return the profile whose verdicts are reviewed: the benchmark's first unless one is named."""
+    names = list(profiles_of(run.benchmark, wanted))
+    if len(names) != 1:
+        raise UsageError(f"--profile names {len(names)} profiles; a review is about the verdicts of one", "Name one.")
+    return names[0]
+
+
+def read_cases(run: Run, profile: str | None = None, by: Sequence[str] = ()) -> list[ReviewCase]:
+    """Score a run and return a case for each reply, in the order of the records; memory is some 200 bytes a case.
+
+    Args:
+        run: the run; its judge's verdicts are read from the judged run beside it.
+        profile: whose verdicts are reviewed; None: the benchmark's first.
+        by: fields of the samples' meta that make the strata, or `verdict`.
+
+    Raises:
+        UsageError: no sample has one of the fields.
+        SnellenError: the samples cannot be read again.
+    """
+    name = reviewed_profile(run, profile)
+    cases: list[ReviewCase] = []
+    known: set[str] = {VERDICT_FIELD}
+
+    def add(scored: Scored) -> None:
+        score, meta = scored.scores[name], scored.sample.meta
+        known.update(field for field in by if field in meta)
+        values = [score.verdict if field == VERDICT_FIELD else meta.get(field) for field in by]
+        cases.append(
+            ReviewCase(
+                sample_id=scored.sample.id,
+                repeat=scored.record.repeat,
+                verdict=score.verdict,
+                value=score.value,
+                doubts=tuple(_doubts(run, scored, score)),
+                stratum=stratum_name(values) if by else "",
+                excluded=_excluded(scored.record, score),
+            )
+        )
+
+    run.summarize("all", each=add, save=False)
+    unknown = [field for field in by if field not in known]
+    if unknown and cases:
+        fields = ", ".join(sorted({name for sample, _ in _first(run) for name in sample.meta})) or "none"
+        raise UsageError(f"no sample has the meta field {unknown[0]!r}", f"--by takes verdict, and here: {fields}.")
+    return cases
+
+
+def _first(run: Run) -> Iterator[tuple[Sample, Record]]:
+    from itertools import islice
+
+    return islice(run.answers(), 100)
+
+
+def _excluded(record: Record, score: Score) -> str:
+    if record.response is None:
+        return f"no reply ({record.status})"
+    if score.verdict == "unscored" and not (score.reason or "").startswith("no verdict"):
+        return "not scored"
+    return ""
+
+
+def _doubts(run: Run, scored: Scored, score: Score) -> Iterator[tuple[str, float]]:
+    if scored.record.response is None:
+        return
+    if score.verdict == "invalid":
+        yield UNPARSEABLE, 1.0
+    if len(scored.scores) > 1 and differing(scored.scores):
+        yield PROFILES, 1.0
+    judged = run.benchmark.rubric is not None and rubric_for(run.benchmark, scored.sample, scored.record) is not None
+    if judged and (score.verdict == "partial" or (score.verdict == "unscored" and score.value is None)):
+        yield JUDGE, 1.0
+    if score.value is not None and 0.0 < score.value < 1.0:
+        yield MARGIN, 1.0 - abs(2.0 * score.value - 1.0)
+
+
+def with_models(cases: Sequence[Sequence[ReviewCase]]) -> list[list[ReviewCase]]:
+    """Add the doubt `models disagree` to the cases of several runs of one benchmark.
+
+    Its strength is 1 where half of the models are right, 0 where all are right or none is.
+    """
+    right: Counter[str] = Counter()
+    total: Counter[str] = Counter()
+    for run in cases:
+        for case in run:
+            if not case.excluded:
+                right[case.sample_id] += case.verdict == "correct"
+                total[case.sample_id] += 1
+    return [[_with_models(case, right[case.sample_id], total[case.sample_id]) for case in run] for run in cases]
+
+
+def _with_models(case: ReviewCase, right: int, total: int) -> ReviewCase:
+    if not 0 < right < total:
+        return case
+    share = right / total
+    return msgspec.structs.replace(case, doubts=(*case.doubts, (MODELS, 4.0 * share * (1.0 - share))))
+
+
+def doubtful_first(cases: Iterable[ReviewCase], seed: int = 0) -> list[ReviewCase]:
+    """Order the cases for a queue: the most doubtful first, equal ones in an order that depends on the seed alone."""
+    return sorted(
+        (case for case in cases if not case.excluded), key=lambda case: (-case.doubt, draw_place(seed, case.key))
+    )
+
+
+def drawable(cases: Iterable[ReviewCase]) -> tuple[dict[CaseKey, str], dict[str, int]]:
+    """Return the stratum of each reply that can be drawn for an audit, and how many cannot, by reason."""
+    population: dict[CaseKey, str] = {}
+    excluded: Counter[str] = Counter()
+    for case in cases:
+        if case.excluded:
+            excluded[case.excluded] += 1
+        else:
+            population[case.key] = case.stratum
+    return population, dict(excluded)
+
+
+def shown_digest(sample: Sample, record: Record, judge: str = "") -> str:
+    """Return the digest of what a reviewer sees of a case: question, images, options, gold answer, reply and judge.
+
+    The verdict is not part of it: it stands in the decision itself, and the decision stays about the same reply when
+    another profile is scored.
+    """
+    content = (
+        sample.prompt.system,
+        [_part_digest(part) for part in sample.prompt.parts],
+        dict(sample.options),
+        sample.target,
+        None if record.response is None else (record.response.text, record.response.reasoning),
+        judge,
+    )
+    encoded = msgspec.json.encode(content, enc_hook=str, order="deterministic")
+    return "blake2b:" + blake2b(encoded, digest_size=16).hexdigest()
+
+
+def _part_digest(part: object) -> object:
+    if isinstance(part, Text):
+        return part.text
+    if isinstance(part, Image):
+        return _blob_digest(part.blob)
+    if isinstance(part, Video):
+        return [*([] if part.blob is None else [_blob_digest(part.blob)]), *(_part_digest(f) for f in part.frames)]
+    return repr(type(part))
+
+
+def _blob_digest(blob: Blob) -> str:
+    return _bytes_digest(_Keyed(blob))
+
+
+class _Keyed:
+    """A blob that is equal to others of its key, so that its digest is computed once."""
+
+    def __init__(self, blob: Blob) -> None:
+        self.blob = blob
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Keyed) and other.blob.key == self.blob.key
+
+    def __hash__(self) -> int:
+        return hash(self.blob.key)
+
+
+@lru_cache(maxsize=4096)
+def _bytes_digest(keyed: _Keyed) -> str:
+    try:
+        return blake2b(keyed.blob.read(), digest_size=16).hexdigest()
+    except (SnellenError, OSError):
+        return "unreadable"
