@@ -19,9 +19,10 @@ from snellen.scoring.interval_text import bracketed, span
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from snellen.runs.compare import ComparedPart, Pairing
+    from snellen.runs.compare import Pairing
     from snellen.runs.compared_runs import ComparedRun
     from snellen.runs.drop_check import DropCheck
+    from snellen.runs.paired_scores import ComparedPart
     from snellen.runs.ranking import Ranking
     from snellen.runs.run import Run
     from snellen.runs.threshold_check import ThresholdCheck

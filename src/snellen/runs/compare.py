@@ -17,24 +17,14 @@ from snellen.engine.run_folder import JUDGED, RunFolder, RunMeta
 from snellen.errors import DataError, DifferentSamplesError, RunError, UsageError
 from snellen.runs import scoring
 from snellen.runs.caveats import caveats
-from snellen.runs.compared_runs import SLICED_BY, ComparedRun, QuestionScores, open_runs, question_scores
+from snellen.runs.compared_runs import SLICED_BY, ComparedRun, open_runs, question_scores
+from snellen.runs.paired_scores import MOST_SLICES, ComparedPart, compare_parts, pair_scores
 from snellen.runs.run import Run
 from snellen.runs.status import present_state
 from snellen.scoring import statistics
 from snellen.scoring.scores import Column, Scores, question_code
-from snellen.scoring.statistics import Comparison
 
-MOST_SLICES = 40
 REPLICATES = 400
-
-
-class ComparedPart(Struct, frozen=True):
-    """Comparison over a part of the questions, named `all` or `level=species`; the means are over that part."""
-
-    name: str
-    baseline: float
-    other: float
-    comparison: Comparison
 
 
 class MetricDifference(Struct, frozen=True):
@@ -165,22 +155,20 @@ def compare_pair(
     """
     notes = same_questions(baseline, other, force=force)
     first, second = baseline.scores(profile), other.scores(profile)
-    a, b = question_scores(first), question_scores(second)
-    _, at_a, at_b = np.intersect1d(a.code, b.code, assume_unique=True, return_indices=True)
-    counts = np.isfinite(a.value[at_a]) & np.isfinite(b.value[at_b])
-    only_a, only_b = len(a.code) - len(at_a), len(b.code) - len(at_b)
-    unscored = int((~counts).sum())
-    at_a, at_b = at_a[counts], at_b[counts]
-    if not len(at_a):
+    paired = pair_scores(question_scores(first), question_scores(second))
+    if not len(paired):
         raise DataError(
             f"{baseline.folder.path} and {other.folder.path} have no scored sample in common "
-            f"({len(a.code):,} and {len(b.code):,} samples)",
+            f"({len(np.unique(first.question)):,} and {len(np.unique(second.question)):,} samples)",
             "They must be runs of the same benchmark over the same data.",
         )
-    if only_a or only_b:
-        notes.append(f"{only_a:,} samples only in the baseline and {only_b:,} only in the other do not count")
-    if unscored:
-        notes.append(f"{unscored:,} samples without a score in one of the runs do not count")
+    if paired.only_baseline or paired.only_other:
+        notes.append(
+            f"{paired.only_baseline:,} samples only in the baseline and {paired.only_other:,} only in the other "
+            "do not count"
+        )
+    if paired.unscored:
+        notes.append(f"{paired.unscored:,} samples without a score in one of the runs do not count")
     named, by = by or (), by or baseline.slices(profile)
     unknown = [name for name in named if name not in first.meta and name not in SLICED_BY]
     if unknown:
@@ -188,25 +176,25 @@ def compare_pair(
             f"{baseline.folder.path} has no meta column {unknown[0]!r} to slice by",
             f"It has: {', '.join(first.meta) or 'none'}.",
         )
-    parts = list(_parts(first, a, at_a, b.value[at_b], by, baseline.cluster(profile)))
+    parts = list(compare_parts(first, paired, by, baseline.cluster(profile)))
     sliced = {part.name.partition("=")[0] for part in parts}
     for name in named:
         if name not in SLICED_BY and name not in sliced:
             notes.append(f"not sliced by {name}: it has one value here, or more than {MOST_SLICES}")
-    x, y = a.value[at_a], b.value[at_b]
+    x, y = paired.baseline, paired.other
     changed = {
-        int(code): (float(u), float(v)) for code, u, v in zip(a.code[at_a][x != y], x[x != y], y[x != y], strict=True)
+        int(code): (float(u), float(v)) for code, u, v in zip(paired.code[x != y], x[x != y], y[x != y], strict=True)
     }
     return Pairing(
         baseline=str(baseline.folder.path),
         other=str(other.folder.path),
         profile=profile,
-        n=len(at_a),
-        only_baseline=only_a,
-        only_other=only_b,
-        unscored=unscored,
+        n=len(paired),
+        only_baseline=paired.only_baseline,
+        only_other=paired.only_other,
+        unscored=paired.unscored,
         parts=parts,
-        metric=None if metric is None else _metric(metric, baseline.benchmark, profile, first, second, a.code[at_a]),
+        metric=None if metric is None else _metric(metric, baseline.benchmark, profile, first, second, paired.code),
         flips=list(_flips(baseline, other, changed)) if flips else None,
         notes=notes,
     )
@@ -300,33 +288,6 @@ def questions_of(meta: RunMeta) -> dict[str, Any]:
 def _short(value: Any) -> str:
     text = str(value)
     return text if len(text) <= 40 else text[:37] + "..."
-
-
-def _parts(
-    scores: Scores,
-    a: QuestionScores,
-    at: NDArray[np.intp],
-    second: NDArray[np.float64],
-    by: Sequence[str],
-    cluster: str,
-) -> Iterator[ComparedPart]:
-    first, group, rows = a.value[at], a.group[at], a.row[at]
-
-    def part(name: str, mask: NDArray[np.bool_]) -> ComparedPart:
-        x, y = first[mask], second[mask]
-        comparison = statistics.compare(y, x, group[mask], cluster=cluster)
-        return ComparedPart(name, float(x.mean()), float(y.mean()), comparison)
-
-    yield part("all", np.ones(len(at), dtype=bool))
-    for name in by:
-        column = scores.meta.get(name)
-        if column is None:
-            continue
-        codes = column.codes[rows]
-        present = [code for code in np.unique(codes).tolist() if code >= 0]
-        if 1 < len(present) <= MOST_SLICES:
-            for code in present:
-                yield part(f"{name}={column.names[code]}", codes == code)
 
 
 def _metric(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec import Struct
@@ -14,6 +14,7 @@ from snellen.errors import DataError
 from snellen.runs.compare import same_questions
 from snellen.runs.compared_runs import ComparedRun, QuestionScores, question_scores
 from snellen.scoring import statistics
+from snellen.scoring.statistics import Comparison
 from snellen.scoring.statistics.clusters import cluster_index, cluster_sums
 from snellen.scoring.statistics.multiple import flip_bound
 from snellen.scoring.statistics.paired import SIGN_FLIP
@@ -60,6 +61,14 @@ class RankedPair(Struct, frozen=True):
     test: str
 
 
+class RankEntry(NamedTuple):
+    """A run to be ranked: its folder, its model, and its scores by question."""
+
+    run: str
+    model: str
+    scores: QuestionScores
+
+
 class Ranking(Struct, frozen=True):
     """Runs by their mean score, every pair tested.
 
@@ -99,28 +108,53 @@ def rank_runs(sides: Sequence[ComparedRun], profile: str, *, alpha: float = ALPH
     """
     for side in sides[1:]:
         same_questions(sides[0], side, force=force)
-    scores = [question_scores(side.scores(profile)) for side in sides]
+    entries = [
+        RankEntry(str(side.folder.path), side.meta.spec.model, question_scores(side.scores(profile))) for side in sides
+    ]
+    return rank_entries(entries, profile, sides[0].cluster(profile), alpha=alpha)
+
+
+def rank_entries(
+    entries: Sequence[RankEntry],
+    profile: str,
+    cluster: str,
+    *,
+    alpha: float = ALPHA,
+    test: Callable[..., Comparison] | None = None,
+) -> Ranking:
+    """Rank runs of the same questions, given their scores by question; as `rank_runs`.
+
+    Args:
+        entries: two to MOST_RUNS runs.
+        profile: the profile that they were scored under.
+        cluster: what the rows of a cluster share, in words.
+        alpha: as for `rank_runs`.
+        test: the test of a pair, called with its two scores and the clusters; None: `statistics.compare`.
+
+    Raises:
+        DataError: no question in common.
+    """
+    scores = [entry.scores for entry in entries]
     scored_codes = [each.code[np.isfinite(each.value)] for each in scores]
     shared = reduce(np.intersect1d, scored_codes)
     if not len(shared):
         raise DataError(
-            f"the {len(sides)} runs have no scored sample in common",
+            f"the {len(entries)} runs have no scored sample in common",
             "They must be runs of the same benchmark over the same data.",
         )
     every = len(np.unique(np.concatenate([each.code for each in scores])))
     values = [_values(each, shared) for each in scores]
     group = scores[0].group[np.searchsorted(scores[0].code, shared)]
-    order = sorted(range(len(sides)), key=lambda place: (-float(values[place].mean()), place))
-    names = [str(sides[place].folder.path) for place in order]
+    order = sorted(range(len(entries)), key=lambda place: (-float(values[place].mean()), place))
+    names = [entries[place].run for place in order]
     ordered = [values[place] for place in order]
-    pairs, different = _pairs(names, ordered, group, alpha)
-    word = sides[0].cluster(profile)
+    pairs, different = _pairs(names, ordered, group, alpha, test)
     ranked: list[RankedRun] = []
     for place, (value, groups) in enumerate(zip(ordered, statistics.letters(different), strict=True)):
         score = float(value.mean())
         rank = ranked[-1].rank if ranked and ranked[-1].score == score else place + 1
-        ends = statistics.interval(value, group, cluster=word)
-        model = sides[order[place]].meta.spec.model
+        ends = statistics.interval(value, group, cluster=cluster)
+        model = entries[order[place]].model
         ci95, about = (None, None) if ends is None else ((ends[0], ends[1]), ends.about)
         ranked.append(RankedRun(rank, names[place], model, score, ci95, about, groups))
     _, clusters = cluster_index(group)
@@ -132,7 +166,11 @@ def _values(scores: QuestionScores, codes: NDArray[np.int64]) -> NDArray[np.floa
 
 
 def _pairs(
-    names: Sequence[str], values: Sequence[NDArray[np.float64]], group: NDArray[np.int64], alpha: float
+    names: Sequence[str],
+    values: Sequence[NDArray[np.float64]],
+    group: NDArray[np.int64],
+    alpha: float,
+    test: Callable[..., Comparison] | None,
 ) -> tuple[list[RankedPair], NDArray[np.bool_]]:
     """Compare every pair; return them, and [k, k] True where two runs were told apart."""
     index, clusters = cluster_index(group)
@@ -142,7 +180,11 @@ def _pairs(
         draws = {"replicates": FEWER_REPLICATES, "flips": FEWER_FLIPS}
     comparisons, p_values = [], []
     for i, j in places:
-        comparison = statistics.compare(values[i], values[j], group, **draws)
+        comparison = (
+            statistics.compare(values[i], values[j], group, **draws)
+            if test is None
+            else test(values[i], values[j], group)
+        )
         p_value = comparison.p_value
         if comparison.test == SIGN_FLIP:  # drawn flips give 1 / 10,001 at least, too much for many pairs
             p_value = min(p_value, flip_bound(cluster_sums((values[i] - values[j])[:, None], index, clusters)[:, 0]))

@@ -77,6 +77,8 @@ def t_quantile(df: float, level: float = 0.975) -> float:
         low, high = high, high * 2.0
     for _ in range(80):
         middle = (low + high) / 2.0
+        if not low < middle < high:  # the two are neighbours among the floats
+            break
         if t_upper_tail(middle, df) > 1.0 - level:
             low = middle
         else:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from math import sqrt
+from math import isfinite, sqrt
 from typing import Any
 
 import numpy as np
 from msgspec import Struct, structs
 from numpy.typing import NDArray
 
-from snellen.scoring.statistics.bootstrap import REPLICATES, SEED, of_sums
+from snellen.scoring.statistics.bootstrap import REPLICATES, ROUNDING, SEED, of_sums
 from snellen.scoring.statistics.clusters import cluster_index, cluster_sums, finite, fold
-from snellen.scoring.statistics.intervals import GROUP, NORMAL, Z95, fair_coin_p, robust_variance
+from snellen.scoring.statistics.intervals import (
+    GROUP,
+    NORMAL,
+    Z95,
+    fair_coin_p,
+    robust_variance,
+    t_quantile,
+    t_upper_tail,
+)
 from snellen.types import Interval, IntervalMethod, Metric
 
 
@@ -67,6 +75,7 @@ def smallest_detectable_mean(standard_error: float, *, power: float = 0.8) -> fl
 FLIPS = 10_000
 MCNEMAR = "exact McNemar"
 SIGN_FLIP = "cluster sign flips"
+PAIRED_T = "paired t"
 
 
 class Comparison(Struct, frozen=True):
@@ -195,7 +204,7 @@ def compare(
     index, clusters = cluster_index(groups)
     difference = float(delta.sum()) / n
     ci95: Interval | None
-    if clusters == n and bool(np.isin([first, second], (0.0, 1.0)).all()):
+    if _is_mcnemar(first, second, groups):
         test, p_value, ci95 = MCNEMAR, fair_coin_p(wins, losses), mcnemar_interval(wins, losses, n)
         smallest = smallest_detectable(n, (wins + losses) / n)
     else:
@@ -208,6 +217,47 @@ def compare(
         variance, _, _ = robust_variance(delta, np.full(n, 1.0 / n), groups)
         smallest = _smallest_of_flips(clusters, sqrt(variance))
     return Comparison(difference, ci95, p_value, test, n, clusters, wins, losses, smallest)
+
+
+def compare_by_t(a: Any, b: Any, group: Any, *, cluster: str = GROUP) -> Comparison:
+    """Compare two runs as `compare` does, by a cluster-robust paired t test instead of drawn flips and resamples.
+
+    For pages that compare many pairs at once: a millisecond for 10,000 rows of any scores. Right-or-wrong scores with one
+    row a cluster get the exact McNemar test all the same. Fewer than about 50 clusters are too few for it.
+
+    Args:
+        a, b, group, cluster: as for `compare`.
+
+    Raises:
+        ValueError: as `compare`.
+
+    Source: Liang and Zeger 1986, Biometrika 73:13, with t of G - 1 degrees of freedom (Cameron and Miller 2015, J. Human
+    Resources 50:317); paired as in Miller 2024, arXiv 2411.00640, section 4.
+    """
+    first, second, groups = finite(a), finite(b), np.asarray(group, dtype=np.int64)
+    if not len(first) == len(second) == len(groups) or len(first) == 0 or _is_mcnemar(first, second, groups):
+        return compare(first, second, groups, cluster=cluster)
+    delta = first - second
+    n = len(delta)
+    difference = float(delta.sum()) / n
+    variance, _, clusters = robust_variance(delta, np.full(n, 1.0 / n), groups)
+    error = sqrt(variance)
+    ci95, p_value = None, 1.0
+    if isfinite(error) and clusters > 1 and error > ROUNDING:
+        half = t_quantile(clusters - 1) * error
+        about = IntervalMethod("paired t", cluster=cluster if clusters < n else None, clusters=clusters)
+        ci95 = Interval(difference - half, difference + half, about)
+        p_value = min(1.0, 2.0 * t_upper_tail(abs(difference) / error, clusters - 1))
+    elif abs(difference) > ROUNDING:  # every cluster differs by the same amount, or there is a single one
+        p_value = min(1.0, 2.0 ** (1 - clusters))
+    wins, losses = int((delta > 0).sum()), int((delta < 0).sum())
+    smallest = _smallest_of_flips(clusters, error) if isfinite(error) else None
+    return Comparison(difference, ci95, p_value, PAIRED_T, n, clusters, wins, losses, smallest)
+
+
+def _is_mcnemar(first: NDArray[np.float64], second: NDArray[np.float64], groups: NDArray[np.int64]) -> bool:
+    """Return True for right-or-wrong scores with one row a cluster."""
+    return cluster_index(groups)[1] == len(groups) and bool(np.isin([first, second], (0.0, 1.0)).all())
 
 
 def _smallest_of_flips(clusters: int, standard_error: float) -> float | None:

@@ -1,0 +1,95 @@
+"""Error consistency: do two models err on the same samples more often than two independent models would?"""
+
+from __future__ import annotations
+
+from math import isfinite, sqrt
+from typing import Any
+
+import numpy as np
+from msgspec import Struct, structs
+
+from snellen.scoring.statistics.bootstrap import ROUNDING
+from snellen.scoring.statistics.clusters import finite
+from snellen.scoring.statistics.intervals import GROUP, robust_variance, t_quantile
+from snellen.types import Interval, IntervalMethod
+
+
+class ErrorConsistency(Struct, frozen=True):
+    """Errors of two models on the same samples, counted and compared with chance.
+
+    Attributes:
+        n: samples that both answered.
+        both_right, only_first, only_second, both_wrong: samples; `only_first` counts those that the first alone got
+            wrong. They sum to n.
+        expected_both_wrong: samples that both would get wrong if their errors were independent.
+        kappa: Cohen's kappa of right and wrong, -1 to 1: 1 for the same errors, 0 for independent ones; None where n is
+            0, or both models are right everywhere, or wrong everywhere.
+        ci95: 95 % interval of kappa; None where kappa has no standard error.
+        phi: correlation of the errors, -1 to 1; None where a model is right everywhere, or wrong everywhere.
+        interval: the method of `ci95`.
+    """
+
+    n: int
+    both_right: int
+    only_first: int
+    only_second: int
+    both_wrong: int
+    expected_both_wrong: float
+    kappa: float | None
+    ci95: tuple[float, float] | None
+    phi: float | None
+    interval: IntervalMethod | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.ci95, Interval):
+            structs.force_setattr(self, "interval", self.ci95.about)
+            structs.force_setattr(self, "ci95", (self.ci95[0], self.ci95[1]))
+
+
+def error_consistency(first: Any, second: Any, group: Any, *, cluster: str = GROUP) -> ErrorConsistency:
+    """Compare the errors of two models on the samples that both answered.
+
+    Args:
+        first: [n] 1 where the first model is wrong, 0 where it is right.
+        second: [n] the same of the second model, in the same order.
+        group: [n] int64, equal for rows of one cluster.
+        cluster: what the rows of a cluster share, in words.
+
+    Raises:
+        ValueError: the arrays differ in length, or hold something else than 0 and 1.
+
+    Source: Geirhos, Meding and Wichmann 2020, arXiv 2006.16736, section 2: Cohen's kappa (Cohen 1960) of two decision
+    makers' correctness. Its standard error is that of Fleiss, Cohen and Everitt 1969, Psychological Bulletin 72:323, by
+    linearisation, so that clusters count as in `robust_variance`.
+    """
+    a, b, groups = finite(first), finite(second), np.asarray(group, dtype=np.int64)
+    if not len(a) == len(b) == len(groups):
+        raise ValueError(f"found {len(a)}, {len(b)} and {len(groups)} rows; expected three equal lengths")
+    if not bool(np.isin([a, b], (0.0, 1.0)).all()):
+        raise ValueError("found errors other than 0 and 1; mark a wrong sample with 1 and a right one with 0")
+    n, both = len(a), int((a * b).sum())
+    wrong, other = int(a.sum()), int(b.sum())
+    counts = (n, n - wrong - other + both, wrong - both, other - both, both)
+    if n == 0:
+        return ErrorConsistency(*counts, 0.0, None, None, None)
+    expected = wrong * other / n
+    # In counts, so that "always the same" is told from nearly so.
+    excess, room = 2 * (n * both - wrong * other), n * (wrong + other) - 2 * wrong * other
+    spread = wrong * (n - wrong) * other * (n - other)
+    phi = None if spread == 0 else (n * both - wrong * other) / sqrt(spread)
+    if room == 0:
+        return ErrorConsistency(*counts, expected, None, None, phi)
+    kappa = excess / room
+    p, q, scale = wrong / n, other / n, room / n**2
+    influence = (
+        2.0 * (a * b - both / n)
+        - (2.0 * q + kappa * (1.0 - 2.0 * q)) * (a - p)
+        - (2.0 * p + kappa * (1.0 - 2.0 * p)) * (b - q)
+    ) / scale
+    variance, _, clusters = robust_variance(influence, np.full(n, 1.0 / n), groups)
+    if clusters < 2 or not isfinite(variance) or variance < ROUNDING**2:
+        return ErrorConsistency(*counts, expected, kappa, None, phi)
+    half = t_quantile(clusters - 1) * sqrt(variance)
+    about = IntervalMethod("linearised t", cluster=cluster if clusters < n else None, clusters=clusters)
+    ends = Interval(max(-1.0, kappa - half), min(1.0, kappa + half), about)
+    return ErrorConsistency(*counts, expected, kappa, ends, phi)
