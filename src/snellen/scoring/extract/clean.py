@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 SEARCHED = 1_000_000
@@ -242,27 +243,65 @@ def _after_thinking(text: str) -> tuple[str, bool]:
     if channels:
         last = channels[-1]
         return text[last.end() :], last.group(1).lower() != "final"
-    pieces: list[str] = []
+    spans, opened = _around_thinking(text)
+    if opened >= 0:
+        outside = "".join(text[start:end] for start, end in spans)
+        return (outside, False) if _ANSWER_TAG.search(outside) else (outside + "\n" + text[opened:], True)
+    outside = "\n".join(text[start:end] for start, end in spans)
+    if spans[-1][0] and not outside.strip():  # everything was thought and nothing was answered
+        return _THINK_TAG.sub("\n", text), True
+    return outside, False
+
+
+def _around_thinking(text: str) -> tuple[list[tuple[int, int]], int]:
+    """Return start and end of each part outside thinking tags, and where an unclosed tag's thinking begins, or -1."""
+    spans: list[tuple[int, int]] = []
     at = 0
     inside = False
     for tag in _THINK_TAG.finditer(text):
         if tag.group("close") or tag.group("close2"):
             if not inside:
-                pieces.clear()  # only the closing tag was written: all before it was thought
+                spans.clear()  # only the closing tag was written: all before it was thought
             inside = False
             at = tag.end()
         elif not inside:
-            pieces.append(text[at : tag.start()])
+            spans.append((at, tag.start()))
             inside = True
             at = tag.end()
     if inside:
-        outside = "".join(pieces)
-        return (outside, False) if _ANSWER_TAG.search(outside) else (outside + "\n" + text[at:], True)
-    pieces.append(text[at:])
-    outside = "\n".join(pieces)
-    if at and not outside.strip():  # everything was thought and nothing was answered
-        return _THINK_TAG.sub("\n", text), True
-    return outside, False
+        return spans, at
+    return [*spans, (at, len(text))], -1
+
+
+def outside_thinking(text: str) -> list[tuple[int, int]]:
+    """Return start and end of each part of a reply that is read as its answer; all of it if nothing else was written."""
+    channels = list(_CHANNEL.finditer(text))
+    if channels:
+        return [(channels[-1].end(), len(text))]
+    spans, opened = _around_thinking(text)
+    outside = "".join(text[start:end] for start, end in spans)
+    if opened >= 0:
+        return spans if _ANSWER_TAG.search(outside) else [*spans, (opened, len(text))]
+    return spans if outside.strip() else [(0, len(text))]
+
+
+def answer_containers(text: str, start: int, end: int) -> list[tuple[int, int]]:
+    """Return start and end of the contents of answer containers between two characters, the last `MOST_BOXES` of them."""
+    spans: list[tuple[int, int]] = []
+    opened = -1
+    for tag in _ANSWER_TAG.finditer(text, start, end):
+        if not (tag.group("close") or tag.group("end")):
+            opened = tag.end()
+        elif opened >= 0:
+            spans.append((opened, tag.start()))
+            opened = -1
+    if opened >= 0:
+        spans.append((opened, end))
+    spans += [(opening.end(), stop) for opening, stop, _ in _boxed_spans(text, start, end)]
+    if text.find("{", start, end) >= 0:
+        fields = _JSON_FIELD.finditer(text, start, end)
+        spans += [field.span("value") for field in fields if _ANSWER_KEY.match(field["key"].strip())]
+    return spans[-MOST_BOXES:]
 
 
 def _take_tags(text: str, boxes: list[str]) -> str:
@@ -306,19 +345,26 @@ def _boxed_in(text: str) -> list[str]:
 def _take_boxed(text: str, boxes: list[str]) -> str:
     pieces: list[str] = []
     at = 0
-    for start in _BOXED.finditer(text):
-        if start.start() < at:
-            continue
-        depth, end = 1, start.end()
-        stop = min(len(text), end + 400)
-        while end < stop and depth:
-            depth += {"{": 1, "}": -1}.get(text[end], 0)
-            end += 1
-        boxes.append(text[start.end() : end - 1 if depth == 0 else end])
-        pieces.append(text[at : start.start()].rstrip("\\"))
+    for opening, contents_end, end in _boxed_spans(text, 0, len(text)):
+        boxes.append(text[opening.end() : contents_end])
+        pieces.append(text[at : opening.start()].rstrip("\\"))
         at = end
     pieces.append(text[at:])
     return " ".join(pieces)
+
+
+def _boxed_spans(text: str, start: int, end: int) -> Iterator[tuple[re.Match[str], int, int]]:
+    """Yield each `\\boxed{` with the end of its contents, at most 400 characters later, and the end of all of it."""
+    at = start
+    for opening in _BOXED.finditer(text, start, end):
+        if opening.start() < at:
+            continue
+        depth, at = 1, opening.end()
+        stop = min(end, at + 400)
+        while at < stop and depth:
+            depth += {"{": 1, "}": -1}.get(text[at], 0)
+            at += 1
+        yield opening, at - 1 if depth == 0 else at, at
 
 
 def _take_json(text: str, boxes: list[str]) -> str:
