@@ -1,0 +1,1 @@
+"""Psychometric functions: thresholds with intervals from right and wrong answers, and which level to ask next."""

@@ -1,0 +1,191 @@
+"""The psychometric curve: the share of right answers as a function of a level, and the grid of parameters it is fitted on.
+
+A level x is log10 of a physical level, turned so that more is easier. The curve is
+
+    psi(x) = g + (1 - g - l) F((x - m) / w)
+
+where m is the threshold (F(m) = 1/2), w the width in decades from F = .05 to F = .95, g the guess rate and l the lapse
+rate. m and w mean the same for all shapes. Sources: Wichmann & Hill 2001 (lapses), Schuett et al. 2016 (threshold and
+width), Prins 2013 (lapses integrated out). An abstention is a third outcome: who does not see abstains with the rate a.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from math import erfc, log, sqrt
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from snellen.errors import UsageError
+
+Shape: TypeAlias = Literal["logistic", "normal", "weibull"]
+Array: TypeAlias = NDArray[np.float64]
+
+STEP = 0.02
+"""Decades between neighbouring thresholds of the grid."""
+MARGIN = 0.3
+"""Decades that the grid of thresholds reaches beyond the levels."""
+WIDTHS = tuple(float(width) for width in np.geomspace(0.1, 1.6, 9))
+TYPICAL_WIDTH, WIDTH_FACTOR = 0.4, 2.0
+"""Centre and factor (one standard deviation) of the log-normal prior of the width, in decades."""
+LAPSES = (0.0, 0.01, 0.03, 0.06, 0.1, 0.18, 0.3)
+LAPSE_PRIOR = 10
+"""The prior of the lapse rate is Beta(1, 10), summed over the cell of each grid value."""
+ABSTENTIONS = (0.0, 0.1, 0.25, 0.5, 0.75, 0.95)
+RIGHT, WRONG, ABSTAINED = 0, 1, 2
+"""Outcomes of a question, as indices."""
+DIFFERENT, SAME = 0, 1
+"""Outcomes of a question about a pair, as indices."""
+MOST_COLUMNS = 256
+"""Levels whose probabilities a model keeps."""
+LEAST = 1e-9
+"""Smallest probability of an outcome, so that one surprising answer does not exclude a parameter for good."""
+
+_LN19 = log(19.0)
+_Z95 = 1.6448536269514722
+_WEIBULL = log(-log(0.05)) - log(-log(0.95))
+
+
+def normal_cdf(values: Array) -> Array:
+    """Return the standard normal distribution function."""
+    scaled = np.frompyfunc(lambda value: 0.5 * erfc(-value / sqrt(2.0)), 1, 1)(values)
+    return np.asarray(scaled, dtype=np.float64)
+
+
+def seen(shape: Shape, z: Array) -> Array:
+    """Return F of the distance z = (x - m) / w: the share seen, guesses and lapses left out.
+
+    Raises:
+        UsageError: there is no such shape.
+    """
+    if shape == "logistic":
+        return np.asarray(1.0 / (1.0 + np.exp(np.clip(-2.0 * _LN19 * z, -700.0, 700.0))))
+    if shape == "normal":
+        return normal_cdf(2.0 * _Z95 * z)
+    if shape == "weibull":
+        return np.asarray(-np.expm1(log(0.5) * np.exp(np.clip(_WEIBULL * z, -700.0, 700.0))))
+    raise UsageError(f"there is no curve of the shape {shape!r}", "Shapes: logistic, normal, weibull.")
+
+
+@dataclass(frozen=True, eq=False)
+class AnswerModel:
+    """How probable each outcome is at each level, over a grid of thresholds and of nuisance parameters.
+
+    Attributes:
+        thresholds: M values, evenly spaced, in decades.
+        nuisance: name to the N values of the other parameters, in the order of the last axis of `prior`.
+        prior: [M, N], its sum is 1.
+        levels: X candidate levels, rising.
+        outcomes: how many outcomes an answer may have: 2, or 3 with abstentions.
+        likelihood: levels [n] to probabilities [outcomes, M, N, n]; NaN stands for a pair of equal pictures.
+        first_asked: index of the lowest candidate that has a level: 1 where the first candidate is an equal pair.
+        base: the same model without abstentions, for a model that has them. Its nuisance parameters are the first axes.
+    """
+
+    thresholds: Array
+    nuisance: dict[str, Array]
+    prior: Array
+    levels: Array
+    outcomes: int
+    likelihood: Callable[[Array], Array]
+    first_asked: int = 0
+    base: AnswerModel | None = None
+    _columns: dict[float, tuple[Array, Array]] = field(default_factory=dict, init=False, repr=False)
+
+    @cached_property
+    def table(self) -> Array:
+        """Probabilities [outcomes, M, N, X] at the candidate levels."""
+        return np.clip(self.likelihood(self.levels), LEAST, 1.0)
+
+    def column(self, level: float) -> tuple[Array, Array]:
+        """Return the probabilities [outcomes, M, N] at any level, candidate or not, and their logarithms."""
+        columns = self._columns.get(level)
+        if columns is None:
+            share = np.clip(self.likelihood(np.array([level]))[..., 0], LEAST, 1.0)
+            columns = share, np.log(share)
+            if len(self._columns) < MOST_COLUMNS:
+                self._columns[level] = columns
+        return columns
+
+
+def threshold_grid(levels: Array) -> Array:
+    """Return thresholds from 0.3 decades under the lowest level to 0.3 above the highest."""
+    low, high = float(levels[0]) - MARGIN, float(levels[-1]) + MARGIN
+    return np.linspace(low, high, round((high - low) / STEP) + 1)
+
+
+@lru_cache(maxsize=64)
+def forced_choice(
+    levels: tuple[float, ...],
+    guess: float,
+    shape: Shape = "logistic",
+    *,
+    abstentions: bool = False,
+    lapses: tuple[float, ...] = LAPSES,
+) -> AnswerModel:
+    """Return the model of questions of which one option is right.
+
+    Args:
+        levels: candidate levels in decades, rising.
+        guess: the share of right guesses: 1 / options, 0 where the answer is written.
+        shape: of the curve.
+        abstentions: an answer may be an abstention; its rate is a further parameter.
+        lapses: grid of the lapse rate. A single value fixes it, which makes intervals too narrow.
+
+    Raises:
+        UsageError: there are fewer than two levels, they do not rise, or the guess rate is not in [0, 1).
+    """
+    asked = np.asarray(levels, dtype=np.float64)
+    check_levels(asked)
+    if not 0.0 <= guess < 1.0:
+        raise UsageError(f"the guess rate is {guess:g}", "Give 1 / options, or 0 where the answer is written.")
+    thresholds, widths, slips = threshold_grid(asked), np.asarray(WIDTHS), np.asarray(lapses)
+    rates = np.asarray(ABSTENTIONS if abstentions else (0.0,))
+    width, lapse, rate = (grid.reshape(-1) for grid in np.meshgrid(widths, slips, rates, indexing="ij"))
+    weight = (
+        np.exp(-0.5 * (np.log(widths / TYPICAL_WIDTH) / log(WIDTH_FACTOR)) ** 2)[:, None, None]
+        * _lapse_prior(slips)[None, :, None]
+        * np.ones(len(rates))[None, None, :]
+    ).reshape(-1)
+
+    def likelihood(at: Array) -> Array:
+        sees = (1.0 - lapse / (1.0 - guess))[None, :, None] * seen(
+            shape, (at[None, None, :] - thresholds[:, None, None]) / width[None, :, None]
+        )
+        right = sees + (1.0 - sees) * (1.0 - rate)[None, :, None] * guess
+        if not abstentions:
+            return np.stack([right, 1.0 - right])
+        return np.stack([
+            right,
+            (1.0 - sees) * (1.0 - rate)[None, :, None] * (1.0 - guess),
+            (1.0 - sees) * rate[None, :, None],
+        ])  # fmt: skip
+
+    prior = np.tile(weight / weight.sum() / len(thresholds), (len(thresholds), 1))
+    nuisance = {"width": width, "lapse": lapse, "abstention": rate}
+    if not abstentions:
+        return AnswerModel(thresholds, nuisance, prior, asked, 2, likelihood)
+    return AnswerModel(
+        thresholds, nuisance, prior, asked, 3, likelihood, base=forced_choice(levels, guess, shape, lapses=lapses)
+    )
+
+
+def check_levels(levels: Array) -> None:
+    """Raise a UsageError unless the levels are two or more finite numbers that rise."""
+    if len(levels) < 2 or not np.all(np.isfinite(levels)) or not np.all(np.diff(levels) > 0):
+        raise UsageError(
+            f"{len(levels)} levels from {_ends(levels)} do not rise", "Give two or more finite levels, lowest first."
+        )
+
+
+def _ends(levels: Sequence[float] | Array) -> str:
+    return f"{levels[0]:g} to {levels[-1]:g}" if len(levels) else "nothing"
+
+
+def _lapse_prior(lapses: Array) -> Array:
+    edges = np.concatenate([[0.0], (lapses[1:] + lapses[:-1]) / 2, [lapses[-1] * 1.25]])
+    return np.asarray(np.diff(1.0 - (1.0 - edges) ** LAPSE_PRIOR))
