@@ -19,7 +19,7 @@ BASE = "base"  # the single modules of the lowest layer share a box
 WIDTH, ROW, BOX_WIDTH, BOX_HEIGHT, MARGIN = 900, 104, 172, 46, 150
 CAPTIONS = {
     "cli": "one file a command",
-    "viewer": "web pages over runs",
+    "viewer": "pages over all runs",
     "reports": "HTML pages, plots",
     "easi": "the EASI programme",
     "curation": "hard, leak-free sets",

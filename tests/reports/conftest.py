@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import io
 import random
-import shutil
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from msgspec import structs
@@ -245,19 +243,3 @@ def hostile_text() -> str:
 @pytest.fixture(scope="session")
 def draw_picture() -> Callable[..., Image]:
     return drawing
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[object]:
-    """Headless Chromium: the system's, else Playwright's own."""
-    api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install 'snellen[dev]'")
-    system = next((path for path in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if path), None)
-    if system is None and Path("/usr/bin/chromium").exists():
-        system = "/usr/bin/chromium"
-    with api.sync_playwright() as playwright:
-        try:
-            chromium = playwright.chromium.launch(executable_path=system, args=["--no-sandbox"])
-        except api.Error as error:
-            pytest.skip(f"no Chromium could be started: {str(error).splitlines()[0]}")
-        yield chromium
-        chromium.close()

@@ -77,6 +77,7 @@ COMMANDS = {
     "score": ListedCommand("snellen.cli.score:score", "Score answers again, under any profile.", SCORES),
     "compare": ListedCommand("snellen.cli.compare:compare", "Compare runs sample by sample.", SCORES),
     "report": ListedCommand("snellen.cli.report:report", "Write one HTML page about one or more runs.", SCORES),
+    "view": ListedCommand("snellen.cli.view:view", "Browse all runs of a folder, and review verdicts.", SCORES),
     "query": ListedCommand("snellen.cli.query:query", "Query runs in SQL.", SCORES),
     "failures": ListedCommand("snellen.cli.failures:failures", "Label the causes of incorrect answers.", SCORES),
     "export": ListedCommand("snellen.cli.export:export", "Write a run in another program's result format.", SCORES),

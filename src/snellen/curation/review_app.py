@@ -7,15 +7,12 @@ number and digest, so that no path of a request reaches the disk.
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import secrets
-import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from importlib.resources import files
-from importlib.util import find_spec
 from typing import Any, cast, get_args
 from urllib.parse import parse_qs, quote, unquote
 
@@ -50,10 +47,9 @@ from snellen.curation.reviews import (
 from snellen.curation.workspace import Work
 from snellen.engine.journal import Journal
 from snellen.engine.run_folder import RunFolder
-from snellen.errors import DataError, MissingExtraError, PreflightError, UsageError
-from snellen.models.serve.run import bind
+from snellen.errors import DataError, PreflightError, UsageError
+from snellen.local_server import LOOPBACK, LOOPBACK_NAMES, address_of, bind, require_packages, run_until_interrupted
 
-LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 COOKIE = "snellen_review"
 MAX_BODY_BYTES = 64 << 10
 REASONS = (
@@ -319,9 +315,6 @@ def _next(session: ReviewSession, reviewer: str, after: Candidate) -> str:
     return f"/candidate/{next((number for number in open_ if number > after.number), open_[0])}"
 
 
-HOST = "127.0.0.1"
-
-
 def serve(work: Work, candidates: list[Candidate], reviewers: int, port: int, notify: Callable[[str], None]) -> None:
     """Serve the review page until Ctrl-C; every opinion is on disk before its form is answered.
 
@@ -334,35 +327,30 @@ def serve(work: Work, candidates: list[Candidate], reviewers: int, port: int, no
         PreflightError: the port cannot be had. MissingExtraError: starlette or uvicorn is not installed.
         RunLockedError: another process is serving this review.
     """
-    for package in ("starlette", "uvicorn"):
-        if find_spec(package) is None:
-            raise MissingExtraError(f"the review page needs {package}.", 'Install it with: pip install "snellen[view]"')
+    require_packages("the review page")
     if not candidates:
         raise PreflightError(
             "no candidate has reached the review", "The reports of the earlier stages give the reasons."
         )
     with RunFolder(work.folder("review")).locked():
         journal = Journal(path_of(work))
-        listener = bind(HOST, port)
+        listener = bind(LOOPBACK, port)
         try:
-            asyncio.run(_serve(work, candidates, reviewers, listener, journal, notify))
-        except KeyboardInterrupt:
-            pass  # uvicorn has answered what was under way, and raises the signal again
+            session = _session(work, candidates, reviewers, journal)
+            address = f"{address_of(LOOPBACK, listener)}/?key={session.key}"
+            run_until_interrupted(
+                build_app(session),
+                listener,
+                started=lambda: notify(f"Reviewing {len(candidates):,} candidates at {address} (stop with Ctrl-C)."),
+                limit_concurrency=50,
+            )
         finally:
             listener.close()
             journal.close()
 
 
-async def _serve(
-    work: Work,
-    candidates: list[Candidate],
-    reviewers: int,
-    listener: socket.socket,
-    journal: Journal,
-    notify: Callable[[str], None],
-) -> None:
-    import uvicorn
-
+def _session(work: Work, candidates: list[Candidate], reviewers: int, journal: Journal) -> ReviewSession:
+    """Open the session of a review, with the findings of the earlier stages."""
     links = {id_: decision.detail["links"] for id_, decision in work.decisions("evidence").items()}
     models = {id_: decision.detail["models"] for id_, decision in work.decisions("hard").items()}
     queue = Queue(
@@ -375,13 +363,4 @@ async def _serve(
         msgspec.convert(links, dict[str, list[EvidenceCheck]]),
         msgspec.convert(models, dict[str, list[Tries]]),
     )
-    session = ReviewSession(work, queue, read_all(work), journal, reviewers)
-    config = uvicorn.Config(
-        build_app(session), log_level="warning", limit_concurrency=50, timeout_graceful_shutdown=5, lifespan="off"
-    )
-    listener.listen(32)
-    notify(
-        f"Reviewing {len(candidates):,} candidates at http://{HOST}:{listener.getsockname()[1]}/?key={session.key} "
-        "(stop with Ctrl-C)."
-    )
-    await uvicorn.Server(config).serve(sockets=[listener])
+    return ReviewSession(work, queue, read_all(work), journal, reviewers)

@@ -28,7 +28,7 @@ from snellen.scoring.taxonomy import is_diagnosis
 from snellen.types import Text
 
 if TYPE_CHECKING:
-    from jinja2 import Environment
+    from jinja2 import BaseLoader, Environment
 
 
 def read_asset(name: str) -> str:
@@ -36,7 +36,8 @@ def read_asset(name: str) -> str:
     return (files("snellen.reports") / "assets" / name).read_text("utf-8").replace("\r\n", "\n")
 
 
-def _hash(text: str) -> str:
+def hash_source(text: str) -> str:
+    """Return the source of a content security policy that allows this inline script or style alone."""
     return "'sha256-" + b64encode(sha256(text.encode()).digest()).decode() + "'"
 
 
@@ -49,8 +50,8 @@ def content_policy(style: str, script: str) -> str:
     return "; ".join(
         [
             "default-src 'none'",
-            f"script-src {_hash(script)}",
-            f"style-src {_hash(style)}",
+            f"script-src {hash_source(script)}",
+            f"style-src {hash_source(style)}",
             "img-src data:",
             "base-uri 'none'",
             "form-action 'none'",
@@ -60,10 +61,9 @@ def content_policy(style: str, script: str) -> str:
     )
 
 
-@cache
-def load_templates() -> Environment:
-    """Load the pages' templates: everything is escaped, and an undefined name is an error."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+def template_environment(loader: BaseLoader) -> Environment:
+    """Build an environment for pages: everything is escaped, and an undefined name is an error."""
+    from jinja2 import Environment, StrictUndefined
 
     class Pages(Environment):
         def getattr(self, obj: Any, attribute: str) -> Any:
@@ -71,7 +71,7 @@ def load_templates() -> Environment:
             return obj[attribute] if isinstance(obj, dict) and attribute in obj else super().getattr(obj, attribute)
 
     environment = Pages(
-        loader=PackageLoader("snellen.reports", "assets"),
+        loader=loader,
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -79,6 +79,14 @@ def load_templates() -> Environment:
     )
     environment.filters["visible"] = escape_invisible
     return environment
+
+
+@cache
+def load_templates() -> Environment:
+    """Load the templates of the reports."""
+    from jinja2 import PackageLoader
+
+    return template_environment(PackageLoader("snellen.reports", "assets"))
 
 
 def fill_template(template: str, style: str, script: str, **fields: object) -> str:

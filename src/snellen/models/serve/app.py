@@ -24,8 +24,6 @@ from snellen.models.base import Model
 from snellen.models.serve import protocol
 from snellen.types import Prompt, Response
 
-LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
-
 
 class RequestRejectedError(Exception):
     """A request that is turned away before the model sees it, as the error object that the client gets."""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import socket
-import sys
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 
-from snellen.errors import MissingExtraError, PreflightError, UsageError
+from snellen.errors import UsageError
+from snellen.local_server import LOOPBACK_NAMES, address_of, bind, is_loopback, require_packages, run_app
 from snellen.models.base import Model
 
 WAITING = 1000  # requests at once; more are answered 503 rather than held in memory
@@ -40,16 +38,6 @@ def parse_model(spec: str) -> tuple[str, str]:
     return name, Path(name).resolve().name if Path(name).is_dir() else name
 
 
-def is_loopback(host: str) -> bool:
-    """Return True if only this machine can reach a server bound to `host`."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
-
-
 def serve(
     model: Model, name: str, host: str, port: int, key: str | None, max_body: int, tell: Callable[[str], None]
 ) -> None:
@@ -63,9 +51,7 @@ def serve(
         PreflightError: the port cannot be bound, or the model's own preflight fails.
         MissingExtraError: starlette or uvicorn is not installed.
     """
-    for package in ("starlette", "uvicorn"):
-        if find_spec(package) is None:
-            raise MissingExtraError(f"serving needs {package}.", 'Install it with: pip install "snellen[view]"')
+    require_packages("serving")
     if not is_loopback(host):
         unlocked = "" if key else ", without a key,"
         tell(f"warning: {host} is not a loopback address: whoever reaches this port may{unlocked} use the model.")
@@ -78,23 +64,6 @@ def serve(
         listener.close()
 
 
-def bind(host: str, port: int) -> socket.socket:
-    """Return a listening socket. Raises PreflightError where host or port cannot be had."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listener = socket.socket(family, kind, protocol)
-        if sys.platform != "win32":  # there it means that two servers may share a port
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-    except OSError as error:
-        raise PreflightError(
-            f"cannot listen on {host}, port {port}: {error.strerror}.", "Choose another --port (0 takes a free one)."
-        ) from error
-    return listener
-
-
 async def _serve(
     model: Model,
     name: str,
@@ -104,21 +73,18 @@ async def _serve(
     max_body: int,
     tell: Callable[[str], None],
 ) -> None:
-    import uvicorn
-
-    from snellen.models.serve.app import LOOPBACK_NAMES, build_app
+    from snellen.models.serve.app import build_app
 
     try:
         await model.preflight()
         hosts = LOOPBACK_NAMES if is_loopback(host) else ("*",)
         app = build_app(model, name, key=key, max_body=max_body, hosts=hosts)
-        config = uvicorn.Config(
-            app, log_level="warning", limit_concurrency=WAITING, timeout_graceful_shutdown=5, lifespan="off"
+        address = address_of(host, listener)
+        await run_app(
+            app,
+            listener,
+            started=lambda: tell(f"Serving {name} at {address}/v1 (Ctrl-C ends it)."),
+            limit_concurrency=WAITING,
         )
-        listener.listen(128)
-        port = listener.getsockname()[1]
-        address = f"[{host.strip('[]')}]" if ":" in host else host
-        tell(f"Serving {name} at http://{address}:{port}/v1 (Ctrl-C ends it).")
-        await uvicorn.Server(config).serve(sockets=[listener])
     finally:
         await model.close()

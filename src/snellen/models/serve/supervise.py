@@ -15,8 +15,8 @@ import msgspec
 from msgspec import Struct
 
 from snellen.errors import PreflightError, UsageError
+from snellen.local_server import bind
 from snellen.models import processes
-from snellen.models.serve.run import bind
 from snellen.models.serve.vllm import Launch, VllmSettings, launch
 from snellen.redaction import redact
 

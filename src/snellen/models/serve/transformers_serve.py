@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import NoReturn
 
 from snellen.errors import MissingExtraError, UsageError
+from snellen.local_server import is_loopback
 from snellen.models.base import ModelOptions
 from snellen.models.local.checkpoint import find
 from snellen.models.local.load import pick_device, pick_dtype, stored_dtype
-from snellen.models.serve.run import is_loopback
 
 PROGRAM = "import sys; from transformers.cli.transformers import main; sys.exit(main())"
 

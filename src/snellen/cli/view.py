@@ -1,0 +1,82 @@
+"""snellen view"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+import typer
+
+from snellen.cli.console import note
+from snellen.cli.option_groups import expand_options
+from snellen.errors import UsageError
+
+SERVER = "Server"
+
+
+@dataclass(frozen=True)
+class ViewServerOptions:
+    """Address of the pages, and who may open them."""
+
+    PANEL: ClassVar[str] = SERVER
+
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 selects a free one.")] = 8765
+    host: Annotated[
+        str,
+        typer.Option(help="Address to listen on. Any other than the default requires --token.", show_default=True),
+    ] = "127.0.0.1"
+    token: Annotated[
+        bool,
+        typer.Option(
+            "--token",
+            help="Require a random token, printed as part of the address; a cookie keeps it in the browser. "
+            "SNELLEN_VIEW_TOKEN sets a fixed one.",
+        ),
+    ] = False
+    open_browser: Annotated[
+        bool | None,
+        typer.Option(
+            "--open/--no-open", help="Open the browser.", show_default="open on a desktop, not over SSH or in CI"
+        ),
+    ] = None
+
+
+@expand_options
+def view(
+    root: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Folder of the runs; nested ones and imported ones are included.")
+    ] = Path("results"),
+    *,
+    review: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Review verdicts under this name; without it the pages only show."),
+    ] = None,
+    show_gold: Annotated[
+        bool, typer.Option("--show-gold", help="Show the gold answers of restricted benchmarks too.")
+    ] = False,
+    server: ViewServerOptions,
+) -> None:
+    """Browse all runs of a folder in the browser: runs, samples, comparisons, review.
+
+    The pages are served on this machine only and follow runs in progress. Ctrl-C ends the server.
+    """
+    from snellen.cli.view_browser import browser_wanted, fixed_token
+    from snellen.viewer.serve import serve
+    from snellen.viewer.site import ViewSettings
+
+    if not root.is_dir():
+        problem = "is a file" if root.exists() else "does not exist"
+        raise UsageError(
+            f"the folder of the runs, {root}, {problem}",
+            "Name the folder that holds the run folders, such as: snellen view results/",
+        )
+    settings = ViewSettings(
+        root=root,
+        host=server.host,
+        token=fixed_token() if server.token else None,
+        reviewer=(review or "").strip(),
+        show_gold=show_gold,
+    )
+    wanted = browser_wanted() if server.open_browser is None else server.open_browser
+    serve(settings, server.port, open_browser=wanted, notify=note)

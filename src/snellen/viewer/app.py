@@ -1,0 +1,111 @@
+"""The web application: every page by its path, images by their digests, and nothing else."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from urllib.parse import parse_qs
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from snellen.errors import SnellenError, UsageError
+from snellen.redaction import redact
+from snellen.viewer.links import LiveLinks, path_of
+from snellen.viewer.pages import load_pages
+from snellen.viewer.rendering import RenderedPage, render_page
+from snellen.viewer.security import Access, Gate, OversizeBodyError
+from snellen.viewer.site import MissingPageError, Page, Site, ViewSettings
+
+MAX_FORM_FIELDS = 1000
+GZIP_BYTES = 4096
+
+
+def view_app(settings: ViewSettings) -> Starlette:
+    """Build the application of the pages over a folder of runs."""
+    site = Site(settings, LiveLinks())
+    routes = [_route(site, page) for page in load_pages().values()]
+    return Starlette(
+        routes=routes,
+        middleware=[
+            Middleware(Gate, access=Access(settings.host, settings.token), cookie_name=f"snellen_view_{settings.port}"),
+            Middleware(GZipMiddleware, minimum_size=GZIP_BYTES, compresslevel=1),
+        ],
+        exception_handlers={HTTPException: _refused, OversizeBodyError: _oversize},
+    )
+
+
+def _route(site: Site, page: Page) -> Route:
+    """Return the route of one page: GET shows it, POST takes its form where it has one."""
+
+    def show(query: str) -> Response:
+        try:
+            state = page.state.parse(query)
+            return _page_response(render_page(site, page, state, page.view(site, state), _pages()))
+        except SnellenError as error:
+            return _problem(site, page, error)
+        except Exception as error:  # noqa: BLE001 - a traceback could show paths and replies
+            return _broken(page, error)
+
+    def submit(query: str, fields: Mapping[str, str]) -> Response:
+        assert page.submit is not None  # noqa: S101 - only then the route takes POST
+        try:
+            target = page.submit(site, page.state.parse(query), fields)
+        except SnellenError as error:
+            return _problem(site, page, error)
+        return RedirectResponse(site.links.to(target), 303)
+
+    async def endpoint(request: Request) -> Response:
+        if request.method == "POST":
+            return await run_in_threadpool(submit, request.url.query, await _form(request))
+        return await run_in_threadpool(show, request.url.query)
+
+    methods = ["GET", "POST"] if page.submit is not None else ["GET"]
+    return Route(path_of(page.name), endpoint, methods=methods)
+
+
+def _pages() -> list[Page]:
+    return list(load_pages().values())
+
+
+async def _form(request: Request) -> dict[str, str]:
+    """Read the fields of a submitted form; the gate limits its size."""
+    try:
+        sent = parse_qs(
+            (await request.body()).decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MAX_FORM_FIELDS
+        )
+    except ValueError as error:
+        raise HTTPException(400, f"The form cannot be read: {error}.") from error
+    return {name: values[-1].replace("\r\n", "\n") for name, values in sent.items()}
+
+
+def _page_response(page: RenderedPage, status: int = 200) -> Response:
+    return HTMLResponse(page.html, status, headers={"Content-Security-Policy": page.policy})
+
+
+def _problem(site: Site, page: Page, error: SnellenError) -> Response:
+    """Return the page of an error: 404 for what is not there, 400 for what the reader typed, 500 for the rest."""
+    status = 404 if isinstance(error, MissingPageError) else 400 if isinstance(error, UsageError) else 500
+    view = {"message": error.message, "hint": error.hint}
+    return _page_response(render_page(site, page, None, view, _pages(), "problem.html.jinja"), status)
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101 - registered for this class
+    return PlainTextResponse(f"{error.detail}\n", error.status_code)
+
+
+async def _oversize(request: Request, error: Exception) -> Response:
+    return PlainTextResponse(f"{error}\n", 413, headers={"Connection": "close"})
+
+
+def _broken(page: Page, error: Exception) -> Response:
+    """Report a fault of a page on the terminal."""
+    print(redact(f"snellen: the page {page.name} failed: {type(error).__name__}: {error}"), file=sys.stderr)
+    return PlainTextResponse("This page failed; the terminal of `snellen view` names the error.\n", 500)

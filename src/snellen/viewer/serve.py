@@ -1,0 +1,53 @@
+"""Serving the pages: the socket, the browser, and the end at Ctrl-C."""
+
+from __future__ import annotations
+
+import webbrowser
+from collections.abc import Callable
+from dataclasses import replace
+
+from snellen.errors import UsageError
+from snellen.local_server import address_of, bind, is_loopback, require_packages, run_until_interrupted
+from snellen.viewer.site import ViewSettings
+
+CONNECTIONS = 200
+"""Connections at once; more are answered 503."""
+
+
+def serve(settings: ViewSettings, port: int, *, open_browser: bool, notify: Callable[[str], None]) -> None:
+    """Serve the pages until Ctrl-C.
+
+    Args:
+        settings: root, address and token.
+        port: 0 takes a free one.
+        open_browser: open the first page in the user's browser.
+        notify: gets one line with the address, the token in it.
+
+    Raises:
+        MissingExtraError: starlette or uvicorn is not installed.
+        UsageError: another address than loopback without a token.
+        PreflightError: the port cannot be had.
+    """
+    require_packages("the viewer")
+    if settings.token is None and not is_loopback(settings.host):
+        raise UsageError(
+            f"--host {settings.host} is reachable from other machines, and the pages show questions and replies",
+            "Add --token: a browser then has to open the printed address once.",
+        )
+    listener = bind(settings.host, port)
+    try:
+        from snellen.viewer.app import view_app
+
+        app = view_app(replace(settings, port=listener.getsockname()[1]))
+        address = address_of(settings.host, listener) + "/"
+        if settings.token is not None:
+            address += f"?token={settings.token}"
+
+        def started() -> None:
+            notify(f"Viewing {settings.root} at {address} (stop with Ctrl-C).")
+            if open_browser:
+                webbrowser.open(address)
+
+        run_until_interrupted(app, listener, started=started, limit_concurrency=CONNECTIONS)
+    finally:
+        listener.close()

@@ -1,0 +1,80 @@
+"""The site: settings of `snellen view`, and what every page's view is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from snellen.errors import SnellenError
+from snellen.local_server import LOOPBACK
+from snellen.viewer.links import Links
+from snellen.viewer.states import PageState
+
+
+class MissingPageError(SnellenError):
+    """A page was asked for that does not exist: its run or its sample is not there."""
+
+
+@dataclass(frozen=True)
+class ViewSettings:
+    """Settings of the viewer.
+
+    Attributes:
+        root: folder of the runs, nested ones too.
+        host: address to listen on.
+        token: what a browser must present once; None on loopback.
+        reviewer: name under which decisions are recorded; empty for read-only pages.
+        show_gold: show gold answers of restricted benchmarks.
+        port: port that the server listens on; names its cookie, because cookies do not tell ports apart.
+    """
+
+    root: Path
+    host: str = LOOPBACK
+    token: str | None = None
+    reviewer: str = ""
+    show_gold: bool = False
+    port: int = 0
+
+
+@dataclass(frozen=True)
+class Site:
+    """What a view is given: settings, links of the way out, and the index."""
+
+    settings: ViewSettings
+    links: Links
+    index: Any = field(default=None)
+
+    @property
+    def live(self) -> bool:
+        """Return True for the server, False for an export."""
+        return self.links.live
+
+
+View = Callable[[Site, Any], Mapping[str, Any]]
+Submit = Callable[[Site, Any, Mapping[str, str]], PageState]
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page: its state, its view, and its title.
+
+    Attributes:
+        state: class of its address; `state.page` names its path, template, style and script.
+        view: makes the template's variables.
+        title: its name in the navigation.
+        submit: takes a form, and returns the page that the browser is sent to; None for pages that only show.
+        listed: whether it stands in the navigation.
+    """
+
+    state: type[PageState]
+    view: View
+    title: str
+    submit: Submit | None = None
+    listed: bool = True
+
+    @property
+    def name(self) -> str:
+        """Return the name of its path, template, style and script."""
+        return self.state.page

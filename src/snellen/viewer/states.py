@@ -1,0 +1,180 @@
+"""Addresses of the pages: the state of each view as a frozen dataclass, from and to a query string."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Annotated, Any, ClassVar, Literal, Self, get_origin, get_type_hints
+from urllib.parse import parse_qs, urlencode
+
+import msgspec
+from msgspec import Meta
+
+from snellen.errors import UsageError
+
+MAX_FIELDS = 500
+MAX_QUERY = 16 << 10
+"""Characters of a query string that are read at most."""
+
+PageNumber = Annotated[int, Meta(ge=1, le=1_000_000_000)]
+
+
+@dataclass(frozen=True)
+class PageState:
+    """State of one view. Subclasses name their page, and give every field a default."""
+
+    page: ClassVar[str] = ""
+
+    @classmethod
+    def parse(cls, query: str) -> Self:
+        """Read a state from a query string; names that it does not have are ignored.
+
+        Raises:
+            UsageError: a value is not one that the field takes.
+        """
+        if len(query) > MAX_QUERY:
+            raise UsageError(f"the address has {len(query):,} characters; {MAX_QUERY:,} are read at most")
+        try:
+            values = parse_qs(query, keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="replace")
+        except ValueError as error:
+            raise UsageError(f"the address cannot be read: {error}") from error
+        kinds = get_type_hints(cls)
+        fields: dict[str, Any] = {}
+        for field in dataclasses.fields(cls):
+            if field.name in values:
+                several = get_origin(kinds[field.name]) is tuple
+                fields[field.name] = values[field.name] if several else values[field.name][-1]
+        try:
+            return msgspec.convert(fields, cls, strict=False)
+        except msgspec.ValidationError as error:
+            raise UsageError(f"the address of this page has a value that it does not take: {error}") from error
+
+    def query(self) -> str:
+        """Return the query string: the fields that differ from their default, in their order."""
+        pairs: list[tuple[str, str]] = []
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if value == field.default:
+                continue
+            if isinstance(value, tuple):
+                pairs += [(field.name, text) for text in value] or [(field.name, "")]
+            else:
+                pairs.append((field.name, str(int(value)) if isinstance(value, bool) else str(value)))
+        return urlencode(pairs, errors="replace")
+
+    def changed(self, **changes: Any) -> Self:
+        """Return the state with other values in some fields."""
+        return dataclasses.replace(self, **changes)
+
+    def static(self) -> Self:
+        """Return the state that stands for this one in an export."""
+        return self
+
+    def file_name(self) -> str:
+        """Return the name of the state's file in an export."""
+        query = self.query()
+        if not query:
+            return "index.html" if self.page == RunsState.page else f"{self.page}.html"
+        return f"{self.page}-{blake2b(query.encode(), digest_size=8).hexdigest()}.html"
+
+
+@dataclass(frozen=True)
+class RunsState(PageState):
+    """The list of runs: filters, order, and the axis of the history.
+
+    Attributes:
+        benchmark, model, state: show only these; empty for all.
+        text: show only rows with all of these words.
+        sort: a column; empty for the ranking within each benchmark.
+        group: rows by benchmark, or one list.
+        over: axis of a model's history; empty for no history.
+    """
+
+    page: ClassVar[str] = "runs"
+    benchmark: tuple[str, ...] = ()
+    model: tuple[str, ...] = ()
+    state: tuple[str, ...] = ()
+    text: str = ""
+    sort: str = ""
+    down: bool = False
+    group: Literal["benchmark", "none"] = "benchmark"
+    over: Literal["", "time", "step"] = ""
+
+    def static(self) -> Self:
+        """Drop filters and order: the page's script does both in an export."""
+        return type(self)(over=self.over)
+
+
+@dataclass(frozen=True)
+class MatrixState(PageState):
+    """Models by benchmarks, or by the slices of one benchmark."""
+
+    page: ClassVar[str] = "matrix"
+    benchmark: str = ""
+    by: str = ""
+    profile: str = ""
+    runs: tuple[str, ...] = ()
+    view: Literal["dots", "heat"] = "dots"
+
+
+@dataclass(frozen=True)
+class SamplesState(PageState):
+    """Samples of one benchmark, one column a run: filters, order and page.
+
+    Attributes:
+        benchmark, runs: which journals; no run stands for all of the benchmark.
+        where: filters `slice=value`.
+        pattern: a verdict pattern, `A right and B wrong`.
+        text: words in question or reply.
+        sql: a condition, or a whole query, over the tables of `snellen query`.
+    """
+
+    page: ClassVar[str] = "samples"
+    benchmark: str = ""
+    runs: tuple[str, ...] = ()
+    profile: str = ""
+    where: tuple[str, ...] = ()
+    pattern: str = ""
+    text: str = ""
+    sql: str = ""
+    sort: str = ""
+    number: PageNumber = 1
+
+    def static(self) -> Self:
+        """Keep benchmark, runs, order and page; filters are left to the page's script."""
+        return dataclasses.replace(self, where=(), pattern="", text="", sql="")
+
+
+@dataclass(frozen=True)
+class CaseState(SamplesState):
+    """One sample with every model's reply, within the samples that the filter selects."""
+
+    page: ClassVar[str] = "case"
+    sample: str = ""
+    repeat: int = 0
+
+    def static(self) -> Self:
+        """Keep what names the sample: its place is among all samples of its benchmark."""
+        return type(self)(benchmark=self.benchmark, sample=self.sample, repeat=self.repeat)
+
+
+@dataclass(frozen=True)
+class CompareState(PageState):
+    """Paired comparison of two or more runs over the samples that they share."""
+
+    page: ClassVar[str] = "compare"
+    runs: tuple[str, ...] = ()
+    profile: str = ""
+    by: str = ""
+
+
+@dataclass(frozen=True)
+class ReviewState(PageState):
+    """A queue of verdicts to check, or the adjudication of reviewers who differ."""
+
+    page: ClassVar[str] = "review"
+    run: str = ""
+    step: Literal["queue", "audit", "agreement", "adjudicate"] = "queue"
+    sample: str = ""
+    repeat: int = 0
