@@ -187,6 +187,16 @@ class CaseState(SamplesState):
 
 
 @dataclass(frozen=True)
+class ExchangeState(PageState):
+    """The raw requests and replies of one run about one sample, and what was asked of its judge."""
+
+    page: ClassVar[str] = "exchange"
+    run: str = ""
+    sample: str = ""
+    repeat: int = 0
+
+
+@dataclass(frozen=True)
 class CompareState(PageState):
     """Paired comparison of two or more runs over the samples that they share."""
 
