@@ -116,7 +116,7 @@ def query(sql: str, runs: Sequence[str | Path | Run], *, trust: bool = False) ->
         UsageError: it is no single SELECT, or it cannot be answered. RunError: there is no run in one of the folders.
         SnellenError: a run's samples cannot be read again.
     """
-    _single_select(sql)
+    require_single_select(sql)
     opened = [run if isinstance(run, Run) else load_run(run, trust=trust) for run in runs]
     names = run_names([run.path for run in opened])
     settings_of = distinguishing([run.meta for run in opened])
@@ -135,13 +135,14 @@ def query(sql: str, runs: Sequence[str | Path | Run], *, trust: bool = False) ->
             try:
                 connection.execute(sql)
             except duckdb.Error as error:
-                raise _unanswered(error) from error
+                raise unanswerable(error) from error
             columns = connection.description or []
             notes = tuple(run.unverified for run in opened if run.unverified)
             yield QueryResult(tuple(str(column[0]) for column in columns), _rows(connection), notes)
 
 
-def _single_select(sql: str) -> None:
+def require_single_select(sql: str) -> None:
+    """Raise UsageError if a text is no single SELECT (or EXPLAIN of one)."""
     try:
         sql.encode()
     except UnicodeEncodeError as error:
@@ -149,14 +150,15 @@ def _single_select(sql: str) -> None:
     try:
         statements = duckdb.extract_statements(sql)
     except duckdb.Error as error:
-        raise _unanswered(error) from error
+        raise unanswerable(error) from error
     kinds = [statement.type for statement in statements]
     if kinds not in ([duckdb.StatementType.SELECT], [duckdb.StatementType.EXPLAIN]):
         names = ", ".join(kind.name for kind in kinds) or "nothing"
         raise UsageError(f"a query is one SELECT, and this is {names}", "Runs are read only. See docs/query.md.")
 
 
-def _unanswered(error: duckdb.Error) -> UsageError:
+def unanswerable(error: duckdb.Error) -> UsageError:
+    """Build the error for a query that DuckDB refused."""
     if "pytz" in str(error):  # what DuckDB makes times with a time zone by; no other answer needs it
         return UsageError(
             "a column of the answer is a time with a time zone, which needs the package pytz",
@@ -171,7 +173,7 @@ def _rows(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[Any, ...]]:
         try:
             some = connection.fetchmany(BATCH)
         except duckdb.Error as error:
-            raise _unanswered(error) from error
+            raise unanswerable(error) from error
         if not some:
             return
         yield from some

@@ -15,6 +15,7 @@ from snellen.viewer.index.sample_page import (
     Sort,
     SqlTable,
 )
+from snellen.viewer.index.view_index import ViewIndex, open_index
 
 __all__ = [
     "MOST_ROWS",
@@ -36,4 +37,6 @@ __all__ = [
     "Skipped",
     "Sort",
     "SqlTable",
+    "ViewIndex",
+    "open_index",
 ]

@@ -66,8 +66,9 @@ class RunEntry:
         failures: samples without an answer by kind, the commonest first.
         repeats: how often each sample is asked.
         started, ended: of the first and the last record, seconds since the epoch, UTC; None where that is not known.
-        version, data, gold: version and data digest of the benchmark, and the revision of its gold answers; equal
-            `benchmark`, `version` and `data`: the same samples.
+        version, data, options: version, data digest and data options (with the seed) of the benchmark; where they and
+            `benchmark` are equal, so are the samples.
+        seed, fingerprint: as in run_meta.json.
         judges: key of the run that this one judges or labels; empty: it is no judge's run.
         judged: key of the run that judges this one; empty: there is none.
         restricted: True if the gold answers must not be shown.
@@ -98,7 +99,9 @@ class RunEntry:
     ended: float | None = None
     version: str = ""
     data: str = ""
-    gold: str = ""
+    options: str = ""
+    seed: int = 0
+    fingerprint: str = ""
     judges: str = ""
     judged: str = ""
     restricted: bool = False

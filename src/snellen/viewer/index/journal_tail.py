@@ -1,0 +1,251 @@
+"""Intact records of a journal from an offset on, for following a run that another process writes. Nothing is written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from hashlib import blake2b
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from snellen.errors import RunError
+from snellen.sources.checksums import intact_parts, never_sealed, record_number
+from snellen.types import Failure, Record, Usage
+
+LINE_BYTES = 64 << 20
+"""A longer line is no record: it is passed over without being held."""
+END_BYTES = 4096
+MOST_REPEATS = 1 << 20
+_NOT_JSON = (ValueError, RecursionError)  # msgspec's errors are ValueErrors
+
+
+class _Reply(Struct, frozen=True, gc=False):
+    text: str
+    usage: Usage = Usage()
+    latency_s: float = 0.0
+
+
+class JournalRow(Struct, frozen=True, gc=False):
+    """What the index takes from a line of results.jsonl."""
+
+    sample_id: str
+    status: str
+    repeat: int = 0
+    response: _Reply | None = None
+    error: Failure | None = None
+    attempts: int = 1
+    started_at: float = 0.0
+    finished_at: float = 0.0
+
+
+class TailState(Struct):
+    """How far a journal was read.
+
+    Attributes:
+        offset: bytes read, up to the end of a line.
+        highest: the highest number of a record; 0 if none has one.
+        lines: lines read.
+        damaged: lines that hold no intact record, or a record that cannot be one of the run.
+        repeated: lines that hold a record for a second time; the first counts.
+        missing: numbers that were skipped.
+        first, last: digests of the first and the last bytes read, to notice a journal that was written anew.
+    """
+
+    offset: int = 0
+    highest: int = 0
+    lines: int = 0
+    damaged: int = 0
+    repeated: int = 0
+    missing: int = 0
+    first: str = ""
+    last: str = ""
+    skipped: list[int] = []
+    """Numbers that were skipped and may still come, the first few."""
+
+    def faults(self) -> str:
+        """Describe what is wrong with the lines; empty if nothing is."""
+        kinds = (
+            (self.damaged, "damaged line"),
+            (self.repeated, "repeated line"),
+            (self.missing, "missing record"),
+        )
+        return ", ".join(f"{count:,} {name}{'s' * (count > 1)}" for count, name in kinds if count)
+
+
+KEPT_GAPS = 10_000
+
+
+class JournalTail:
+    """Reader of the lines that were added to a journal since `state`."""
+
+    def __init__(self, path: Path, state: TailState | None = None, *, repeats: int = MOST_REPEATS) -> None:
+        self.path = path
+        self.state = state or TailState()
+        self._repeats = repeats
+        self._decode = msgspec.json.Decoder(JournalRow).decode
+        self._decode_whole = msgspec.json.Decoder(Record).decode
+        self._gaps = set(self.state.skipped)
+
+    def continues(self) -> bool:
+        """Return True if the journal still begins with what was read of it."""
+        if not self.state.offset:
+            return True
+        try:
+            with _opened(self.path) as file:
+                if os.fstat(file.fileno()).st_size < self.state.offset:
+                    return False
+                return (self.state.first, self.state.last) == _ends(file, self.state.offset)
+        except (OSError, RunError):
+            return False
+
+    def rows(self) -> Iterator[tuple[int, int, JournalRow]]:
+        """Yield (start in bytes, bytes, row) of each intact record behind the offset; a line without an end stays.
+
+        Raises:
+            RunError: the file cannot be read.
+        """
+        state = self.state
+        try:
+            with _opened(self.path) as file:
+                file.seek(state.offset)
+                while True:
+                    start = state.offset
+                    line = file.readline(LINE_BYTES)
+                    if not line.endswith(b"\n"):
+                        if len(line) < LINE_BYTES or not (length := _to_line_end(file)):
+                            break
+                        state.offset, state.lines = start + len(line) + length, state.lines + 1
+                        state.damaged += 1
+                        continue
+                    state.offset, state.lines = start + len(line), state.lines + 1
+                    yield from self._intact(line, start)
+        except OSError as error:
+            raise RunError(
+                f"{self.path} cannot be read: {error.strerror or error}", "Check its permissions."
+            ) from error
+
+    def position(self) -> TailState:
+        """Return the state after the last row that was yielded, with the digests of both ends of what was read.
+
+        Raises:
+            OSError, RunError: the file cannot be read.
+        """
+        state = self.state
+        if state.offset:
+            with _opened(self.path) as file:
+                state.first, state.last = _ends(file, state.offset)
+        state.skipped = sorted(self._gaps)[:KEPT_GAPS]
+        return structs.replace(state)
+
+    def _intact(self, line: bytes, start: int) -> Iterator[tuple[int, int, JournalRow]]:
+        number = record_number(line)
+        if number is not None:
+            if self._new(number):
+                yield from self._row(line, start, self._decode)
+            return
+        if line.isspace():
+            return
+        if never_sealed(line):
+            yield from self._row(line, start, self._decode_whole)
+            return
+        self.state.damaged += 1
+        for begin, end in intact_parts(line):
+            content = line[begin:end] + b"\n"
+            number = record_number(content)
+            if number is not None and self._new(number):
+                yield from self._row(content, start + begin, self._decode)
+
+    def _row(self, line: bytes, start: int, decode: Any) -> Iterator[tuple[int, int, JournalRow]]:
+        try:
+            row = decode(line)
+        except _NOT_JSON:
+            self.state.damaged += 1
+            return
+        if not 0 <= row.repeat < self._repeats:
+            self.state.damaged += 1
+            return
+        yield start, len(line), row
+
+    def _new(self, number: int) -> bool:
+        state = self.state
+        if number == state.highest + 1:
+            state.highest = number
+            return True
+        if number <= state.highest:
+            if number in self._gaps:
+                self._gaps.discard(number)
+                state.missing -= 1
+                return True
+            state.repeated += 1
+            return False
+        state.missing += number - state.highest - 1
+        room = KEPT_GAPS - len(self._gaps)
+        self._gaps.update(range(state.highest + 1, min(number, state.highest + 1 + max(0, room))))
+        state.highest = number
+        return True
+
+    def torn_bytes(self) -> int:
+        """Return the bytes behind the last line end."""
+        try:
+            return max(0, self.path.stat().st_size - self.state.offset)
+        except OSError:
+            return 0
+
+
+def read_record(path: Path, start: int, size: int) -> Record | None:
+    """Read one record by its place; None if there is no intact record any more.
+
+    A line with a checksum must match it.
+    """
+    if not 0 < size <= LINE_BYTES:
+        return None
+    try:
+        with _opened(path) as file:
+            file.seek(start)
+            line = file.read(size)
+    except (OSError, RunError):
+        return None
+    if len(line) == size and not line.endswith(b"\n"):
+        line += b"\n"  # a record within a damaged line
+    if len(line) < size or (record_number(line) is None and not never_sealed(line)):
+        return None
+    try:
+        return msgspec.json.decode(line, type=Record)
+    except _NOT_JSON:
+        return None
+
+
+def _opened(path: Path) -> IO[bytes]:
+    """Open a regular file without following a link.
+
+    Raises:
+        RunError: it is something else. OSError: it cannot be opened.
+    """
+    import stat
+
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise RunError(f"{path} is no regular file", "Restore the file.")
+    return os.fdopen(handle, "rb", buffering=1 << 20)
+
+
+def _to_line_end(file: IO[bytes]) -> int:
+    """Pass over the rest of a line; return its bytes, 0 if it has no end."""
+    length = 0
+    while part := file.readline(1 << 20):
+        length += len(part)
+        if part.endswith(b"\n"):
+            return length
+    return 0
+
+
+def _ends(file: IO[bytes], offset: int) -> tuple[str, str]:
+    digests = []
+    for at in (0, max(0, offset - END_BYTES)):
+        file.seek(at)
+        digests.append(blake2b(file.read(min(END_BYTES, offset - at)), digest_size=8).hexdigest())
+    return digests[0], digests[1]

@@ -1,0 +1,150 @@
+"""Columns of one run's part of the index, mapped into memory: numbers as arrays, texts by row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from snellen.viewer.index.run_state import CODES, OTHER_STATUS, RunIndexState
+from snellen.viewer.index.sample_sets import SampleSet
+from snellen.viewer.index.storage import ColumnFile, open_columns
+
+ANSWER_STATUSES = 2
+"""Codes of a record's status below this are answers."""
+
+
+class MappedColumns:
+    """Columns of several files, one after the other."""
+
+    def __init__(self, folder: Path, files: Sequence[ColumnFile]) -> None:
+        tables = [open_columns(folder, file) for file in files]
+        self.whole = all(table is not None for table in tables)
+        self._batches = [batch for table in tables if table is not None for batch in table.to_batches()]
+        self._starts = np.cumsum([0, *(batch.num_rows for batch in self._batches)])
+        self.rows = int(self._starts[-1])
+
+    def array(self, name: str, dtype: Any) -> NDArray[Any]:
+        """Return a column of numbers; nulls of floats are NaN."""
+        parts = [batch.column(name).to_numpy(zero_copy_only=False) for batch in self._batches]
+        return np.concatenate(parts).astype(dtype, copy=False) if parts else np.zeros(0, dtype)
+
+    def value(self, name: str, row: int) -> Any:
+        """Return one cell."""
+        batch = int(np.searchsorted(self._starts, row, side="right")) - 1
+        return self._batches[batch].column(name)[row - int(self._starts[batch])].as_py()
+
+    def lists(self, name: str) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Return all items of a column of lists, and the row of each."""
+        items, rows = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
+        for start, batch in zip(self._starts[:-1], self._batches, strict=True):
+            column = batch.column(name)
+            lengths = np.diff(column.offsets.to_numpy())
+            items.append(column.flatten().to_numpy(zero_copy_only=False))
+            rows.append(np.repeat(np.arange(batch.num_rows, dtype=np.int64) + int(start), lengths))
+        return np.concatenate(items), np.concatenate(rows)
+
+    def batches(self) -> list[pa.RecordBatch]:
+        """Return the rows as record batches."""
+        return self._batches
+
+
+class RunColumns:
+    """The records of one run and their scores, by row of the index.
+
+    Attributes:
+        state: what the index holds of the run.
+        rows, scores: the columns of the files.
+    """
+
+    def __init__(self, folder: Path, state: RunIndexState) -> None:
+        self.state, self.folder = state, folder
+        self.rows = MappedColumns(folder, state.rows)
+        self.scores = MappedColumns(folder, state.scores)
+        self.whole = self.rows.whole and self.scores.whole
+
+    @cached_property
+    def ordinal(self) -> NDArray[np.int32]:
+        """Return the number of each record's sample in its set."""
+        return self.rows.array("ordinal", np.int32)
+
+    @cached_property
+    def repeat(self) -> NDArray[np.int32]:
+        """Return the repeat of each record."""
+        return self.rows.array("repeat", np.int32)
+
+    @cached_property
+    def status(self) -> NDArray[np.uint8]:
+        """Return the status of each record, by code."""
+        return self.rows.array("status", np.uint8)
+
+    def codes(self, profile: str) -> NDArray[np.uint8]:
+        """Return the verdict of each record under a profile, by code; one more for `missing` at the end."""
+        failed = (self.status >= ANSWER_STATUSES) & (self.status <= OTHER_STATUS)
+        codes = np.where(failed, CODES["failed"], CODES["unknown"]).astype(np.uint8)
+        column = self.state.profiles.get(profile)
+        if column is not None and self.scores.rows:
+            scored = self.scores.array(f"{column}.code", np.uint8)
+            codes[: len(scored)] = scored[: len(codes)]
+        return np.append(codes, np.uint8(CODES["missing"]))
+
+    def answers(self, profile: str) -> NDArray[np.uint32]:
+        """Return a number for what was read from each reply, 0 for nothing; one more 0 at the end."""
+        answers = np.zeros(len(self.status) + 1, np.uint32)
+        column = self.state.profiles.get(profile)
+        if column is not None and self.scores.rows:
+            read = self.scores.array(f"{column}.answer", np.uint32)
+            answers[: len(read)] = read
+        return answers
+
+    def answers_at(self, profile: str, row: int) -> int:
+        """Return a number for what was read from one reply, 0 for nothing."""
+        column = self.state.profiles.get(profile)
+        known = column is not None and 0 <= row < self.scores.rows
+        return int(self.scores.value(f"{column}.answer", row)) if known else 0
+
+    @cached_property
+    def flags(self) -> NDArray[np.uint8]:
+        """Return the flags of each record; one more 0 at the end."""
+        flags = np.zeros(len(self.status) + 1, np.uint8)
+        if self.scores.rows:
+            scored = self.scores.array("flags", np.uint8)
+            flags[: len(scored)] = scored
+        return flags
+
+
+class SetColumns:
+    """The samples of one set: ids by number, and what the benchmark says of them in its order."""
+
+    def __init__(self, samples: SampleSet) -> None:
+        self.state = samples.state
+        self.folder = samples.folder
+        self.ids = samples.ids
+        self.info = MappedColumns(samples.folder, samples.state.info)
+
+    @cached_property
+    def order(self) -> NDArray[np.int32]:
+        """Return the numbers of all samples in the order of the benchmark; those it has not described come last."""
+        described = self.info.array("ordinal", np.int32)
+        rest = np.ones(len(self.ids), bool)
+        rest[described] = False
+        return np.concatenate([described, np.flatnonzero(rest).astype(np.int32)])
+
+    @cached_property
+    def info_row(self) -> NDArray[np.int32]:
+        """Return the row of `info` of each sample, -1 for none."""
+        described = self.info.array("ordinal", np.int32)
+        rows = np.full(len(self.ids), -1, np.int32)
+        rows[described] = np.arange(len(described), dtype=np.int32)
+        return rows
+
+    @cached_property
+    def slice_items(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Return every code of a slice, and the number of its sample."""
+        codes, rows = self.info.lists("slices")
+        return codes, self.info.array("ordinal", np.int32)[rows].astype(np.int64)

@@ -1,0 +1,244 @@
+"""Table of samples and runs: one row a sample (and repeat), one column a run, as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from snellen.viewer.index.patterns import Claim, VerdictPattern
+from snellen.viewer.index.run_columns import ANSWER_STATUSES, RunColumns, SetColumns
+from snellen.viewer.index.run_state import CODES, JUDGE_UNSURE, PROFILES_DIFFER
+from snellen.viewer.index.sample_page import VERDICTS, CellVerdict, Sort
+
+CHUNK = 1 << 15
+_WRONG = (CODES["wrong"], CODES["unparseable"])
+_RIGHT = CODES["right"]
+
+
+class SampleAxis:
+    """Rows of a table: samples (and repeats) of one or more sets, in the order of the benchmark.
+
+    Samples of several sets with one id are one row. A sample that no run was to answer has none.
+
+    Args:
+        sets: the sets, the first one's order first.
+        runs: the runs, each with the place of its set.
+        requested: for each run, how many samples it was to answer; None: all that are known.
+    """
+
+    def __init__(
+        self, sets: Sequence[SetColumns], runs: Sequence[tuple[RunColumns, int]], requested: Sequence[int | None]
+    ) -> None:
+        self.sets = sets
+        if len(sets) == 1:
+            self.ids: pa.Array = sets[0].ids
+            self._of_set = [np.arange(len(self.ids), dtype=np.int64)]
+            order = sets[0].order.astype(np.int64)
+        else:
+            encoded = pa.concat_arrays([each.ids for each in sets]).dictionary_encode()
+            self.ids = encoded.dictionary
+            every = encoded.indices.to_numpy().astype(np.int64)
+            ends = np.cumsum([len(each.ids) for each in sets])
+            self._of_set = np.split(every, ends[:-1])
+            in_order = np.concatenate([own[each.order] for own, each in zip(self._of_set, sets, strict=True)])
+            _, first = np.unique(in_order, return_index=True)
+            order = in_order[np.sort(first)]
+        size = len(self.ids)
+        self._rank = np.empty(size, np.int64)
+        self._rank[order] = np.arange(size)
+        included = np.zeros(size, bool)
+        repeats = 1
+        for (run, place), samples in zip(runs, requested, strict=True):
+            included[self._of_set[place][run.ordinal]] = True
+            described = sets[place].state.described
+            upto = described if samples is None else min(samples, described)
+            included[self._of_set[place][sets[place].order[:upto]]] = True
+            if len(run.repeat):
+                repeats = max(repeats, int(run.repeat.max()) + 1)
+        self._repeats = repeats
+        shown = order[included[order]]
+        if repeats == 1:
+            self.sample, self.repeat = shown, np.zeros(len(shown), np.int32)
+            self._row_of = np.full(size, -1, np.int64)
+            self._row_of[shown] = np.arange(len(shown))
+            return
+        codes = [self._of_set[place][run.ordinal] * repeats + run.repeat for run, place in runs]
+        unrecorded = np.setdiff1d(shown, np.concatenate(codes) // repeats)
+        unique = np.unique(np.concatenate([*codes, unrecorded * repeats]))
+        turn = np.lexsort((unique % repeats, self._rank[unique // repeats]))
+        self.sample, self.repeat = unique[turn] // repeats, (unique[turn] % repeats).astype(np.int32)
+        self._codes, self._row_of = unique, np.empty(len(unique), np.int64)
+        self._row_of[turn] = np.arange(len(unique))
+
+    def __len__(self) -> int:
+        return len(self.sample)
+
+    def rows(self, run: RunColumns, place: int) -> NDArray[np.int64]:
+        """Return the row of each record of a run."""
+        samples = self._of_set[place][run.ordinal]
+        if self._repeats == 1:
+            return self._row_of[samples]
+        return self._row_of[np.searchsorted(self._codes, samples * self._repeats + run.repeat)]
+
+    def counting(self, run: RunColumns, place: int) -> NDArray[np.int64]:
+        """Return for each row the record that counts, -1 for none: the first answer, else the last failure."""
+        rows, answered = self.rows(run, place), run.status < ANSWER_STATUSES
+        result = np.full(len(self), -1, np.int64)
+        failures = np.flatnonzero(~answered)
+        result[rows[failures]] = failures
+        answers = np.flatnonzero(answered)[::-1]
+        result[rows[answers]] = answers
+        return result
+
+    def of_samples(self, place: int, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return a mask of the rows of these samples of a set."""
+        wanted = np.zeros(len(self.ids), bool)
+        wanted[self._of_set[place][numbers]] = True
+        return wanted[self.sample]
+
+    def number_in(self, row: int) -> tuple[int, int] | None:
+        """Return (place of the set, number) of a row's sample in the first set that describes it."""
+        sample = int(self.sample[row])
+        last = None
+        for place, own in enumerate(self._numbers):
+            number = int(own[sample])
+            if number >= 0:
+                last = (place, number)
+                if self.sets[place].info_row[number] >= 0:
+                    return last
+        return last
+
+    @cached_property
+    def _numbers(self) -> list[NDArray[np.int64]]:
+        inverse = []
+        for own in self._of_set:
+            numbers = np.full(len(self.ids), -1, np.int64)
+            numbers[own] = np.arange(len(own))
+            inverse.append(numbers)
+        return inverse
+
+    @cached_property
+    def slices(self) -> dict[str, tuple[tuple[str, int], ...]]:
+        """Return field to its values with the number of samples of each, the most frequent first."""
+        counts: dict[str, dict[str, int]] = {}
+        shown = np.zeros(len(self.ids), bool)
+        shown[self.sample] = True
+        for place, each in enumerate(self.sets):
+            codes, samples = each.slice_items
+            own = codes[shown[self._of_set[place][samples]]]
+            totals = np.bincount(own, minlength=len(each.state.slices))
+            for (name, value), count in zip(each.state.slices, totals.tolist(), strict=True):
+                if count and name not in each.state.wide:
+                    values = counts.setdefault(name, {})
+                    values[value] = values.get(value, 0) + count
+            shown[self._of_set[place]] = False  # a sample of two sets counts once
+        return {
+            name: tuple(sorted(values.items(), key=lambda item: (-item[1], item[0]))) for name, values in counts.items()
+        }
+
+
+class SampleTable:
+    """The verdicts of some runs under one profile on the rows of an axis."""
+
+    def __init__(self, axis: SampleAxis, runs: Sequence[tuple[RunColumns, int]], profile: str) -> None:
+        self.axis, self.profile = axis, profile
+        self.runs = [run for run, _ in runs]
+        self.records = [axis.counting(run, place).astype(np.int32) for run, place in runs]
+        self.verdicts = [run.codes(profile)[record] for run, record in zip(self.runs, self.records, strict=True)]
+
+    def fits(self, pattern: VerdictPattern) -> NDArray[np.bool_]:
+        """Return a mask of the rows that fit a verdict pattern."""
+        if isinstance(pattern, Claim):
+            accepted = np.zeros(len(VERDICTS), bool)
+            accepted[[CODES[verdict] for verdict in VERDICTS if verdict in pattern.verdicts]] = True
+            count = np.zeros(len(self.axis), np.uint16)
+            for run in pattern.runs:
+                count += accepted[self.verdicts[run]]
+            return count >= pattern.at_least
+        masks = [self.fits(part) for part in pattern.parts]
+        if pattern.joined_by == "not":
+            return ~masks[0]
+        return np.logical_and.reduce(masks) if pattern.joined_by == "and" else np.logical_or.reduce(masks)
+
+    def sort_key(self, sort: Sort) -> NDArray[np.uint16] | None:
+        """Return the key of each row, larger ones first; None: the order of the benchmark."""
+        if sort == "id":
+            return None
+        if sort == "wrong":
+            return self._count(*_WRONG)
+        if sort == "disagree":
+            right = self._count(_RIGHT)
+            others = self._count(*_WRONG, CODES["partial"])
+            return np.minimum(right, others)
+        if sort == "margin":
+            margin = self.margins
+            return np.where(np.isnan(margin), 0, 60_000 - np.nan_to_num(margin) * 50_000).astype(np.uint16)
+        bit = PROFILES_DIFFER if sort == "profiles" else JUDGE_UNSURE
+        count = np.zeros(len(self.axis), np.uint16)
+        for run, record in zip(self.runs, self.records, strict=True):
+            count += (run.flags[record] & bit) != 0
+        return count
+
+    def _count(self, *codes: int) -> NDArray[np.uint16]:
+        count = np.zeros(len(self.axis), np.uint16)
+        for verdict in self.verdicts:
+            for code in codes:
+                count += verdict == code
+        return count
+
+    @cached_property
+    def margins(self) -> NDArray[np.float32]:
+        """Return for each row the share of the commonest answer minus that of the second; NaN without an answer."""
+        result = np.full(len(self.axis), np.nan, np.float32)
+        answers = [run.answers(self.profile) for run in self.runs]
+        for start in range(0, len(self.axis), CHUNK):
+            part = slice(start, start + CHUNK)
+            result[part] = margins(
+                np.stack([own[record[part]] for own, record in zip(answers, self.records, strict=True)])
+            )
+        return result
+
+    def margin(self, row: int) -> float | None:
+        """Return the margin of one row."""
+        answers = [
+            int(run.answers_at(self.profile, int(record[row])))
+            for run, record in zip(self.runs, self.records, strict=True)
+        ]
+        value = float(margins(np.array(answers, np.uint32)[:, None])[0])
+        return None if np.isnan(value) else value
+
+    def verdict_counts(self, rows: NDArray[np.int64] | None) -> tuple[dict[CellVerdict, int], ...]:
+        """Return for each run the number of rows by verdict."""
+        counts = []
+        for verdict in self.verdicts:
+            own = verdict if rows is None else verdict[rows]
+            numbers = [int(np.count_nonzero(own == code)) for code in range(len(VERDICTS))]
+            counts.append({name: count for name, count in zip(VERDICTS, numbers, strict=True) if count})
+        return tuple(counts)
+
+
+def margins(answers: NDArray[np.uint32]) -> NDArray[np.float32]:
+    """Return the share of the commonest answer minus that of the second commonest, for each column.
+
+    Args:
+        answers: [runs, samples]; 0 stands for no answer.
+    """
+    runs, samples = answers.shape
+    votes = np.zeros((runs, samples), np.uint8)
+    for i in range(runs):
+        votes[i] += answers[i] != 0
+        for j in range(i + 1, runs):
+            same = (answers[i] == answers[j]) & (answers[i] != 0)
+            votes[i] += same
+            votes[j] += same
+    top = votes.argmax(axis=0)
+    columns = np.arange(samples)
+    most = votes[top, columns].astype(np.float32)
+    second = np.where(answers == answers[top, columns], 0, votes).max(axis=0)
+    given = (answers != 0).sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(given > 0, (most - second) / given, np.nan).astype(np.float32)
