@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
@@ -58,6 +58,20 @@ class DataReading(Struct, frozen=True):
     rows: int
     samples: int
     omitted: tuple[str, ...] = ()
+
+
+class ScoredAnswer(NamedTuple):
+    """An answer as a growing benchmark sees it, scored under its first profile.
+
+    Attributes:
+        status: that of the record: ok, refused, error or timeout.
+        verdict: correct, wrong, invalid, error or unscored.
+        extracted: what was read from the reply; None where nothing was.
+    """
+
+    status: str
+    verdict: str
+    extracted: Any
 
 
 Scorer: TypeAlias = Callable[[Sample, str], Score]
@@ -188,6 +202,12 @@ class Benchmark:
         overall: names of the metrics that a suite makes of several members; runs of single members together give them too.
         gold: which published revision of its gold answers some data holds, in words, by the data and the digest that a run
             recorded of it; "" where there is one revision, or nothing tells which this is.
+        grow: for a benchmark whose questions depend on answers: returns all questions that are open now, from the answers
+            so far (sample id to ScoredAnswer), and none when the run is over. A pure function: the same answers give the
+            same questions. `samples` yields the first ones, which depend on no answer. It is called when a group of
+            questions has none left that is open; for samples without a group, after each answer.
+        sample: goes with `grow`: makes a question from its id alone, and raises a ValueError or LookupError for an id of
+            no question.
         exports: format name to a writer of a run in that format, beside those of `snellen.formats.export`, where it
             says what a writer gets and returns.
     """
@@ -218,6 +238,8 @@ class Benchmark:
     published: Sequence[Published] = ()
     gold: Callable[[Data, str], str] = lambda data, digest: ""
     exports: Mapping[str, Exporter] = field(default_factory=dict)
+    grow: Callable[[Data, Mapping[str, ScoredAnswer]], Sequence[Sample]] | None = None
+    sample: Callable[[Data, str], Sample] | None = None
     cluster: str = "group"
     overall: Sequence[str] = ()
 
@@ -238,5 +260,8 @@ class Benchmark:
             )
         if (getattr(self.summarize, "__module__", ""), getattr(self.summarize, "__name__", "")) == READY_SUMMARY:
             raise TypeError(f"{self.name}: accuracy returns the summary: write summarize=accuracy()")
+        if (self.grow is None) != (self.sample is None):
+            missing = "sample(data, id)" if self.sample is None else "grow(data, answers)"
+            raise TypeError(f"{self.name}: grow and sample go together; {missing} is missing")
         if self.digest is undeclared_digest:
             object.__setattr__(self, "digest", lambda data: _default_digest(self, data))

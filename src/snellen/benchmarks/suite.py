@@ -66,8 +66,11 @@ def suite(
         notices: lines about the suite, before those of its members.
 
     Raises:
-        ValueError: two members have one name, or no profile is common to all.
+        ValueError: two members have one name, no profile is common to all, or a member grows with its answers.
     """
+    growing = [member.name for member in members if member.grow is not None]
+    if growing:
+        raise ValueError(f"suite {name}: {growing[0]} chooses its questions by answers, and cannot be a member")
     named = {member_name(name, member): member for member in members}
     if len(named) != len(members):
         raise ValueError(f"suite {name}: two members share a name: {[member.name for member in members]}")

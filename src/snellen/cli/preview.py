@@ -183,5 +183,9 @@ def show_estimates(specs: Sequence[RunSpec], folders: Sequence[Path], *, as_json
         "assumes that every reply has its maximum length. + marks a cost without output, which has no limit: set --max-tokens."
     )
     for run in estimates:
+        if run.grows:
+            note(
+                f"note: {run.benchmark} chooses further questions by the answers: only its first {run.questions:,} are counted"
+            )
         if run.unreadable:
             note(f"note: {run.benchmark}: {run.unreadable:,} questions have images that cannot be read")

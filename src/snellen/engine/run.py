@@ -15,6 +15,7 @@ from snellen.benchmarks.base import Benchmark
 from snellen.engine import fingerprint, journal
 from snellen.engine.concurrency import Gate, RequestLimit
 from snellen.engine.data_paths import absolute_places
+from snellen.engine.growth import Feed, FixedFeed, GrowingFeed, Growth, sample_of
 from snellen.engine.journal import Journal
 from snellen.engine.journal_damage import Damage
 from snellen.engine.live_scores import LiveScores
@@ -98,7 +99,8 @@ async def run(
             records=journal.last_number(folder.results),
             reading=reading.text if (reading := benchmark.reading(spec.data)) is not None else "",
         )
-        work = pending(benchmark, spec, done)
+        growth = None if benchmark.grow is None else Growth.read(benchmark, spec, folder.results)
+        work = pending(benchmark, spec, done) if growth is None else growth.work(spec.limit)
         first = next(work, None)
         if first is None:
             folder.results.touch()  # a benchmark without questions leaves a run that can be read all the same
@@ -117,13 +119,14 @@ async def run(
         traces = Traces(folder.traces)
         writer = Journal(folder.results, first=traces.sync)
         state, change = "partial", None
+        feed = FixedFeed(work) if growth is None else GrowingFeed(growth, work, spec.limit)
         try:
             await _execute(
                 spec,
                 benchmark,
                 model,
                 folder,
-                work,
+                feed,
                 meta.totals,
                 progress,
                 display,
@@ -169,7 +172,7 @@ async def _execute(
     benchmark: Benchmark,
     model: Model,
     folder: RunFolder,
-    work: Work,
+    feed: Feed,
     before: Totals,
     progress: Progress,
     display: Display,
@@ -195,7 +198,12 @@ async def _execute(
     )
     gate = Gate(pacer, limits=limits)
     stop = Stop(progress)
-    stop.on_request = gate.stop
+
+    def stop_waiting() -> None:
+        gate.stop()
+        feed.close()
+
+    stop.on_request = stop_waiting
     budget = SpendingLimit(spec, before)
     budget.check()
     failures = FailureLimit(max(100, 4 * workers), backoff.patience_s)
@@ -225,12 +233,17 @@ async def _execute(
         return sample.group or (sample.id if spec.repeats > 1 else "")
 
     async def worker() -> None:
-        for number, (sample, repeat) in enumerate(work, 1):
+        for number in itertools.count(1):
+            question = await feed.take()
+            if question is None:
+                return
+            sample, repeat = question
             outcome = await client.ask(sample, repeat)
             if outcome is None:  # the run ends, and the sample was never sent
                 return
             record = outcome.record
             writer.append(record)
+            feed.settle(sample, record)
             progress.add(record)
             budget.spend(record)
             images = any(isinstance(part, Image | Video) for part in sample.prompt.parts)
@@ -256,6 +269,7 @@ async def _execute(
             budget.spend(outcome.record)
             if outcome.error is None or not outcome.error.retry:
                 writer.append(outcome.record)
+                feed.settle(sample, outcome.record)
                 failed = before, await live(sample, before)
                 progress.recover(failed, outcome.record, await live(sample, outcome.record), cluster_of(sample))
             if outcome.silent or budget.spent:
@@ -279,8 +293,14 @@ async def _execute(
         with stop.on_signals(), scores or contextlib.nullcontext():
             await _all([worker() for _ in range(workers)], stop)
             if lost and backoff.attempts > 1 and not stop.requested():  # `--max-attempts 1` means one
-                again = (each for each in pending(benchmark, spec, set()) if key(each[0].id, each[1]) in lost)
+                again: Work
+                if benchmark.grow is not None:
+                    again = ((sample_of(benchmark, spec.data, each.sample_id), 0) for each in [*lost.values()])
+                else:
+                    again = (each for each in pending(benchmark, spec, set()) if key(each[0].id, each[1]) in lost)
                 await _all([last_pass(again) for _ in range(min(workers, len(lost)))], stop)
+                if not stop.requested() and feed.holds_more():  # an answer of the last pass opened more questions
+                    await _all([worker() for _ in range(workers)], stop)
     finally:
         screen.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -291,7 +311,7 @@ async def _execute(
             traces.close()
         finally:
             writer.close()
-    if budget.unpriced or next(work, None) is not None:  # used up by the last answer, it has stopped nothing
+    if budget.unpriced or feed.holds_more():  # used up by the last answer, it has stopped nothing
         budget.check()
     failures.check(folder)
     if stop.interrupted:
@@ -341,6 +361,9 @@ def _seed(spec: RunSpec, model: Model) -> int | None:
 
 def _ended(benchmark: Benchmark, full_spec: RunSpec, requested: RunSpec, folder: RunFolder) -> str:
     """Return the run's state after a completed call: one with a smaller --limit may end before the run does."""
+    if benchmark.grow is not None:
+        growth = Growth.read(benchmark, full_spec, folder.results)
+        return "partial" if growth.grow() else "complete"
     return "complete" if full_spec.limit == requested.limit or all_recorded(folder, benchmark, full_spec) else "partial"
 
 

@@ -111,7 +111,7 @@ class ThumbnailAlbum:
         key = image.blob.key
         if key not in self._by_key:
             try:
-                thumbnail, mime = _thumbnail(image, self._limits.long_side, keep_bytes)
+                thumbnail, mime = draw_thumbnail(image, self._limits.long_side, keep_bytes)
             except (SnellenError, OSError, ValueError) as error:
                 return {"note": f"image not shown: {_why(error, image.blob)}"}
             if self._bytes + len(thumbnail) > self._limits.picture_bytes:
@@ -154,17 +154,31 @@ def _why(error: Exception, blob: Blob | None) -> str:
     return escape_invisible(line.replace(f" {blob.key}", "") if blob is not None else line)[:200]
 
 
-def _thumbnail(image: Image, long_side: int, keep_bytes: int = _KEPT) -> tuple[bytes, str]:
-    """Return the original bytes if they are small; else PNG for small, plain images and JPEG at quality 85.
+def draw_thumbnail(
+    image: Image, long_side: int, keep_bytes: int = _KEPT, limit: int | None = None
+) -> tuple[bytes, str]:
+    """Return a small copy and its media type: PNG for small, plain images, JPEG at quality 85 for others.
 
     Decoded under the limits of snellen.media. Animated, turned and unusual files are always drawn anew.
+
+    Args:
+        image: the image.
+        long_side: its longest side in pixels; smaller images keep their size.
+        keep_bytes: size up to which a plain file is returned unchanged; 0: every image is drawn anew, so that nothing of
+            an untrusted file but its pixels is left.
+        limit: pixels decoded at most; None: `pixel_limit()`.
+
+    Raises:
+        MediaError, DataError: the image cannot be read or decoded, or is over the limit.
     """
     data = image.blob.read()
     header = read_header(data)
     if header is not None and len(data) <= keep_bytes and _as_it_is(header, long_side):
         return data, f"image/{header.format}"
-    picture = open_image(Image(BytesBlob(image.blob.key, data)), MediaSettings(max_long_side=long_side))
+    settings = MediaSettings(max_long_side=long_side)
+    picture = open_image(Image(BytesBlob(image.blob.key, data)), settings, limit)
     if max(picture.size) <= TINY:
+        picture.info = {}  # colour profiles and comments of the file
         drawn = compress(picture, "png", 100)
         if len(drawn) <= _KEPT:
             return drawn, "image/png"

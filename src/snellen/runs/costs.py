@@ -40,6 +40,7 @@ class Estimate(Struct, frozen=True):
         cost: in US dollars, with every reply at its limit, or without any output where there is no limit; None without a
             price.
         unreadable: questions whose images cannot be read.
+        grows: further questions follow from the answers, and are not counted.
     """
 
     benchmark: str
@@ -53,6 +54,7 @@ class Estimate(Struct, frozen=True):
     output_tokens: int | None
     cost: float | None
     unreadable: int
+    grows: bool = False
 
 
 class Cost(Struct, frozen=True):
@@ -155,6 +157,7 @@ def estimated(spec: RunSpec, benchmark: Benchmark, folder: RunFolder) -> Estimat
         totals.output_tokens,
         totals.cost(price),
         totals.unreadable,
+        benchmark.grow is not None,
     )
 
 

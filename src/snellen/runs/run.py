@@ -110,6 +110,10 @@ class Run:
         if self._benchmark is None:
             benchmark = find_benchmark(self.meta.spec, self.folder, trust=self.trust)
             self._benchmark = guarded(benchmark, self.folder, self.meta, trust=self.trust)
+        if self._benchmark.grow is not None:
+            from snellen.engine.growth import recorded_view
+
+            self._benchmark = recorded_view(self._benchmark, self.folder, lambda: self.meta.spec)
         return self._benchmark
 
     def moved(

@@ -19,6 +19,10 @@ MARKS = {
     "cluster-robust t": "CT",
     "Bonett-Price": "BP",
     "Newcombe": "N",
+    "Jeffreys": "J",
+    "cluster-robust Jeffreys": "CJ",
+    "prediction-powered": "PP",
+    "cluster-robust prediction-powered": "CPP",
 }
 """Short marks of interval methods, for narrow tables."""
 

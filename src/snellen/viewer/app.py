@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from urllib.parse import parse_qs
 
 from starlette.applications import Starlette
@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from snellen.errors import SnellenError, UsageError
 from snellen.redaction import redact
-from snellen.viewer.links import LiveLinks, path_of
+from snellen.viewer.links import IMAGES, LiveLinks, path_of
 from snellen.viewer.pages import load_pages
 from snellen.viewer.rendering import RenderedPage, render_page
 from snellen.viewer.security import Access, Gate, OversizeBodyError
@@ -31,6 +31,7 @@ def view_app(settings: ViewSettings) -> Starlette:
     """Build the application of the pages over a folder of runs."""
     site = Site(settings, LiveLinks())
     routes = [_route(site, page) for page in load_pages().values()]
+    routes.append(Route(f"/{IMAGES}/{{digest}}", _image_endpoint(site)))
     return Starlette(
         routes=routes,
         middleware=[
@@ -68,6 +69,23 @@ def _route(site: Site, page: Page) -> Route:
 
     methods = ["GET", "POST"] if page.submit is not None else ["GET"]
     return Route(path_of(page.name), endpoint, methods=methods)
+
+
+def _image_endpoint(site: Site) -> Callable[[Request], Awaitable[Response]]:
+    """Return the endpoint of images in full: those that a page has shown, by SHA-256."""
+
+    async def endpoint(request: Request) -> Response:
+        image = site.images.get(request.path_params["digest"])
+        if image is None:
+            return PlainTextResponse("No page has shown this image lately; load its page again.\n", 404)
+        data, mime = image
+        caching = {
+            "Cache-Control": "private, max-age=86400, immutable",
+            "Content-Security-Policy": "default-src 'none'; sandbox",
+        }
+        return Response(data, media_type=mime, headers=caching)
+
+    return endpoint
 
 
 def _pages() -> list[Page]:

@@ -71,11 +71,12 @@ class StaticLinks:
         self.thumbnails: set[str] = set()
 
     def to(self, state: PageState) -> str:
-        """Return the file of the state that stands for this one."""
+        """Return the file of the state that stands for this one, and behind `#` what its script takes from the address."""
         static = state.static()
         name = static.file_name()
         self.pages.setdefault(name, static)
-        return name
+        fragment = state.fragment()
+        return f"{name}#{fragment}" if fragment else name
 
     def image(self, digest: str) -> str:
         """Return the file of an image."""

@@ -9,6 +9,8 @@ from typing import Any
 
 from snellen.errors import SnellenError
 from snellen.local_server import LOOPBACK
+from snellen.viewer.cases.opened_runs import OpenedRuns
+from snellen.viewer.cases.pictures import ImageStore
 from snellen.viewer.links import Links
 from snellen.viewer.states import PageState
 
@@ -40,11 +42,13 @@ class ViewSettings:
 
 @dataclass(frozen=True)
 class Site:
-    """What a view is given: settings, links of the way out, and the index."""
+    """What a view is given: settings, links of the way out, the index, opened runs, and the image files that pages show."""
 
     settings: ViewSettings
     links: Links
     index: Any = field(default=None)
+    opened: OpenedRuns = field(default_factory=OpenedRuns)
+    images: ImageStore = field(default_factory=ImageStore)
 
     @property
     def live(self) -> bool:

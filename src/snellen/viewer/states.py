@@ -18,6 +18,7 @@ MAX_QUERY = 16 << 10
 """Characters of a query string that are read at most."""
 
 PageNumber = Annotated[int, Meta(ge=1, le=1_000_000_000)]
+PageRows = Annotated[int, Meta(ge=1, le=200)]
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,8 @@ class PageState:
         except msgspec.ValidationError as error:
             raise UsageError(f"the address of this page has a value that it does not take: {error}") from error
 
-    def query(self) -> str:
-        """Return the query string: the fields that differ from their default, in their order."""
+    def pairs(self) -> list[tuple[str, str]]:
+        """Return the fields that differ from their default, in their order, a tuple's values one by one."""
         pairs: list[tuple[str, str]] = []
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
@@ -61,7 +62,11 @@ class PageState:
                 pairs += [(field.name, text) for text in value] or [(field.name, "")]
             else:
                 pairs.append((field.name, str(int(value)) if isinstance(value, bool) else str(value)))
-        return urlencode(pairs, errors="replace")
+        return pairs
+
+    def query(self) -> str:
+        """Return the query string of `pairs`."""
+        return urlencode(self.pairs(), errors="replace")
 
     def changed(self, **changes: Any) -> Self:
         """Return the state with other values in some fields."""
@@ -70,6 +75,10 @@ class PageState:
     def static(self) -> Self:
         """Return the state that stands for this one in an export."""
         return self
+
+    def fragment(self) -> str:
+        """Return the rest of the state, which the page's script of an export takes from the address behind `#`."""
+        return ""
 
     def file_name(self) -> str:
         """Return the name of the state's file in an export."""
@@ -124,10 +133,14 @@ class SamplesState(PageState):
 
     Attributes:
         benchmark, runs: which journals; no run stands for all of the benchmark.
-        where: filters `slice=value`.
+        where: filters `slice=value`; `slice_filter` writes them, `read_slice` reads them.
         pattern: a verdict pattern, `A right and B wrong`.
-        text: words in question or reply.
-        sql: a condition, or a whole query, over the tables of `snellen query`.
+        text: text in the question or in a reply.
+        within: where the text is searched; empty for both.
+        sql: a query over the tables of `snellen query`.
+        sort: one of the index's orders; empty for the samples that most models got wrong.
+        number: number of the page.
+        rows: rows of a page.
     """
 
     page: ClassVar[str] = "samples"
@@ -137,13 +150,23 @@ class SamplesState(PageState):
     where: tuple[str, ...] = ()
     pattern: str = ""
     text: str = ""
+    within: Literal["", "question", "reply"] = ""
     sql: str = ""
     sort: str = ""
     number: PageNumber = 1
+    rows: PageRows = 50
+
+    def filtered(self, **changes: Any) -> Self:
+        """Return the state with other filters or another order, at the first page."""
+        return dataclasses.replace(self, **{"number": 1, **changes})
 
     def static(self) -> Self:
-        """Keep benchmark, runs, order and page; filters are left to the page's script."""
-        return dataclasses.replace(self, where=(), pattern="", text="", sql="")
+        """Keep the benchmark: one exported page has all of its samples, and filters and sorts them by its script."""
+        return type(self)(benchmark=self.benchmark)
+
+    def fragment(self) -> str:
+        """Return what the page's script takes from the address: all but the benchmark, the query and the page."""
+        return dataclasses.replace(self, benchmark="", sql="", number=1, rows=50).query()
 
 
 @dataclass(frozen=True)
@@ -157,6 +180,20 @@ class CaseState(SamplesState):
     def static(self) -> Self:
         """Keep what names the sample: its place is among all samples of its benchmark."""
         return type(self)(benchmark=self.benchmark, sample=self.sample, repeat=self.repeat)
+
+    def fragment(self) -> str:
+        """Return nothing: an exported case has no state beside its sample."""
+        return ""
+
+
+@dataclass(frozen=True)
+class ExchangeState(PageState):
+    """The raw requests and replies of one run about one sample, and what was asked of its judge."""
+
+    page: ClassVar[str] = "exchange"
+    run: str = ""
+    sample: str = ""
+    repeat: int = 0
 
 
 @dataclass(frozen=True)
@@ -178,3 +215,28 @@ class ReviewState(PageState):
     step: Literal["queue", "audit", "agreement", "adjudicate"] = "queue"
     sample: str = ""
     repeat: int = 0
+
+
+_ESCAPED = (("%", "%25"), ("=", "%3D"))
+"""Characters of a slice's name that would end it early in `name=value`."""
+
+
+def slice_filter(name: str, value: str) -> str:
+    """Return the filter `name=value` of a samples page."""
+    for character, escaped in _ESCAPED:
+        name = name.replace(character, escaped)
+    return f"{name}={value}"
+
+
+def read_slice(text: str) -> tuple[str, str]:
+    """Return name and value of a filter that `slice_filter` wrote.
+
+    Raises:
+        UsageError: there is no `=` in it.
+    """
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise UsageError(f"the filter {text[:80]!r} is no slice=value", "Choose a value on the page.")
+    for character, escaped in reversed(_ESCAPED):
+        name = name.replace(escaped, character)
+    return name, value

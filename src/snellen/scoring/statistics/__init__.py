@@ -9,6 +9,7 @@ from snellen.scoring.statistics.bootstrap import composite, of_scores, of_sums
 from snellen.scoring.statistics.drop import DropTest, drop_test
 from snellen.scoring.statistics.intervals import (
     interval,
+    jeffreys,
     macro_mean,
     mean,
     mean_of,
@@ -18,23 +19,36 @@ from snellen.scoring.statistics.intervals import (
 )
 from snellen.scoring.statistics.multiple import holm, letters
 from snellen.scoring.statistics.paired import Comparison, compare, smallest_detectable, smallest_detectable_mean
+from snellen.scoring.statistics.prediction_powered import (
+    FurtherReviews,
+    PredictionPowered,
+    further_reviews,
+    prediction_powered,
+    reviewed_share,
+)
 from snellen.scoring.statistics.variance import Spread, spread, spread_metrics
 
 __all__ = [
     "Comparison",
     "DropTest",
+    "FurtherReviews",
+    "PredictionPowered",
     "Spread",
     "compare",
     "composite",
     "drop_test",
+    "further_reviews",
     "holm",
     "interval",
+    "jeffreys",
     "letters",
     "macro_mean",
     "mean",
     "mean_of",
     "of_scores",
     "of_sums",
+    "prediction_powered",
+    "reviewed_share",
     "scored",
     "smallest_detectable",
     "smallest_detectable_mean",

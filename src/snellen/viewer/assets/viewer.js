@@ -118,7 +118,7 @@
     help.addEventListener("click", openHelp);
     if (!live) {
       for (const sort of document.querySelectorAll("button[data-sort]")) sort.addEventListener("click", () => sortTable(sort));
-      for (const field of document.querySelectorAll("[data-search]")) field.addEventListener("input", () => filterRows(field));
+      for (const field of document.querySelectorAll('[data-search=""]')) field.addEventListener("input", () => filterRows(field));
     }
   });
 })();

@@ -231,7 +231,7 @@ class _Parser:
         while self._take("/"):
             verdicts.add(self._verdict(subject))
         if negated:
-            verdicts = set(VERDICTS) - verdicts
+            verdicts = set[str](VERDICTS) - verdicts
         claim = Claim(runs, at_least, frozenset(verdicts))
         return Combination("not", (claim,)) if subject.is_word("none") else claim
 

@@ -37,6 +37,7 @@ class SampleQuery:
         slices: field of the sample's meta to the value that it must have.
         question: text that the question must hold, without regard to case.
         reply: text that the reply of one of the runs must hold, without regard to case.
+        text: text that the question or the reply of one of the runs must hold, without regard to case.
         sort: one of SORTS; ties stand in the order of the benchmark.
         descending: False turns the order around.
         start: number of the first row, from 0; `SamplePage.next` of the page before.
@@ -50,6 +51,7 @@ class SampleQuery:
     slices: tuple[tuple[str, str], ...] = ()
     question: str = ""
     reply: str = ""
+    text: str = ""
     sort: Sort = "id"
     descending: bool = True
     start: int = 0

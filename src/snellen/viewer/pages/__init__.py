@@ -8,7 +8,7 @@ from importlib.util import find_spec
 
 from snellen.viewer.site import Page
 
-NAMES = ("runs", "matrix", "samples", "case", "compare", "review")
+NAMES = ("runs", "matrix", "samples", "case", "exchange", "compare", "review")
 
 
 @cache

@@ -1,0 +1,202 @@
+"""Runs opened for their cases: samples by id, records, and raw exchanges, each with the reason where it is not there."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from pathlib import Path
+from threading import Lock
+
+import msgspec
+
+from snellen.benchmarks.base import Benchmark
+from snellen.engine.journal import record_name
+from snellen.engine.resume import ANSWERED
+from snellen.engine.run_folder import JUDGED, RunFolder, derived_run
+from snellen.errors import SnellenError
+from snellen.redaction.gold import strike
+from snellen.runs.run import Run, load_run
+from snellen.scoring.rubric import gold_forms
+from snellen.types import Record, Sample
+from snellen.viewer.cases.line_places import LinePlaces
+
+HELD_SAMPLES = 20_000
+OPEN_RUNS = 400
+WITHHELD = "[withheld: without the data, Snellen cannot tell whether this quotes the gold answer]"
+
+
+class SampleShelf:
+    """Samples of one benchmark and its data by id, read in order; the last `HELD_SAMPLES` stay in memory."""
+
+    def __init__(self, samples: Callable[[], Iterator[Sample]]) -> None:
+        self._samples = samples
+        self._rows: Iterator[Sample] | None = None
+        self._held: OrderedDict[str, Sample] = OrderedDict()
+        self._dropped = False
+        self._lock = Lock()
+
+    def find(self, sample_id: str) -> Sample | None:
+        """Return a sample; None if the benchmark has none of that id. Raises SnellenError if the data cannot be read."""
+        with self._lock:
+            if sample_id in self._held:
+                return self._held[sample_id]
+            if self._rows is not None and (sample := self._read_on(sample_id)) is not None:
+                return sample
+            if self._held and not self._dropped:
+                return None  # all were read, and all are held
+            self._held.clear()
+            self._dropped = False
+            self._rows = iter(self._samples())
+            return self._read_on(sample_id)
+
+    def _read_on(self, sample_id: str) -> Sample | None:
+        assert self._rows is not None  # noqa: S101 - set by the caller
+        try:
+            for sample in self._rows:
+                self._held[sample.id] = sample
+                if len(self._held) > HELD_SAMPLES:
+                    self._held.popitem(last=False)
+                    self._dropped = True
+                if sample.id == sample_id:
+                    return sample
+        except SnellenError:
+            self._rows = None
+            self._held.clear()
+            raise
+        return None
+
+
+class Seal:
+    """What a reader may not see of a restricted benchmark: its gold answers, or whole texts if these are not known.
+
+    Args:
+        forms: the gold answers, struck from every text; empty: nothing is struck.
+        withheld: True if texts of models and tools are withheld, because the gold answers cannot be read.
+    """
+
+    def __init__(self, forms: tuple[str, ...] = (), *, withheld: bool = False) -> None:
+        self.forms = forms
+        self.withheld = withheld
+
+    @property
+    def open(self) -> bool:
+        """Return True if nothing is sealed."""
+        return not self.forms and not self.withheld
+
+    def clean(self, text: str) -> str:
+        """Return a text as the reader may see it."""
+        if self.withheld:
+            return WITHHELD if text.strip() else text
+        return strike(text, self.forms) if self.forms and text else text
+
+
+class OpenedRun:
+    """A run folder with its benchmark and its samples, as far as they can be read; `problem` says what cannot."""
+
+    def __init__(self, key: str, path: Path, shelves: dict[str, SampleShelf]) -> None:
+        self.key = key
+        self.path = path
+        self.problem = ""
+        self.run: Run | None = None
+        self.benchmark: Benchmark | None = None
+        self._shelves = shelves
+        self._lines: dict[str, LinePlaces] = {}
+        try:
+            self.run = load_run(path)
+            self.benchmark = self.run.benchmark
+        except SnellenError as error:
+            self.problem = error.message
+
+    @property
+    def model(self) -> str:
+        """Return the model's name as in run_meta.json; empty for a torn run."""
+        return "" if self.run is None else self.run.meta.spec.model
+
+    @property
+    def restricted(self) -> bool:
+        """Return True if the gold answers must not be shown; a run whose benchmark cannot be read counts by its meta."""
+        declared = self.benchmark is not None and self.benchmark.restricted
+        return declared or (self.run is not None and self.run.meta.restricted)
+
+    def sample(self, sample_id: str) -> tuple[Sample | None, str]:
+        """Return a sample, or None and the reason why it is not there."""
+        if self.run is None or self.benchmark is None:
+            return None, self.problem or "the run's benchmark cannot be read"
+        data = self.run.meta.spec.data
+        benchmark = self.benchmark
+        name = msgspec.json.encode([benchmark.name, self.run.own, data], enc_hook=str).decode()
+        shelf = self._shelves.setdefault(name, SampleShelf(lambda: benchmark.samples(data)))
+        try:
+            sample = shelf.find(sample_id)
+        except SnellenError as error:
+            return None, error.message
+        return sample, "" if sample is not None else "the data has no sample of this id"
+
+    def seal(self, sample: Sample | None, *, show_gold: bool) -> Seal:
+        """Return what to keep from the reader about one sample."""
+        if show_gold or not self.restricted:
+            return Seal()
+        return Seal(withheld=True) if sample is None else Seal(gold_forms(sample))
+
+    def lines_in(self, name: str) -> LinePlaces:
+        """Return the lines of one of its JSONL files, or of all JSONL files of one of its folders."""
+        return self._lines.setdefault(name, LinePlaces(self.path / name))
+
+    @property
+    def traces(self) -> LinePlaces:
+        """The raw exchanges, by sample and repeat."""
+        return self.lines_in("traces")
+
+    def record(self, sample_id: str, repeat: int) -> Record | None:
+        """Return the record that counts: the first answer, else the last failure; None if there is no intact one."""
+        records = []
+        for line in self.lines_in("results.jsonl").lines(sample_id, repeat):
+            try:
+                records.append(msgspec.json.decode(line, type=Record))
+            except (ValueError, RecursionError):
+                continue
+        answers = [record for record in records if record.status in ANSWERED]
+        return answers[0] if answers else records[-1] if records else None
+
+    @cached_property
+    def judge(self) -> OpenedRun | None:
+        """The run beside this one that judges its replies; None if there is none."""
+        if self.run is None:
+            return None
+        folder: RunFolder | None = derived_run(self.run.folder, JUDGED)
+        return None if folder is None else OpenedRun(f"{self.key}_judged", folder.path, self._shelves)
+
+    def judge_record(self, sample_id: str, repeat: int, asked_after: float) -> Record | None:
+        """Return the judge's record about one reply; None for one that was judged before this reply was given."""
+        if self.judge is None:
+            return None
+        record = self.judge.record(record_name(sample_id, repeat), 0)
+        return record if record is not None and record.started_at >= asked_after else None
+
+
+class OpenedRuns:
+    """Opened runs by key, the least recently used closed first; samples are shared by runs of the same data."""
+
+    def __init__(self) -> None:
+        self._runs: OrderedDict[tuple[str, int], OpenedRun] = OrderedDict()
+        self._shelves: dict[str, SampleShelf] = {}
+        self._lock = Lock()
+
+    def open(self, key: str, path: Path) -> OpenedRun:
+        """Return the run in a folder; opened again if its run_meta.json was replaced."""
+        try:
+            written = (path / "run_meta.json").stat().st_mtime_ns
+        except OSError:
+            written = 0
+        with self._lock:
+            if (opened := self._runs.get((key, written))) is None:
+                for old in [name for name in self._runs if name[0] == key]:
+                    del self._runs[old]
+                opened = self._runs[key, written] = OpenedRun(key, path, self._shelves)
+            self._runs.move_to_end((key, written))
+            while len(self._runs) > OPEN_RUNS:
+                self._runs.popitem(last=False)
+            if len(self._shelves) > 2 * OPEN_RUNS:
+                self._shelves.clear()
+        return opened

@@ -1,0 +1,274 @@
+"""Images of a question as they were sent, beside their originals, made again by the code and settings that sent them.
+
+An image as sent is a reproduction unless its bytes are those of the original. Where the trace of a reply names the digests of
+its images, the reproduction is compared with them: equal digests mean equal bytes.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from threading import Lock
+
+import msgspec
+
+from snellen.errors import MissingExtraError, SnellenError
+from snellen.media import encode, frames, pixel_limit, read_header
+from snellen.media.decode import open_image
+from snellen.media.encode import compress
+from snellen.reports.escape import escape_invisible
+from snellen.sources.blobs import BytesBlob, stream
+from snellen.types import Blob, Image, MediaSettings, Part, Video
+
+MAX_PICTURES = 24
+"""Images and frames of one question that are shown."""
+MAX_FILE_BYTES = 64 << 20
+MAX_PIXELS = 64_000_000
+STORE_BYTES = 256 << 20
+_BROWSER_FORMATS = ("png", "jpeg", "webp", "gif")
+
+
+@dataclass(frozen=True)
+class PictureFile:
+    """An image file that the page shows: its bytes' SHA-256 and its size in pixels.
+
+    `drawn` is True if it was drawn as PNG, because browsers do not show its own format.
+    """
+
+    digest: str
+    width: int
+    height: int
+    size: int
+    mime: str
+    drawn: bool = False
+
+
+@dataclass(frozen=True)
+class SentPicture:
+    """An image as one or more runs sent it.
+
+    Attributes:
+        runs: letters of the runs' columns.
+        file: None where it is the original, byte for byte.
+        changes: what was done to it; empty: nothing.
+        recorded: `equal` where the traces of these runs have its digest, `differs` where they have others, `unknown`
+            where no trace names digests.
+    """
+
+    runs: tuple[str, ...]
+    file: PictureFile | None
+    changes: str
+    recorded: str = "unknown"
+
+
+@dataclass(frozen=True)
+class ShownPicture:
+    """One image or frame of the question, or a note in its place."""
+
+    label: str
+    original: PictureFile | None = None
+    sent: tuple[SentPicture, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Sender:
+    """A run as far as its images go: its column's letter, its media settings, the digests in its trace."""
+
+    letter: str
+    media: MediaSettings
+    digests: tuple[str, ...] = ()
+
+
+class ImageStore:
+    """Image files by SHA-256 within a memory budget: the only images that the server hands out besides small copies."""
+
+    def __init__(self, budget_bytes: int = STORE_BYTES) -> None:
+        self._budget, self._bytes = budget_bytes, 0
+        self._files: OrderedDict[str, tuple[bytes, str]] = OrderedDict()
+        self._lock = Lock()
+
+    def add(self, data: bytes, mime: str) -> str:
+        """Keep a file and return its digest."""
+        digest = sha256(data).hexdigest()
+        with self._lock:
+            if digest not in self._files:
+                self._files[digest] = (data, mime)
+                self._bytes += len(data)
+                while self._bytes > self._budget and len(self._files) > 1:
+                    self._bytes -= len(self._files.popitem(last=False)[1][0])
+            self._files.move_to_end(digest)
+        return digest
+
+    def get(self, digest: str) -> tuple[bytes, str] | None:
+        """Return bytes and media type; None for a digest that no page has shown lately."""
+        with self._lock:
+            if digest in self._files:
+                self._files.move_to_end(digest)
+            return self._files.get(digest)
+
+
+def shown_pictures(parts: Sequence[Part], senders: Sequence[Sender], store: ImageStore) -> list[ShownPicture]:
+    """Return the images of a question, at most `MAX_PICTURES`, with a note for what is left out or unreadable.
+
+    Args:
+        parts: of the question, in order.
+        senders: the runs that sent them.
+        store: takes the files.
+    """
+    groups = _by_settings(senders)
+    shown: list[ShownPicture] = []
+    place = 0  # number of the next image in the request
+    visual = [part for part in parts if isinstance(part, (Image, Video))]
+    for number, part in enumerate(visual, 1):
+        if len(shown) >= MAX_PICTURES:
+            shown.append(ShownPicture("", note=f"{len(visual) - number + 1:,} more images are not shown"))
+            break
+        label = f"image {number}" if isinstance(part, Image) else f"video {number}"
+        address = getattr(part.blob, "url", None)
+        if isinstance(address, str):  # looking at a page must not make requests
+            shown.append(ShownPicture(label, note=f"{label} lies at an address, which is not fetched: {address[:300]}"))
+            place += 1
+            continue
+        try:
+            if isinstance(part, Image):
+                shown.append(_image(label, part, groups, place, store))
+                place += 1
+            else:
+                pictures, sent = _video(label, part, groups, place, store, MAX_PICTURES - len(shown))
+                shown += pictures
+                place += sent
+        except (SnellenError, OSError, ValueError) as error:
+            shown.append(ShownPicture(label, note=f"{label} is not shown: {_reason(error, part.blob)}"))
+            place += 1
+    return shown
+
+
+def _by_settings(senders: Sequence[Sender]) -> list[tuple[MediaSettings, list[Sender]]]:
+    groups: dict[bytes, tuple[MediaSettings, list[Sender]]] = {}
+    for sender in senders:
+        groups.setdefault(msgspec.json.encode(sender.media), (sender.media, []))[1].append(sender)
+    return list(groups.values()) or [(MediaSettings(), [])]
+
+
+def _image(
+    label: str,
+    image: Image,
+    groups: Sequence[tuple[MediaSettings, list[Sender]]],
+    place: int,
+    store: ImageStore,
+) -> ShownPicture:
+    data = _read(image.blob)
+    original = _kept(data, image.blob.key, store)
+    held = BytesBlob(image.blob.key, data)
+    sent: list[SentPicture] = []
+    for media, senders in groups:
+        try:
+            encoded = encode(held, media, min(MAX_PIXELS, pixel_limit()))
+        except (SnellenError, OSError, ValueError) as error:
+            note = f"cannot be reproduced: {_reason(error, image.blob)}"
+            sent.append(SentPicture(tuple(sender.letter for sender in senders), None, note))
+            continue
+        file = None
+        if encoded.changed or encoded.digest != sha256(data).hexdigest():
+            digest = store.add(encoded.data, encoded.mime)
+            file = PictureFile(digest, encoded.width, encoded.height, len(encoded.data), encoded.mime)
+        for recorded, letters in _compared(encoded.digest, senders, place).items():
+            sent.append(SentPicture(tuple(letters), file, encoded.changed, recorded))
+    return ShownPicture(label, original, _merged(sent))
+
+
+def _video(
+    label: str,
+    video: Video,
+    groups: Sequence[tuple[MediaSettings, list[Sender]]],
+    place: int,
+    store: ImageStore,
+    space: int,
+) -> tuple[list[ShownPicture], int]:
+    """Return the frames of a clip, and how many images of the request they are (those of the first settings)."""
+    pictures: list[ShownPicture] = []
+    most = 0
+    for number, (media, senders) in enumerate(groups):
+        letters = tuple(sender.letter for sender in senders)
+        native = media.video == "native"
+        images = frames(video, MediaSettings() if native else media)
+        most = len(images) if number == 0 else most
+        whose = f" of {', '.join(letters)}" if len(groups) > 1 and letters else ""
+        for at, frame in enumerate(images[:space]):
+            data = _read(frame.blob)
+            if video.blob is None and not native:
+                picture = _image("", frame, [(media, senders)], place + at, store)
+            else:
+                digest = sha256(data).hexdigest()
+                sent = tuple(
+                    SentPicture(tuple(names), None, "", recorded)
+                    for recorded, names in _compared(digest, senders, place + at).items()
+                )
+                picture = ShownPicture("", _kept(data, frame.blob.key, store), () if native else sent)
+            pictures.append(replace(picture, label=f"{label}, frame {at + 1} of {len(images)}{whose}"))
+        if len(images) > space:
+            pictures.append(ShownPicture(label, note=f"{len(images) - space:,} more frames{whose} are not shown"))
+        if native:
+            note = f"{label} was sent as a file{whose}; these are frames of it"
+            pictures.append(ShownPicture(label, note=note))
+    return pictures, most
+
+
+def _compared(digest: str, senders: Sequence[Sender], place: int) -> Mapping[str, list[str]]:
+    """Return the letters of the runs by how the digest compares with the one in their traces."""
+    groups: dict[str, list[str]] = {}
+    for sender in senders:
+        if not sender.digests:
+            state = "unknown"
+        elif place < len(sender.digests) and sender.digests[place] == digest:
+            state = "equal"
+        else:
+            state = "equal" if digest in sender.digests else "differs"
+        groups.setdefault(state, []).append(sender.letter)
+    return groups or {"unknown": []}
+
+
+def _merged(sent: Sequence[SentPicture]) -> tuple[SentPicture, ...]:
+    """Return the pictures with equal ones of several settings together."""
+    merged: dict[tuple[object, ...], SentPicture] = {}
+    for picture in sent:
+        key = (picture.file, picture.changes, picture.recorded)
+        before = merged.get(key)
+        merged[key] = picture if before is None else replace(before, runs=before.runs + picture.runs)
+    return tuple(merged.values())
+
+
+def _read(blob: Blob) -> bytes:
+    with stream(blob) as source:
+        data: bytes = source.read(MAX_FILE_BYTES + 1)
+    if len(data) > MAX_FILE_BYTES:
+        raise ValueError(f"more than {MAX_FILE_BYTES:,} bytes")
+    return data
+
+
+def _kept(data: bytes, key: str, store: ImageStore) -> PictureFile:
+    """Keep an original as it is where browsers show its format, else as PNG of the same pixels."""
+    header = read_header(data)
+    limit = min(MAX_PIXELS, pixel_limit())
+    if header is not None and header.format in _BROWSER_FORMATS:
+        width, height = header.upright_size
+        if width * height > limit:
+            raise ValueError(f"{width:,} × {height:,} pixels; {limit:,} are decoded at most")
+        mime = f"image/{header.format}"
+        return PictureFile(store.add(data, mime), width, height, len(data), mime)
+    picture = open_image(Image(BytesBlob(key, data)), MediaSettings(), limit)
+    drawn = compress(picture, "png", 100)
+    return PictureFile(store.add(drawn, "image/png"), *picture.size, len(drawn), "image/png", drawn=True)
+
+
+def _reason(error: Exception, blob: Blob | None) -> str:
+    """Return the first line of an error without the blob's key, which may be a path of this machine."""
+    if isinstance(error, MissingExtraError):
+        return error.hint or error.message
+    if isinstance(error, OSError):
+        return error.strerror or type(error).__name__
+    line = (str(error).splitlines() or [type(error).__name__])[0]
+    return escape_invisible(line.replace(f" {blob.key}", "") if blob is not None else line)[:200]
