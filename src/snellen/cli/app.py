@@ -80,6 +80,9 @@ COMMANDS = {
     "view": ListedCommand("snellen.cli.view:view", "Browse all runs of a folder, and review verdicts.", SCORES),
     "query": ListedCommand("snellen.cli.query:query", "Query runs in SQL.", SCORES),
     "failures": ListedCommand("snellen.cli.failures:failures", "Label the causes of incorrect answers.", SCORES),
+    "reviews": ListedCommand(
+        "snellen.cli.reviews:group", "Review verdicts: audit samples, agreement, Label Studio.", SCORES
+    ),
     "export": ListedCommand("snellen.cli.export:export", "Write a run in another program's result format.", SCORES),
     "submit": ListedCommand("snellen.cli.submit:group", "Send results to a leaderboard.", SCORES),
     "extract": ListedCommand("snellen.cli.extract:extract", "Extract answers from replies, with reasons.", SCORES),

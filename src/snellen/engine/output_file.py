@@ -30,7 +30,10 @@ FORMS = (
 """Endings that name a form of file; any other ending is taken as part of the name."""
 JSON_LINES, PAGE = (".jsonl", ".ndjson", ".txt"), (".html", ".htm")
 META = "run_meta.json"
-OF_RUN = (META, "results.jsonl", "summary.json", "failures.jsonl", "store.json")
+OF_RUN = (
+    *(META, "results.jsonl", "summary.json", "failures.jsonl", "store.json"),
+    *("reviews.jsonl", "audit_sample.json"),
+)
 FOLDERS_OF_RUN = ("traces", "sessions", "raw_judge_inputs", "raw_judge_outputs")
 
 
