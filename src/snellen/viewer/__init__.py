@@ -10,8 +10,8 @@ A page is a module of `viewer/pages/`. To add or to extend one:
 3. Its template is `viewer/templates/<page>.html.jinja` and begins with `{% extends "base.html.jinja" %}`. Text of runs is escaped
    by the template; write `{{ text|visible }}` within `<bdi>` to spell out invisible characters too. Templates of the reports are
    imported with their prefix: `{% from "reports/track.html.jinja" import track %}`.
-4. Links are made by `links`: `links.to(state)` for a page, `links.image(digest)` and `links.thumbnail(digest)` for images. In an
-   export the same calls give relative file names, and the exporter writes every state that some page linked to.
+4. Links are made by `links`: `links.to(state)` for a page, `links.image(digest)` and `links.thumbnail(digest)` for images. The view
+   adds each image first: `site.images.add(data, mime)` in full, `site.thumbnails.offer(digest, draw)` for a small copy. In an export the same calls give relative file names, and the exporter writes every state that some page linked to.
 5. The module ends with `PAGE = Page(state=MatrixState, view=view, title="Matrix")`. A page that takes decisions has `submit` too.
 
 Keys: rows with `data-row` are walked with j and k; Enter opens a row's link `a[data-open]`; x ticks its checkbox. An element with

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from urllib.parse import parse_qs
 
 from starlette.applications import Starlette
@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from snellen.errors import SnellenError, UsageError
 from snellen.redaction import redact
-from snellen.viewer.links import IMAGES, LiveLinks, path_of
+from snellen.viewer.links import IMAGES, THUMBNAILS, LiveLinks, path_of
 from snellen.viewer.pages import load_pages
 from snellen.viewer.rendering import RenderedPage, render_page
 from snellen.viewer.security import Access, Gate, OversizeBodyError
@@ -25,13 +25,20 @@ from snellen.viewer.site import MissingPageError, Page, Site, ViewSettings
 
 MAX_FORM_FIELDS = 1000
 GZIP_BYTES = 4096
+IMAGE_CACHING = "private, max-age=86400, immutable"
+"""A digest names one image for ever."""
+IMAGE_TYPES = ("image/png", "image/jpeg", "image/webp", "image/gif")
+"""SVG is none of them: it can hold scripts."""
 
 
 def view_app(settings: ViewSettings) -> Starlette:
     """Build the application of the pages over a folder of runs."""
     site = Site(settings, LiveLinks())
     routes = [_route(site, page) for page in load_pages().values()]
-    routes.append(Route(f"/{IMAGES}/{{digest}}", _image_endpoint(site)))
+    routes += [
+        _image_route(f"/{IMAGES}/{{digest}}", site.images.get),
+        _image_route(f"/{THUMBNAILS}/{{digest}}", site.thumbnails.get),
+    ]
     return Starlette(
         routes=routes,
         middleware=[
@@ -71,21 +78,19 @@ def _route(site: Site, page: Page) -> Route:
     return Route(path_of(page.name), endpoint, methods=methods)
 
 
-def _image_endpoint(site: Site) -> Callable[[Request], Awaitable[Response]]:
-    """Return the endpoint of images in full: those that a page has shown, by SHA-256."""
+def _image_route(path: str, find: Callable[[str], tuple[bytes, str] | None]) -> Route:
+    """Return the route of images: the digest is looked up among those that pages have shown."""
 
     async def endpoint(request: Request) -> Response:
-        image = site.images.get(request.path_params["digest"])
-        if image is None:
+        try:
+            image = await run_in_threadpool(find, request.path_params["digest"])
+        except SnellenError as error:
+            return PlainTextResponse(f"{error.message}\n", 404)
+        if image is None or image[1] not in IMAGE_TYPES:
             return PlainTextResponse("No page has shown this image lately; load its page again.\n", 404)
-        data, mime = image
-        caching = {
-            "Cache-Control": "private, max-age=86400, immutable",
-            "Content-Security-Policy": "default-src 'none'; sandbox",
-        }
-        return Response(data, media_type=mime, headers=caching)
+        return Response(image[0], media_type=image[1], headers={"Cache-Control": IMAGE_CACHING})
 
-    return endpoint
+    return Route(path, endpoint)
 
 
 def _pages() -> list[Page]:

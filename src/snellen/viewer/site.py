@@ -11,6 +11,7 @@ from snellen.errors import SnellenError
 from snellen.local_server import LOOPBACK
 from snellen.viewer.cases.opened_runs import OpenedRuns
 from snellen.viewer.cases.pictures import ImageStore
+from snellen.viewer.images import OfferedThumbnails
 from snellen.viewer.links import Links
 from snellen.viewer.states import PageState
 
@@ -42,13 +43,17 @@ class ViewSettings:
 
 @dataclass(frozen=True)
 class Site:
-    """What a view is given: settings, links of the way out, the index, opened runs, and the image files that pages show."""
+    """What a view is given: settings, links of the way out, the index, opened runs, and the images that pages show.
+
+    `images` holds images in full by SHA-256; `thumbnails` the small copies that views offer.
+    """
 
     settings: ViewSettings
     links: Links
     index: Any = field(default=None)
     opened: OpenedRuns = field(default_factory=OpenedRuns)
     images: ImageStore = field(default_factory=ImageStore)
+    thumbnails: OfferedThumbnails = field(default_factory=OfferedThumbnails)
 
     @property
     def live(self) -> bool:

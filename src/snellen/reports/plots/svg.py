@@ -135,7 +135,7 @@ def light_colours() -> dict[str, str]:
     """Return all of the style sheet's light colours by name."""
     style = (files("snellen.reports") / "assets" / "report.css").read_text("utf-8")
     light = style.partition("{")[2].partition("}")[0]
-    return dict(re.findall(r"--([\w-]+):\s*(#[0-9a-fA-F]{6})", light))
+    return dict(re.findall(r"--([\w-]+):\s*light-dark\((#[0-9a-fA-F]{6})", light))
 
 
 def paper_colours() -> dict[str, str]:
