@@ -17,6 +17,8 @@ from starlette.routing import Route
 
 from snellen.errors import SnellenError, UsageError
 from snellen.redaction import redact
+from snellen.viewer.following import IndexFollower
+from snellen.viewer.index import open_index
 from snellen.viewer.links import IMAGES, THUMBNAILS, LiveLinks, path_of
 from snellen.viewer.pages import load_pages
 from snellen.viewer.rendering import RenderedPage, render_page
@@ -33,8 +35,9 @@ IMAGE_TYPES = ("image/png", "image/jpeg", "image/webp", "image/gif")
 
 def view_app(settings: ViewSettings) -> Starlette:
     """Build the application of the pages over a folder of runs."""
-    site = Site(settings, LiveLinks())
-    routes = [_route(site, page) for page in load_pages().values()]
+    site = Site(settings, LiveLinks(), open_index(settings.root, show_gold=settings.show_gold))
+    follower = IndexFollower(site.index)
+    routes = [_route(site, page, follower) for page in load_pages().values()]
     routes += [
         _image_route(f"/{IMAGES}/{{digest}}", site.images.get),
         _image_route(f"/{THUMBNAILS}/{{digest}}", site.thumbnails.get),
@@ -49,11 +52,13 @@ def view_app(settings: ViewSettings) -> Starlette:
     )
 
 
-def _route(site: Site, page: Page) -> Route:
+def _route(site: Site, page: Page, follower: IndexFollower) -> Route:
     """Return the route of one page: GET shows it, POST takes its form where it has one."""
 
     def show(query: str) -> Response:
         try:
+            site.index.runs()  # the first time, this reads the catalogue
+            follower.touch()
             state = page.state.parse(query)
             return _page_response(render_page(site, page, state, page.view(site, state), _pages()))
         except SnellenError as error:

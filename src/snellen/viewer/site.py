@@ -12,6 +12,7 @@ from snellen.local_server import LOOPBACK
 from snellen.viewer.cases.opened_runs import OpenedRuns
 from snellen.viewer.cases.pictures import ImageStore
 from snellen.viewer.images import OfferedThumbnails
+from snellen.viewer.index import ViewIndex
 from snellen.viewer.links import Links
 from snellen.viewer.states import PageState
 
@@ -50,7 +51,7 @@ class Site:
 
     settings: ViewSettings
     links: Links
-    index: Any = field(default=None)
+    index: ViewIndex
     opened: OpenedRuns = field(default_factory=OpenedRuns)
     images: ImageStore = field(default_factory=ImageStore)
     thumbnails: OfferedThumbnails = field(default_factory=OfferedThumbnails)
