@@ -27,6 +27,8 @@ RIGHT_FROM = 0.5
 """A sample counts as right from this score on, the mean over its repeats."""
 LETTERS = "ABCDEFGHIJKL"
 DEFAULT_FIELDS = 3
+LAST_FIELDS = frozenset({"answer", "chance", "gold", "reply", "target"})
+"""Fields that repeat what a slice is seldom made of; they stand last."""
 
 
 @dataclass(frozen=True)
@@ -194,13 +196,14 @@ def compare_sides(
 
 
 def slice_fields(scores: Scores) -> tuple[tuple[str, int], ...]:
-    """Return the meta fields with 2 to MOST_SLICES values, and how many values each has; `kind` first."""
+    """Return the meta fields with 2 to MOST_SLICES values, and how many values each has; `kind` first,
+    LAST_FIELDS last."""
     fields = []
     for name, column in scores.meta.items():
         count = len(np.unique(column.codes[column.codes >= 0]))
         if 1 < count <= MOST_SLICES:
             fields.append((name, count))
-    return tuple(sorted(fields, key=lambda field: (field[0] != "kind", field[0])))
+    return tuple(sorted(fields, key=lambda field: (field[0] in LAST_FIELDS, field[0] != "kind", field[0])))
 
 
 def _right(values: NDArray[np.float64]) -> NDArray[np.bool_]:

@@ -10,6 +10,7 @@ from snellen.runs.ranking import Ranking
 from snellen.scoring.interval_text import percent, span
 from snellen.scoring.statistics import Comparison
 from snellen.viewer.comparison import CommonErrors, ComparedSide, RunComparison, SliceView
+from snellen.viewer.labels import model_label
 from snellen.viewer.slope_chart import SlopeChart, SlopeLine, slope_chart
 
 ALPHA = 0.05
@@ -64,6 +65,19 @@ class GridCell:
     first: str = ""
     second: str = ""
     strong: bool = False
+
+
+@dataclass(frozen=True)
+class RankingRow:
+    """One run of the ranking; runs that share a letter of `groups` cannot be told apart."""
+
+    rank: int
+    letter: str
+    colour: int
+    model: str
+    score: str
+    interval: str
+    groups: str
 
 
 @dataclass(frozen=True)
@@ -146,7 +160,7 @@ def difference_rows(comparison: RunComparison) -> tuple[list[DifferenceRow], flo
             DifferenceRow(
                 pair.other.letter,
                 series(place),
-                pair.other.entry.model,
+                model_label(pair.other.entry.model),
                 pair.other.entry.key,
                 format_percent(pair.other_mean),
                 format_percent(pair.baseline_mean),
@@ -195,6 +209,23 @@ def pair_grid(ranking: Ranking, sides: Sequence[ComparedSide]) -> list[list[Grid
             )
         grid.append(line)
     return grid
+
+
+def ranking_rows(ranking: Ranking, sides: Sequence[ComparedSide]) -> list[RankingRow]:
+    """Build the lines of a ranking, from the highest mean to the lowest."""
+    by_key = {side.entry.key: (place, side) for place, side in enumerate(sides, 1)}
+    return [
+        RankingRow(
+            run.rank,
+            by_key[run.run][1].letter,
+            series(by_key[run.run][0]),
+            model_label(run.model),
+            format_percent(run.score),
+            span(run.ci95, ".1f", scale=100.0),
+            run.groups,
+        )
+        for run in ranking.runs
+    ]
 
 
 def error_grid(comparison: RunComparison) -> list[list[GridCell | None]]:
@@ -259,7 +290,7 @@ def slice_tables(comparison: RunComparison) -> list[SliceTable]:
     tables = []
     for name in dict.fromkeys(part.field for part in comparison.slices):
         parts = [part for part in comparison.slices if part.field == name]
-        labels = [f"{side.letter} {side.entry.model}" for side in comparison.sides]
+        labels = [f"{side.letter} {model_label(side.entry.model)}" for side in comparison.sides]
         lines = [SlopeLine(part.value, part.means, _is_clear(part)) for part in parts]
         tables.append(SliceTable(name, tuple(_slice_row(part, reach) for part in parts), slope_chart(labels, lines)))
     return tables

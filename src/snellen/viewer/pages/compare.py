@@ -9,7 +9,9 @@ from typing import Any
 from snellen.engine.fingerprint import differences
 from snellen.engine.run_folder import RunFolder, RunMeta
 from snellen.errors import DifferentSamplesError, SnellenError, UsageError
-from snellen.runs.compare import comparable
+from snellen.runs.compare import comparable, same_questions
+from snellen.runs.compared_runs import ComparedRun
+from snellen.runs.run import load_run
 from snellen.scoring.scores import Scores
 from snellen.text import shorten
 from snellen.viewer.comparison import (
@@ -25,10 +27,12 @@ from snellen.viewer.comparison_tables import (
     error_grid,
     error_rows,
     pair_grid,
+    ranking_rows,
     series,
     slice_tables,
 )
 from snellen.viewer.index import RunEntry, SamplePage, SampleQuery
+from snellen.viewer.labels import benchmark_label, model_label
 from snellen.viewer.links import Links
 from snellen.viewer.pages.matrix import Choice
 from snellen.viewer.score_matrix import benchmark_cells
@@ -70,6 +74,7 @@ class SideView:
     colour: int
     entry: RunEntry
     n: str
+    model: str
     note: str
     lead: str
     drop: str
@@ -92,6 +97,7 @@ def view(site: Site, state: CompareState) -> Mapping[str, Any]:
     profile = state.profile or next(iter(chosen[0].metrics), "")
     comparison = compare_sides(sides, profile, [state.by] if state.by else None)
     rows, reach = difference_rows(comparison)
+    ranking = comparison.ranking if len(sides) > 2 else None
     links = site.links
     listed = next((side for side in sides[1:] if side.entry.key == state.flips), sides[1])
     flips = _flips(site, sides[0], listed, profile)
@@ -99,18 +105,20 @@ def view(site: Site, state: CompareState) -> Mapping[str, Any]:
         "chooser": (),
         "comparison": comparison,
         "runs": [_side_view(links, state, side, place) for place, side in enumerate(sides)],
-        "addable": _addable(entries.values(), chosen) if site.live else (),
+        "benchmark": benchmark_label(chosen[0].benchmark),
+        "addable": [(entry.key, model_label(entry.model)) for entry in _addable(entries.values(), chosen)]
+        if site.live
+        else [],
         "state_fields": _state_fields(state),
         "profiles": _profile_choices(links, state, chosen),
         "settings": setting_lines(chosen),
         "notes": (*notes, *_pairing_notes(comparison)),
         "differences": rows,
         "reach": f"{100 * reach:.0f}" if reach >= 0.1 else f"{100 * reach:.1f}",
-        "ranking": comparison.ranking if len(sides) > 2 else None,
-        "grid": pair_grid(comparison.ranking, sides) if comparison.ranking is not None and len(sides) > 2 else [],
-        "pair_address": lambda first, second: links.to(
-            CompareState(runs=(first, second), profile=state.profile, force=state.force)
-        ),
+        "ranking": ranking,
+        "places": ranking_rows(ranking, sides) if ranking is not None else [],
+        "grid": pair_grid(ranking, sides) if ranking is not None else [],
+        "pair_address": lambda first, second: _pair_address(links, state, first, second),
         "flips": flips,
         "flip_choices": [
             Choice(f"{side.letter} against A", links.to(state.changed(flips=side.entry.key)), side is listed)
@@ -138,14 +146,14 @@ def _chooser(site: Site, entries: Any, state: CompareState) -> Mapping[str, Any]
             best = sorted(runs, key=lambda entry: (not entry.complete, -_headline(entry), entry.key))[:MOST_COMPARED]
             chooser.append(
                 {
-                    "benchmark": name,
+                    "benchmark": benchmark_label(name),
                     "runs": len(runs),
                     "matrix": site.links.to(MatrixState(benchmark=name)),
                     "compare": site.links.to(CompareState(runs=tuple(entry.key for entry in best))),
                     "compared": len(best),
                 }
             )
-    return {"chooser": chooser, "comparison": None}
+    return {"chooser": chooser, "comparison": None, "benchmark": ""}
 
 
 def _headline(entry: RunEntry) -> float:
@@ -199,39 +207,49 @@ def _side(site: Site, place: int, entry: RunEntry, profile: str) -> ComparedSide
 
 
 def sample_notes(entries: Sequence[RunEntry], *, force: bool) -> list[str]:
-    """List what differs between runs besides what is compared: samples, prompts, limits, repeats, states.
+    """List what differs between runs besides what is compared: samples, gold answers, prompts, limits, repeats, states.
 
     Raises:
         UsageError: the runs are of other samples, and `force` is False.
     """
     first, notes = entries[0], []
-    metas = [_meta(entry) for entry in entries]
-    for entry, meta in zip(entries[1:], metas[1:], strict=True):
-        if (first.benchmark, first.version, first.data) != (entry.benchmark, entry.version, entry.data) and not force:
-            raise UsageError(
-                f"{first.key} and {entry.key} are runs of other samples: "
-                f"{_sample_words(first)} and {_sample_words(entry)}",
-                "Compare runs of one benchmark over the same data, or add &force=1 to the address to pair equal ids.",
-            )
-        if metas[0] is None or meta is None:
-            continue
+    for entry in entries[1:]:
         try:
-            lines = comparable(metas[0], meta, force=force)
+            lines = _differences(first, entry, force=force)
         except DifferentSamplesError as error:
             raise UsageError(
-                f"{first.key} and {entry.key}: {error.message}", "Add &force=1 to the address to pair equal ids."
+                f"{first.key} and {entry.key}: {error.message}",
+                "Compare runs of one benchmark over the same data, or add &force=1 to the address to pair equal ids.",
             ) from error
-        notes += [f"{entry.key} against {first.key}: {line}." for line in lines]
-        if first.gold != entry.gold:
-            notes.append(
-                f"{entry.key} against {first.key}: the gold answers are of other revisions "
-                f"({first.gold or 'unknown'} and {entry.gold or 'unknown'})."
-            )
+        notes += [f"{entry.key} (the other) against {first.key} (the baseline): {line}." for line in lines]
     return notes
 
 
-def _sample_words(entry: RunEntry) -> str:
-    parts = [entry.benchmark, f"version {entry.version}" if entry.version else "", shorten(entry.data, 24)]
+def _differences(first: RunEntry, other: RunEntry, *, force: bool) -> list[str]:
+    """List the differences of two runs as `snellen compare` does; from run_meta.json alone where a run cannot be opened.
+
+    Raises:
+        DifferentSamplesError: they are of other samples, and `force` is False.
+    """
+    try:
+        baseline, second = (ComparedRun(load_run(entry.path)) for entry in (first, other))
+        return same_questions(baseline, second, force=force)
+    except DifferentSamplesError:
+        raise
+    except SnellenError:  # a plug-in that is not trusted, a folder of another user, data that is gone
+        metas = [_meta(entry) for entry in (first, other)]
+    if metas[0] is not None and metas[1] is not None:
+        return comparable(metas[0], metas[1], force=force)
+    if sample_words(first) != sample_words(other) and not force:
+        raise DifferentSamplesError(
+            f"these runs did not answer the same samples: {sample_words(first)} and {sample_words(other)}"
+        )
+    return ["run_meta.json cannot be read, so their settings are unknown"]
+
+
+def sample_words(entry: RunEntry) -> str:
+    """Return benchmark, version and data of a run in words."""
+    parts = [benchmark_label(entry.benchmark), f"version {entry.version}" if entry.version else "", entry.data[:16]]
     return ", ".join(part for part in parts if part)
 
 
@@ -259,7 +277,7 @@ def setting_lines(entries: Sequence[RunEntry]) -> list[tuple[str, tuple[str, ...
 
 
 def _setting(value: Any) -> str:
-    return "–" if value is None else shorten(str(value), 60)
+    return "–" if value is None else shorten(model_label(str(value)), 60)
 
 
 def _pairing_notes(comparison: RunComparison) -> list[str]:
@@ -294,6 +312,7 @@ def _side_view(links: Links, state: CompareState, side: ComparedSide, place: int
         series(place + 1),
         side.entry,
         f"{len(side.questions.code):,}",
+        model_label(side.entry.model),
         note,
         links.to(state.changed(runs=(key, *others), flips="")) if place and links.live else "",
         links.to(state.changed(runs=others, flips="")) if len(others) > 1 and links.live else "",
@@ -308,10 +327,7 @@ def _addable(entries: Any, chosen: Sequence[RunEntry]) -> list[RunEntry]:
     return [
         entry
         for entry in entries
-        if entry.key not in keys
-        and (entry.benchmark, entry.version, entry.data) == (first.benchmark, first.version, first.data)
-        and not entry.judges
-        and entry.indexed
+        if entry.key not in keys and sample_words(entry) == sample_words(first) and not entry.judges and entry.indexed
     ]
 
 
@@ -323,11 +339,24 @@ def _state_fields(state: CompareState) -> list[tuple[str, str]]:
 
 
 def _profile_choices(links: Links, state: CompareState, entries: Sequence[RunEntry]) -> list[Choice]:
-    """Return the profiles that every run has scores under; the first is the default."""
+    """Return the profiles that every run has scores under, the default first; two runs alone have that in an export."""
+    if len(entries) == 2 and not links.live:
+        return []
+    default = next(iter(entries[0].metrics), "")
     shared = [name for name in entries[0].metrics if all(name in entry.metrics for entry in entries)]
     return [
-        Choice(name, links.to(state.changed(profile=name)), name == (state.profile or shared[0])) for name in shared
+        Choice(
+            name, links.to(state.changed(profile="" if name == default else name)), name == (state.profile or default)
+        )
+        for name in shared
     ]
+
+
+def _pair_address(links: Links, state: CompareState, first: str, second: str) -> str:
+    """Return the address of two runs alone; an export has those under the default profile."""
+    if state.profile and not links.live:
+        return ""
+    return links.to(CompareState(runs=(first, second), profile=state.profile, force=state.force))
 
 
 def _field_choices(links: Links, state: CompareState, comparison: RunComparison) -> list[Choice]:

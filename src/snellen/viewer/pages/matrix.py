@@ -12,6 +12,7 @@ from snellen.reports.tables import format_percent
 from snellen.types import Metric
 from snellen.viewer.comparison import MOST_COMPARED
 from snellen.viewer.index import RunEntry
+from snellen.viewer.labels import benchmark_label, model_label
 from snellen.viewer.links import Links, path_of
 from snellen.viewer.score_axes import ScoreAxis, score_axis
 from snellen.viewer.score_matrix import (
@@ -134,6 +135,7 @@ def view(site: Site, state: MatrixState) -> Mapping[str, Any]:
     return {
         "columns": _shown_columns(links, state, matrix, axes),
         "rows": rows,
+        "title": benchmark_label(state.benchmark),
         "mean_name": matrix.mean_name,
         "mean_sort": _sort_choice(links, state, BY_MEAN, matrix.mean_name),
         "mean_order": _order(state, BY_MEAN),
@@ -143,7 +145,12 @@ def view(site: Site, state: MatrixState) -> Mapping[str, Any]:
         "benchmarks": [
             Choice("all benchmarks", links.to(MatrixState(view=state.view)), not state.benchmark),
             *(
-                Choice(name, links.to(MatrixState(benchmark=name, view=state.view)), name == state.benchmark, f"{n:,}")
+                Choice(
+                    benchmark_label(name),
+                    links.to(MatrixState(benchmark=name, view=state.view)),
+                    name == state.benchmark,
+                    f"{n:,}",
+                )
                 for name, n in sorted(counts.items())
             ),
         ],
@@ -163,12 +170,13 @@ def model_matrix(entries: Sequence[RunEntry], state: MatrixState) -> MatrixData:
     matrix = build_matrix(
         {row: found for row, names in cells.items() if (found := {c: names[c] for c in columns if c in names})},
         columns,
+        labels={name: benchmark_label(name) for name in columns},
         mean_over=None if state.mean == "none" else state.mean,
     )
     notes = []
     if overlapping := [name for name in columns if any(other.startswith(f"{name}/") for other in columns)]:
         notes.append(
-            f"{', '.join(overlapping)} holds samples of other columns, so the columns are not independent and the "
+            f"{', '.join(map(benchmark_label, overlapping))} holds samples of other columns, so the columns are not independent and the "
             "interval of a mean is too narrow."
         )
     if not state.profile and len({profiles[0] for entry in listed if (profiles := entry.profiles)}) > 1:
@@ -245,10 +253,12 @@ def _shown_row(
         metric = Metric("mean", row.mean.value, row.mean.n, row.mean.ci95, coverage=row.mean.n / row.mean.of)
         axis = score_axis([metric], FRACTION, fitted=False)
         mean = ShownCell(axis.fields(metric), axis.tone(metric), "", "", "", "", 0, f"{row.mean.value:.6f}")
-    missing = [f"missing: {', '.join(row.missing)}"] if row.missing else []
-    missing += [f"on part of the samples: {', '.join(row.partial)}"] if row.partial else []
+    labels = {column.name: column.label for column in matrix.columns}
+    missing = [f"missing: {', '.join(labels[name] for name in row.missing)}"] if row.missing else []
+    if row.partial:
+        missing.append(f"on part of the samples: {', '.join(labels[name] for name in row.partial)}")
     return ShownRow(
-        row.name,
+        model_label(row.name),
         row.detail,
         (row.keys[0] if state.benchmark else row.name) if row.keys else "",
         place % COLOURED + 1 if len(matrix.rows) <= COLOURED else 1,
@@ -328,13 +338,12 @@ def _option_groups(links: Links, state: MatrixState, data: MatrixData, *, live: 
 
     groups = [("view", group("view", dots="dot plot", heat="heat map"))]
     if len(data.profiles) > 1:
-        first = Choice("default", links.to(state.changed(profile="")), not state.profile)
         groups.append(
             (
                 "profile",
-                [first]
-                + [
-                    Choice(name, links.to(state.changed(profile=name)), name == state.profile) for name in data.profiles
+                [
+                    Choice(name or "default", links.to(state.changed(profile=name)), name == state.profile)
+                    for name in ("", *data.profiles)
                 ],
             )
         )
