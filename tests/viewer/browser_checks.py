@@ -73,7 +73,7 @@ def opened(browser: Any, address: str, *, width: int = 1440, theme: str = "light
         yield page
     finally:
         context.close()
-    assert noise == []
+    assert noise == [], noise
     assert external(requests, address) == []
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import cache
 from threading import BoundedSemaphore, Event, Lock
 from typing import NamedTuple
 
@@ -25,6 +26,7 @@ CACHE_BYTES = 64 << 20
 ENTRY_BYTES = 500
 """Memory of an entry beside its file, so that a million failures cannot outgrow the budget."""
 DECODED_AT_ONCE = 2
+PLACEHOLDER_SIZE = (96, 72)
 
 
 class Thumbnail(NamedTuple):
@@ -53,6 +55,32 @@ def small_copy(part: Part, long_side: int = LONG_SIDE) -> Thumbnail:
     if not isinstance(part, Image):
         raise DataError("a text has no small copy")
     return Thumbnail(*draw_thumbnail(Image(_limited(part.blob)), long_side, 0, limit))
+
+
+def copy_or_placeholder(read: Callable[[], Part]) -> Thumbnail:
+    """Draw a small copy, or a placeholder if the image cannot be read or drawn: pages show that it cannot, and go on."""
+    try:
+        return small_copy(read())
+    except (SnellenError, OSError):
+        return placeholder()
+
+
+@cache
+def placeholder() -> Thumbnail:
+    """Draw what stands for an image that cannot be shown: a crossed frame, on either theme."""
+    from PIL import Image as pillow
+    from PIL import ImageDraw
+
+    from snellen.media.encode import compress
+
+    width, height = PLACEHOLDER_SIZE
+    picture = pillow.new("RGBA", PLACEHOLDER_SIZE, (0, 0, 0, 0))
+    draw = ImageDraw.Draw(picture)
+    grey = (128, 128, 128, 255)
+    draw.rectangle((24, 18, width - 25, height - 19), outline=grey)
+    draw.line((24, 18, width - 25, height - 19), fill=grey)
+    draw.line((24, height - 19, width - 25, 18), fill=grey)
+    return Thumbnail(compress(picture, "png", 100), "image/png")
 
 
 def _first_frame(video: Video, long_side: int, limit: int) -> Image:

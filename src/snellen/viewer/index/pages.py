@@ -175,9 +175,10 @@ class SamplePages:
         notes: list[str],
     ) -> NDArray[np.int64] | None:
         """Return the rows that match, in order; None for all in the order of the benchmark."""
-        name = (key, query.pattern, query.slices, query.question, query.reply, query.sort, query.descending)
+        searched = (query.question, query.reply, query.text)
+        name = (key, query.pattern, query.slices, searched, query.sort, query.descending)
         with self._lock:
-            if name in self._results and not (query.question or query.reply):
+            if name in self._results and not any(searched):
                 self._results.move_to_end(name)
                 return self._results[name]
         mask: NDArray[np.bool_] | None = None if pattern is None else table.fits(pattern)
@@ -187,6 +188,9 @@ class SamplePages:
             mask = _both(mask, self._search(table, key, query.question, notes, replies=False))
         if query.reply:
             mask = _both(mask, self._search(table, key, query.reply, notes, replies=True))
+        if query.text:
+            in_questions = self._search(table, key, query.text, notes, replies=False)
+            mask = _both(mask, in_questions | self._search(table, key, query.text, notes, replies=True))
         sort_key = table.sort_key(query.sort)
         result: NDArray[np.int64] | None
         if sort_key is None:

@@ -1,0 +1,412 @@
+"""The samples page: one row a sample, one column a run, with filters, orders and queries by SQL."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+from snellen.errors import UsageError
+from snellen.reports.escape import clip, json_for_page
+from snellen.types import Image
+from snellen.viewer.index import (
+    SORTS,
+    VERDICTS,
+    CellVerdict,
+    ImageRef,
+    RunEntry,
+    SamplePage,
+    SampleQuery,
+    SampleRow,
+    Sort,
+    SqlTable,
+)
+from snellen.viewer.index.patterns import RunColumn, column_letter, parse_pattern
+from snellen.viewer.labels import benchmark_label, model_label
+from snellen.viewer.site import MissingPageError, Page, Site
+from snellen.viewer.states import CaseState, SamplesState, read_slice, slice_filter
+from snellen.viewer.thumbnails import copy_or_placeholder
+
+MOST_COLUMNS = 24
+"""Columns that are shown without being chosen."""
+DEFAULT_SORT: Sort = "wrong"
+SQL_ROWS = 200
+SQL_CHARACTERS = 400
+WITHIN = (("", "question or reply"), ("question", "question"), ("reply", "reply"))
+VERDICT_ORDER: tuple[CellVerdict, ...] = (
+    "right",
+    "partial",
+    "wrong",
+    "unparseable",
+    "failed",
+    "missing",
+    "unscored",
+    "unknown",
+)
+FACET_VALUES, FACETS_OPEN, TAGS = 60, 3, 3
+REFRESH_S = 5
+SQL_EXAMPLE = "SELECT run, sample_id, text FROM results WHERE text ILIKE '%cannot see%' LIMIT 50"
+
+
+class Choice(NamedTuple):
+    """A link that sets or removes one filter; `samples` is how many it selects, None where that is not known."""
+
+    label: str
+    address: str
+    active: bool
+    samples: str | None = None
+
+
+class Facet(NamedTuple):
+    """One field of the samples' meta with its values; `value` is the chosen one, `left_out` how many values are not shown."""
+
+    name: str
+    choices: tuple[Choice, ...]
+    value: str | None
+    open: bool
+    left_out: int
+
+
+class Problem(NamedTuple):
+    """An error in what the reader typed, shown where it was typed."""
+
+    message: str
+    hint: str
+
+
+class SampleColumns(NamedTuple):
+    """The runs of a samples page.
+
+    Attributes:
+        benchmark: their benchmark.
+        shown: those that are columns, in the order of their letters.
+        others: the other runs of the benchmark.
+        default: those that are columns if the address names none.
+        notes: what a reader must know, one line each.
+    """
+
+    benchmark: str
+    shown: tuple[RunEntry, ...]
+    others: tuple[RunEntry, ...]
+    default: tuple[RunEntry, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def pattern_columns(self) -> list[RunColumn]:
+        """Return the letter and the names that a verdict pattern may call each run by."""
+        return [
+            RunColumn(column_letter(place), (entry.key, entry.path.name, model_label(entry.model)))
+            for place, entry in enumerate(self.shown)
+        ]
+
+
+def sampled_benchmarks(entries: Sequence[RunEntry]) -> dict[str, int]:
+    """Count the runs of each benchmark that has samples to show; runs of judges are shown with the runs that they judge."""
+    return dict(sorted(Counter(entry.benchmark for entry in entries if entry.benchmark and not entry.judges).items()))
+
+
+def choose_columns(entries: Sequence[RunEntry], state: SamplesState) -> SampleColumns:
+    """Choose the benchmark and the runs of a page: those of the address, else all of the benchmark, by model and folder.
+
+    Raises:
+        MissingPageError: there is no run of the benchmark.
+    """
+    counts = sampled_benchmarks(entries)
+    by_key = {entry.key: entry for entry in entries}
+    chosen = [by_key[key] for key in state.runs if key in by_key]
+    benchmark = (
+        state.benchmark or next((entry.benchmark for entry in chosen), "") or max(counts, key=counts.__getitem__)
+    )
+    if benchmark not in counts:
+        raise MissingPageError(
+            f"no run of benchmark {benchmark[:80]!r} lies below this folder",
+            f"There are runs of {', '.join(map(benchmark_label, counts))[:300]}.",
+        )
+    runs = sorted(
+        (entry for entry in entries if entry.benchmark == benchmark and not entry.judges),
+        key=lambda entry: (entry.model.casefold(), entry.key),
+    )
+    notes = []
+    if absent := [key for key in state.runs if key not in by_key or by_key[key].benchmark != benchmark]:
+        notes.append(f"Not a run of {benchmark_label(benchmark)} below this folder: {', '.join(absent)[:300]}.")
+    default = tuple(runs[:MOST_COLUMNS])
+    by_key = {entry.key: entry for entry in chosen if entry in runs}
+    shown = tuple(by_key.values()) or default
+    if not by_key and len(runs) > MOST_COLUMNS:
+        notes.append(f"{MOST_COLUMNS} of {len(runs):,} runs are shown. Choose others under Runs.")
+    others = tuple(entry for entry in runs if entry not in shown)
+    return SampleColumns(benchmark, shown, others, default, tuple(notes))
+
+
+def sample_query(columns: SampleColumns, state: SamplesState) -> SampleQuery:
+    """Build the index's query for a state; the case page walks the same rows.
+
+    Raises:
+        UsageError: the pattern or a filter cannot be read, or there is no such order.
+    """
+    if state.sort and state.sort not in SORTS:
+        raise UsageError(f"there is no order {state.sort[:40]!r}", f"Orders: {', '.join(SORTS)}.")
+    parse_pattern(state.pattern, columns.pattern_columns)
+    return SampleQuery(
+        columns.benchmark,
+        tuple(entry.key for entry in columns.shown),
+        profile=state.profile,
+        pattern=state.pattern,
+        slices=tuple(read_slice(text) for text in state.where if text),
+        question=state.text if state.within == "question" else "",
+        reply=state.text if state.within == "reply" else "",
+        text="" if state.within else state.text,
+        sort=cast("Sort", state.sort or DEFAULT_SORT),
+        start=(state.number - 1) * state.rows,
+        limit=state.rows,
+    )
+
+
+def case_state(state: SamplesState, benchmark: str, sample_id: str, repeat: int) -> CaseState:
+    """Return the address of a sample's case, with the filters that its neighbours are walked by."""
+    fields = {field.name: getattr(state, field.name) for field in dataclasses.fields(state)}
+    return CaseState(**{**fields, "benchmark": benchmark, "sql": ""}, sample=sample_id, repeat=repeat)
+
+
+def view(site: Site, state: SamplesState) -> Mapping[str, Any]:
+    """Show one page of samples; an export gets all samples of the benchmark as data."""
+    entries = site.index.runs()
+    benchmarks = sampled_benchmarks(entries)
+    if not benchmarks:
+        return {"benchmark": ""}
+    columns = choose_columns(entries, state)
+    problem = None
+    try:
+        query = sample_query(columns, state)
+        page = site.index.samples(query)
+    except UsageError as error:
+        problem = Problem(error.message, error.hint)
+        plain = dataclasses.replace(state, where=(), pattern="", text="", sort="", profile="", number=1)
+        page = dataclasses.replace(site.index.samples(sample_query(columns, plain)), rows=(), total=0, next=None)
+    view_model = {
+        **_form(site, state, columns, page, benchmarks),
+        **_result(site, state, columns, page),
+        "problem": problem,
+        **(_sql(site, state, columns, entries) if site.live else {}),
+    }
+    if not site.live:
+        from markupsafe import Markup
+
+        from snellen.viewer.samples_export import samples_data
+
+        view_model["data"] = Markup(json_for_page(samples_data(site, columns, page)))
+    return view_model
+
+
+def _form(
+    site: Site, state: SamplesState, columns: SampleColumns, page: SamplePage, benchmarks: Mapping[str, int]
+) -> dict[str, Any]:
+    two = len(columns.shown) > 1
+    return {
+        "benchmark": columns.benchmark,
+        "label": benchmark_label(columns.benchmark),
+        "benchmarks": [(name, benchmark_label(name), count) for name, count in benchmarks.items()],
+        "profiles": page.profiles,
+        "profile": page.query.profile,
+        "sorts": list(SORTS.items()),
+        "sort": state.sort or DEFAULT_SORT,
+        "default_sort": DEFAULT_SORT,
+        "within": WITHIN,
+        "pattern_example": "A right and B wrong" if two else "A wrong",
+        "verdict_words": VERDICTS,
+        "form_address": site.links.to(SamplesState()) if site.live else "",
+    }
+
+
+def _result(site: Site, state: SamplesState, columns: SampleColumns, page: SamplePage) -> dict[str, Any]:
+    links = site.links
+    letters = [column.letter for column in columns.pattern_columns]
+    telling = telling_slices(page)
+    rows = [_row(site, state, columns, row, letters, telling) for row in page.rows]
+    first = page.query.start + 1
+    waiting = any(entry.samples in ("waiting", "behind") or entry.state == "running" for entry in columns.shown)
+    return {
+        "columns": [
+            {
+                "letter": letter,
+                "key": entry.key,
+                "model": model_label(entry.model) or entry.key,
+                "settings": entry.settings,
+                "state": entry.state,
+                "by_default": entry in columns.default,
+                "counts": [(word, counts[word]) for word in VERDICT_ORDER if counts.get(word)],
+                "total": sum(counts.values()),
+            }
+            for letter, entry, counts in zip(letters, columns.shown, page.verdicts, strict=True)
+        ],
+        "others": [
+            {
+                "key": entry.key,
+                "model": model_label(entry.model) or entry.key,
+                "settings": entry.settings,
+                "by_default": entry in columns.default,
+            }
+            for entry in columns.others
+        ],
+        "rows": rows,
+        "facets": _facets(site, state, page),
+        "presets": _presets(site, state, columns),
+        "filtered": bool(state.where or state.pattern or state.text),
+        "clear_address": links.to(state.filtered(where=(), pattern="", text="", within="")),
+        "notes": (*columns.notes, *page.notes),
+        "count": _count(page, first, len(rows)),
+        "pager": {
+            "previous": links.to(state.changed(number=state.number - 1)) if state.number > 1 else "",
+            "next": links.to(state.changed(number=state.number + 1)) if page.next is not None else "",
+            "text": f"page {state.number:,} of {max(1, -(-page.total // state.rows)):,}",
+        },
+        "refresh_s": REFRESH_S if site.live and waiting else 0,
+    }
+
+
+def offered(site: Site, image: ImageRef) -> str:
+    """Make the small copy of an image available to a page, and return its digest."""
+    digest: str = site.thumbnails.offer(
+        image.digest, lambda: copy_or_placeholder(lambda: Image(site.index.image(image.place)))
+    )
+    return digest
+
+
+def telling_slices(page: SamplePage) -> dict[str, tuple[tuple[str, int], ...]]:
+    """Return the fields that tell samples apart: those with two values or more, except the target's own."""
+    return {
+        name: values for name, values in page.slices.items() if len(values) > 1 and name not in ("target", "answer")
+    }
+
+
+def _count(page: SamplePage, first: int, rows: int) -> str:
+    of = f" (of {page.of:,})" if page.total != page.of else ""
+    samples = "sample" if page.total == 1 else "samples"
+    return f"{first:,} to {first + rows - 1:,} of {page.total:,} {samples}{of}" if rows else f"0 samples{of}"
+
+
+def _row(
+    site: Site,
+    state: SamplesState,
+    columns: SampleColumns,
+    row: SampleRow,
+    letters: Sequence[str],
+    telling: Collection[str],
+) -> dict[str, Any]:
+    filters = {read_slice(text)[0] for text in state.where if "=" in text}
+    tags = [value for name, value in row.slices.items() if name in telling and name not in filters and value][:TAGS]
+    return {
+        "address": site.links.to(case_state(state, columns.benchmark, row.sample_id, row.repeat)),
+        "sample_id": clip(row.sample_id, 120),
+        "repeat": row.repeat,
+        "question": row.question or "(the question is not available here)",
+        "thumbnail": site.links.thumbnail(offered(site, row.images[0])) if row.images else "",
+        "more_images": max(0, row.image_count - 1),
+        "tags": [clip(tag, 40) for tag in tags],
+        "target": None if row.target is None else clip(row.target, 60),
+        "cells": [
+            {
+                "letter": letter,
+                "verdict": cell.verdict,
+                "extracted": clip(cell.extracted, 60),
+                "title": clip(cell.reason or cell.error, 300),
+                "judge_unsure": cell.judge_unsure,
+                "profiles_differ": cell.profiles_differ,
+            }
+            for letter, cell in zip(letters, row.cells, strict=True)
+        ],
+    }
+
+
+def _facets(site: Site, state: SamplesState, page: SamplePage) -> list[Facet]:
+    """Return the fields that tell samples apart, with the number of samples of each value."""
+    chosen = dict(read_slice(text) for text in state.where if "=" in text)
+    facets: list[Facet] = []
+    for name, values in page.slices.items():
+        value = chosen.get(name)
+        if len(values) < 2 and value is None:
+            continue
+        others = tuple(text for text in state.where if "=" in text and read_slice(text)[0] != name)
+        counts = dict(values[:FACET_VALUES])
+        if value is not None:
+            counts.setdefault(value, dict(values).get(value, 0))
+        choices = tuple(
+            Choice(
+                clip(text, 60) or "(empty)",
+                site.links.to(state.filtered(where=others if text == value else (*others, slice_filter(name, text)))),
+                text == value,
+                f"{count:,}",
+            )
+            for text, count in counts.items()
+        )
+        is_open = value is not None or len(facets) < FACETS_OPEN
+        facets.append(Facet(name, choices, value, is_open, max(0, len(values) - len(choices))))
+    return facets
+
+
+def pattern_presets(runs: int) -> list[str]:
+    """Return the patterns that most readers begin with."""
+    if runs == 1:
+        return ["A right", "A not right", "A unparseable", "A failed"]
+    flips = ["A right and B not right", "B right and A not right"] if runs == 2 else []
+    return [*flips, "none right", "all right", "any unparseable", "any failed"]
+
+
+def _presets(site: Site, state: SamplesState, columns: SampleColumns) -> list[Choice]:
+    return [
+        Choice(
+            text, site.links.to(state.filtered(pattern="" if text == state.pattern else text)), text == state.pattern
+        )
+        for text in pattern_presets(len(columns.shown))
+    ]
+
+
+def _sql(site: Site, state: SamplesState, columns: SampleColumns, entries: Sequence[RunEntry]) -> dict[str, Any]:
+    """Answer the query of the SQL box."""
+    kept = dataclasses.replace(state, sql="", benchmark=columns.benchmark)
+    fields: dict[str, Any] = {
+        "sql_fields": kept.pairs(),
+        "sql_example": SQL_EXAMPLE,
+        "sql_problem": None,
+        "sql_table": None,
+    }
+    if not state.sql.strip():
+        return fields
+    try:
+        table = site.index.sql(state.sql, SQL_ROWS)
+    except UsageError as error:
+        return {**fields, "sql_problem": Problem(error.message, error.hint)}
+    return {**fields, "sql_table": _sql_table(site, kept, columns, entries, table)}
+
+
+def _sql_table(
+    site: Site, state: SamplesState, columns: SampleColumns, entries: Sequence[RunEntry], table: SqlTable
+) -> dict[str, Any]:
+    """Return the rows as texts, with a link where a row names a run or a sample."""
+    places = {name: place for place, name in enumerate(table.columns)}
+    benchmark_of = {
+        name: entry.benchmark for entry in entries for name in (entry.path.name, str(entry.path), entry.key)
+    }
+
+    def address(row: Sequence[Any], place: int) -> str:
+        if place != places.get("sample_id") or row[place] is None:
+            return ""
+        run = row[places["run"]] if "run" in places else ""
+        repeat = row[places["repeat"]] if "repeat" in places else 0
+        benchmark = benchmark_of.get(str(run), columns.benchmark)
+        fits = state if benchmark == columns.benchmark else SamplesState()
+        return site.links.to(case_state(fits, benchmark, str(row[place]), repeat if isinstance(repeat, int) else 0))
+
+    rows = [
+        [
+            ("" if value is None else clip(str(value), SQL_CHARACTERS), address(row, place))
+            for place, value in enumerate(row)
+        ]
+        for row in table.rows
+    ]
+    count = f"the first {len(rows):,} rows" if table.truncated else f"{len(rows):,} row{'' if len(rows) == 1 else 's'}"
+    return {"columns": table.columns, "rows": rows, "count": count, "notes": table.notes}
+
+
+PAGE = Page(state=SamplesState, view=view, title="Samples")
