@@ -46,9 +46,49 @@ class AnswerFileOptions:
 
 
 @dataclass(frozen=True)
+class ReviewOptions:
+    """How people's decisions become scores."""
+
+    PANEL: ClassVar[str] = "Reviews (--profile reviewed, audited)"
+
+    of: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PROFILE", help="Profile whose verdicts were reviewed.", show_default="the benchmark's first"
+        ),
+    ] = None
+    wrong_gold: Annotated[
+        str,
+        typer.Option(
+            metavar="omit|correct|keep",
+            help="Samples with a wrong gold answer: leave out, score by the corrected answer, or score as they are.",
+        ),
+    ] = "omit"
+    ambiguous: Annotated[
+        str,
+        typer.Option(
+            metavar="omit|keep|wrong",
+            help="Ambiguous questions and unreadable images: leave out, score as they are, or count as wrong.",
+        ),
+    ] = "omit"
+    gold: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Corrected gold answers: rows of sample_id and gold. Implies --wrong-gold correct.",
+            show_default="the corrections in the reviews",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
 class ScoreOutputOptions:
     """Form and further places of the scores."""
 
+    per_sample: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write one JSON line per sample and profile, in the file's order."),
+    ] = None
     log: LogTo = None
     as_json: shared.JsonResult = False
 
@@ -70,12 +110,12 @@ def score(
     trust: shared.Trust = False,
     profile: Annotated[
         str | None,
-        typer.Option(help="Scoring profiles, separated by commas, or all.", show_default="the benchmark's first"),
+        typer.Option(
+            help="Scoring profiles, separated by commas, or all; reviewed and audited use the run's reviews.",
+            show_default="the benchmark's first",
+        ),
     ] = None,
-    per_sample: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write one JSON line per sample and profile, in the file's order."),
-    ] = None,
+    reviews: ReviewOptions,
     disagreements: Annotated[
         bool,
         typer.Option("--disagreements", help="List the samples on which profiles differ, with what each extracted."),
@@ -95,12 +135,13 @@ def score(
 ) -> None:
     """Score answers again, under any profile: those of a run, or those of another harness. Does not call any model."""
     from snellen.engine.request_errors import ANSWERED
+    from snellen.runs.reviews.rules import review_rules
     from snellen.runs.run import summary_json
     from snellen.runs.score import score as score_answers
     from snellen.runs.score_rows import disagreement, per_sample_file
     from snellen.scoring.taxonomy import ClassTables
 
-    as_json = output.as_json
+    as_json, per_sample = output.as_json, output.per_sample
     report, least = CheckReport(checks), checks.least_coverage()
     cost = None
     if prices is not None:
@@ -113,8 +154,20 @@ def score(
         cost = costs.recorded(folder, prices)
     if disagreements and profile is None:
         profile = "all"
-    if disagreements and profile != "all" and len({name.strip() for name in (profile or "").split(",")}) < 2:
+    if (
+        disagreements
+        and profile != "all"
+        and len({name.strip() for name in (profile or "").split(",")}) < 2
+        and profile != "reviewed"
+    ):
         raise UsageError("--disagreements compares profiles; only one was named", "Use --profile A,B or --profile all.")
+    if reviews != ReviewOptions() and not {"reviewed", "audited"} & {
+        name.strip() for name in (profile or "").split(",")
+    }:
+        raise UsageError(
+            "--of, --wrong-gold, --ambiguous and --gold are for the profiles reviewed and audited",
+            "Add --profile reviewed or --profile audited.",
+        )
     targets = log_targets(output.log)
     total = differing = answered = 0
     classes = ClassTables() if as_json else None
@@ -148,6 +201,7 @@ def score(
             id_is=columns.id_is,
             each=add if writer is not None or disagreements or classes is not None or report.thresholds else None,
             judge_replies=judge_replies,
+            reviews=review_rules(reviews.of, reviews.wrong_gold, reviews.ambiguous, reviews.gold),
             trust=trust,
         )
     if disagreements:

@@ -294,9 +294,12 @@ def _metric(
     name: str, benchmark: Benchmark, profile: str, first: Scores, second: Scores, paired: NDArray[np.int64]
 ) -> MetricDifference:
     both = _joined(first, second, paired)
+    counted_as = (
+        profile if profile in benchmark.score else next(iter(benchmark.score))
+    )  # of reviewed: the automatic one
 
     def of(scores: Scores) -> float:
-        values = {metric.name: metric.value for metric in benchmark.summarize(scores, profile)}
+        values = {metric.name: metric.value for metric in benchmark.summarize(scores, counted_as)}
         if name not in values:
             raise UsageError(f"{benchmark.name} has no metric {name!r} here", f"It has: {', '.join(values)}.")
         value = values[name]

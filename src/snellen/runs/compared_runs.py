@@ -59,10 +59,14 @@ class ComparedRun:
         return [*SLICED_BY, *sorted(own - set(SLICED_BY))]
 
     def _score(self, profile: str) -> Scores:
-        scorer = scoring.profiles_of(self.benchmark, profile)[profile]
-        builder = ScoreBuilder()
         judged = None if self.benchmark.rubric is None else verdicts.find_verdicts(self.folder)
         replies = None if judged is None else verdicts.read(judged, self.folder)
+        if scoring.review_profiles(self.benchmark, profile):
+            from snellen.runs.reviews.summary import reviewed_scores
+
+            return reviewed_scores(self.run, replies)
+        scorer = scoring.profiles_of(self.benchmark, profile)[profile]
+        builder = ScoreBuilder()
         for sample, record in scoring.recorded_answers(self.folder, self.meta, self.benchmark):
             builder.add(sample, scoring.scores_of(self.benchmark, sample, record, {profile: scorer}, replies)[profile])
         return builder.build(scoring.count(self.benchmark, self.meta.spec.data) * self.meta.spec.repeats)
@@ -130,7 +134,13 @@ def open_runs(
                 f"{run.path} cannot be compared: {run.request_errors().text}",
                 f"Resume it: snellen rerun {run.path}",
             )
-    chosen = scoring.profiles_of(opened[0].benchmark, profile)
+    reviewed = scoring.review_profiles(opened[0].benchmark, profile)
+    if scoring.AUDITED in reviewed:
+        raise UsageError(
+            "runs are compared sample by sample, and audited is an estimate for a whole run",
+            "Compare the decided samples with --profile reviewed; score each run with snellen score RUN --profile audited.",
+        )
+    chosen = dict.fromkeys(reviewed) if profile in reviewed else scoring.profiles_of(opened[0].benchmark, profile)
     if len(chosen) > 1:
         raise UsageError(
             f"runs are compared under one profile, and {len(chosen)} were named", "Name one with --profile."

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from snellen.engine.request_errors import RequestErrors
     from snellen.runs.judge.verdicts import Verdicts
+    from snellen.runs.reviews.rules import ReviewRules
     from snellen.runs.scoring import Scored, Summary, SummaryBuilder
 
 
@@ -259,8 +260,10 @@ class Run:
 
         Somebody else's summary.json may say anything. It is used only where scoring is impossible, and `unverified` says so.
         """
-        from snellen.runs.scoring import profiles_of
+        from snellen.runs.scoring import profiles_of, review_profiles
 
+        if review_profiles(self.benchmark, profile):
+            return {name: list(rows) for name, rows in self.summarize(profile, save=False).metrics.items()}
         wanted = list(profiles_of(self.benchmark, profile))
         saved = self._saved_metrics() if self.summary_is_current() else {}
         if all(name in saved for name in wanted):
@@ -301,16 +304,22 @@ class Run:
         each: Callable[[Scored], None] | None = None,
         save: bool = True,
         verdicts: Verdicts | None = None,
+        rules: ReviewRules | None = None,
     ) -> Summary:
         """Score all records again under one or more profiles (`all`), and write summary.json if `save`.
 
-        Replies that a judge decides are scored by `verdicts`, or else by those of the judged run beside this one.
+        Replies that a judge decides are scored by `verdicts`, or else by those of the judged run beside this one. The
+        profiles `reviewed` and `audited` are made of the run's reviews by `rules`; nothing is written for them.
         """
         from snellen.runs import scoring
 
         benchmark = self.benchmark
         newest = self._last_verdict()
         judge = verdicts if verdicts is not None else self.verdicts()
+        if scoring.review_profiles(benchmark, profile):
+            from snellen.runs.reviews.summary import review_summary
+
+            return review_summary(self, profile or "", rules, each=each, verdicts=judge)
         spec = self.meta.spec
         rows = self._prediction_rows() if save else None
         summary = scoring.summarize(
@@ -462,7 +471,11 @@ def summary_json(summary: Summary) -> dict[str, Any]:
     return {
         "benchmark": summary.benchmark,
         "profiles": [
-            {"profile": profile, "metrics": [structs.asdict(metric) for metric in metrics]}
+            {
+                "profile": profile,
+                "metrics": [structs.asdict(metric) for metric in metrics],
+                **summary.details.get(profile, {}),
+            }
             for profile, metrics in summary.metrics.items()
         ],
     }

@@ -15,6 +15,7 @@ from snellen.formats.base import SHOWN, Problems
 from snellen.runs import scoring
 from snellen.runs.external_answers import id_hint, score_file, score_results
 from snellen.runs.judge.verdicts import Replies, judged_by
+from snellen.runs.reviews.rules import ReviewRules
 from snellen.runs.run import Run, given_data, load_run
 from snellen.runs.scoring import Scored, Summary
 
@@ -32,6 +33,7 @@ def score(
     id_is: str = "id",
     each: Callable[[Scored], None] | None = None,
     judge_replies: str | Path | None = None,
+    reviews: ReviewRules | None = None,
     trust: bool = False,
 ) -> tuple[Summary, list[str]]:
     """Score a run again, or answers that another harness wrote; no request is sent.
@@ -48,6 +50,7 @@ def score(
         each: sees every scored row, in the order of the file.
         judge_replies: a file of what a judge said about each reply that a judge decides (docs/judge.md), in place of
             the verdicts in <run>_judged; a run's summary.json is then left as it is.
+        reviews: how people's decisions become scores, for the profiles `reviewed` and `audited` of a run (docs/review.md).
         trust: as for `load_run`; a `benchmark` that is named here needs none.
 
     Returns:
@@ -79,11 +82,11 @@ def score(
         replies = (
             None if judge_replies is None else Replies(Path(judge_replies), moved.benchmark, id_is=id_is, data=about)
         )
-        summary = moved.summarize(profile, each=each, save=replies is None, verdicts=replies)
+        summary = moved.summarize(profile, each=each, save=replies is None, verdicts=replies, rules=reviews)
         _some_used(replies, summary, moved.benchmark, about, id_is)
         headline = moved.headline(summary.metrics)
         remarks = [] if moved.writable else [f"{folder.path} is read-only: its summary.json is not updated"]
-        lines = [*([] if headline is None else [headline.text]), *remarks, *moved.notes()]
+        lines = [*summary.notes, *([] if headline is None else [headline.text]), *remarks, *moved.notes()]
         return summary, [*lines, *(replies.notes() if replies is not None else ())]
     if not path.exists():
         raise DataError(f"no such file or folder: {path}", "Check the path; `snellen list --runs` lists the runs here.")

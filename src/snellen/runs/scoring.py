@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from msgspec import structs
 
@@ -39,7 +40,8 @@ class Summary:
 
     `for_judge` counts the replies that a rubric of the benchmark's own decides, `without_verdict` those of them that
     have no verdict, `out_of_range` those whose verdict lies outside its range. `unread` counts, by profile, the replies
-    that could not be read, by the reason.
+    that could not be read, by the reason. `details` has, by profile, what belongs to it in JSON beside its metrics, and
+    `notes` has lines for people.
     """
 
     benchmark: str
@@ -50,6 +52,8 @@ class Summary:
     without_verdict: int = 0
     out_of_range: int = 0
     unread: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    details: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    notes: Sequence[str] = ()
 
     def unread_lines(self) -> list[str]:
         """Format how many replies each profile could not parse, and why, the most frequent reasons first."""
@@ -64,6 +68,16 @@ class Summary:
                     f"{profile} could not read {sum(reasons.values()):,} of {self.rows:,} replies: {listed}{omitted}"
                 )
         return lines
+
+
+REVIEWED, AUDITED = "reviewed", "audited"
+"""Profiles that every run with reviews has (docs/review.md)."""
+
+
+def review_profiles(benchmark: Benchmark, wanted: str | None) -> list[str]:
+    """Return the profiles for `--profile` that are made of a run's reviews; a benchmark's own of that name is not."""
+    names = [name.strip() for name in (wanted or "").split(",")]
+    return list(dict.fromkeys(name for name in names if name in (REVIEWED, AUDITED) and name not in benchmark.score))
 
 
 NOT_JUDGED = "not judged yet: snellen judge RUN"
@@ -126,7 +140,9 @@ def profiles_of(benchmark: Benchmark, wanted: str | None) -> dict[str, Scorer]:
     unknown = [name for name in names if name not in benchmark.score]
     if unknown:
         raise UsageError(
-            f"{benchmark.name} has no scoring profile {unknown[0]!r}", f"It has: {', '.join(benchmark.score)}, or all."
+            f"{benchmark.name} has no scoring profile {unknown[0]!r}"
+            + (" here: it is made of the reviews of a run" if unknown[0] in (REVIEWED, AUDITED) else ""),
+            f"It has: {', '.join(benchmark.score)}, or all.",
         ).near(unknown[0], [*benchmark.score, "all"])
     return {name: benchmark.score[name] for name in names}
 

@@ -117,14 +117,37 @@ class RunsState(PageState):
 
 @dataclass(frozen=True)
 class MatrixState(PageState):
-    """Models by benchmarks, or by the slices of one benchmark."""
+    """Models by benchmarks, or the runs of one benchmark by its parts.
+
+    Attributes:
+        benchmark: one benchmark, whose runs are the rows; empty: a column for each benchmark.
+        by: field of the samples' meta that gives the columns; empty: the parts that the benchmark's own metrics have.
+        parts: `all` for every metric of the benchmark, not only its headline and the parts of it.
+        profile: scoring profile; empty: each benchmark's own default.
+        models, columns: show only these; empty: all.
+        rows: one row a model, or one for each of its settings.
+        sort: `mean`, `name`, or a column; `up`: the lowest first.
+        mean: over every column, over those that all rows have, or none.
+        scale: of dots and colours: 0 to 100 %, or fitted to each column.
+    """
 
     page: ClassVar[str] = "matrix"
     benchmark: str = ""
     by: str = ""
+    parts: Literal["headline", "all"] = "headline"
     profile: str = ""
-    runs: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    rows: Literal["models", "settings"] = "models"
     view: Literal["dots", "heat"] = "dots"
+    sort: str = "mean"
+    up: bool = False
+    mean: Literal["all", "shared", "none"] = "all"
+    scale: Literal["full", "fit"] = "full"
+
+    def static(self) -> Self:
+        """Keep what names the table: an export has it whole, and its script sorts."""
+        return type(self)(benchmark=self.benchmark, profile=self.profile, view=self.view)
 
 
 @dataclass(frozen=True)
@@ -198,12 +221,29 @@ class ExchangeState(PageState):
 
 @dataclass(frozen=True)
 class CompareState(PageState):
-    """Paired comparison of two or more runs over the samples that they share."""
+    """Paired comparison of two or more runs over the samples that they share.
+
+    Attributes:
+        runs: keys; the first is the baseline.
+        models, benchmark: in place of `runs`: models of the matrix, and the benchmark to compare them on.
+        profile: scoring profile; empty: the benchmark's default.
+        by: field of the samples' meta to slice by; empty: the first ones.
+        flips: key of the run whose differences from the baseline are listed; empty: the second run.
+        force: compare even runs of other samples, by the ids that they share.
+    """
 
     page: ClassVar[str] = "compare"
     runs: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    benchmark: str = ""
     profile: str = ""
     by: str = ""
+    flips: str = ""
+    force: bool = False
+
+    def static(self) -> Self:
+        """Keep the runs: a page of an export has the slices of several fields, and the differences of two runs."""
+        return type(self)(runs=self.runs, profile=self.profile)
 
 
 @dataclass(frozen=True)

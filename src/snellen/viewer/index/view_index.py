@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from snellen.engine.run_folder import JUDGE_RUNS
 from snellen.errors import SnellenError, UsageError
 from snellen.runs.answer_view import AnswerView
+from snellen.scoring.scores import Scores
 from snellen.types import Blob, Record
 from snellen.viewer.index.case_source import CaseSource
 from snellen.viewer.index.catalogue import RunFiles, make_entries, read_files, stamp
@@ -19,6 +20,7 @@ from snellen.viewer.index.discovery import Discovery, discover
 from snellen.viewer.index.entries import Refresh, RunEntry, Skipped
 from snellen.viewer.index.pages import SamplePages
 from snellen.viewer.index.run_indexer import RunIndexer
+from snellen.viewer.index.run_scores import ScoreTables
 from snellen.viewer.index.run_state import RunIndexState
 from snellen.viewer.index.sample_page import SamplePage, SampleQuery, SqlTable
 from snellen.viewer.index.storage import STATE, IndexStorage, index_folder
@@ -59,6 +61,7 @@ class ViewIndex:
         self._lock = threading.RLock()
         self._indexer = RunIndexer(storage, gold=show_gold, trust=trust)
         self._pages = SamplePages(storage)
+        self._scores = ScoreTables(storage)
         self._cases = CaseSource(show_gold=show_gold, trust=trust)
         self._files: dict[str, tuple[tuple[Any, ...], RunFiles]] = {}
         self._states: dict[str, tuple[tuple[int, ...], RunIndexState]] = {}
@@ -239,6 +242,24 @@ class ViewIndex:
                 f"Benchmarks here: {', '.join(names) or 'none'}.",
             ).near(query.benchmark, names)
         return entries
+
+    def scores(self, key: str, profile: str = "") -> Scores | None:
+        """Return the scores of a run's records under a profile, as `snellen compare` has them, from the index.
+
+        Args:
+            key: the run.
+            profile: a profile; empty: the run's default.
+
+        Returns:
+            None where its records are not in the index yet, or have no verdicts under this profile.
+
+        Raises:
+            UsageError: there is no such run.
+        """
+        entry = self.run(key)
+        with self._lock:
+            state = self._states.get(key, (None, RunIndexState()))[1]
+        return self._scores.scores(state, profile or next(iter(entry.metrics), ""), entry.expected)
 
     def sql(self, text: str, limit: int = 1_000) -> SqlTable:
         """Answer one SELECT over the runs, their records, scores and samples (snellen.viewer.index.sql)."""
