@@ -92,6 +92,7 @@
       if (figure) {
         other = await load(figure);
         source = difference(picture, other);
+        part("coordinates").textContent = "";
         part("title").textContent = `${dialog.figure.dataset.label}, difference to ${figure.dataset.label} (× ${AMPLIFY})`;
       }
       place();

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from snellen.redaction.gold import quotes
 from snellen.reports.escape import clip, text_of_value
@@ -15,6 +16,7 @@ from snellen.viewer.cases.opened_runs import OpenedRun, Seal
 from snellen.viewer.cases.pictures import ImageStore, Sender, ShownPicture, shown_pictures
 from snellen.viewer.cases.replies import ReplyView, reply_view, verdict_of
 from snellen.viewer.cases.timeline import Timeline, timeline
+from snellen.viewer.labels import model_label
 
 QUESTION_CHARACTERS = 20_000
 FACT_CHARACTERS = 300
@@ -38,12 +40,14 @@ class CaseLimits:
     Attributes:
         characters: of each reply.
         exchanges: whether judges' exchanges and timelines are shown.
-        pictures: whether images are shown in full.
+        pictures: whether images are shown.
+        paths: whether problems may name files of this machine.
     """
 
     characters: int = 20_000
     exchanges: bool = True
     pictures: bool = True
+    paths: bool = True
 
 
 @dataclass(frozen=True)
@@ -161,7 +165,7 @@ def case_view(
         sample_id=sample_id,
         repeat=repeat,
         question=None if chosen is None else _question(chosen, restricted=restricted, show_gold=show_gold),
-        problem=first_problem if chosen is None else "",
+        problem=_reason(first_problem, limits) if chosen is None else "",
         pictures=tuple(pictures),
         replies=tuple(replies),
         profiles=tuple(names),
@@ -177,7 +181,9 @@ def _question(sample: Sample, *, restricted: bool, show_gold: bool) -> QuestionV
     texts = tuple(clip(part.text, QUESTION_CHARACTERS) for part in sample.prompt.parts if isinstance(part, Text))
     facts = []
     for name, value in view.meta.items():
-        if (text := text_of_value(value, FACT_CHARACTERS)) is not None and text != "":
+        if name == "target" and value == sample.target:
+            continue  # it is the gold answer, which stands above
+        if (text := text_of_value(_number(value), FACT_CHARACTERS)) is not None and text != "":
             facts.append((clip(str(name), 80), text))
     letters: tuple[str, ...] = ()
     if show_target and sample.options and isinstance(sample.target, (str, tuple, list)):
@@ -198,6 +204,14 @@ def _question(sample: Sample, *, restricted: bool, show_gold: bool) -> QuestionV
     )
 
 
+def _number(value: Any) -> Any:
+    """Return a fraction that was written out in full (`0.3333333333333333`) as a number."""
+    try:
+        return float(value) if isinstance(value, str) and len(value) > 8 and value.startswith("0.") else value
+    except ValueError:
+        return value
+
+
 def _reply(
     column: CaseColumn,
     sample: Sample | None,
@@ -213,10 +227,8 @@ def _reply(
     judge_reply = None if record is None else _judge_reply(opened, record)
     judge = None if record is None or not limits.exchanges else judge_exchange(opened, record, seal)
     notes = []
-    if opened.problem:
-        notes.append(opened.problem)
-    elif sample is None and problem:
-        notes.append(f"without its question: {problem}")
+    if sample is None and (problem or opened.problem):
+        notes.append(f"without its question: {_reason(opened.problem or problem, limits)}")
     if sample is not None and chosen is not None and not _same_question(sample, chosen):
         notes.append("this run was asked another question under this id; the question shown is that of the first run")
     sample_id = sample.id if sample is not None else "" if record is None else record.sample_id
@@ -228,7 +240,7 @@ def _reply(
     return CaseReply(
         letter=column.letter,
         key=opened.key,
-        model=opened.model,
+        model=model_label(opened.model),
         settings=column.settings,
         reply=reply_view(opened, sample, record, judge_reply, seal, profile=profile, characters=limits.characters),
         repeats=tuple(repeats),
@@ -245,6 +257,11 @@ def _judge_reply(opened: OpenedRun, record: Record) -> str | None:
     if judged is None or judged.status != "ok" or judged.response is None:
         return None
     return judged.response.text
+
+
+def _reason(problem: str, limits: CaseLimits) -> str:
+    """Return why there is no question; in an export without names of files."""
+    return problem if limits.paths else "the run, its benchmark or its data could not be read when this page was made"
 
 
 def _same_question(one: Sample, other: Sample) -> bool:

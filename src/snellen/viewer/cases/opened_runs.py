@@ -100,6 +100,7 @@ class OpenedRun:
         self.problem = ""
         self.run: Run | None = None
         self.benchmark: Benchmark | None = None
+        self.indexed: Callable[[str, int], Record | None] | None = None
         self._shelves = shelves
         self._lines: dict[str, LinePlaces] = {}
         try:
@@ -149,7 +150,12 @@ class OpenedRun:
         return self.lines_in("traces")
 
     def record(self, sample_id: str, repeat: int) -> Record | None:
-        """Return the record that counts: the first answer, else the last failure; None if there is no intact one."""
+        """Return the record that counts: the first answer, else the last failure; None if there is no intact one.
+
+        `indexed` is asked first; what an index does not have yet is looked up in the journal.
+        """
+        if self.indexed is not None and (record := self.indexed(sample_id, repeat)) is not None:
+            return record
         records = []
         for line in self.lines_in("results.jsonl").lines(sample_id, repeat):
             try:

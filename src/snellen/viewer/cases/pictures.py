@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
 from threading import Lock
 
@@ -21,6 +22,9 @@ from snellen.media.encode import compress
 from snellen.reports.escape import escape_invisible
 from snellen.sources.blobs import BytesBlob, stream
 from snellen.types import Blob, Image, MediaSettings, Part, Video
+from snellen.viewer.images import OfferedThumbnails
+from snellen.viewer.index.sample_sets import image_digest
+from snellen.viewer.thumbnails import copy_or_placeholder
 
 MAX_PICTURES = 24
 """Images and frames of one question that are shown."""
@@ -34,7 +38,8 @@ _BROWSER_FORMATS = ("png", "jpeg", "webp", "gif")
 class PictureFile:
     """An image file that the page shows: its bytes' SHA-256 and its size in pixels.
 
-    `drawn` is True if it was drawn as PNG, because browsers do not show its own format.
+    `drawn` is True if it was drawn as PNG, because browsers do not show its own format; `small` if it is a small copy by the
+    digest of the samples page, of a size that is not known before it is drawn.
     """
 
     digest: str
@@ -43,6 +48,7 @@ class PictureFile:
     size: int
     mime: str
     drawn: bool = False
+    small: bool = False
 
 
 @dataclass(frozen=True)
@@ -144,6 +150,29 @@ def shown_pictures(parts: Sequence[Part], senders: Sequence[Sender], store: Imag
             shown.append(ShownPicture(label, note=f"{label} is not shown: {_reason(error, part.blob)}"))
             place += 1
     return shown
+
+
+def small_copies(parts: Sequence[Part], offered: OfferedThumbnails) -> tuple[ShownPicture, ...]:
+    """Return the images of a question as small copies, which the samples page of an export shares."""
+    pictures: list[ShownPicture] = []
+    images: list[tuple[str, Image]] = []
+    for number, part in enumerate((part for part in parts if isinstance(part, (Image, Video))), 1):
+        if isinstance(part, Image):
+            images.append((f"image {number}", part))
+        elif part.frames:
+            images += [(f"video {number}, frame {at}", frame) for at, frame in enumerate(part.frames, 1)]
+        else:
+            pictures.append(ShownPicture("", note=f"video {number} is not part of an export"))
+    for label, image in images[:MAX_PICTURES]:
+        digest = offered.offer(image_digest(image.blob.key), partial(copy_or_placeholder, partial(_same, image)))
+        pictures.append(ShownPicture(label, PictureFile(digest, 0, 0, 0, "", small=True)))
+    if len(images) > MAX_PICTURES:
+        pictures.append(ShownPicture("", note=f"{len(images) - MAX_PICTURES:,} more images are not shown"))
+    return tuple(pictures)
+
+
+def _same(image: Image) -> Image:
+    return image
 
 
 def _by_settings(senders: Sequence[Sender]) -> list[tuple[MediaSettings, list[Sender]]]:
