@@ -37,10 +37,10 @@ def page_file(
 ) -> Path:
     """A report with every kind of table, by runs with hostile names."""
     labels = LabelCounts(40, {"wrong class": {"rule": 25}, "unknown": {"none": 15}})
-    first, second = make_run("=run_A", labels=labels), make_run("b&50%\\", "model_x", skill=0.4, labels=labels)
+    first, second = make_run("=run_A", labels=labels), make_suite("b&50%\\", skill=0.4, labels=labels)
     values = [np.array([answer.scores["strict"].value for answer in run.answers()]) for run in (first, second)]
     comparison = statistics.compare(values[1], values[0], np.arange(len(values[0])) // 2)
-    runs = [first, second, make_taxonomy_run("tree.B"), make_suite()]
+    runs = [first, second, make_taxonomy_run("tree.B")]
     paired = [PairedView("b&50%\\", "=run_A", "strict", "accuracy", comparison)]
     return write_report(runs, tmp_path_factory.mktemp("copies") / "report.html", comparisons=paired)
 
@@ -109,7 +109,7 @@ def test_every_table_is_copied_as_csv_with_full_numbers_and_without_formulas(
     rows = {name: list(csv.DictReader(io.StringIO(text["csv"]))) for name, text in copies.items()}
     scores = {(row["run"], row["metric"]): row for row in rows["scores"]}
     assert ("'=run_A · strict", "accuracy") in scores
-    row = scores["b&50%\\ · strict", "accuracy"]
+    row = scores["b&50%\\ · strict", "overall_3"]
     assert float(row["low"]) < float(row["value"]) < float(row["high"]) and int(row["n"]) == 120
     assert any("kinship" in row["metric"] or "/" in row["metric"] for row in rows["diagnosis"])
     (pair,) = rows["compared"]

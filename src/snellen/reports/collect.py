@@ -7,11 +7,13 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from snellen.reports.escape import clip, escape_invisible, text_of_value
-from snellen.reports.views import PageLimits, RunView
+from snellen.reports.gallery_sample import StratifiedSample, Stratum, slice_of
+from snellen.reports.views import MANY, PageLimits, RunView
 from snellen.runs.answer_view import AnswerView
 from snellen.scoring.taxonomy import SEPARATOR, coarse_to_fine
 from snellen.types import Part, Score, Text
@@ -122,6 +124,9 @@ def group_filters(group: QuestionGroup, path: str = "") -> dict[str, str]:
 RIGHT = ("correct", "unscored")
 FEW = 12
 """A confusion matrix is drawn for at most so many targets."""
+
+SEED = 0
+"""Seed of the draw of answers on pages of many runs."""
 
 _NAMED = ("short", "choice_text", "open")
 """Kinds whose targets are names of one level; letters, numbers and truth values are alike on every level."""
@@ -251,15 +256,40 @@ class CollectedRuns:
     counts: Counter[int]
 
 
-def _sampling_key(answer: AnswerView) -> int:
-    """Return a number that depends on the sample alone, so that the gallery has the same samples of every run."""
-    return int.from_bytes(
-        blake2b(f"{answer.sample_id}\0{answer.repeat}".encode(errors="replace"), digest_size=8).digest()
-    )
+def _sampling_key(answer: AnswerView, seed: int | None = None) -> int:
+    """Return a number that depends on the sample and the seed alone, so that the gallery has the same samples of every run."""
+    name = f"{answer.sample_id}\0{answer.repeat}" + ("" if seed is None else f"\0{seed}")
+    return int.from_bytes(blake2b(name.encode(errors="replace"), digest_size=8).digest())
 
 
 def collect_runs(runs: Sequence[RunView], limits: PageLimits) -> CollectedRuns:
-    """Read every run once. Memory holds `limits.answers` answers without their images, and counts."""
+    """Read every run once. Memory holds about `limits.answers` answers without their images, and counts."""
+    return _collect_stratified(runs, limits) if len(runs) >= MANY else _collect_worst(runs, limits)
+
+
+def _collect_stratified(runs: Sequence[RunView], limits: PageLimits) -> CollectedRuns:
+    """Choose right and wrong answers of every run and slice, with about the same number of answers from each run."""
+    counts_by_rank: Counter[int] = Counter()
+    tallies: list[RunTally] = []
+    gallery: list[GalleryAnswer] = []
+    for number, run in enumerate(runs):
+        tally = RunTally()
+        sample: StratifiedSample[GalleryAnswer] = StratifiedSample(
+            (limits.answers - len(gallery)) // (len(runs) - number)
+        )
+        for order, answer in enumerate(run.answers()):
+            tally.add(answer)
+            rank = failure_rank(answer)
+            counts_by_rank[rank] += 1
+            make = partial(_gallery_answer, answer, run, number, order, rank, limits)
+            sample.offer(Stratum(rank, slice_of(answer)), _sampling_key(answer, SEED), order, make)
+        tallies.append(tally)
+        gallery += sample.drawn()
+    return CollectedRuns(tallies, gallery, counts_by_rank)
+
+
+def _collect_worst(runs: Sequence[RunView], limits: PageLimits) -> CollectedRuns:
+    """Choose incorrect answers first, then those that profiles disagree on, then correct ones."""
     heap: list[tuple[tuple[int, int, int, int], GalleryAnswer]] = []
     counts_by_rank: Counter[int] = Counter()
     tallies = []

@@ -10,25 +10,36 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from snellen.atomic_write import replacing
 from snellen.errors import StorageError, UsageError
 from snellen.redaction import redact
 from snellen.reports import plots, tables
-from snellen.reports.collect import CollectedRuns, collect_runs
+from snellen.reports.collect import SEED, CollectedRuns, collect_runs
 from snellen.reports.escape import escape_invisible, json_for_page
 from snellen.reports.failures.labels import RunLabels, draw_labels, label_rows
 from snellen.reports.figures import require_folder, write_figures
-from snellen.reports.plots.base import SERIES, Plot, Series
-from snellen.reports.plots.eye_chart import eye_chart, eye_chart_names, eye_chart_plot
+from snellen.reports.many_runs import (
+    headlines_of,
+    heat,
+    run_rows,
+    runs_copy,
+    score_matrices,
+    shared_notes,
+)
+from snellen.reports.plots.base import SERIES, Plot, Series, run_word
+from snellen.reports.plots.eye_chart import eye_chart, eye_chart_names, eye_chart_plot, shared_eye_charts
 from snellen.reports.plots.svg import page_style
-from snellen.reports.table_copies import labels_copy, paired_copy, published_copy, scores_copy
+from snellen.reports.table_copies import TableCopy, labels_copy, paired_copy, published_copy, scores_copy
 from snellen.reports.thumbnails import ThumbnailAlbum
-from snellen.reports.views import PageLimits, PairedView, RunView
+from snellen.reports.views import MANY, PageLimits, PairedView, RunView
 from snellen.scoring.taxonomy import is_diagnosis
 from snellen.types import Text
 
 if TYPE_CHECKING:
     from jinja2 import BaseLoader, Environment
+    from markupsafe import Markup
 
 
 def read_asset(name: str) -> str:
@@ -143,11 +154,14 @@ def build_series(runs: Sequence[RunView], gathered: CollectedRuns) -> tuple[list
     """Return every run under every profile, and every run under its first profile."""
     every: list[Series] = []
     first: list[Series] = []
-    for run, tally in zip(runs, gathered.tallies, strict=True):
+    many = len(runs) >= MANY
+    for place, (run, tally) in enumerate(zip(runs, gathered.tallies, strict=True)):
         for number, (profile, metrics) in enumerate(run.metrics.items()):
-            names = ([run.name] if len(runs) > 1 else []) + ([profile] if len(run.metrics) > 1 else [])
+            named = len(run.metrics) > 1 and not (many and number == 0)
+            names = ([run.name] if len(runs) > 1 else []) + ([profile] if named else [])
             label = escape_invisible(" · ".join(names) or profile)
-            series = Series(label, run.name, profile, tuple(metrics), tally, len(every) % SERIES + 1)
+            cycle, colour = divmod(place if many else len(every), SERIES)
+            series = Series(label, run.name, profile, tuple(metrics), tally, colour + 1, cycle if many else 0)
             every.append(series)
             if number == 0:
                 first.append(series)
@@ -155,7 +169,13 @@ def build_series(runs: Sequence[RunView], gathered: CollectedRuns) -> tuple[list
 
 
 def describe_omitted(gathered: CollectedRuns, limits: PageLimits) -> str:
-    """Describe in one sentence which answers the gallery omits; empty if it shows all."""
+    """Describe in a sentence or two which answers the gallery omits; empty if it shows all."""
+    total = sum(gathered.counts.values())
+    if len(gathered.tallies) >= MANY and len(gathered.gallery) < total:
+        return (
+            f"Showing {len(gathered.gallery):,} of {total:,} answers: of each run correct and incorrect ones of every slice, "
+            f"drawn with seed {SEED}. All answers are in results.jsonl; raise --max-answers (now {limits.answers:,}) to show more."
+        )
     counts = [sum(answer.rank == rank for answer in gathered.gallery) for rank in range(3)]
     if sum(counts) == sum(gathered.counts.values()):
         return ""
@@ -193,16 +213,37 @@ def _labelled(runs: Sequence[RunView], first: Sequence[Series]) -> list[RunLabel
     ]
 
 
+def build_charts(runs: Sequence[RunView], first: Sequence[Series]) -> list[list[dict[str, Any]]]:
+    """Build the runs' eye charts. From MANY runs on those of one benchmark have the same lines of the same metric."""
+    if len(runs) < MANY:
+        return [eye_chart(column) for column in first]
+    charts: dict[str, list[dict[str, Any]]] = {}
+    for benchmark in dict.fromkeys(run.benchmark for run in runs):
+        columns = [column for run, column in zip(runs, first, strict=True) if run.benchmark == benchmark]
+        charts |= {column.run: chart for column, chart in zip(columns, shared_eye_charts(columns), strict=True)}
+    return [charts[column.run] for column in first]
+
+
 def draw_figures(runs: Sequence[RunView], gathered: CollectedRuns) -> list[Plot]:
     """Draw every plot of the page, the eye charts first."""
     every, first = build_series(runs, gathered)
     with page_style():
-        charts = [eye_chart_plot(column, name) for column, name in zip(first, eye_chart_names(first), strict=True)]
-    return [
-        *(chart for chart in charts if chart is not None),
-        *plots.draw_plots(every, first),
-        *draw_labels(_labelled(runs, first)),
-    ]
+        named = zip(build_charts(runs, first), eye_chart_names(first), strict=True)
+        charts = [eye_chart_plot(chart, name) for chart, name in named]
+    if len(runs) >= MANY:
+        shared, own = draw_many(runs, first)
+        drawn = [*shared, *(plot for plots_of_run in own for plot in plots_of_run)]
+    else:
+        drawn = plots.draw_plots(every, first)
+    return [*(chart for chart in charts if chart is not None), *drawn, *draw_labels(_labelled(runs, first))]
+
+
+def draw_many(runs: Sequence[RunView], first: Sequence[Series]) -> tuple[list[Plot], list[list[Plot]]]:
+    """Draw the plots that many runs share, and those of each run."""
+    taken: set[str] = set()
+    shared = plots.draw_shared_plots(headlines_of(runs, first), first, taken)
+    words = [run_word(column, number, len(first)) for number, column in enumerate(first)]
+    return shared, [plots.draw_run_plots(column, word, taken) for column, word in zip(first, words, strict=True)]
 
 
 def _render(
@@ -210,46 +251,43 @@ def _render(
 ) -> str:
     from markupsafe import Markup
 
-    data, album = gallery_data(runs, gathered, limits)
+    many = len(runs) >= MANY
+    data, album = gallery_data(runs, gathered, _smaller(limits) if many else limits)
     every, first = build_series(runs, gathered)
+    charts = build_charts(runs, first)
     heads = [
         {
             "run": run,
             "series": column,
             "top": tables.metric_rows([column], runs)[0] if column.metrics else None,
-            "chart": eye_chart(column),
+            "chart": chart,
             "chart_name": chart_name,
             "facts": list({**tables.answer_facts(column.tally), **run.facts}.items()),
             "wrong": tables.incorrect_link(column),
             "not_right": tables.count_incorrect(column),
         }
-        for run, column, chart_name in zip(runs, first, eye_chart_names(first), strict=True)
+        for run, column, chart, chart_name in zip(runs, first, charts, eye_chart_names(first), strict=True)
     ]
-    table = tables.metric_rows(every, runs)
     labelled = _labelled(runs, first)
-    scores, diagnosis = ([row for row in table if is_diagnosis(row.name) is kind] for kind in (False, True))
     published = tables.published_tables(every, runs)
     copies = {
-        "scores": scores_copy("Scores", scores, every),
-        "diagnosis": scores_copy("Diagnosis", diagnosis, every),
         "compared": paired_copy(comparisons),
         "labels": labels_copy(labelled),
         **{f"published-{number}": published_copy(table) for number, table in enumerate(published, 1)},
     }
+    fields = _many_fields(runs, every, first, copies) if many else _few_fields(runs, every, first, copies)
     return fill_template(
         "page.html.jinja",
-        read_asset("report.css"),
-        read_asset("report.js") + read_asset("copies.js"),
-        title=" and ".join(dict.fromkeys(run.benchmark for run in runs)),
+        read_asset("report.css") + (read_asset("many_runs.css") if many else ""),
+        read_asset("report.js") + (read_asset("run_table.js") if many else "") + read_asset("copies.js"),
+        title=_title(runs),
+        many=many,
         heads=heads,
         every=every,
-        rows=scores,
-        diagnosis=diagnosis,
-        bars=[(column, tables.verdict_bars(column)) for column in every],
-        plots=[(plot, Markup(plot.svg)) for plot in plots.draw_plots(every, first)],
+        **fields,
         labelled=labelled,
         label_rows=label_rows(labelled),
-        label_plots=[(plot, Markup(plot.svg)) for plot in draw_labels(labelled)],
+        label_plots=_marked(draw_labels(labelled)),
         beside=published,
         paired=tables.paired_rows(comparisons),
         profiles={name: text for run in runs for name, text in run.profiles.items() if name in run.metrics},
@@ -259,6 +297,67 @@ def _render(
         data=Markup(json_for_page(data)),
         pictures=Markup(json_for_page(album.uris)),
     )
+
+
+def _smaller(limits: PageLimits) -> PageLimits:
+    """Return the limits of images on a page of many runs: the same samples are there many times."""
+    lossless = min(limits.lossless_bytes, 6_000)
+    return structs.replace(limits, picture_bytes=limits.picture_bytes // 2, lossless_bytes=lossless)
+
+
+def _title(runs: Sequence[RunView]) -> str:
+    benchmarks = list(dict.fromkeys(run.benchmark for run in runs))
+    return f"{len(benchmarks)} benchmarks" if len(benchmarks) >= MANY else " and ".join(benchmarks)
+
+
+def _marked(drawn: Sequence[Plot]) -> list[tuple[Plot, Markup]]:
+    from markupsafe import Markup
+
+    return [(plot, Markup(plot.svg)) for plot in drawn]
+
+
+def _few_fields(
+    runs: Sequence[RunView], every: Sequence[Series], first: Sequence[Series], copies: dict[str, TableCopy]
+) -> dict[str, Any]:
+    """Build what a page of a few runs shows in full: one table of scores, bars of verdicts, and all plots."""
+    table = tables.metric_rows(every, runs)
+    scores, diagnosis = ([row for row in table if is_diagnosis(row.name) is kind] for kind in (False, True))
+    copies["scores"] = scores_copy("Scores", scores, every)
+    copies["diagnosis"] = scores_copy("Diagnosis", diagnosis, every)
+    return {
+        "rows": scores,
+        "diagnosis": diagnosis,
+        "bars": [(column, tables.verdict_bars(column)) for column in every],
+        "plots": _marked(plots.draw_plots(every, first)),
+    }
+
+
+def _many_fields(
+    runs: Sequence[RunView], every: Sequence[Series], first: Sequence[Series], copies: dict[str, TableCopy]
+) -> dict[str, Any]:
+    """Build what a page of many runs shows: the table of runs, matrices of scores, shared plots, and each run folded."""
+    shared, own = draw_many(runs, first)
+    rows = run_rows(runs, first)
+    place = {row.series.run: at for at, row in enumerate(rows)}
+    every = sorted(every, key=lambda column: place[column.run])
+    scores, other_scores = score_matrices(runs, every, first, diagnosis=False)
+    diagnosis, other_diagnosis = score_matrices(runs, every, first, diagnosis=True)
+    copies["runs"] = runs_copy(rows)
+    for name, matrices in (("scores", scores + other_scores), ("diagnosis", diagnosis + other_diagnosis)):
+        for number, matrix in enumerate(matrices, 1):
+            title = f"{matrix.benchmark}, {matrix.profile}"
+            copies[f"{name}-{number}"] = scores_copy(title, matrix.rows, matrix.columns)
+    return {
+        "run_rows": rows,
+        "shared_notes": shared_notes(runs),
+        "scores": scores,
+        "other_scores": other_scores,
+        "diagnosis": diagnosis + other_diagnosis,
+        "heat": heat,
+        "plots": _marked(shared),
+        "own_plots": [_marked(drawn) for drawn in own],
+        "own_bars": [[(s, tables.verdict_bars(s)) for s in every if s.run == run.name] for run in runs],
+    }
 
 
 def write_report(

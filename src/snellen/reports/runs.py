@@ -17,7 +17,7 @@ from snellen.runs.costs import recorded
 from snellen.runs.costs import sentence as sentence_of
 from snellen.runs.run import Run, load_run
 from snellen.runs.scoring import profiles_of, scores_of
-from snellen.runs.status import present_state
+from snellen.runs.status import distinguishing, overview, present_state
 from snellen.runs.suite_overall import suite_overall
 
 
@@ -41,7 +41,8 @@ def report(
         runs: open runs or their folders, of one benchmark or of several; those of one benchmark are compared answer by
             answer with the first.
         out: the file.
-        max_answers: answers in the gallery over all runs; unusable and wrong ones come first.
+        max_answers: answers in the gallery over all runs; unusable and wrong ones come first. From four runs on they are
+            correct and incorrect ones of every run and slice.
         show_gold: show the gold answers of restricted benchmarks too.
         prices: a file of prices: the recorded usage at these is shown as the cost.
         figures: a folder for every plot as SVG and PDF; None writes none.
@@ -56,15 +57,19 @@ def report(
     several = [runs] if isinstance(runs, str | Path | Run) else runs
     opened = [run if isinstance(run, Run) else load_run(run, trust=trust) for run in several]
     names = run_names([run.path for run in opened])
-    views = [run_view(run, name=name, show_gold=show_gold) for run, name in zip(opened, names, strict=True)]
+    views = [
+        structs.replace(run_view(run, name=name, show_gold=show_gold), settings=settings)
+        for run, name, settings in zip(opened, names, distinguishing([run.meta for run in opened]), strict=True)
+    ]
     for overall in suite_overall(opened, "all") if len(opened) > 1 else ():
         number = next(at for at, run in enumerate(opened) if run is overall.runs[0])
         by_profile = {**views[number].overall, overall.profile: overall.metrics}
         views[number] = structs.replace(views[number], overall=by_profile)
     if prices is not None:
-        paid = [sentence_of(recorded(run.folder, prices)) for run in opened]
+        paid = [recorded(run.folder, prices) for run in opened]
         views = [
-            structs.replace(view, facts={**view.facts, "cost": text}) for view, text in zip(views, paid, strict=True)
+            structs.replace(view, facts={**view.facts, "cost": sentence_of(cost)}, cost=cost.dollars)
+            for view, cost in zip(views, paid, strict=True)
         ]
     comparisons = []
     for number, run in enumerate(opened):
@@ -94,6 +99,9 @@ def run_view(run: Run, *, name: str | None = None, show_gold: bool = False) -> R
     show_target = show_gold or not (benchmark.restricted or run.meta.restricted)
 
     judged = run.verdicts()
+    meta = run.sized_meta
+    totals = meta.totals
+    used = totals.input_tokens or totals.output_tokens
 
     def answers() -> Iterator[AnswerView]:
         for sample, record in run.answers():
@@ -113,6 +121,10 @@ def run_view(run: Run, *, name: str | None = None, show_gold: bool = False) -> R
         conditions=conditions(run.meta, run.benchmark),
         labels=load_counts(run),
         media=spec.options.media,
+        state=present_state(run.path, meta),
+        expected=overview(run.folder, meta).questions,
+        tokens=(totals.input_tokens, totals.output_tokens) if used else None,
+        cost=totals.cost,
     )
 
 

@@ -26,9 +26,6 @@ TINY = 160
 _KEPT = 4_000
 """Size in bytes up to which a file is embedded unchanged."""
 
-_KEPT_CHANGED = 24_000
-"""The same for an image that the run changed: JPEG would smooth the very specks that were added."""
-
 _UNCHANGED = MediaSettings()
 
 _SHOWN = ("png", "jpeg", "webp")
@@ -104,7 +101,8 @@ class ThumbnailAlbum:
             return {"note": f"image not shown: {_why(error, image.blob)}"}
 
     def _pair(self, sent: Image, original: Image, changes: str) -> dict[str, str]:
-        entry, before = self._one(sent, _KEPT_CHANGED), self._one(original)
+        # JPEG would smooth the very specks that were added: an image that the run changed is kept up to a larger size
+        entry, before = self._one(sent, self._limits.lossless_bytes), self._one(original)
         return {**entry, "w": changes, **({"o": before["p"]} if "p" in before else {})} if "p" in entry else entry
 
     def _one(self, image: Image, keep_bytes: int = _KEPT) -> dict[str, str]:

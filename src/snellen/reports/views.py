@@ -11,6 +11,9 @@ from snellen.runs.answer_view import AnswerView
 from snellen.scoring.statistics import Comparison
 from snellen.types import MediaSettings, Metric
 
+MANY = 4
+"""Number of runs from which on a page has one table of all runs, with the rest folded."""
+
 
 class LabelCounts(Struct, frozen=True):
     """Counts of a run's failure labels.
@@ -48,6 +51,11 @@ class RunView(Struct, frozen=True):
             wherever the run stands beside published figures.
         labels: why answers were not correct; None where nobody has said.
         media: what was done to images on their way to the model.
+        settings: what distinguishes the run from others of its model on the page (`corrupt=blur:5`).
+        state: `complete`, `partial`, `running` or `failed`; empty where that is not known.
+        expected: samples times repeats of the whole benchmark; None where that is not known.
+        tokens: input and output tokens of all answers; None where none were recorded.
+        cost: in US dollars; None where it is not known.
     """
 
     name: str
@@ -64,6 +72,11 @@ class RunView(Struct, frozen=True):
     conditions: Sequence[str] = ()
     labels: LabelCounts | None = None
     media: MediaSettings = MediaSettings()
+    settings: str = ""
+    state: str = ""
+    expected: int | None = None
+    tokens: tuple[int, int] | None = None
+    cost: float | None = None
 
 
 class PairedView(Struct, frozen=True):
@@ -80,11 +93,13 @@ class PageLimits(Struct, frozen=True):
     """Size limits of one page.
 
     Attributes:
-        answers: answers in the gallery over all runs; unusable and wrong ones first, then right ones.
+        answers: answers in the gallery over all runs; unusable and wrong ones first, then right ones. From MANY runs on,
+            right and wrong ones of every run and slice (snellen.reports.gallery_sample).
         picture_bytes: encoded thumbnails in all.
         long_side: longest side of a thumbnail in pixels; smaller images keep their size.
         pictures: thumbnails a question.
         characters: of each text (question, reply, reasoning); what is beyond is counted and left out.
+        lossless_bytes: size up to which an image that the run changed is embedded as it was sent.
     """
 
     answers: int = 2_000
@@ -92,3 +107,4 @@ class PageLimits(Struct, frozen=True):
     long_side: int = 320
     pictures: int = 12
     characters: int = 6_000
+    lossless_bytes: int = 24_000

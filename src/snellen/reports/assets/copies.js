@@ -82,7 +82,7 @@
   const SVG = "http://www.w3.org/2000/svg";
   const TEXT = ["font-family", "font-size", "font-weight", "letter-spacing", "text-anchor"];
 
-  function withoutStyleSheet(source, target, filters) {
+  function withoutStyleSheet(source, target) {
     const style = getComputedStyle(source), words = source.localName === "text" || source.localName === "tspan";
     if (words || /^(path|rect|circle|line|use|polygon|polyline|ellipse)$/.test(source.localName)) {
       for (const name of ["fill", "stroke"]) {
@@ -93,32 +93,22 @@
         if (opacity < 1) target.setAttribute(`${name}-opacity`, String(Number((opacity * style.getPropertyValue(`${name}-opacity`)).toFixed(3))));
       }
       if (words) for (const name of TEXT) if (style.getPropertyValue(name) !== "normal") target.setAttribute(name, style.getPropertyValue(name));
-      const blur = /^blur\(([\d.]+)px\)$/.exec(style.filter);
-      if (blur) { filters.add(blur[1]); target.setAttribute("filter", `url(#blur-${blur[1].replace(".", "-")})`); }
     }
     if (source.classList.contains("hit")) target.setAttribute("data-area", ""); // where the mouse may be, not part of the plot
     target.removeAttribute("class");
-    [...source.children].forEach((child, at) => withoutStyleSheet(child, target.children[at], filters));
+    [...source.children].forEach((child, at) => withoutStyleSheet(child, target.children[at]));
   }
 
   function standAlone(svg) {
-    const root = document.documentElement, colours = lightColours(), filters = new Set(), copied = svg.cloneNode(true);
+    const root = document.documentElement, colours = lightColours(), copied = svg.cloneNode(true);
     for (const [name, value] of colours) root.style.setProperty(name, value);
-    try { withoutStyleSheet(svg, copied, filters); } finally { for (const [name] of colours) root.style.removeProperty(name); }
+    try { withoutStyleSheet(svg, copied); } finally { for (const [name] of colours) root.style.removeProperty(name); }
     for (const link of copied.querySelectorAll("a")) {
       const group = document.createElementNS(SVG, "g");
       group.append(...link.childNodes);
       link.replaceWith(group);
     }
     for (const area of copied.querySelectorAll("[data-area]")) area.remove();
-    for (const radius of filters) {
-      const filter = document.createElementNS(SVG, "filter"), blur = document.createElementNS(SVG, "feGaussianBlur");
-      filter.setAttribute("id", `blur-${radius.replace(".", "-")}`);
-      for (const [name, value] of [["x", "-20%"], ["y", "-50%"], ["width", "140%"], ["height", "200%"]]) filter.setAttribute(name, value);
-      blur.setAttribute("stdDeviation", radius);
-      filter.append(blur);
-      copied.prepend(filter);
-    }
     const { width, height } = svg.viewBox.baseVal;
     for (const [name, value] of [["width", `${width}pt`], ["height", `${height}pt`]]) copied.setAttribute(name, value);
     for (const name of ["role", "data-name"]) copied.removeAttribute(name);

@@ -6,8 +6,8 @@
   const { runs, questions, answers } = read("data");
   const pictures = read("pictures");
   const VERDICTS = ["wrong", "partial", "invalid", "error", "unscored", "correct"];
-  const PAGE = 48;
   const byId = (id) => document.getElementById(id);
+  const PAGE = Number(byId("cards").dataset.page);
   const cards = byId("cards"), detail = byId("detail"), more = byId("more");
   let shown = PAGE, found = [], drawn = null, state = new URLSearchParams();
 
@@ -79,6 +79,8 @@
   const gallery = byId("gallery");
   function set(changes) {
     const next = new URLSearchParams(state);
+    const runs = new URLSearchParams(location.hash.slice(1)).get("runs"); // the order of the table of runs
+    if (runs) next.set("runs", runs); else next.delete("runs");
     for (const [name, value] of Object.entries(changes)) {
       if (value === null || value === "") next.delete(name); else next.set(name, value);
     }
@@ -93,7 +95,7 @@
     const before = state.get("open");
     state = new URLSearchParams(hash);
     draw();
-    if (!state.get("open") && !before) gallery.scrollIntoView();
+    if (!state.get("open") && !before && [...state.keys()].some((name) => name !== "runs")) gallery.scrollIntoView();
   }
 
   function picture(part) {
@@ -262,12 +264,13 @@
     if (document.activeElement !== search) search.value = state.get("q") || "";
     const extra = [["target", "target"], ["read", "extracted"]].filter(([name]) => state.get(name)).map(([name, label]) => `, ${label} “${state.get(name) === "-" ? "none" : state.get(name)}”`).join("");
     byId("count").value = `${found.length.toLocaleString("en")} of ${answers.length.toLocaleString("en")} answers${extra}`;
-    byId("clear").hidden = ![...state.keys()].some((name) => name !== "open");
+    byId("clear").hidden = ![...state.keys()].some((name) => name !== "open" && name !== "runs");
   }
 
   function list() {
     const filters = new URLSearchParams(state);
     filters.delete("open");
+    filters.delete("runs");
     if (String(filters) === drawn) return;
     drawn = String(filters);
     shown = PAGE;

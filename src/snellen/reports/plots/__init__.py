@@ -21,6 +21,7 @@ from snellen.reports.plots.base import (
 )
 from snellen.reports.plots.class_ranking import rankings
 from snellen.reports.plots.confusions import kinship_bars
+from snellen.reports.plots.headlines import Headline, headline_plot
 from snellen.reports.plots.icicle import icicles
 from snellen.reports.plots.legend import file_legend, file_legend_height
 from snellen.reports.plots.level_curves import level_curves
@@ -245,14 +246,36 @@ def draw_plots(series: Sequence[Series], first: Sequence[Series]) -> list[Plot]:
     with page_style():
         plots = [forest_plot(series), *level_curves(first, taken), *rankings(first, taken)]
         for number, column in enumerate(first):
-            run = run_word(column, number, len(first))
-            own = [*icicles(column, run, taken), kinship_bars(column, unique_name(taken, "taxonomic-distance", run))]
-            own += [
-                error_bars(column, unique_name(taken, "failed-samples", run)),
-                latency_histogram(column, unique_name(taken, "latency", run)),
-            ]
-            own += confusion_plots(column, run, taken)
-            plots += [_named(plot, column, len(first)) for plot in own if plot is not None]
+            own = _run_plots(column, run_word(column, number, len(first)), taken)
+            plots += [_named(plot, column, len(first)) for plot in own]
+    return [plot for plot in plots if plot is not None]
+
+
+def draw_shared_plots(headlines: Sequence[Headline], first: Sequence[Series], taken: set[str]) -> list[Plot]:
+    """Draw the plots that many runs share: headline scores, level curves and class rankings, with names at the lines.
+
+    `taken` has the names of the page's plots.
+    """
+    taken.add("scores")
+    with page_style():
+        plots = [headline_plot(headlines), *level_curves(first, taken), *rankings(first, taken)]
+    return [plot for plot in plots if plot is not None]
+
+
+def draw_run_plots(column: Series, run: str, taken: set[str]) -> list[Plot]:
+    """Draw the plots of one of many runs; `run` ends their names."""
+    with page_style():
+        return _run_plots(column, run, taken)
+
+
+def _run_plots(column: Series, run: str, taken: set[str]) -> list[Plot]:
+    plots = [
+        *icicles(column, run, taken),
+        kinship_bars(column, unique_name(taken, "taxonomic-distance", run)),
+        error_bars(column, unique_name(taken, "failed-samples", run)),
+        latency_histogram(column, unique_name(taken, "latency", run)),
+        *confusion_plots(column, run, taken),
+    ]
     return [plot for plot in plots if plot is not None]
 
 

@@ -26,7 +26,10 @@ SERIES = 8
 
 
 class Series(Struct, frozen=True):
-    """Metrics of one run under one profile, with the colour that they have on the whole page (1 to 8)."""
+    """Metrics of one run under one profile, with the colour that they have on the whole page (1 to 8).
+
+    `cycle` counts how often the colours were used up before: markers of every second cycle are hollow.
+    """
 
     label: str
     run: str
@@ -34,6 +37,7 @@ class Series(Struct, frozen=True):
     metrics: Sequence[Metric]
     tally: RunTally
     colour: int
+    cycle: int = 0
 
 
 class Plot(Struct, frozen=True):
@@ -90,6 +94,21 @@ def draw_interval(
     if ends is not None:
         x, y = ([at, at], ends) if vertical else (ends, [at, at])
         axes.plot(x, y, color=tint, lw=2.4, alpha=alpha, solid_capstyle="butt")
+
+
+def draw_dots(
+    axes: Axes,
+    x: Sequence[float],
+    y: Sequence[float],
+    tint: str,
+    urls: Sequence[str],
+    *,
+    cycle: int = 0,
+    size: float = 18,
+) -> None:
+    """Draw points that link to their answers; hollow ones in every second cycle of the colours."""
+    face, width = (COLOURS["paper"], 1.4) if cycle % 2 else (tint, 0.0)
+    axes.scatter(x, y, s=size, color=face, edgecolors=tint, zorder=3, linewidths=width, urls=list(urls))
 
 
 def percent_axis(axes: Axes, axis: str) -> None:

@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from snellen.reports.collect import ClassAnswers, QuestionGroup, class_name, group_filters, kind_order
 from snellen.reports.links import NOT_RIGHT, gallery_link, meta_filters
 from snellen.reports.plots.base import Plot, Series, new_figure, percent_axis, series_colour, short_label, unique_name
+from snellen.reports.plots.direct_labels import LineEnd, name_lines, names_height
 from snellen.reports.plots.legend import file_legend, file_legend_height
 from snellen.reports.plots.svg import COLOURS, inline_svg
+from snellen.reports.views import MANY
 from snellen.scoring.taxonomy import BINS
 
 if TYPE_CHECKING:
@@ -73,7 +75,10 @@ def equal_difficulty_quantiles(counts: Sequence[int], share: float, at: NDArray[
 
 def _ranking(runs: Sequence[Series], group: QuestionGroup, name: str) -> Plot:
     known = [(column, part) for column in runs if (part := column.tally.classes.parts.get(group))]
-    figure, axes = new_figure(3.1 + file_legend_height([column.label for column, _ in known]))
+    named = len(known) >= MANY  # then the runs' names stand at their lines, and there is no room for those of classes
+    height = max(3.1, names_height(len(known))) if named else 3.1
+    figure, axes = new_figure(height + (0.0 if named else file_legend_height([column.label for column, _ in known])))
+    ends: list[tuple[float, LineEnd]] = []
     listed: list[tuple[str, str]] = []
     high = 0.0
     for column, part in known:
@@ -82,12 +87,14 @@ def _ranking(runs: Sequence[Series], group: QuestionGroup, name: str) -> Plot:
         tint = series_colour(column.colour if len(known) > 1 else 1)
         places = np.unique(np.linspace(0, len(order) - 1, min(len(order), _POINTS)).round().astype(np.int64))
         x = (places + 0.5) / len(order)
-        axes.plot(x, share[places], color=tint, lw=1.8, drawstyle="steps-mid")
+        line = "--" if column.cycle % 2 else "-"
+        axes.plot(x, share[places], color=tint, lw=1.8, ls=line, drawstyle="steps-mid")
         if len(known) == 1:
             axes.fill_between(x, share[places], color=tint, alpha=0.1, linewidth=0, step="mid")
         counts = [answers.n for _, answers in order]
         overall = sum(answers.total for _, answers in order) / sum(counts)
-        if max(counts) <= 2_000:
+        ends.append((overall, LineEnd(1.0, float(share[-1]), column.label, tint)))
+        if max(counts) <= 2_000 and not named:
             axes.plot(
                 x,
                 equal_difficulty_quantiles(counts, overall, x),
@@ -96,6 +103,8 @@ def _ranking(runs: Sequence[Series], group: QuestionGroup, name: str) -> Plot:
                 ls=(0, (1, 2)),
                 drawstyle="steps-mid",
             )
+        if named:
+            continue
         worst = order[: max(2, _NAMED // len(known))]
         urls = [
             gallery_link(
@@ -110,12 +119,16 @@ def _ranking(runs: Sequence[Series], group: QuestionGroup, name: str) -> Plot:
             for path, answers in worst
         ]
         high = max(high, float(np.quantile(share, 0.6)))
-    _list(axes, listed, below=high > 0.5)
+    if named:
+        name_lines(axes, [end for _, end in sorted(ends, key=lambda item: -item[0])], height, 24)
+    else:
+        _list(axes, listed, below=high > 0.5)
     percent_axis(axes, "y")
     axes.set_xlim(0.0, 1.0)
     axes.set_xticks([0.0, 1.0], ["worst", "best"])
     axes.set_xlabel(f"{len(known[0][1]):,} classes")
-    file_legend(axes, [(column.label, column.colour) for column, _ in known])
+    if not named:
+        file_legend(axes, [(column.label, column.colour) for column, _ in known])
     if len(known) == 1:
         _histogram(axes, [answers.share for answers in known[0][1].values()])
     axes.spines["left"].set_visible(False)
@@ -123,7 +136,12 @@ def _ranking(runs: Sequence[Series], group: QuestionGroup, name: str) -> Plot:
     name_of_group = " · ".join(short_label(text, 24) for text in (group.dataset, ask, group.level, group.kind) if text)
     return Plot(
         f"Accuracy by class: {name_of_group}",
-        "Classes sorted by accuracy; the worst are named. Dotted: the spread expected by chance if all classes were equally hard."
+        (
+            "Classes sorted by accuracy. The names of runs are in the order of their accuracy."
+            if named
+            else "Classes sorted by accuracy; the worst are named. "
+            "Dotted: the spread expected by chance if all classes were equally hard."
+        )
         + (" Right: number of classes in each fifth." if len(known) == 1 else ""),
         inline_svg(figure, name, f"Accuracy of each class, {name_of_group}"),
     )

@@ -14,7 +14,8 @@ from snellen.reports.links import FAILURES, metric_link, split_member
 from snellen.reports.plots.base import Plot, Series, new_figure, run_word, unique_name
 from snellen.reports.plots.level_curves import curves_by_level
 from snellen.reports.plots.svg import COLOURS, inline_svg
-from snellen.reports.tables import format_value
+from snellen.reports.tables import format_percent, format_value
+from snellen.scoring.taxonomy import is_diagnosis
 from snellen.types import Metric
 
 _LARGEST = 66.0
@@ -23,8 +24,8 @@ _LINES = 9
 """The eye chart's first line is so tall, a line so wide and lines so many at most; the chart is 400 units wide."""
 
 _WIDTH = 400.0
-_BLURS = (0.0, 0.35, 0.7, 1.1, 1.6, 2.1, 2.7, 3.3, 4.0)
-"""Blur of a word in points; the style sheet has `blur-1` to `blur-8`."""
+_BLUR = 4.0
+"""Blur of a word that is read no better than by guessing, as the standard deviation in units of the chart."""
 
 
 def eye_chart(column: Series) -> list[dict[str, Any]]:
@@ -33,16 +34,58 @@ def eye_chart(column: Series) -> list[dict[str, Any]]:
     Where several kinds of question have levels and the first metric has none, the kind that is hardest on the finest
     level is drawn. Where there are no levels, and the first metric has no parts but
     the run is of a suite, the lines are the first metrics of its members.
-
-    `blur` is 0 to 8: how far the model's sight on that line is from perfect (8: no better than guessing).
     """
     if not column.metrics or column.metrics[0].value is None:
         return []
+    return _chart(column, *_lines(column))
+
+
+def shared_eye_charts(columns: Sequence[Series]) -> list[list[dict[str, Any]]]:
+    """Build the eye charts of several runs of one benchmark: one metric, and one order of lines, in all of them.
+
+    The metric is the one that most runs have, with levels if any has; of several kinds of question it is the one that is
+    hardest on the finest level over all runs. Lines without levels are ordered from best to worst over all runs. A line
+    that a run has no value of is a dash.
+    """
+    levels: dict[str, list[tuple[float, dict[str, Metric]]]] = {}
+    for column in columns:
+        root = column.metrics[0].name if column.metrics else ""
+        curves = curves_by_level(column)
+        for name, points in curves.items():
+            if name == root or len(points) >= 3:
+                rank = 2.0 if name == root else -(points[-1][1].value or 0.0)
+                levels.setdefault(name, []).append((rank, dict(points)))
+    subject = max(levels, key=lambda name: (len(levels[name]), sum(rank for rank, _ in levels[name])), default="")
+    known: list[dict[str, Metric]]
+    if subject:
+        known = [dict(curves_by_level(column).get(subject, ())) for column in columns]
+        order = list(dict.fromkeys(label for lines in known for label in lines))
+    else:
+        parts = [_lines(column) if column.metrics else ("", []) for column in columns]
+        parts = [own if own[1] else _outer_parts(column) for column, own in zip(columns, parts, strict=True)]
+        subject = next((of for of, lines in parts if lines), "")
+        known = [dict(lines) if of == subject else {} for of, lines in parts]
+        shares: dict[str, list[float]] = {}
+        for lines in known:
+            for label, metric in lines.items():
+                shares.setdefault(label, []).append(metric.value or 0.0)
+        order = sorted(shares, key=lambda label: -sum(shares[label]) / len(shares[label]))
+    return [
+        _chart(column, subject, [(label, lines.get(label)) for label in order]) if lines else []
+        for column, lines in zip(columns, known, strict=True)
+    ]
+
+
+def _chart(column: Series, of: str, lines: Sequence[tuple[str, Metric | None]]) -> list[dict[str, Any]]:
+    """Lay out the lines of an eye chart.
+
+    `blur` is 0 to 8: how far the model's sight on that line is from perfect (8: no better than guessing). `deviation` is
+    the blur that is drawn: it grows with every difference in score, without steps.
+    """
     chart: list[dict[str, Any]] = []
     size, bottom = _LARGEST / 0.82, 0.0
-    of, lines = _lines(column)
     for label, metric in lines[:_LINES]:
-        value, chance = metric.value or 0.0, metric.chance or 0.0
+        value, chance = (0.0, 0.0) if metric is None else (metric.value or 0.0, metric.chance or 0.0)
         sight = min(1.0, max(0.0, (value - chance) / (1.0 - chance))) if chance < 1.0 else 1.0
         word = escape_invisible(label).replace("_", " ").upper()[:28]
         size = max(9.0, min(0.82 * size, _ROOM / (0.95 * max(4, len(word)))))
@@ -50,11 +93,13 @@ def eye_chart(column: Series) -> list[dict[str, Any]]:
         chart.append(
             {
                 "word": word,
-                "value": format_value(metric.value, metric.unit),
+                "value": "–" if metric is None else format_value(metric.value, metric.unit),
+                "short": "–" if metric is None else format_percent(value, 0),
                 "size": round(size, 1),
                 "y": round(bottom, 1),
-                "blur": round(8 * (1.0 - sight)),
-                "link": metric_link(metric.name, column.tally, column.run, column.profile),
+                "blur": round(8 * (1.0 - sight), 3),
+                "deviation": round(_BLUR * (1.0 - sight) ** 1.2, 3),
+                "link": "" if metric is None else metric_link(metric.name, column.tally, column.run, column.profile),
                 "of": of,
             }
         )
@@ -67,9 +112,8 @@ def eye_chart_names(runs: Sequence[Series]) -> list[str]:
     return [unique_name(taken, "eye-chart", run_word(run, number, len(runs))) for number, run in enumerate(runs)]
 
 
-def eye_chart_plot(column: Series, name: str) -> Plot | None:
-    """Draw the eye chart as a figure for a file; None for a run without lines."""
-    lines = eye_chart(column)
+def eye_chart_plot(lines: Sequence[dict[str, Any]], name: str) -> Plot | None:
+    """Draw an eye chart as a figure for a file; None for one without lines."""
     if not lines:
         return None
     height = lines[-1]["y"] + 16.0
@@ -81,9 +125,9 @@ def eye_chart_plot(column: Series, name: str) -> Plot | None:
     axes.set_ylim(height, 0.0)
     for line in lines:
         word = axes.text(175, line["y"], line["word"], ha="center", fontsize=0.82 * line["size"], weight="bold")
-        if line["blur"]:
+        if line["deviation"]:
             word.set_rasterized(True)
-            word.set_agg_filter(partial(_blurred, points=_BLURS[line["blur"]]))
+            word.set_agg_filter(partial(_blurred, points=line["deviation"]))
         axes.text(398, line["y"], line["value"], ha="right", fontsize=10, color=COLOURS["muted"])
     return Plot(
         "Eye chart",
@@ -126,3 +170,14 @@ def _lines(column: Series) -> tuple[str, list[tuple[str, Metric]]]:
             heads.setdefault(task, metric)
     known = [(task, m) for task, m in heads.items() if m.value is not None and m.unit == "fraction"]
     return "each subtask’s headline", sorted(known, key=lambda line: -(line[1].value or 0.0)) if len(known) > 1 else []
+
+
+def _outer_parts(column: Series) -> tuple[str, list[tuple[str, Metric]]]:
+    """Return the first metric's name, and its parts of the fewest words; none if fewer than two have a value."""
+    root = column.metrics[0].name if column.metrics else ""
+    parts = [
+        m for m in column.metrics if m.name.startswith(f"{root}/") and m.unit == "fraction" and m.value is not None
+    ]
+    least = min((m.name.count("/") for m in parts), default=0)
+    lines = [(m.name.rpartition("/")[2], m) for m in parts if m.name.count("/") == least and not is_diagnosis(m.name)]
+    return root, lines if len(lines) > 1 and len(dict(lines)) == len(lines) else []

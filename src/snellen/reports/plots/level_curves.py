@@ -11,6 +11,7 @@ from snellen.reports.links import metric_link
 from snellen.reports.plots.base import (
     Plot,
     Series,
+    draw_dots,
     draw_interval,
     new_figure,
     percent_axis,
@@ -18,7 +19,9 @@ from snellen.reports.plots.base import (
     short_label,
     unique_name,
 )
-from snellen.reports.plots.svg import inline_svg
+from snellen.reports.plots.direct_labels import LineEnd, name_lines, names_height
+from snellen.reports.plots.svg import COLOURS, inline_svg
+from snellen.reports.views import MANY
 from snellen.scoring.taxonomy import coarse_to_fine, is_diagnosis
 from snellen.types import Metric
 
@@ -26,15 +29,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _LINES = 6
+_RUNS = 32
 _PLOTS = 4
+"""Lines of one run, lines of several runs, and plots at most."""
 
 
 class LevelCurve(Struct, frozen=True):
-    """One line of a level curve: what it is called, its colour, and (level, metric, link) from coarse to fine."""
+    """One line of a level curve: its name, its colour and cycle, and (level, metric, link) from coarse to fine."""
 
     label: str
     colour: int
     points: tuple[tuple[str, Metric, str], ...]
+    cycle: int = 0
 
 
 def level_order(series: Series, column: str = "level") -> list[str]:
@@ -89,8 +95,9 @@ def level_curves(runs: Sequence[Series], taken: set[str]) -> list[Plot]:
     return [
         _plot(
             f"Accuracy from coarse to fine{': ' * bool(subject)}{short_label(subject, 40)}",
-            lines[:_LINES],
+            lines[: _LINES if single else _RUNS],
             order,
+            len(lines) - (len(lines) if single else _RUNS),
             unique_name(taken, "levels", subject),
         )
         for subject, lines in list(plots.items())[:_PLOTS]
@@ -121,47 +128,55 @@ def _kind(name: str) -> str:
 
 def _line(series: Series, label: str, number: int, known: Sequence[tuple[str, Metric]]) -> LevelCurve:
     links = [metric_link(metric.name, series.tally, series.run, series.profile) for _, metric in known]
-    return LevelCurve(label, number, tuple((level, m, url) for (level, m), url in zip(known, links, strict=True)))
+    points = tuple((level, m, url) for (level, m), url in zip(known, links, strict=True))
+    return LevelCurve(label, number, points, series.cycle)
 
 
-def _plot(title: str, lines: Sequence[LevelCurve], order: Sequence[str], name: str) -> Plot:
+def _plot(title: str, lines: Sequence[LevelCurve], order: Sequence[str], omitted: int, name: str) -> Plot:
     known = dict.fromkeys(level for line in lines for level, _, _ in line.points)
     levels = [level for level in order if level in known] + [level for level in known if level not in order]
-    figure, axes = new_figure(3.1)
-    ends = [_draw(axes, line, levels, (n - (len(lines) - 1) / 2) * 0.05) for n, line in enumerate(lines)]
+    height = max(3.1, names_height(len(lines)))
+    figure, axes = new_figure(height)
+    apart = min(0.05, 0.4 / len(lines))
+    ends = [_draw(axes, line, levels, (n - (len(lines) - 1) / 2) * apart) for n, line in enumerate(lines)]
+    _draw_chance(axes, lines, levels, apart)
     percent_axis(axes, "y")
     axes.set_xticks(range(len(levels)), [short_label(level, 14 if len(levels) < 6 else 9) for level in levels])
     axes.set_xlim(-0.25, len(levels) - 1 + 0.25)
-    low = 1.2
-    for height, right, text, tint in sorted(ends, reverse=True):
-        low = min(height, low - 0.075)
-        axes.annotate(
-            short_label(text, 18),
-            (right, height),
-            (1.01, low),
-            xycoords="data",
-            textcoords=axes.get_yaxis_transform(),
-            color=tint,
-            va="center",
-        )
+    name_lines(axes, ends, height, 18 if len(lines) <= _LINES else 24)
     axes.spines["left"].set_visible(False)
     return Plot(
         title,
-        "Accuracy at each level with 95 % intervals; dotted lines are chance.",
+        "Accuracy at each level with 95 % intervals; dotted lines are chance."
+        + (f" {omitted:,} more runs are omitted." if omitted > 0 else ""),
         inline_svg(figure, name, "Accuracy by level"),
     )
 
 
-def _draw(axes: Axes, line: LevelCurve, levels: Sequence[str], shift: float) -> tuple[float, float, str, str]:
-    """Draw one line; return its end point, its label and its colour."""
+def _draw(axes: Axes, line: LevelCurve, levels: Sequence[str], shift: float) -> LineEnd:
+    """Draw one line; return its end."""
     tint = series_colour(line.colour)
     x = [levels.index(level) + shift for level, _, _ in line.points]
     y = [metric.value or 0.0 for _, metric, _ in line.points]
-    axes.plot(x, y, color=tint, lw=1.6)
+    axes.plot(x, y, color=tint, lw=1.6, ls="--" if line.cycle % 2 else "-")
     for at, (_, metric, url) in zip(x, line.points, strict=True):
         draw_interval(axes, metric.ci95, at, tint, vertical=True)
-        axes.scatter([at], [metric.value or 0.0], s=26, color=tint, zorder=3, linewidths=0, urls=[url])
-    known = [metric.chance for _, metric, _ in line.points if metric.chance is not None]
-    if len(known) == len(x):
-        axes.plot(x, known, color=tint, lw=1.0, ls=(0, (1, 2)))
-    return y[-1], x[-1], line.label, tint
+        draw_dots(axes, [at], [metric.value or 0.0], tint, [url], cycle=line.cycle, size=26)
+    return LineEnd(x[-1], y[-1], line.label, tint)
+
+
+def _draw_chance(axes: Axes, lines: Sequence[LevelCurve], levels: Sequence[str], apart: float) -> None:
+    """Draw chance as a dotted line for each line, or where there are many once for those that have the same."""
+    shared: dict[tuple[tuple[int, float], ...], None] = {}
+    for number, line in enumerate(lines):
+        known = [(levels.index(level), m.chance) for level, m, _ in line.points if m.chance is not None]
+        if len(known) < len(line.points):
+            continue
+        if len(lines) >= MANY:
+            shared[tuple((at, round(chance, 2)) for at, chance in known)] = None
+            continue
+        shift = (number - (len(lines) - 1) / 2) * apart
+        x = [at + shift for at, _ in known]
+        axes.plot(x, [chance for _, chance in known], color=series_colour(line.colour), lw=1.0, ls=(0, (1, 2)))
+    for points in shared:
+        axes.plot(*zip(*points, strict=True), color=COLOURS["muted"], lw=1.0, ls=(0, (1, 2)))
