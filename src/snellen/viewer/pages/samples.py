@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple, cast
@@ -125,7 +126,7 @@ def choose_columns(entries: Sequence[RunEntry], state: SamplesState) -> SampleCo
         )
     runs = sorted(
         (entry for entry in entries if entry.benchmark == benchmark and not entry.judges),
-        key=lambda entry: (entry.model.casefold(), entry.key),
+        key=lambda entry: (_natural(model_label(entry.model)), entry.key),
     )
     notes = []
     if absent := [key for key in state.runs if key not in by_key or by_key[key].benchmark != benchmark]:
@@ -137,6 +138,12 @@ def choose_columns(entries: Sequence[RunEntry], state: SamplesState) -> SampleCo
         notes.append(f"{MOST_COLUMNS} of {len(runs):,} runs are shown. Choose others under Runs.")
     others = tuple(entry for entry in runs if entry not in shown)
     return SampleColumns(benchmark, shown, others, default, tuple(notes))
+
+
+def _natural(text: str) -> list[tuple[int, str]]:
+    """Return a key that sorts `model-2` before `model-10`."""
+    parts = re.split(r"([0-9]{1,18})", text.casefold())
+    return [(int(part), "") if part.isdigit() and part.isascii() else (-1, part) for part in parts]
 
 
 def sample_query(columns: SampleColumns, state: SamplesState) -> SampleQuery:
