@@ -87,7 +87,7 @@ def history_lines(entries: Sequence[RunEntry], over: str) -> list[HistoryLine]:
 
 def _line(points: Sequence[tuple[float, RunEntry]], over: str, model: str) -> HistoryLine:
     metrics = [entry.headline for _, entry in points if entry.headline is not None]
-    ends = [end for metric in metrics for end in (*(metric.ci95 or ()), metric.value or 0.0)]
+    ends: list[float] = [end for metric in metrics for end in (*(metric.ci95 or ()), metric.value or 0.0)]
     fraction = metrics[0].unit == "fraction"
     chance = next((metric.chance for metric in metrics if metric.chance is not None), None)
     ends += [chance] if chance is not None else []

@@ -29,6 +29,7 @@ FALLING_FIRST = ("score", "n", "coverage", "failures", "tokens", "cost", "date")
 """Columns whose first click sorts the largest value up."""
 STATE_TEXTS: Mapping[str, str] = {
     "complete": "complete",
+    "limited": "limited",
     "partial": "partial",
     "running": "running",
     "failed": "failed",
@@ -64,6 +65,17 @@ class RunRow:
     values: Mapping[str, Any]
     place: str = ""
     groups: str = ""
+
+    @property
+    def state(self) -> str:
+        """Return the state: `limited` for a run that has ended and covers a part of the benchmark."""
+        return "limited" if self.entry.state == "complete" and not self.entry.complete else self.entry.state
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Return what is wrong with the run, without the place of its folder on this machine."""
+        folder = str(self.entry.path)
+        return tuple(problem.replace(f"{folder}/", "").replace(folder, "the folder") for problem in self.entry.problems)
 
     @property
     def coverage(self) -> str:
@@ -107,8 +119,6 @@ def make_row(entry: RunEntry) -> RunRow:
     if entry.state == "complete" and not entry.complete:
         coverage = "an unknown part" if entry.coverage is None else format_percent(entry.coverage)
         remarks.append(f"covers {coverage} of the benchmark")
-    if entry.state in ("partial", "running", "failed", "torn"):
-        remarks.append("incomplete" if entry.state != "torn" else "damaged")
     if headline is not None and not entry.verified:
         remarks.append("score not checked")
     if entry.origin != "own":
