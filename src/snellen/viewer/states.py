@@ -129,7 +129,6 @@ class MatrixState(PageState):
         sort: `mean`, `name`, or a column; `up`: the lowest first.
         mean: over every column, over those that all rows have, or none.
         scale: of dots and colours: 0 to 100 %, or fitted to each column.
-        every: show all rows; otherwise the best MOST_ROWS.
     """
 
     page: ClassVar[str] = "matrix"
@@ -145,7 +144,6 @@ class MatrixState(PageState):
     up: bool = False
     mean: Literal["all", "shared", "none"] = "all"
     scale: Literal["full", "fit"] = "full"
-    every: bool = False
 
     def static(self) -> Self:
         """Keep what names the table: an export has it whole, and its script sorts."""
@@ -250,13 +248,33 @@ class CompareState(PageState):
 
 @dataclass(frozen=True)
 class ReviewState(PageState):
-    """A queue of verdicts to check, or the adjudication of reviewers who differ."""
+    """A queue of verdicts to check, the agreement of reviewers, or the adjudication of those who differ.
+
+    Attributes:
+        benchmark: whose replies; empty with `run`.
+        run: only this run, which then is known to the reviewer; empty: all runs of the benchmark, without their names.
+        step: `queue` (doubtful first), `audit` (the audit samples), `agreement`, `adjudicate`; empty: the overview.
+        reviewer: one of those that `--review` names; empty: the only one.
+        profile: scoring profile of the verdicts; empty: the first.
+        case: token of a case; empty: the first that is undecided.
+        after: token of the case that was left last: the next one comes after it.
+        sample, repeat: a sample whose case is searched; for links from other pages.
+    """
 
     page: ClassVar[str] = "review"
+    benchmark: str = ""
     run: str = ""
-    step: Literal["queue", "audit", "agreement", "adjudicate"] = "queue"
+    step: Literal["", "queue", "audit", "agreement", "adjudicate"] = ""
+    reviewer: str = ""
+    profile: str = ""
+    case: str = ""
+    after: str = ""
     sample: str = ""
     repeat: int = 0
+
+    def static(self) -> Self:
+        """Keep what an export shows: the overview, and the agreement of a benchmark's reviewers."""
+        return type(self)(benchmark=self.benchmark, step="agreement") if self.step == "agreement" else type(self)()
 
 
 _ESCAPED = (("%", "%25"), ("=", "%3D"))

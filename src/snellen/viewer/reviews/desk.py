@@ -1,0 +1,194 @@
+"""The reviewers' desk: journals and audit samples of the runs below the root, and queues of cases over runs of one benchmark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import RLock
+
+from msgspec import structs
+
+from snellen.errors import SnellenError
+from snellen.runs.reviews.audit_sample import AUDIT_SAMPLE, AuditSample, draw_place, read_audit_sample
+from snellen.runs.reviews.cases import JUDGE, MARGIN, MODELS, PROFILES, UNPARSEABLE, ReviewCase
+from snellen.runs.reviews.decisions import CaseKey, VerdictReview, decision_id, disputed
+from snellen.runs.reviews.journal import ReviewJournal
+from snellen.viewer.index import MOST_ROWS, RunEntry, SampleCell, SamplePage, SampleQuery, Sort, ViewIndex
+from snellen.viewer.reviews.case_token import CasePlace
+
+REVIEWABLE = frozenset({"right", "wrong", "partial", "unparseable"})
+ORDERS: tuple[tuple[str, Sort], ...] = (
+    *(("any unparseable", "id"), ("", "profiles"), ("", "judge"), ("", "disagree"), ("", "margin")),
+)
+"""Pattern and sort order of the pages of samples that a queue is made of; each brings one reason for doubt to the top."""
+
+
+@dataclass(frozen=True)
+class QueuedCase:
+    """A reply that waits for reviewers, with the reasons to doubt its verdict."""
+
+    place: CasePlace
+    doubts: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> CaseKey:
+        return (self.place.sample_id, self.place.repeat)
+
+
+@dataclass(frozen=True)
+class ReviewQueue:
+    """Cases in the order of a review; `total` is how many replies the runs have, queued or not."""
+
+    cases: tuple[QueuedCase, ...]
+    total: int
+    notes: tuple[str, ...] = ()
+
+
+@dataclass
+class ReviewDesk:
+    """Journals and queues, shared by all requests."""
+
+    lock: RLock = field(default_factory=RLock)
+    _journals: dict[Path, ReviewJournal] = field(default_factory=dict)
+    _audits: dict[Path, tuple[int, AuditSample | None]] = field(default_factory=dict)
+    _queues: dict[tuple[object, ...], tuple[str, ReviewQueue]] = field(default_factory=dict)
+
+    def journal(self, run: Path) -> ReviewJournal:
+        """Return the decisions on a run, with those that were added since. Raises RunError if they cannot be read."""
+        with self.lock:
+            journal = self._journals.get(run)
+            if journal is None:
+                journal = self._journals[run] = ReviewJournal(run)
+            else:
+                journal.refresh()
+            return journal
+
+    def journal_of(self, run: Path) -> ReviewJournal:
+        """Return the decisions on a run as they were last read."""
+        with self.lock:
+            return self._journals.get(run) or self.journal(run)
+
+    def append(self, run: Path, review: VerdictReview, client_id: str) -> bool:
+        """Write a decision that a page sent; return False if it is there already.
+
+        Args:
+            run: the run's folder.
+            review: the decision, without an id.
+            client_id: id of the page that it was made on; empty: the decision is written whatever there is.
+        """
+        if client_id:
+            review = structs.replace(review, id=decision_id(client_id, review))
+        with self.lock:
+            return self.journal(run).append(review)
+
+    def audit(self, run: Path) -> AuditSample | None:
+        """Return the audit sample of a run; None if none was drawn. Raises RunError if it cannot be read."""
+        try:
+            written = (run / AUDIT_SAMPLE).lstat().st_mtime_ns
+        except OSError:
+            return None
+        with self.lock:
+            if run not in self._audits or self._audits[run][0] != written:
+                self._audits[run] = (written, read_audit_sample(run))
+            return self._audits[run][1]
+
+    def doubtful(self, index: ViewIndex, entries: Sequence[RunEntry], profile: str) -> ReviewQueue:
+        """Return the replies of runs of one benchmark, the most doubtful first, kept while the index is the same.
+
+        Of more than MOST_ROWS samples, those that some reason for doubt brings to the top are queued.
+        """
+        name = (tuple(entry.key for entry in entries), profile)
+        with self.lock:
+            known = self._queues.get(name)
+            if known is None or known[0] != index.version:
+                if len(self._queues) > 50:
+                    self._queues.clear()
+                known = self._queues[name] = (index.version, _doubtful(index, entries, profile))
+            return known[1]
+
+    def audited(self, entries: Iterable[RunEntry]) -> ReviewQueue:
+        """Return the cases of the audit samples of some runs, mixed in an order that depends on the draws alone."""
+        cases, notes, total = [], [], 0
+        for entry in entries:
+            try:
+                sample = self.audit(entry.path)
+            except SnellenError as error:
+                notes.append(error.message)
+                continue
+            if sample is not None:
+                total += sample.population
+                cases += [
+                    (draw_place(sample.seed, (f"{entry.key}/{case.sample_id}", case.repeat)), entry.key, case.key)
+                    for case in sample.cases
+                ]
+        ordered = tuple(QueuedCase(CasePlace(run, *key)) for _, run, key in sorted(cases))
+        return ReviewQueue(ordered, total, tuple(notes))
+
+    def disputes(self, entries: Iterable[RunEntry]) -> ReviewQueue:
+        """Return the replies about which reviewers disagree, in the order in which the disputes came up."""
+        cases = [
+            QueuedCase(CasePlace(entry.key, *key), ("reviewers disagree",))
+            for entry in entries
+            for key, reviewers in self.journal(entry.path).standing.items()
+            if disputed(reviewers)
+        ]
+        return ReviewQueue(tuple(cases), len(cases))
+
+    def lines(self, entries: Iterable[RunEntry]) -> Iterator[tuple[RunEntry, list[VerdictReview]]]:
+        """Yield each run with all lines of its journal."""
+        for entry in entries:
+            yield entry, list(self.journal(entry.path).reviews)
+
+
+def _doubtful(index: ViewIndex, entries: Sequence[RunEntry], profile: str) -> ReviewQueue:
+    keys = tuple(entry.key for entry in entries)
+    cases: dict[CasePlace, ReviewCase] = {}
+    total, notes = 0, dict[str, None]()
+    for pattern, sort in ORDERS:
+        query = SampleQuery(entries[0].benchmark, keys, profile, pattern=pattern, sort=sort, limit=MOST_ROWS)
+        page = index.samples(query)
+        for place, case in _cases(page):
+            cases.setdefault(place, case)
+        notes |= dict.fromkeys(page.notes)
+        total = max(total, page.of)
+        if not pattern and page.total <= MOST_ROWS:
+            break
+    ordered = sorted(
+        cases.items(), key=lambda item: (-item[1].doubt, draw_place(0, (f"{item[0].run}/{item[1].sample_id}", 0)))
+    )
+    queued = tuple(QueuedCase(place, tuple(name for name, _ in case.doubts)) for place, case in ordered)
+    return ReviewQueue(queued, total * len(entries), tuple(notes))
+
+
+def _cases(page: SamplePage) -> Iterator[tuple[CasePlace, ReviewCase]]:
+    for row in page.rows:
+        verdicts = [cell.verdict for cell in row.cells if cell.verdict in REVIEWABLE]
+        right = verdicts.count("right")
+        share = right / len(verdicts) if verdicts else 0.0
+        for run, cell in zip(page.runs, row.cells, strict=True):
+            if cell.verdict not in REVIEWABLE and not (cell.verdict == "unscored" and cell.judge_unsure):
+                continue
+            case = ReviewCase(
+                sample_id=row.sample_id,
+                repeat=row.repeat,
+                verdict=cell.verdict,
+                value=cell.value,
+                doubts=tuple(_doubts(cell, share, row.margin)),
+            )
+            yield CasePlace(run, row.sample_id, row.repeat), case
+
+
+def _doubts(cell: SampleCell, share: float, margin: float | None) -> Iterator[tuple[str, float]]:
+    if cell.verdict == "unparseable":
+        yield UNPARSEABLE, 1.0
+    if cell.profiles_differ:
+        yield PROFILES, 1.0
+    if cell.judge_unsure:
+        yield JUDGE, 1.0
+    if 0.0 < share < 1.0:
+        yield MODELS, 4.0 * share * (1.0 - share)
+    if cell.value is not None and 0.0 < cell.value < 1.0:
+        yield MARGIN, 1.0 - abs(2.0 * cell.value - 1.0)
+    elif margin is not None and margin < 1.0:
+        yield MARGIN, 1.0 - margin
