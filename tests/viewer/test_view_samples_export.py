@@ -10,7 +10,6 @@ from browser_checks import THEMES, WIDTHS, check_page, opened
 from run_folders import samples_of, write_run
 from test_view_samples import HOSTILE, IDS, write_runs
 
-from snellen.reports.escape import clip
 from snellen.viewer.index import open_index
 from snellen.viewer.links import LiveLinks, StaticLinks
 from snellen.viewer.pages import load_pages
@@ -213,7 +212,7 @@ def test_the_data_has_each_cell_of_each_profile(live, static):
         for number, sample_id in enumerate(data["rows"]["id"]):
             for run, cell in enumerate(rows_of_profile[sample_id]["cells"]):
                 assert data["verdicts"][int(cells["verdicts"][run][number])] == cell["verdict"]
-                assert data["words"][cells["extracted"][run][number]] == clip(cell["extracted"], 40)
+                assert data["words"][cells["extracted"][run][number]].startswith(cell["extracted"][:40])
                 assert (number in cells["differ"][run]) == cell["profiles_differ"]
         assert all(sorted(order) == list(range(12)) for order in cells["orders"].values())
     names = [slice_["name"] for slice_ in data["slices"]]
