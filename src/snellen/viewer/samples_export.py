@@ -123,24 +123,21 @@ def _cells(
     extracted = [[0] * count for _ in range(runs)]
     unsure: list[list[int]] = [[] for _ in range(runs)]
     differ: list[list[int]] = [[] for _ in range(runs)]
-    orders = {}
-    for sort in SORTS:
-        order = []
-        for row in all_rows(site, dataclasses.replace(query, sort=sort)):
-            number = numbers.get((row.sample_id, row.repeat))
-            if number is None:
-                continue
-            order.append(number)
-            if sort != DEFAULT_SORT:
-                continue
-            for run, cell in enumerate(row.cells):
-                verdicts[run][number] = VERDICTS.index(cell.verdict)
-                extracted[run][number] = words.number(clip(cell.extracted, 40))
-                if cell.judge_unsure:
-                    unsure[run].append(number)
-                if cell.profiles_differ:
-                    differ[run].append(number)
-        orders[sort] = order
+    for row in all_rows(site, query):
+        number = numbers.get((row.sample_id, row.repeat))
+        if number is None:
+            continue
+        for run, cell in enumerate(row.cells):
+            verdicts[run][number] = VERDICTS.index(cell.verdict)
+            extracted[run][number] = words.number(clip(cell.extracted, 40))
+            if cell.judge_unsure:
+                unsure[run].append(number)
+            if cell.profiles_differ:
+                differ[run].append(number)
+    orders = {
+        sort: [numbers[place] for place in site.index.order(dataclasses.replace(query, sort=sort)) if place in numbers]
+        for sort in SORTS
+    }
     return {
         "verdicts": ["".join(map(str, codes)) for codes in verdicts],
         "extracted": extracted,

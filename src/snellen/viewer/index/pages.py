@@ -90,7 +90,10 @@ class SamplePages:
         return SamplePage(
             query,
             query.runs,
-            tuple(_row(number, table, row) for number, row in zip(numbers, rows, strict=True)),
+            tuple(
+                _row(number, table, row, margin)
+                for number, row, margin in zip(numbers, rows, table.margins_of(rows), strict=True)
+            ),
             total,
             len(table.axis),
             next=start + limit if start + limit < total else None,
@@ -102,6 +105,20 @@ class SamplePages:
             version=version,
             notes=(*notes, *_notes(entries, states, len(table.axis.sets))),
         )
+
+    def order(
+        self, query: SampleQuery, entries: Sequence[RunEntry], states: Mapping[str, RunIndexState]
+    ) -> list[tuple[str, int]]:
+        """Return id and repeat of every row of a query by its profile and its sort order, without filters or cells."""
+        table, key = self._table(entries, states, query.profile)
+        if table is None:
+            return []
+        query = replace(query, pattern="", slices=(), question="", reply="", text="")
+        selected = self._selected(query, None, table, key, entries, states, [])
+        rows = np.arange(len(table.axis)) if selected is None else selected
+        axis = table.axis
+        ids = axis.ids.take(axis.sample[rows]).to_pylist()
+        return list(zip(ids, axis.repeat[rows].tolist(), strict=True))
 
     def place(self, state: RunIndexState, sample_id: str, repeat: int) -> tuple[int, int] | None:
         """Return (start, bytes) in the journal of the record that counts for a sample; None where there is none."""
@@ -315,7 +332,7 @@ def _search_replies(table: SampleTable, text: str) -> tuple[NDArray[np.bool_], s
     return mask, ""
 
 
-def _row(number: int, table: SampleTable, row: int) -> SampleRow:
+def _row(number: int, table: SampleTable, row: int, margin: float | None) -> SampleRow:
     axis = table.axis
     sample_id = axis.ids[int(axis.sample[row])].as_py()
     question, kind, target = "", "", None
@@ -347,7 +364,7 @@ def _row(number: int, table: SampleTable, row: int) -> SampleRow:
         image_count,
         slices,
         cells,
-        margin=table.margin(row),
+        margin=margin,
         kind=kind,
         target=target,
     )

@@ -202,14 +202,16 @@ class SampleTable:
             )
         return result
 
-    def margin(self, row: int) -> float | None:
-        """Return the margin of one row."""
+    def margins_of(self, rows: Sequence[int]) -> list[float | None]:
+        """Return the margins of some rows; None for a row without an answer."""
+        if not rows:
+            return []
         answers = [
-            int(run.answers_at(self.profile, int(record[row])))
+            [int(run.answers_at(self.profile, int(record[row]))) for row in rows]
             for run, record in zip(self.runs, self.records, strict=True)
         ]
-        value = float(margins(np.array(answers, np.uint32)[:, None])[0])
-        return None if np.isnan(value) else value
+        values = margins(np.array(answers, np.uint32)).tolist()
+        return [None if value != value else value for value in values]
 
     def verdict_counts(self, rows: NDArray[np.int64] | None) -> tuple[dict[CellVerdict, int], ...]:
         """Return for each run the number of rows by verdict."""

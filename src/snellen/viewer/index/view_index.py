@@ -231,6 +231,12 @@ class ViewIndex:
             version = self._version
         return self._pages.page(query, entries, states, version)
 
+    def order(self, query: SampleQuery) -> list[tuple[str, int]]:
+        """Return id and repeat of every row by the query's profile and sort order, without its filters: for an export."""
+        with self._lock:
+            states = {key: state for key, (_, state) in self._states.items() if state.key}
+        return self._pages.order(query, self._selected(query), states)
+
     def _selected(self, query: SampleQuery) -> list[RunEntry]:
         if query.runs:
             return [self.run(key) for key in dict.fromkeys(query.runs)]
