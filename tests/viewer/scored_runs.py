@@ -62,36 +62,45 @@ def sides(*columns: Scores) -> list[ComparedSide]:
 
 
 def write_runs(
-    root: Path, skills: Mapping[str, float], *, n: int = 60, levels: Sequence[str] = ("order", "genus")
-) -> Path:
-    """Write runs of one table benchmark below `root`, by recorded answers, and return the table's file.
+    root: Path,
+    skills: Mapping[str, float],
+    *,
+    names: Sequence[str] = ("birds",),
+    n: int = 60,
+    levels: Sequence[str] = ("order", "genus"),
+    partial: Sequence[str] = (),
+) -> None:
+    """Write runs of tables below `root`, `<table>/<model>`, by recorded answers.
 
     A model of skill s answers s of the samples right; on the last level, 0.25 less. Every third sample is hard for all.
+    Models in `partial` answer a half of the last table.
     """
     from snellen.runs.evaluate import evaluate
 
-    table = root / "birds.jsonl"
-    rows = [
-        {
-            "id": f"bird {number}",
-            "question": f"Which bird is number {number}?",
-            "options": ["crow", "owl", "heron", "finch"],
-            "answer": "ABCD"[number % 4],
-            "category": levels[number % len(levels)],
-        }
-        for number in range(n)
-    ]
-    table.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    for name, skill in skills.items():
-        chance = random.Random(name)
+    rows = {name: [_row(name, number, levels) for number in range(n)] for name in names}
+    for name, samples in rows.items():
+        (root / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in samples))
+    (root / "answers").mkdir(exist_ok=True)
+    for model, skill in skills.items():
+        chance = random.Random(model)
+        replies = root / "answers" / f"{model}.jsonl"
         answers = []
-        for number, row in enumerate(rows):
-            level = skill - (0.25 if row["category"] == levels[-1] else 0.0) - (0.2 if number % 3 == 0 else 0.0)
-            right = chance.random() < level
-            letter = row["answer"] if right else "ABCD"["ABCD".index(str(row["answer"])) - 1]
+        for row in (row for samples in rows.values() for row in samples):
+            level = skill - (0.25 if row["category"] == levels[-1] else 0.0) - (0.2 if row["hard"] == "yes" else 0.0)
+            letter = row["answer"] if chance.random() < level else "ABCD"["ABCD".index(row["answer"]) - 1]
             answers.append({"id": row["id"], "reply": letter})
-        replies = root / "answers" / f"{name}.jsonl"
-        replies.parent.mkdir(exist_ok=True)
         replies.write_text("".join(json.dumps(answer) + "\n" for answer in answers))
-        evaluate(str(table), f"replay:{replies}", out=root / "runs" / name)
-    return table
+        for name in names:
+            limit = n // 2 if model in partial and name == names[-1] else None
+            evaluate(str(root / f"{name}.jsonl"), f"replay:{replies}", out=root / name / model, limit=limit)
+
+
+def _row(name: str, number: int, levels: Sequence[str]) -> dict[str, Any]:
+    return {
+        "id": f"{name} {number}",
+        "question": f"Which of the {name} is number {number}?",
+        "options": ["crow", "owl", "heron", "finch"],
+        "answer": "ABCD"[number % 4],
+        "category": levels[number % len(levels)],
+        "hard": "yes" if number % 3 == 0 else "no",
+    }

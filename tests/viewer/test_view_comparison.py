@@ -127,7 +127,7 @@ def test_the_page_says_what_snellen_compare_says(tmp_path):
     from snellen.runs.run import load_run
 
     write_runs(tmp_path, {"ada": 0.9, "bert": 0.7})
-    folders = [tmp_path / "runs" / name for name in ("ada", "bert")]
+    folders = [tmp_path / "birds" / name for name in ("ada", "bert")]
     (pairing,) = compare(*folders)
     columns = [ComparedRun(load_run(folder)).scores("strict") for folder in folders]
     comparison = compare_sides(sides(*columns), "strict", ["category"])

@@ -12,6 +12,7 @@ from snellen.cli import options as shared
 from snellen.cli.console import new_table, note, show, show_json
 from snellen.cli.option_groups import expand_options
 from snellen.cli.option_values import Commands
+from snellen.cli.review_card import card
 from snellen.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
@@ -169,6 +170,9 @@ def sample(
             table.add_row(stratum.name, f"{stratum.population:,}", f"{stratum.size:,}")
         show(table)
     print(f"Review it: snellen view {run.parent} --review NAME")
+
+
+group.command()(card)
 
 
 @group.command(name="export")

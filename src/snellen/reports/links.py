@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from urllib.parse import quote, urlencode
+from urllib.parse import parse_qs, quote, urlencode
 
 from snellen.reports.collect import RunTally
+from snellen.reports.escape import escape_invisible
 
 NOT_RIGHT = "wrong,partial,invalid,error"
 
@@ -29,6 +30,16 @@ def gallery_link(**filters: str | None) -> str:
     """
     pairs = [(name.rstrip("_"), value) for name, value in filters.items() if value]
     return "#" + urlencode(pairs, quote_via=quote)
+
+
+def describe_link(address: str) -> str:
+    """Describe the answers that a link of the gallery leads to, for those who do not see what it stands on."""
+    filters = parse_qs(address.removeprefix("#"))
+    verdict = filters.pop("verdict", [""])[0]
+    filters.pop("profile", None)
+    kind = "incorrect answers" if verdict == NOT_RIGHT else f"answers ({verdict})" if verdict else "answers"
+    parts = [f"{name.removeprefix('by.')} {', '.join(values)}" for name, values in filters.items()]
+    return escape_invisible(": ".join(filter(None, (kind, ", ".join(parts)))))
 
 
 def meta_filters(filters: Mapping[str, str]) -> dict[str, str]:

@@ -27,6 +27,8 @@ from snellen.viewer.site import MissingPageError, Page, Site, ViewSettings
 
 MAX_FORM_FIELDS = 1000
 GZIP_BYTES = 4096
+VERSION = "X-Snellen-Version"
+"""Header of an open page that looks again: the `version` that its view had."""
 IMAGE_CACHING = "private, max-age=86400, immutable"
 """A digest names one image for ever."""
 IMAGE_TYPES = ("image/png", "image/jpeg", "image/webp", "image/gif")
@@ -55,12 +57,15 @@ def view_app(settings: ViewSettings) -> Starlette:
 def _route(site: Site, page: Page, follower: IndexFollower) -> Route:
     """Return the route of one page: GET shows it, POST takes its form where it has one."""
 
-    def show(query: str) -> Response:
+    def show(query: str, version: str) -> Response:
         try:
             site.index.runs()  # the first time, this reads the catalogue
             follower.touch()
             state = page.state.parse(query)
-            return _page_response(render_page(site, page, state, page.view(site, state), _pages()))
+            view = page.view(site, state)
+            if version and view.get("version") == version:
+                return Response(status_code=204)  # an open page looks again, and nothing has changed
+            return _page_response(render_page(site, page, state, view, _pages()))
         except SnellenError as error:
             return _problem(site, page, error)
         except Exception as error:  # noqa: BLE001 - a traceback could show paths and replies
@@ -77,7 +82,7 @@ def _route(site: Site, page: Page, follower: IndexFollower) -> Route:
     async def endpoint(request: Request) -> Response:
         if request.method == "POST":
             return await run_in_threadpool(submit, request.url.query, await _form(request))
-        return await run_in_threadpool(show, request.url.query)
+        return await run_in_threadpool(show, request.url.query, request.headers.get(VERSION, ""))
 
     methods = ["GET", "POST"] if page.submit is not None else ["GET"]
     return Route(path_of(page.name), endpoint, methods=methods)

@@ -14,6 +14,7 @@ from snellen.viewer.cases.pictures import ImageStore
 from snellen.viewer.images import OfferedThumbnails
 from snellen.viewer.index import ViewIndex
 from snellen.viewer.links import Links
+from snellen.viewer.rankings import Rankings
 from snellen.viewer.reviews.desk import ReviewDesk
 from snellen.viewer.states import PageState
 
@@ -47,7 +48,7 @@ class ViewSettings:
 class Site:
     """What a view is given: settings, links of the way out, the index, opened runs, and the images that pages show.
 
-    `images` holds images in full by SHA-256; `thumbnails` the small copies that views offer.
+    `images` holds images in full by SHA-256; `thumbnails` the small copies that views offer; `rankings` those of the runs page.
     """
 
     settings: ViewSettings
@@ -56,6 +57,7 @@ class Site:
     opened: OpenedRuns = field(default_factory=OpenedRuns)
     images: ImageStore = field(default_factory=ImageStore)
     thumbnails: OfferedThumbnails = field(default_factory=OfferedThumbnails)
+    rankings: Rankings = field(default_factory=Rankings)
     reviews: ReviewDesk = field(default_factory=ReviewDesk)
 
     @property

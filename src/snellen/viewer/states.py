@@ -129,6 +129,7 @@ class MatrixState(PageState):
         sort: `mean`, `name`, or a column; `up`: the lowest first.
         mean: over every column, over those that all rows have, or none.
         scale: of dots and colours: 0 to 100 %, or fitted to each column.
+        every: show all rows; otherwise the best MOST_ROWS.
     """
 
     page: ClassVar[str] = "matrix"
@@ -144,6 +145,7 @@ class MatrixState(PageState):
     up: bool = False
     mean: Literal["all", "shared", "none"] = "all"
     scale: Literal["full", "fit"] = "full"
+    every: bool = False
 
     def static(self) -> Self:
         """Keep what names the table: an export has it whole, and its script sorts."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from snellen import evaluate
 from snellen.benchmarks.base import Benchmark, Data
+from snellen.scoring.rubric import built_in
 from snellen.scoring.scorers import accuracy, choice
 from snellen.types import Prompt, Sample, Score, Text
 
@@ -50,6 +51,11 @@ BIRDS = Benchmark(
     size=lambda data: int(data.options.get("n", N)),
     options={"n": "how many"},
     cluster="image",
+)
+JUDGED = replace(
+    BIRDS,
+    name="judged-birds",
+    rubric=lambda sample: built_in("vlm2-ab") if sample.meta["category"] == "forest" else None,
 )
 ALONE = replace(BIRDS, name="lone-birds", samples=lambda data: (replace_group(sample) for sample in samples(data)))
 

@@ -8,10 +8,11 @@ import random
 import numpy as np
 import pytest
 
-from runs.reviews.reviewed_runs import ALONE, BIRDS, N, answer, decide
+from runs.reviews.reviewed_runs import ALONE, BIRDS, JUDGED, N, answer, decide
 from snellen import load_run
 from snellen.benchmarks import registry
 from snellen.cli import main
+from snellen.runs.judge.verdicts import Verdicts
 from snellen.runs.reviews import draw, save_audit_sample
 from snellen.runs.reviews.cases import drawable, read_cases, shown_digest
 from snellen.scoring.statistics import prediction_powered
@@ -21,6 +22,7 @@ from snellen.scoring.statistics import prediction_powered
 def registered(monkeypatch, tmp_path):
     monkeypatch.setitem(registry.BUILT_IN, "birds", "runs.reviews.reviewed_runs:BIRDS")
     monkeypatch.setitem(registry.BUILT_IN, "lone-birds", "runs.reviews.reviewed_runs:ALONE")
+    monkeypatch.setitem(registry.BUILT_IN, "judged-birds", "runs.reviews.reviewed_runs:JUDGED")
     monkeypatch.chdir(tmp_path)
 
 
@@ -130,6 +132,22 @@ def test_the_audited_interval_covers_the_share_of_truly_right_replies(tmp_path, 
         covered += narrow[0] <= truth <= narrow[1]
         covered_wide += wide[0] <= truth <= wide[1]
     assert covered >= 53 and covered_wide >= covered  # 95 % of 60 is 57; 52 or fewer has a chance of 2 %
+
+
+def test_errors_of_a_judge_and_of_the_rules_are_told_apart(tmp_path):
+    folder = answer(tmp_path / "run", {}, benchmark=JUDGED)  # every fourth reply is a judge's, and all are right
+    verdicts = Verdicts({f"q{number}": "Score: 1" for number in range(0, N, 4)}, "a judge", model="api:judge")
+    names = [f"q{number}" for number in random.Random(3).sample(range(N), 120)]
+    judged = [name for name in names if int(name[1:]) % 4 == 0]
+    read = [name for name in names if name not in judged]
+    decide(folder, {name: "wrong" if name in (*judged[:6], *read[:3]) else "right" for name in names})
+    summary = load_run(folder).summarize("audited", save=False, verdicts=verdicts)
+    errors = summary.details["audited"]["audit"]["errors"]
+    assert errors["judge"]["value"] == pytest.approx(6 / len(judged)) and errors["judge"]["n"] == len(judged)
+    assert errors["extractor"]["value"] == pytest.approx(3 / len(read)) and errors["extractor"]["n"] == len(read)
+    assert all(
+        errors[name]["ci95"][0] < errors[name]["value"] < errors[name]["ci95"][1] for name in ("judge", "extractor")
+    )
 
 
 def test_a_run_without_an_audit_is_refused_with_the_commands_that_make_it(run, capsys):

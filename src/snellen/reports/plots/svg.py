@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from snellen.atomic_write import replacing
 from snellen.errors import MissingExtraError
+from snellen.reports.links import describe_link
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -251,6 +252,8 @@ def inline_svg(figure: Figure, name: str, label: str) -> str:
         if target is not None:
             element.set("href", f"#{name}-{target[1:]}" if target[1:] in ids and _tag(element) == "use" else target)
             element.attrib.pop("target", None)
+            if _tag(element) == "a" and target.startswith("#") and not "".join(element.itertext()).strip():
+                element.set("aria-label", describe_link(target))
         for attribute, value in list(element.attrib.items()):
             element.set(attribute, _REFERENCE.sub(lambda match: f"url(#{name}-{match.group(1)})", value))
     for attribute in ("width", "height", "version"):

@@ -5,10 +5,11 @@ again: sentences and answer containers at first, then fewer and fewer words. It 
 included, because a scorer is a pure function of the reply.
 
 1. The candidates are the sentences, lines and answer containers, outside of thinking, that are read like the whole reply.
-2. A candidate without which the whole reply is read otherwise comes before one that repeats another.
-3. Then an answer container comes before an announced answer, that before a bare answer at the head, that before a
-   conclusion, and of equals the last one counts.
-4. Words are omitted from its left and its right for as long as the rest is read alike.
+2. An answer container comes first, then an announced answer; of several the last one counts.
+3. Of the others, one without which the whole reply is read otherwise comes before one that repeats another. Then a bare
+   answer at the head comes before a conclusion, and of equals the last one counts.
+4. The answer's own name is the part where a candidate holds it (`B`, `3`). Else words are omitted from its left and its
+   right for as long as the rest is read alike.
 
 Of a reply in which several answers were read, each of them gets its own part.
 """
@@ -30,7 +31,9 @@ MOST_PARTS = 160
 MOST_TESTED = 6
 """Maximum candidates without which the whole reply is read again."""
 MOST_ANSWERS = 4
+ANNOUNCED = 3
 _LONGEST_SENTENCE = 2_000
+_LONGEST_NAME = 80
 _SHORT = 24
 """Maximum characters of a bare answer at the head of a reply."""
 _END = re.compile(r"\n+|(?<=[.!?;])[\"')\]*]*(?:\s+|$)|(?<=[。！？；])")
@@ -50,25 +53,32 @@ class Evidence(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """A part of a reply before it is narrowed; `rank` is higher for an announced answer."""
+    """A part of a reply before it is narrowed; `rank` is 4 for an answer container, `ANNOUNCED` for an announced answer, 2 for a
+    bare answer at the head, 1 for a conclusion.
+    """
 
     start: int
     end: int
     rank: int
 
 
-def locate(reply: str, extract: Extract) -> tuple[Evidence, ...]:
+_UNREAD = object()
+
+
+def locate(reply: str, extract: Extract, value: Any = _UNREAD) -> tuple[Evidence, ...]:
     """Return the parts of a reply that its answer was read from, in the order of the reply.
 
     Args:
         reply: the reply as it was scored.
         extract: reads a text as the reply is read; None where it reads no single answer.
+        value: what was read from the whole reply, where that is known already.
 
     Returns:
         One part where the reply has an answer. Where it has none but several of its parts have different ones, one part
         for each of these answers, at most `MOST_ANSWERS`. Nothing where no part is read like the whole.
     """
-    value = extract(reply)
+    if value is _UNREAD:
+        value = extract(reply)
     parts = list(_parts(reply))
     if value is not None:
         chosen = _choose(reply, value, parts, extract)
@@ -118,7 +128,7 @@ def _parts(reply: str) -> Iterator[_Part]:
     for number, (start, end) in enumerate(sentences):
         text = reply[start:end]
         bare = text.strip("*_ #")
-        rank = 3 if announced or FINAL.search(bare) else 2 if number == 0 and len(bare) <= _SHORT else 0
+        rank = ANNOUNCED if announced or FINAL.search(bare) else 2 if number == 0 and len(bare) <= _SHORT else 0
         yield _Part(start, end, rank or (1 if CONCLUSION.search(bare) else 0))
         announced = len(text) < 160 and (HEADER.match(bare) is not None or bare.endswith(":"))
 
@@ -148,12 +158,21 @@ def _trimmed(reply: str, start: int, end: int) -> tuple[int, int] | None:
 
 def _choose(reply: str, value: Any, parts: list[_Part], extract: Extract) -> _Part | None:
     """Return the part that the answer was read from; None if none is read like the whole."""
-    alike = [part for part in parts if extract(reply[part.start : part.end]) == value]
+    announced = sorted((part for part in parts if part.rank >= ANNOUNCED), key=_weight, reverse=True)
+    for part in announced[:MOST_TESTED]:
+        if extract(reply[part.start : part.end]) == value:
+            return part
+    others = [part for part in parts if part.rank < ANNOUNCED]
+    alike = [part for part in others if extract(reply[part.start : part.end]) == value]
     if len(alike) > 1:
-        ranked = sorted(alike, key=lambda part: (part.rank, part.start), reverse=True)[:MOST_TESTED]
+        ranked = sorted(alike, key=_weight, reverse=True)[:MOST_TESTED]
         decisive = [part for part in ranked if extract(reply[: part.start] + "\n" + reply[part.end :]) != value]
         alike = decisive or ranked
-    return max(alike, key=lambda part: (part.rank, part.start), default=None)
+    return max(alike, key=_weight, default=None)
+
+
+def _weight(part: _Part) -> tuple[int, int]:
+    return part.rank, part.start
 
 
 def _clauses(reply: str, part: _Part) -> Iterator[tuple[int, int]]:
@@ -168,6 +187,8 @@ def _clauses(reply: str, part: _Part) -> Iterator[tuple[int, int]]:
 
 def _narrowed(reply: str, part: _Part, value: Any, extract: Extract) -> Evidence:
     """Return the part without the words around it that the answer does not need."""
+    if (named := _named(reply, part, value, extract)) is not None:
+        return named
     tokens = [match.span() for match in _TOKEN.finditer(reply, part.start, part.end)]
     if len(tokens) < 2:
         return Evidence(part.start, part.end, value)
@@ -179,13 +200,30 @@ def _narrowed(reply: str, part: _Part, value: Any, extract: Extract) -> Evidence
     if not same(*whole):
         return Evidence(part.start, part.end, value)
     left_first = _without_right(*_without_left(*whole, same), same)
-    right_first = _without_left(*_without_right(*whole, same), same)
-    first, last = min(left_first, right_first, key=lambda span: span[1] - span[0])
+    first, last = left_first
+    if first < last:  # the other order may leave fewer words
+        right_first = _without_left(*_without_right(*whole, same), same)
+        first, last = min(left_first, right_first, key=lambda span: span[1] - span[0])
     start, end = tokens[first][0], tokens[last][1]
     text = reply[start:end]
     if (lead := _SIGNS.match(text)) is not None and lead.end() < len(text) and extract(text[lead.end() :]) == value:
         start += lead.end()
     return Evidence(start, end, value)
+
+
+def _named(reply: str, part: _Part, value: Any, extract: Extract) -> Evidence | None:
+    """Return the last place where a part names the answer as it was read (`B`, `3`, `barn owl`), if it is read alike there."""
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        return None
+    name = f"{value:.12g}" if isinstance(value, float) else str(value)
+    if not name.strip() or len(name) > _LONGEST_NAME:
+        return None
+    flags = re.IGNORECASE if len(name) > 1 else 0
+    pattern = re.compile(rf"(?<![\w.]){re.escape(name)}(?![\w]|[.,]\d)", flags)
+    places = list(pattern.finditer(reply, part.start, part.end))
+    if not places or extract(places[-1][0]) != value:
+        return None
+    return Evidence(*places[-1].span(), value)
 
 
 def _without_left(first: int, last: int, same: Callable[[int, int], bool]) -> tuple[int, int]:

@@ -198,7 +198,7 @@ def _readings(
     for number, (names, score) in enumerate(groups):
         reading = _reading(names, score, seal, selected=selected in names)
         if not judged and record.status == "ok" and record.response is not None and number < LOCATED_PROFILES:
-            reading = _with_place(reading, opened, sample, record.response.text, names[0], seal)
+            reading = _with_place(reading, opened, sample, record.response.text, (names[0], score.extracted), seal)
         readings.append(reading)
     return tuple(readings)
 
@@ -228,13 +228,16 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, (str, int, float, bool)) or value is None else str(value)
 
 
-def _with_place(reading: Reading, opened: OpenedRun, sample: Sample, reply: str, profile: str, seal: Seal) -> Reading:
-    """Return the reading with the parts of the reply that the answer was read from."""
+def _with_place(
+    reading: Reading, opened: OpenedRun, sample: Sample, reply: str, read: tuple[str, Any], seal: Seal
+) -> Reading:
+    """Return the reading with the parts of the reply that the answer was read from; `read` is a profile and its answer."""
     if opened.benchmark is None or seal.withheld:
         return reading
+    profile, answer = read
     scorer = opened.benchmark.score[profile]
     try:
-        parts = locate(reply, lambda text: scorer(sample, text).extracted)
+        parts = locate(reply, lambda text: scorer(sample, text).extracted, answer)
     except Exception:  # noqa: BLE001 - scorers of plug-ins may fail on parts of a reply; then there is no mark
         return reading
     quotes = tuple(dict.fromkeys(clip(seal.clean(reply[part.start : part.end]), VALUE_CHARACTERS) for part in parts))

@@ -37,6 +37,8 @@ MOST_RUNS = 60
 """Runs side by side at most."""
 SEARCH_SECONDS = 20.0
 """Time that a search in texts takes at most."""
+READS = 5
+"""Attempts to read files that the writer replaces meanwhile."""
 TABLES_KEPT, RESULTS_KEPT = 4, 32
 
 
@@ -122,7 +124,8 @@ class SamplePages:
 
     def place(self, state: RunIndexState, sample_id: str, repeat: int) -> tuple[int, int] | None:
         """Return (start, bytes) in the journal of the record that counts for a sample; None where there is none."""
-        run, samples = self._columns(state), self._set(state.set_name)
+        run = self._columns(state)
+        samples = self._set(run.state.set_name)
         number = pc.index(samples.ids, sample_id).as_py()
         if number < 0:
             return None
@@ -163,15 +166,26 @@ class SamplePages:
     def _columns(self, state: RunIndexState) -> RunColumns:
         with self._lock:
             known = self._runs.get(state.key)
-            if known is not None and known.state.files == state.files and known.state.profiles == state.profiles:
+            if known is not None and (known.state.files, known.state.profiles) == (state.files, state.profiles):
                 return known
-        columns = RunColumns(self._storage.run_folder(state.key), state)
+        folder = self._storage.run_folder(state.key)
+        columns = RunColumns(folder, state)
+        for _ in range(READS):
+            if columns.whole:
+                break
+            # The writer has replaced files since the state was read.
+            state = self._storage.read_state(folder, RunIndexState) or RunIndexState(state.key)
+            columns = RunColumns(folder, state)
         with self._lock:
             _keep(self._runs, state.key, columns, 2 * MOST_RUNS)
         return columns
 
     def _set(self, name: str) -> SetColumns:
         samples = SampleSet(self._storage, name)
+        for _ in range(READS):
+            if samples.state.ids:
+                break
+            samples = SampleSet(self._storage, name)
         with self._lock:
             known = self._sets.get(name)
             if known is not None and (known.state.ids, known.state.info) == (samples.state.ids, samples.state.info):
@@ -255,7 +269,11 @@ def _requested(entry: RunEntry, state: RunIndexState) -> int | None:
 
 def _profiles(entries: Sequence[RunEntry], states: Mapping[str, RunIndexState]) -> tuple[str, ...]:
     """Return the profiles that all runs with verdicts have, the default one first."""
-    known = [states[entry.key].profiles for entry in entries if entry.key in states and states[entry.key].profiles]
+    known = []
+    for entry in entries:
+        state = states.get(entry.key)
+        if state is not None and (state.profiles or state.predictions is not None):
+            known.append(tuple(state.profiles) or (state.saved_profile,))
     if not known:
         return ()
     return tuple(name for name in known[0] if all(name in profiles for profiles in known))
@@ -270,7 +288,7 @@ def _notes(entries: Sequence[RunEntry], states: Mapping[str, RunIndexState], set
         elif state.why_unknown:
             notes.append(f"{entry.key}: verdicts are unknown: {state.why_unknown}")
         elif (scored := sum(file.rows for file in state.texts)) < state.recorded:
-            notes.append(f"{entry.key}: {scored:,} of {state.recorded:,} records have their verdicts")
+            notes.append(f"{entry.key}: questions and verdicts of {scored:,} of {state.recorded:,} records are indexed")
     if sets > 1:
         notes.append(
             "these runs did not answer the same samples (version, data or options differ); equal ids are joined"
@@ -375,10 +393,10 @@ def _cell(run: RunColumns, profile: str, record: int, code: int) -> SampleCell:
     if record < 0:
         return SampleCell(verdict)
     error = run.rows.value("error_kind", record) or ""
-    column = run.state.profiles.get(profile)
-    if column is None or record >= run.scores.rows:
+    source = run.source(profile, record)
+    if source is None:
         return SampleCell(verdict, error=error)
-    scores, flags = run.scores, int(run.flags[record])
+    (scores, column), flags = source, int(run.flags[record])
     return SampleCell(
         verdict,
         value=scores.value(f"{column}.value", record),

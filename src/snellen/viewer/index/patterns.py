@@ -227,7 +227,7 @@ class _Parser:
         runs, at_least = self._subject(subject)
         self._take("is", "are", "was", "were")
         negated = self._take("not")
-        verdicts = {self._verdict(subject)}
+        verdicts: set[str] = {self._verdict(subject)}
         while self._take("/"):
             verdicts.add(self._verdict(subject))
         if negated:

@@ -66,7 +66,23 @@ class RunColumns:
         self.state, self.folder = state, folder
         self.rows = MappedColumns(folder, state.rows)
         self.scores = MappedColumns(folder, state.scores)
+        self.saved = MappedColumns(folder, [] if state.predictions is None else [state.predictions])
         self.whole = self.rows.whole and self.scores.whole
+
+    @property
+    def profiles(self) -> tuple[str, ...]:
+        """Return the profiles that there are verdicts of, the default one first."""
+        return tuple(self.state.profiles) or ((self.state.saved_profile,) if self.saved.rows else ())
+
+    def source(self, profile: str, row: int) -> tuple[MappedColumns, int] | None:
+        """Return the columns that hold a record's score under a profile, and their number; None if there are none."""
+        column = self.state.profiles.get(profile)
+        if column is not None and row < self.scores.rows:
+            return self.scores, column
+        return (self.saved, 0) if self._uses_saved(profile) and row < self.saved.rows else None
+
+    def _uses_saved(self, profile: str) -> bool:
+        return bool(self.saved.rows) and profile == self.state.saved_profile
 
     @cached_property
     def ordinal(self) -> NDArray[np.int32]:
@@ -87,26 +103,29 @@ class RunColumns:
         """Return the verdict of each record under a profile, by code; one more for `missing` at the end."""
         failed = (self.status >= ANSWER_STATUSES) & (self.status <= OTHER_STATUS)
         codes = np.where(failed, CODES["failed"], CODES["unknown"]).astype(np.uint8)
-        column = self.state.profiles.get(profile)
-        if column is not None and self.scores.rows:
-            scored = self.scores.array(f"{column}.code", np.uint8)
-            codes[: len(scored)] = scored[: len(codes)]
+        for columns, column in self._sources(profile):
+            known = columns.array(f"{column}.code", np.uint8)[: len(codes)]
+            codes[: len(known)] = known
         return np.append(codes, np.uint8(CODES["missing"]))
 
     def answers(self, profile: str) -> NDArray[np.uint32]:
         """Return a number for what was read from each reply, 0 for nothing; one more 0 at the end."""
         answers = np.zeros(len(self.status) + 1, np.uint32)
-        column = self.state.profiles.get(profile)
-        if column is not None and self.scores.rows:
-            read = self.scores.array(f"{column}.answer", np.uint32)
+        for columns, column in self._sources(profile):
+            read = columns.array(f"{column}.answer", np.uint32)[: len(answers) - 1]
             answers[: len(read)] = read
         return answers
 
+    def _sources(self, profile: str) -> list[tuple[MappedColumns, int]]:
+        """Return the columns with scores under a profile; later ones count where they reach."""
+        column = self.state.profiles.get(profile)
+        saved = [(self.saved, 0)] if self._uses_saved(profile) else []
+        return saved if column is None or not self.scores.rows else [*saved, (self.scores, column)]
+
     def answers_at(self, profile: str, row: int) -> int:
         """Return a number for what was read from one reply, 0 for nothing."""
-        column = self.state.profiles.get(profile)
-        known = column is not None and 0 <= row < self.scores.rows
-        return int(self.scores.value(f"{column}.answer", row)) if known else 0
+        source = self.source(profile, row) if row >= 0 else None
+        return 0 if source is None else int(source[0].value(f"{source[1]}.answer", row))
 
     @cached_property
     def flags(self) -> NDArray[np.uint8]:

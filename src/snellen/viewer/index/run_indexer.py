@@ -40,6 +40,7 @@ from snellen.viewer.index.run_state import (
 )
 from snellen.viewer.index.sample_feed import HeldSamples, SampleFeed
 from snellen.viewer.index.sample_sets import SampleDescriber, SampleSet
+from snellen.viewer.index.saved_verdicts import is_current, save_verdicts
 from snellen.viewer.index.score_columns import ScoreColumns
 from snellen.viewer.index.storage import ColumnWriter, IndexStorage, file_number, open_columns
 
@@ -91,14 +92,37 @@ class RunIndexer:
         )
         return state if whole else RunIndexState(key)
 
-    def update(self, entry: RunEntry) -> RunIndexState:
-        """Bring a run up to date.
+    def add_records(self, entry: RunEntry) -> RunIndexState:
+        """Bring the records of a run up to date, with the verdicts that its own predictions.jsonl has.
 
         Raises:
             RunError: its journal cannot be read. StorageError: the index cannot be written.
         """
         state = self._records(entry, self.load(entry.key))
-        return self._verdicts(entry, state)
+        if (
+            state.predictions is None
+            and not state.scores
+            and state.recorded
+            and entry.verified
+            and is_current(entry.path)
+        ):
+            folder = self._storage.run_folder(entry.key)
+            secret = entry.restricted and not self._gold
+            samples = SampleSet(self._storage, state.set_name)
+            state.predictions = save_verdicts(entry.path, folder, state, samples, secret=secret)
+            if state.predictions is not None:
+                state.saved_profile = next(iter(entry.metrics), "")
+                self._storage.write_state(folder, state)
+        return state
+
+    def add_verdicts(self, entry: RunEntry) -> RunIndexState:
+        """Bring verdicts, questions and texts of a run up to date with its records in the index.
+
+        Raises:
+            RunError: its journal cannot be read. StorageError: the index cannot be written.
+        """
+        state = self.load(entry.key)
+        return self._verdicts(entry, state) if state.key and state.set_name else state
 
     def close(self, key: str) -> None:
         """Forget what following a run needed."""
@@ -122,6 +146,7 @@ class RunIndexer:
         samples = SampleSet(self._storage, name)
         totals = JournalTotals(state)
         rows = iter(tail.rows()) if stamp[0] else iter(())
+        state.predictions = None  # of fewer records
         while (step := self._step(folder, state, samples, rows, totals)) is not None:
             state.rows.append(step)
             self._join(folder, state.rows, "rows")
@@ -176,8 +201,8 @@ class RunIndexer:
     def _join(self, folder: Path, files: list[Any], kind: str) -> None:
         """Keep the number of files small: the last two become one while they are of similar size."""
         while len(files) > 1 and files[-2].rows <= 2 * files[-1].rows and files[-1].rows < STEP_ROWS:
-            tables = [open_columns(folder, file) for file in files[-2:]]
-            if any(table is None for table in tables):
+            tables = [table for file in files[-2:] if (table := open_columns(folder, file)) is not None]
+            if len(tables) < 2:
                 return
             writer = ColumnWriter(folder, kind, file_number(files), tables[0].schema)
             for table in tables:
@@ -240,6 +265,7 @@ class RunIndexer:
             if opened is not None:
                 self._join(folder, state.scores, "scores")
                 self._sum_up(entry, state, opened, last=covered == state.recorded)
+                state.predictions = None if covered == state.recorded else state.predictions
             self._storage.write_state(folder, state)
             self._storage.sweep(folder, state.files)
         return state
@@ -265,7 +291,9 @@ class RunIndexer:
         if opened is None or sample is None:
             columns.add(None, 0, None if secret else text, None if secret else error, failed=failed)
             return
-        scores = scores_of(opened.benchmark, sample, record, opened.benchmark.score, opened.verdicts)
+        scores: Mapping[str, Score] = scores_of(
+            opened.benchmark, sample, record, opened.benchmark.score, opened.verdicts
+        )
         flags = PROFILES_DIFFER if differing(scores) else 0
         flags |= JUDGE_UNSURE if _judge_unsure(opened, sample, record, scores) else 0
         self._count(opened, sample, record, scores, failed=failed)

@@ -17,7 +17,7 @@ from snellen.viewer.index.run_columns import ANSWER_STATUSES, RunColumns, SetCol
 from snellen.viewer.index.run_state import CODE_OF_VERDICT, RunIndexState
 from snellen.viewer.index.sample_page import VERDICTS
 from snellen.viewer.index.sample_sets import SampleSet
-from snellen.viewer.index.storage import IndexStorage
+from snellen.viewer.index.storage import STATE, IndexStorage
 
 MOST_CACHED = 4_000_000
 """Rows of scores in memory at most, over all runs."""
@@ -83,13 +83,16 @@ class ScoreTables:
         return scores
 
     def _facts_of(self, name: str) -> SampleFacts:
-        samples = SampleSet(self._storage, name)
-        stamp = (samples.state.ids, samples.state.info)
+        try:
+            status = (self._storage.set_folder(name) / STATE).stat()
+            stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
+        except OSError:
+            stamp = None
         with self._lock:
             known = self._facts.get(name)
-            if known is not None and known[0] == stamp:
+            if known is not None and known[0] == stamp and stamp is not None:
                 return known[1]
-        facts = sample_facts(SetColumns(samples))
+        facts = sample_facts(SetColumns(SampleSet(self._storage, name)))
         with self._lock:
             self._facts[name] = (stamp, facts)
             while len(self._facts) > 1 and sum(len(each.question) for _, each in self._facts.values()) > MOST_CACHED:

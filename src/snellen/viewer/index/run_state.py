@@ -80,6 +80,7 @@ class RunIndexState(Struct):
         set_name: the set of its samples.
         rows, scores, texts: files; scores and texts cover the first rows.
         predictions: one file over the first rows, from predictions.jsonl; None where that is not there or not current.
+        saved_profile: the profile of `predictions`.
         profiles: profile to its number among the columns of `scores`; empty: verdicts are unknown.
         why_unknown: why verdicts are unknown; empty where they are known.
         metrics: computed here, by profile; empty where summary.json of the run has them.
@@ -101,6 +102,7 @@ class RunIndexState(Struct):
     scores: list[ColumnFile] = field(default_factory=list)
     texts: list[ColumnFile] = field(default_factory=list)
     predictions: ColumnFile | None = None
+    saved_profile: str = ""
     profiles: dict[str, int] = field(default_factory=dict)
     why_unknown: str = ""
     metrics: dict[str, list[Metric]] = field(default_factory=dict)

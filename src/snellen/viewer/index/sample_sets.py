@@ -76,6 +76,7 @@ class SampleSet:
         self.state = state if state is not None and state.name == name and self._is_whole(state) else SetState(name)
         self.fresh = not self.state.ids
         self._ids: pa.Array | None = None
+        self._next = 0
 
     def _is_whole(self, state: SetState) -> bool:
         return all(open_columns(self.folder, file) is not None for file in (*state.ids, *state.info))
@@ -96,12 +97,31 @@ class SampleSet:
     def numbers(self, ids: pa.Array) -> NDArray[np.int32]:
         """Return the number of each id; new ids get one. `save` makes them stay."""
         known = self.ids
+        ahead = self._ahead(ids)
+        if ahead is not None:
+            return ahead
         index = pc.index_in(ids, value_set=known) if len(known) else pa.nulls(len(ids), pa.int32())
         if index.null_count:
             new = pc.unique(ids.filter(pc.is_null(index)))
             self._add(new)
             index = pc.index_in(ids, value_set=self.ids)
-        return index.to_numpy(zero_copy_only=False).astype(np.int32)
+        numbers: NDArray[np.int32] = index.to_numpy(zero_copy_only=False).astype(np.int32)
+        self._next = int(numbers[-1]) + 1 if len(numbers) else 0
+        return numbers
+
+    def _ahead(self, ids: pa.Array) -> NDArray[np.int32] | None:
+        """Return the numbers of ids that stand in the set one after the other behind the last ones asked for."""
+        first = self._next
+        if not len(ids) or not self.ids.slice(first, len(ids)).equals(ids):
+            return None
+        self._next = first + len(ids)
+        return np.arange(first, self._next, dtype=np.int32)
+
+    def find(self, ids: pa.Array) -> NDArray[np.int32]:
+        """Return the number of each id, -1 for an id that is not in the set."""
+        index = pc.index_in(ids, value_set=self.ids).fill_null(-1)
+        numbers: NDArray[np.int32] = index.to_numpy(zero_copy_only=False).astype(np.int32)
+        return numbers
 
     def _add(self, new: pa.Array) -> None:
         if self.fresh and not self.state.ids:

@@ -158,7 +158,8 @@ class SampleTable:
             count = np.zeros(len(self.axis), np.uint16)
             for run in pattern.runs:
                 count += accepted[self.verdicts[run]]
-            return count >= pattern.at_least
+            mask: NDArray[np.bool_] = np.asarray(count >= pattern.at_least, bool)
+            return mask
         masks = [self.fits(part) for part in pattern.parts]
         if pattern.joined_by == "not":
             return ~masks[0]

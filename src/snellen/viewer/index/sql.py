@@ -25,7 +25,6 @@ from snellen.errors import UsageError
 from snellen.runs.arrow import METRICS, metric_rows
 from snellen.runs.query import ISOLATED, OF_METRICS, RUNS, require_single_select, unanswerable
 from snellen.text import shorten
-from snellen.types import VERDICTS as SCORE_VERDICTS
 from snellen.viewer.index.entries import RunEntry
 from snellen.viewer.index.run_columns import ANSWER_STATUSES, RunColumns, SetColumns
 from snellen.viewer.index.run_state import CODE_OF_VERDICT, STATUSES, RunIndexState
@@ -264,8 +263,8 @@ def _text_batches(run: RunColumns) -> Iterator[pa.Table]:
 def _scores(run: RunColumns, key: str, number: int) -> Iterator[pa.Table]:
     mask = counting_records(run)[: run.scores.rows]
     names: list[str | None] = [None] * 256
-    for verdict in SCORE_VERDICTS:
-        names[CODE_OF_VERDICT[verdict]] = verdict
+    for verdict, code in CODE_OF_VERDICT.items():
+        names[code] = verdict
     verdicts = pa.array(names, pa.string())
     ordinal, repeat, at = run.ordinal, run.repeat, 0
     for batch in run.scores.batches():

@@ -14,6 +14,7 @@ from snellen.errors import SnellenError, UsageError
 from snellen.runs.answer_view import AnswerView
 from snellen.scoring.scores import Scores
 from snellen.types import Blob, Record
+from snellen.viewer.index.background import FOLLOW_SECONDS, Follower
 from snellen.viewer.index.case_source import CaseSource
 from snellen.viewer.index.catalogue import RunFiles, make_entries, read_files, stamp
 from snellen.viewer.index.discovery import Discovery, discover
@@ -54,11 +55,12 @@ class ViewIndex:
         root: the folder of the runs.
         storage: the files of the index.
         show_gold: gold answers of restricted sets may be shown.
+        trust: the authors of all run folders are trusted.
     """
 
     def __init__(self, root: Path, storage: IndexStorage, *, show_gold: bool, trust: bool = False) -> None:
-        self.root, self.storage, self.show_gold = root, storage, show_gold
-        self._lock = threading.RLock()
+        self.root, self.storage, self.show_gold, self.trust = root, storage, show_gold, trust
+        self._lock, self._refreshing = threading.RLock(), threading.RLock()
         self._indexer = RunIndexer(storage, gold=show_gold, trust=trust)
         self._pages = SamplePages(storage)
         self._scores = ScoreTables(storage)
@@ -69,6 +71,13 @@ class ViewIndex:
         self._skipped: tuple[Skipped, ...] = ()
         self._version = ""
         self._sql: SqlSource | None = None
+
+    def follow(self, *, every_s: float = FOLLOW_SECONDS) -> Follower:
+        """Return a context in which another process keeps the index up to date; pages only read it.
+
+        Killing either process harms nothing. Of two viewers of one root, one process writes and both read.
+        """
+        return Follower(self, every_s)
 
     @property
     def version(self) -> str:
@@ -84,6 +93,7 @@ class ViewIndex:
         self,
         *,
         samples: bool = True,
+        verdicts: bool = True,
         stop: Callable[[], bool] = lambda: False,
         each: Callable[[str], None] | None = None,
     ) -> Refresh:
@@ -91,23 +101,25 @@ class ViewIndex:
 
         Args:
             samples: False: only the catalogue, which takes a moment; samples are read from what the index has.
+            verdicts: False: only records and the verdicts that runs have saved, which takes seconds for a million.
             stop: is asked between two runs; True ends the indexing.
             each: is called with the key of each run whose samples were indexed.
         """
         begin = time.monotonic()
-        with self._lock:
-            before = dict(self._entries)
+        with self._refreshing:
+            before = self._entries
             discovery = discover(self.root)
             self._read_catalogue(discovery)
             problems: list[Skipped] = []
             if samples:
                 with self.storage.writing() as mine:
                     if mine:
-                        problems = self._index(stop, each)
+                        problems = self._index(stop, each, verdicts=verdicts)
                         self._sweep()
                 self._read_catalogue(discovery)
-            self._skipped = (*discovery.skipped, *problems)
             after = self._entries
+            with self._lock:
+                self._skipped = (*discovery.skipped, *problems)
             return Refresh(
                 len(after),
                 changed=tuple(key for key, entry in after.items() if before.get(key) != entry),
@@ -128,54 +140,56 @@ class ViewIndex:
             files.append(known[1])
         for key in self._files.keys() - discovery.runs.keys():
             del self._files[key]
-            self._states.pop(key, None)
             self._indexer.close(key)
-        self._entries = {entry.key: entry for entry in make_entries(files, self._read_states(discovery.runs))}
-        content = repr(
-            [
-                (entry.key, self._files[entry.key][0], self._states.get(entry.key, ((),))[0])
-                for entry in self._entries.values()
-            ]
-        )
-        self._version = blake2b(content.encode(errors="surrogatepass"), digest_size=8).hexdigest()
+        states = self._read_states(discovery.runs)
+        entries = {
+            entry.key: entry for entry in make_entries(files, {key: state for key, (_, state) in states.items()})
+        }
+        content = repr([(key, self._files[key][0], states[key][0] if key in states else ()) for key in entries])
+        with self._lock:
+            self._states, self._entries = states, entries
+            self._version = blake2b(content.encode(errors="surrogatepass"), digest_size=8).hexdigest()
 
-    def _read_states(self, keys: Mapping[str, Path]) -> dict[str, RunIndexState]:
+    def _read_states(self, keys: Mapping[str, Path]) -> dict[str, tuple[tuple[int, ...], RunIndexState]]:
+        """Read what the index holds of each run, if another process or this one has changed it."""
         states = {}
         for key in keys:
-            path = self.storage.run_folder(key) / STATE
             try:
-                status = path.stat()
-                own = (status.st_mtime_ns, status.st_size, status.st_ino)
+                status = (self.storage.run_folder(key) / STATE).stat()
             except OSError:
-                self._states.pop(key, None)
                 continue
+            own = (status.st_mtime_ns, status.st_size, status.st_ino)
             known = self._states.get(key)
             if known is None or known[0] != own:
-                known = self._states[key] = (own, self._indexer.load(key))
-            if (known[1].key and known[1].results != (0, 0, 0, 0)) or known[1].recorded:
-                states[key] = known[1]
+                known = (own, self._indexer.load(key))
+            if known[1].key:
+                states[key] = known
         return states
 
-    def _index(self, stop: Callable[[], bool], each: Callable[[str], None] | None) -> list[Skipped]:
+    def _index(self, stop: Callable[[], bool], each: Callable[[str], None] | None, *, verdicts: bool) -> list[Skipped]:
         """Index what is not, or not all, in the index; own runs first, then the smaller ones first."""
-        problems = []
+        problems: dict[str, Skipped] = {}
         turn = sorted(
             self._entries.values(),
             key=lambda entry: (entry.origin == "foreign", self._files[entry.key][1].size or 0, entry.key),
         )
-        for entry in turn:
-            if stop():
-                break
-            try:
-                before = self._states.get(entry.key)
-                state = self._indexer.update(entry)
-                if each is not None and (before is None or before[1] != state):
-                    each(entry.key)
-            except SnellenError as error:
-                problems.append(Skipped(entry.key, error.message))
-            except (OSError, ValueError, OverflowError, MemoryError) as error:
-                problems.append(Skipped(entry.key, f"cannot be indexed: {type(error).__name__}: {error}"))
-        return problems
+        passes = [self._indexer.add_records, self._indexer.add_verdicts] if verdicts else [self._indexer.add_records]
+        for update in passes:
+            for entry in turn:
+                if stop():
+                    break
+                if entry.key in problems:
+                    continue
+                try:
+                    before = self._states.get(entry.key)
+                    state = update(entry)
+                    if each is not None and (before is None or before[1] != state):
+                        each(entry.key)
+                except SnellenError as error:
+                    problems[entry.key] = Skipped(entry.key, error.message)
+                except (OSError, ValueError, OverflowError, MemoryError) as error:
+                    problems[entry.key] = Skipped(entry.key, f"cannot be indexed: {type(error).__name__}: {error}")
+        return list(problems.values())
 
     def _sweep(self) -> None:
         """Remove what the index holds of runs that are gone."""
@@ -201,9 +215,9 @@ class ViewIndex:
 
     def runs(self) -> list[RunEntry]:
         """Return all runs, by key."""
+        if not self._version:
+            self.refresh(samples=False)
         with self._lock:
-            if not self._version:
-                self.refresh(samples=False)
             return list(self._entries.values())
 
     def run(self, key: str) -> RunEntry:
@@ -271,8 +285,8 @@ class ViewIndex:
         """Answer one SELECT over the runs, their records, scores and samples (snellen.viewer.index.sql)."""
         from snellen.viewer.index.sql import SqlSource  # DuckDB is large, and few pages need it
 
+        entries = self.runs()
         with self._lock:
-            entries = self.runs()
             states = {key: state for key, (_, state) in self._states.items() if state.key}
             if self._sql is None:
                 self._sql = SqlSource(self.storage)

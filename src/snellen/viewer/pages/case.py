@@ -82,7 +82,7 @@ def _case_columns(site: Site, columns: SampleColumns) -> list[CaseColumn]:
     result = []
     for column, entry in zip(columns.pattern_columns, columns.shown, strict=True):
         opened = site.opened.open(entry.key, entry.path)
-        opened.indexed = partial(site.index.record, entry.key)
+        opened.indexed = partial(site.index.record, entry.key) if site.live else None
         result.append(CaseColumn(column.letter, opened, entry.settings, entry.repeats))
     return result
 

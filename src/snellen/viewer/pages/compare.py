@@ -34,7 +34,7 @@ from snellen.viewer.comparison_tables import (
 from snellen.viewer.index import RunEntry, SamplePage, SampleQuery
 from snellen.viewer.labels import benchmark_label, model_label
 from snellen.viewer.links import Links
-from snellen.viewer.pages.matrix import Choice
+from snellen.viewer.pages.matrix import Choice, best_first
 from snellen.viewer.score_matrix import benchmark_cells
 from snellen.viewer.site import MissingPageError, Page, Site
 from snellen.viewer.states import CaseState, CompareState, MatrixState, SamplesState
@@ -143,7 +143,7 @@ def _chooser(site: Site, entries: Any, state: CompareState) -> Mapping[str, Any]
     chooser = []
     for name, runs in sorted(by_benchmark.items()):
         if len(runs) > 1:
-            best = sorted(runs, key=lambda entry: (not entry.complete, -_headline(entry), entry.key))[:MOST_COMPARED]
+            best = sorted(runs, key=best_first)[:MOST_COMPARED]
             chooser.append(
                 {
                     "benchmark": benchmark_label(name),
@@ -154,10 +154,6 @@ def _chooser(site: Site, entries: Any, state: CompareState) -> Mapping[str, Any]
                 }
             )
     return {"chooser": chooser, "comparison": None, "benchmark": ""}
-
-
-def _headline(entry: RunEntry) -> float:
-    return (entry.headline.value if entry.headline is not None else None) or 0.0
 
 
 def _resolve_models(entries: Sequence[RunEntry], state: CompareState) -> CompareState:

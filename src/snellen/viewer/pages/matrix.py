@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from snellen.errors import UsageError
@@ -31,6 +31,8 @@ from snellen.viewer.site import MissingPageError, Page, Site
 from snellen.viewer.slice_scores import slice_cells, slice_names
 from snellen.viewer.states import CompareState, MatrixState, SamplesState
 
+MOST_ROWS = 60
+"""Rows of a page, unless all are asked for."""
 COLOURED = 8
 """More rows than this have one colour, because the series' colours repeat."""
 
@@ -107,6 +109,8 @@ class MatrixData:
     profiles: tuple[str, ...]
     fields: tuple[tuple[str, int], ...] = ()
     notes: tuple[str, ...] = field(default=())
+    rows: int = 0
+    """Rows before the best of them were taken."""
 
 
 def view(site: Site, state: MatrixState) -> Mapping[str, Any]:
@@ -121,6 +125,9 @@ def view(site: Site, state: MatrixState) -> Mapping[str, Any]:
         )
     data = part_matrix(site, entries, state) if state.benchmark else model_matrix(entries, state)
     matrix = sort_rows(data.matrix, state.sort, down=(state.sort == BY_NAME) == state.up)
+    every = state.every or not site.live
+    if not every:
+        matrix = replace(matrix, rows=matrix.rows[:MOST_ROWS])
     axes = [
         score_axis(
             (row.cells[place].metric for row in matrix.rows if row.cells[place] is not None),  # type: ignore[union-attr]
@@ -156,7 +163,7 @@ def view(site: Site, state: MatrixState) -> Mapping[str, Any]:
         ],
         "groups": _option_groups(links, state, data, live=site.live),
         "selection": _selection(links, state, matrix),
-        "runs": len(data.entries),
+        "runs": data.rows if state.benchmark else len(data.entries),
     }
 
 
@@ -181,7 +188,7 @@ def model_matrix(entries: Sequence[RunEntry], state: MatrixState) -> MatrixData:
         )
     if not state.profile and len({profiles[0] for entry in listed if (profiles := entry.profiles)}) > 1:
         notes.append("Each benchmark is scored under its own default profile.")
-    return MatrixData(matrix, tuple(listed), _profiles(entries), notes=tuple(notes))
+    return MatrixData(matrix, tuple(listed), _profiles(entries), notes=tuple(notes), rows=len(matrix.rows))
 
 
 def part_matrix(site: Site, entries: Sequence[RunEntry], state: MatrixState) -> MatrixData:
@@ -193,6 +200,9 @@ def part_matrix(site: Site, entries: Sequence[RunEntry], state: MatrixState) -> 
     ]
     fields = slice_names(site.index, listed, state.profile)
     independent = bool(state.by)
+    total = len(listed)
+    if site.live and not state.every:
+        listed = sorted(listed, key=best_first)[:MOST_ROWS]
     notes: list[str] = []
     if state.by:
         if state.by not in dict(fields):
@@ -226,7 +236,13 @@ def part_matrix(site: Site, entries: Sequence[RunEntry], state: MatrixState) -> 
         mean_columns=mean_columns,
         independent=independent,
     )
-    return MatrixData(matrix, tuple(listed), _profiles(listed), fields, tuple(notes))
+    return MatrixData(matrix, tuple(listed), _profiles(listed), fields, tuple(notes), total)
+
+
+def best_first(entry: RunEntry) -> tuple[object, ...]:
+    """Sort key of runs: complete ones first, then those with the highest headline."""
+    value = None if entry.headline is None else entry.headline.value
+    return (not entry.complete, value is None, -(value or 0.0), entry.key)
 
 
 def _profiles(entries: Sequence[RunEntry]) -> tuple[str, ...]:
@@ -365,6 +381,10 @@ def _option_groups(links: Links, state: MatrixState, data: MatrixData, *, live: 
         groups.insert(0, ("columns", columns))
     else:
         groups.append(("rows", group("rows", models="one a model", settings="one a setting")))
+    if data.rows > MOST_ROWS:
+        count = f"{data.rows:,}"
+        few = Choice(f"the best {MOST_ROWS} of {count}", links.to(state.changed(every=False)), not state.every)
+        groups.append(("rows", [few, Choice(f"all {count}", links.to(state.changed(every=True)), state.every)]))
     groups.append(("mean", group("mean", all="over all", shared="over shared columns", none="none")))
     groups.append(("scale", group("scale", full="0 to 100 %", fit="fitted to each column")))
     return groups

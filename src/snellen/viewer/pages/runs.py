@@ -1,41 +1,68 @@
-"""The runs page: every run below the root."""
+"""The runs page: every run below the root, by benchmark, with the ranking of each and the history of models."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from snellen.engine.resume import verified_meta
-from snellen.engine.run_folder import RunFolder
-from snellen.errors import RunError
-from snellen.reports.tables import format_percent
-from snellen.runs.status import overview
+from snellen.viewer.rankings import with_places
+from snellen.viewer.run_history import history_lines
+from snellen.viewer.run_list import (
+    COLUMNS,
+    FALLING_FIRST,
+    FIGURES,
+    STATE_TEXTS,
+    RunGroup,
+    filter_choices,
+    group_runs,
+    select,
+)
 from snellen.viewer.site import Page, Site
-from snellen.viewer.states import RunsState
+from snellen.viewer.states import CompareState, MatrixState, ReviewState, RunsState, SamplesState
+
+MOST_COMPARED = 12
+POLL_S, IDLE_POLL_S = 2, 15
+"""Seconds between two looks of an open page: while a run is under way or a ranking is being made, and otherwise."""
 
 
 def view(site: Site, state: RunsState) -> Mapping[str, Any]:
-    """List the runs below the root, and the folders that cannot be read."""
-    root = site.settings.root
-    rows, problems = [], []
-    for path in sorted(root.glob("**/run_meta.json")):
-        try:
-            meta = verified_meta(RunFolder(path.parent))
-        except RunError as error:
-            problems.append(error.message)
-            continue
-        progress = overview(RunFolder(path.parent), meta)
-        rows.append(
-            {
-                "key": path.parent.relative_to(root).as_posix(),
-                "benchmark": meta.spec.benchmark,
-                "model": meta.spec.model,
-                "state": progress.state,
-                "coverage": "–" if progress.coverage is None else format_percent(progress.coverage),
-                "date": progress.date,
-            }
-        )
-    return {"rows": rows, "problems": problems}
+    """Make groups, filters, history and the list of what is not read."""
+    entries = site.index.runs()
+    shown = select(entries, state)
+    groups, notes, pending = [], {}, False
+    for group in group_runs(shown, state):
+        ranked = site.rankings.of(group, wait=not site.live)
+        pending = pending or ranked.pending
+        groups.append(with_places(group, ranked))
+        notes[group.key] = "The runs are being compared …" if ranked.pending else ranked.note
+    active = pending or any(entry.state == "running" or entry.samples in ("waiting", "behind") for entry in entries)
+    return {
+        "groups": groups,
+        "notes": notes,
+        "columns": COLUMNS,
+        "figures": FIGURES,
+        "falling": FALLING_FIRST,
+        "filters": filter_choices(entries, state),
+        "shown": len(shown),
+        "every": len(entries),
+        "running": sum(entry.state == "running" for entry in entries),
+        "history": history_lines(shown, state.over) if state.over else [],
+        "skipped": site.index.skipped,
+        "poll": POLL_S if active else IDLE_POLL_S,
+        "version": f"{site.index.version}-{int(active)}-{int(pending)}",
+        "states": STATE_TEXTS,
+        "plain": RunsState(),
+        "samples_state": SamplesState,
+        "compare_state": CompareState,
+        "matrix_state": MatrixState,
+        "review_state": ReviewState,
+        "group_keys": comparable_keys,
+    }
+
+
+def comparable_keys(group: RunGroup) -> tuple[str, ...]:
+    """Return the keys of a group's complete runs, as many as one comparison takes."""
+    return tuple(row.entry.key for row in group.whole[:MOST_COMPARED])
 
 
 PAGE = Page(state=RunsState, view=view, title="Runs")

@@ -1,0 +1,324 @@
+"""The viewer's index at scale: many runs, one long run, and many long runs side by side.
+
+Folders are drawn under a folder that is kept, so that a second run measures alone. Each measurement runs in a process of its
+own; peak memory is that of the process, wall and CPU seconds are printed both, since other work on the machine stretches the
+first. The runs side by side are drawn straight into an index, since twenty million replies would take hours to score.
+
+    python bench/viewer_index.py FOLDER [--runs 200] [--records 10000] [--long 1000000] [--columns 20] [--only NAME]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+BIRDS = ("Jay", "Wren", "Robin", "Crow")
+ENDINGS = ("{}", "{}.", "The answer is {}.", "I think it is {}.", "I cannot tell.")
+
+
+def write_table(path: Path, rows: int) -> Path:
+    """Write a table of multiple-choice questions."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("w") as file:
+            for number in range(rows):
+                row = {
+                    "id": f"q{number:07d}",
+                    "question": f"Which of these birds is shown in picture number {number}?",
+                    "options": dict(zip("ABCD", BIRDS, strict=True)),
+                    "answer": "ABCD"[number % 4],
+                    "habitat": ("wood", "lake", "sea")[number % 3],
+                    "level": str(number % 5),
+                }
+                file.write(json.dumps(row) + "\n")
+    return path
+
+
+def replies(rows: int, seed: int) -> Iterator[Any]:
+    """Yield one record a question, in nearly the order of the questions."""
+    from snellen.types import Failure, Record, Response, Usage
+
+    draw = random.Random(seed)
+    for number in range(rows):
+        at = 1_700_000_000.0 + number
+        if draw.random() < 0.01:
+            error = Failure("server", "HTTP 500: overloaded")
+            yield Record(f"q{number:07d}", "error", error=error, started_at=at, finished_at=at + 1)
+            continue
+        letter = "ABCD"[number % 4] if draw.random() < 0.7 else draw.choice("ABCD")
+        text = draw.choice(ENDINGS[:2] if draw.random() < 0.8 else ENDINGS).format(letter)
+        response = Response(text, Usage(800, 3), 0.7)
+        yield Record(f"q{number:07d}", "ok", response=response, started_at=at, finished_at=at + 1)
+
+
+def write_run(path: Path, table: Path, rows: int, seed: int) -> None:
+    """Write a complete run folder with its summary, as a run leaves it."""
+    import msgspec
+
+    from snellen.benchmarks import registry
+    from snellen.benchmarks.base import Data
+    from snellen.engine.fingerprint import digest
+    from snellen.engine.run_folder import Coverage, RunFolder, RunMeta, RunSpec, Totals
+    from snellen.sources.checksums import seal
+    from snellen.types import Metric
+
+    if (path / "summary.json").exists():
+        return
+    path.mkdir(parents=True, exist_ok=True)
+    benchmark = registry.find(str(table.absolute()))
+    encode = msgspec.json.Encoder().encode
+    ok = 0
+    with (path / "results.jsonl").open("wb") as file, (path / "predictions.jsonl").open("wb") as saved:
+        for number, record in enumerate(replies(rows, seed), 1):
+            line = bytearray(encode(record))
+            seal(line, number)
+            file.write(line)
+            saved.write(encode(prediction(record, "ABCD"[(number - 1) % 4])) + b"\n")
+            ok += record.status == "ok"
+    identity = {
+        "benchmark": benchmark.name,
+        "benchmark_version": benchmark.version,
+        "data": DIGESTS.setdefault(table, benchmark.digest(Data())),
+        "model": {"name": f"model-{seed % 7}"},
+        "seed": seed,
+        "repeats": 1,
+    }
+    meta = RunMeta(
+        fingerprint=digest(identity),
+        identity={**identity, "seed": 0},
+        coverage=Coverage(None, rows),
+        spec=RunSpec(benchmark=str(table.absolute()), model=f"openai:model-{seed % 7}"),
+        totals=Totals(ok=ok, error=rows - ok, input_tokens=800 * ok, output_tokens=3 * ok, cost=1.5, seconds=600.0),
+        state="complete",
+    )
+    folder = RunFolder(path)
+    folder.write_meta(meta)
+    metrics = [Metric("accuracy", 0.7, rows, (0.69, 0.71), chance=0.25)]
+    profiles = [{"profile": name, "metrics": metrics} for name in benchmark.score]
+    folder.write(folder.summary, msgspec.json.encode({"benchmark": benchmark.name, "profiles": profiles}))
+
+
+def prediction(record: Any, target: str) -> dict[str, Any]:
+    """Return the line of predictions.jsonl for a record, as a run writes it."""
+    if record.response is None:
+        return {"id": record.sample_id, "extracted": None, "verdict": "error", "reason": "server"}
+    read = next((letter for letter in "ABCD" if record.response.text.rstrip(".").endswith(letter)), None)
+    verdict = "invalid" if read is None else "correct" if read == target else "wrong"
+    return {"id": record.sample_id, "extracted": read, "verdict": verdict, "reason": None}
+
+
+DIGESTS: dict[Path, str] = {}
+
+
+class Clock:
+    """Wall and CPU seconds since the last call."""
+
+    def __init__(self) -> None:
+        self._wall, self._cpu = time.perf_counter(), time.process_time()
+
+    def __call__(self, text: str) -> None:
+        wall, cpu = time.perf_counter(), time.process_time()
+        print(f"  {text:<58} {wall - self._wall:8.3f} s  {cpu - self._cpu:8.3f} s CPU", flush=True)
+        self._wall, self._cpu = time.perf_counter(), time.process_time()
+
+
+def peak_mb() -> float:
+    """Return the megabytes that this process has held at most."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith("VmHWM"))) / 1024
+
+
+def own_mb() -> float:
+    """Return the megabytes of this process that are no pages of files, which the system may drop at any time."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith("RssAnon"))) / 1024
+
+
+def open_pages(index: Any, clock: Clock, query: Any) -> None:
+    """Ask for pages as a reader would."""
+    from dataclasses import replace
+
+    page = index.samples(query)
+    clock(f"first page of {page.total:,} rows x {len(page.runs)} runs")
+    for text, asked in (
+        ("next page", replace(query, start=50)),
+        ("page in the middle", replace(query, start=page.total // 2)),
+        ("most models wrong", replace(query, sort="wrong")),
+        ("models disagree", replace(query, sort="disagree")),
+        ("profiles disagree", replace(query, sort="profiles")),
+        ("smallest margin", replace(query, sort="margin")),
+        ("the same order, page 400", replace(query, sort="margin", start=20_000)),
+        ("pattern A wrong", replace(query, pattern="A wrong")),
+        ("pattern not all right, most wrong first", replace(query, pattern="not all right", sort="wrong")),
+        ("slice level=3", replace(query, slices=(("level", "3"),))),
+        ("text in questions", replace(query, question="number 4711")),
+    ):
+        index.samples(asked)
+        clock(text)
+
+
+def measure_many(root: Path) -> None:
+    """200 run folders: the first page, then the index, then pages."""
+    from snellen.viewer.index import SampleQuery, open_index
+
+    clock = Clock()
+    index = open_index(root)
+    index.refresh(samples=False)
+    entries = index.runs()
+    clock(f"catalogue of {len(entries):,} runs, from nothing")
+    index.refresh(samples=False)
+    clock("catalogue again")
+    index.refresh()
+    clock("index of all records")
+    print(f"  peak memory {peak_mb():.0f} MB, of it not files {own_mb():.0f} MB now")
+    clock = Clock()
+    index.refresh()
+    clock("refresh without a change")
+    open_pages(index, clock, SampleQuery(entries[0].benchmark, tuple(entry.key for entry in entries[:20])))
+
+
+def measure_long(root: Path) -> None:
+    """One run of a million records: index, memory, pages."""
+    import shutil
+
+    from snellen.viewer.index import SampleQuery, open_index
+
+    shutil.rmtree(root / ".snellen-index", ignore_errors=True)
+    clock = Clock()
+    index = open_index(root)
+    index.refresh(samples=False)
+    clock("catalogue")
+    index.refresh(verdicts=False)
+    clock("records and saved verdicts in the index")
+    print(f"  peak memory {peak_mb():.0f} MB, of it not files {own_mb():.0f} MB now")
+    entry = index.runs()[0]
+    clock = Clock()
+    index.samples(SampleQuery(entry.benchmark, (entry.key,)))
+    clock("samples page")
+    index.refresh()
+    clock("questions and verdicts of all profiles")
+    print(f"  peak memory {peak_mb():.0f} MB, of it not files {own_mb():.0f} MB now")
+    clock = Clock()
+    open_pages(index, clock, SampleQuery(entry.benchmark, (entry.key,)))
+    reader = open_index(root)
+    reader.refresh(samples=False)
+    clock("another viewer opens it")
+    reader.samples(SampleQuery(entry.benchmark, (entry.key,)))
+    clock("its first page")
+
+
+def main() -> None:
+    """Draw the folders, then measure each in a process of its own."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--records", type=int, default=10_000)
+    parser.add_argument("--long", type=int, default=1_000_000)
+    parser.add_argument("--columns", type=int, default=20)
+    parser.add_argument("--only", choices=("many", "long", "wide"))
+    parser.add_argument("--measure", choices=("many", "long", "wide"))
+    options = parser.parse_args()
+    folder: Path = options.folder
+    if options.measure == "many":
+        measure_many(folder / "many")
+    elif options.measure == "long":
+        measure_long(folder / "long")
+    elif options.measure == "wide":
+        measure_wide(folder / "wide", options.long, options.columns)
+    else:
+        for name in ("many", "long", "wide") if options.only is None else (options.only,):
+            if name == "many":
+                table = write_table(folder / "data" / "many.jsonl", options.records)
+                for number in range(options.runs):
+                    write_run(
+                        folder / "many" / f"group-{number % 4}" / f"run-{number:03d}", table, options.records, number
+                    )
+            elif name == "long":
+                table = write_table(folder / "data" / "long.jsonl", options.long)
+                write_run(folder / "long" / "run", table, options.long, 0)
+            print(name, flush=True)
+            subprocess.run([sys.executable, __file__, *sys.argv[1:], "--measure", name], check=True)
+
+
+def measure_wide(root: Path, rows: int, columns: int) -> None:
+    """A million samples x 20 runs: pages."""
+    import shutil
+
+    import numpy as np
+
+    from snellen.viewer.index import SampleQuery, open_index
+    from snellen.viewer.index.run_state import CODES, RunIndexState, score_schema
+    from snellen.viewer.index.storage import ColumnWriter
+
+    table = write_table(root.parent / "data" / "long.jsonl", rows)
+    for number in range(columns):
+        write_run(root / f"run-{number:02d}", table, 100, number)
+    shutil.rmtree(root / ".snellen-index", ignore_errors=True)
+    index = open_index(root)
+    index.refresh()
+    print(f"  {columns} runs of 100 records indexed; drawing {rows:,} verdicts for each", flush=True)
+    draw_verdicts(index, rows, np.random.default_rng(0), CODES, RunIndexState, score_schema, ColumnWriter)
+    index = open_index(root)
+    index.refresh(samples=False)
+    clock = Clock()
+    open_pages(index, clock, SampleQuery(index.runs()[0].benchmark))
+    print(f"  peak memory {peak_mb():.0f} MB, of it not files {own_mb():.0f} MB now")
+
+
+def draw_verdicts(index: Any, rows: int, draw: Any, codes: Any, state_type: Any, schema: Any, writer_type: Any) -> None:
+    """Replace the records of every run in the index by drawn ones, one for each sample."""
+    import numpy as np
+    import pyarrow as pa
+
+    from snellen.viewer.index.run_state import ROWS
+
+    storage = index.storage
+    chosen = np.array([codes["right"], codes["wrong"], codes["unparseable"], codes["failed"]], np.uint8)
+    letters = pa.array(["A", "B", "C", "D"])
+    for entry in index.runs():
+        folder = storage.run_folder(entry.key)
+        state = storage.read_state(folder, state_type)
+        writer = writer_type(folder, "rows", 900_000, ROWS)
+        scores = writer_type(folder, "scores", 900_000, schema(1))
+        for start in range(0, rows, 65_536):
+            n = min(65_536, rows - start)
+            number = pa.array(np.arange(start, start + n))
+            verdict = chosen[draw.choice(4, n, p=[0.6, 0.3, 0.05, 0.05])]
+            failed = verdict == codes["failed"]
+            blank = pa.nulls(n, pa.float64())
+            writer.add(
+                {
+                    **{field.name: pa.nulls(n, field.type) for field in ROWS},
+                    "ordinal": number.cast(pa.int32()),
+                    "repeat": pa.array(np.zeros(n, np.int32)),
+                    "status": pa.array(np.where(failed, 2, 0).astype(np.uint8)),
+                    "at": number,
+                    "size": pa.array(np.ones(n, np.int32)),
+                }
+            )
+            picked = draw.integers(0, 4, n)
+            scores.add(
+                {
+                    "0.code": pa.array(verdict),
+                    "0.value": blank,
+                    "0.extracted": letters.take(pa.array(picked)),
+                    "0.reason": pa.nulls(n, pa.string()),
+                    "0.answer": pa.array(np.where(failed, 0, picked + 1).astype(np.uint32)),
+                    "flags": pa.array(draw.integers(0, 4, n).astype(np.uint8)),
+                }
+            )
+        state.rows, state.scores = [writer.close()], [scores.close()]
+        state.texts = [type(state.rows[0])(state.texts[0].name, rows, state.texts[0].size)]
+        state.requested = rows
+        storage.write_state(folder, state)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,260 @@
+"""Rows of the runs page: runs by benchmark, filtered and sorted; incomplete ones never unmarked above complete ones."""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from snellen.engine.run_folder import JUDGE_RUNS
+from snellen.reports.tables import format_percent, metric_fields
+from snellen.viewer.index import RunEntry
+from snellen.viewer.states import RunsState
+
+COLUMNS: Mapping[str, str] = {
+    "run": "run",
+    "model": "model",
+    "score": "score",
+    "n": "n",
+    "coverage": "coverage",
+    "failures": "failures",
+    "tokens": "tokens",
+    "cost": "cost",
+    "date": "date",
+}
+FIGURES = ("n", "coverage", "failures", "tokens", "cost")
+FALLING_FIRST = ("score", "n", "coverage", "failures", "tokens", "cost", "date")
+"""Columns whose first click sorts the largest value up."""
+STATE_TEXTS: Mapping[str, str] = {
+    "complete": "complete",
+    "limited": "limited",
+    "partial": "partial",
+    "running": "running",
+    "failed": "failed",
+    "torn": "damaged",
+}
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """One run of the list, as text.
+
+    Attributes:
+        entry: the run.
+        score: fields of its headline for a track; None without one.
+        whole: it may stand in the ranking: complete, over the whole benchmark, with figures that were checked.
+        remarks: why it may not, and what else a reader must know of it.
+        progress: share of the requested samples with a record, 0 to 100, while it runs.
+        place: its place in the ranking, `2` or `2–4`; empty without one.
+        groups: letters of the ranking; runs that share one cannot be told apart.
+        values: what each column sorts by; None stands last.
+    """
+
+    entry: RunEntry
+    score: Mapping[str, Any] | None
+    whole: bool
+    remarks: tuple[str, ...]
+    progress: float | None
+    failures: str
+    commonest: str
+    tokens: str
+    cost: str
+    date: str
+    values: Mapping[str, Any]
+    place: str = ""
+    groups: str = ""
+
+    @property
+    def state(self) -> str:
+        """Return the state: `limited` for a run that has ended and covers a part of the benchmark."""
+        return "limited" if self.entry.state == "complete" and not self.entry.complete else self.entry.state
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Return what is wrong with the run, without the place of its folder on this machine."""
+        folder = str(self.entry.path)
+        return tuple(problem.replace(f"{folder}/", "").replace(folder, "the folder") for problem in self.entry.problems)
+
+    @property
+    def coverage(self) -> str:
+        """Return the share of the benchmark with a record."""
+        return "unknown" if self.entry.coverage is None else format_percent(self.entry.coverage)
+
+    @property
+    def n(self) -> str:
+        """Return how many samples stand behind the score, or how many have a record."""
+        totals = self.entry.totals
+        count = totals.done + totals.error + totals.timeout
+        return f"{self.entry.headline.n if self.entry.headline else count:,}"
+
+
+@dataclass(frozen=True)
+class RunGroup:
+    """Runs of one benchmark over the same samples; `title` is empty in the list that is not grouped."""
+
+    title: str
+    about: str
+    rows: tuple[RunRow, ...]
+    ranked: bool
+
+    @property
+    def whole(self) -> tuple[RunRow, ...]:
+        """Return the rows that may be ranked."""
+        return tuple(row for row in self.rows if row.whole)
+
+    @property
+    def key(self) -> str:
+        """Return a name that the ranking is asked for by."""
+        entry = self.rows[0].entry
+        return "|".join((entry.benchmark, entry.version, entry.data))
+
+
+def make_row(entry: RunEntry) -> RunRow:
+    """Write one run as text."""
+    totals, headline = entry.totals, entry.headline
+    lost = totals.error + totals.timeout
+    remarks = []
+    if entry.state == "complete" and not entry.complete:
+        coverage = "an unknown part" if entry.coverage is None else format_percent(entry.coverage)
+        remarks.append(f"covers {coverage} of the benchmark")
+    if headline is not None and not entry.verified:
+        remarks.append("score not checked")
+    if entry.origin != "own":
+        remarks.append({"imported": "imported answers", "foreign": "made elsewhere"}[entry.origin])
+    if entry.judges:
+        remarks.append(f"judges {entry.judges}")
+    recorded = totals.done + lost
+    tokens = totals.input_tokens + totals.output_tokens
+    values = {
+        "run": entry.key,
+        "model": entry.model,
+        "score": headline.value if headline is not None else None,
+        "n": headline.n if headline is not None else recorded,
+        "coverage": entry.coverage,
+        "failures": lost,
+        "tokens": tokens,
+        "cost": totals.cost,
+        "date": entry.started,
+    }
+    return RunRow(
+        entry=entry,
+        score=None if headline is None else metric_fields(headline),
+        whole=entry.complete and headline is not None and headline.value is not None and not entry.judges,
+        remarks=tuple(remarks),
+        progress=_progress(entry, recorded),
+        failures=f"{lost:,}" if lost else "",
+        commonest=f"{entry.failures[0].kind}: {entry.failures[0].message}" if entry.failures else "",
+        tokens=f"{tokens:,}" if tokens else "",
+        cost="" if totals.cost is None else f"${totals.cost:,.2f}",
+        date=format_moment(entry.started),
+        values=values,
+    )
+
+
+def _progress(entry: RunEntry, recorded: int) -> float | None:
+    requested = entry.requested or entry.expected
+    if entry.state != "running" or not requested:
+        return None
+    return round(100 * min(1.0, recorded / requested), 1)
+
+
+def format_moment(seconds: float | None) -> str:
+    """Format `2026-11-22 09:25` in UTC; empty for an unknown moment."""
+    try:
+        moment = datetime.datetime.fromtimestamp(seconds or 0, datetime.UTC)
+    except (ValueError, OverflowError, OSError):
+        return ""
+    return moment.strftime("%Y-%m-%d %H:%M") if seconds else ""
+
+
+def select(entries: Iterable[RunEntry], state: RunsState) -> list[RunEntry]:
+    """Return the runs that fit the filters of the page."""
+    words = state.text.casefold().split()
+
+    def fits(entry: RunEntry) -> bool:
+        text = " ".join((entry.key, entry.benchmark, entry.model, entry.settings, *entry.problems)).casefold()
+        return (
+            (not state.benchmark or entry.benchmark in state.benchmark)
+            and (not state.model or entry.model in state.model)
+            and (not state.state or entry.state in state.state)
+            and all(word in text for word in words)
+        )
+
+    return [entry for entry in entries if fits(entry)]
+
+
+def order_rows(rows: Sequence[RunRow], state: RunsState) -> list[RunRow]:
+    """Sort rows: by a column, or by score. An order by score puts incomplete runs below complete ones, either way round."""
+    column = state.sort if state.sort in COLUMNS else "score"
+    down = state.down if state.sort in COLUMNS else True
+
+    def key(row: RunRow) -> Any:
+        value = row.values[column]
+        return value.casefold() if isinstance(value, str) else value
+
+    by_key = sorted(rows, key=lambda row: row.entry.key)
+    known = [row for row in by_key if row.values[column] is not None]
+    unknown = [row for row in by_key if row.values[column] is None]
+    ordered = [*sorted(known, key=key, reverse=down), *unknown]
+    if column == "score":
+        ordered.sort(key=lambda row: not row.whole)
+    return ordered
+
+
+def group_runs(entries: Sequence[RunEntry], state: RunsState) -> list[RunGroup]:
+    """Return the groups of the page, each in the order that the page asks for; judges' runs come last."""
+    rows = [make_row(entry) for entry in entries]
+    if state.group == "none":
+        return [RunGroup("", "", tuple(order_rows(rows, state)), ranked=False)] if rows else []
+    groups: dict[tuple[str, str, str], list[RunRow]] = {}
+    for row in rows:
+        entry = row.entry
+        groups.setdefault((entry.benchmark, entry.version, entry.data), []).append(row)
+    names = Counter(benchmark for benchmark, *_ in groups)
+    made = []
+    for (benchmark, version, data), members in groups.items():
+        about = ""
+        if names[benchmark] > 1 and benchmark:
+            about = ", ".join(text for text in (f"version {version}" if version else "", _data_text(data)) if text)
+        ranked = benchmark not in JUDGE_RUNS and bool(benchmark)
+        made.append(RunGroup(benchmark or "no benchmark", about, tuple(order_rows(members, state)), ranked))
+    return sorted(made, key=lambda group: (not group.ranked, group.title, group.about))
+
+
+def _data_text(digest: str) -> str:
+    return f"data {digest.removeprefix('sha256:')[:12]}" if digest else ""
+
+
+@dataclass(frozen=True)
+class FilterChoice:
+    """One value of a filter: how many runs have it, whether it is chosen, and the page with it toggled."""
+
+    value: str
+    count: int
+    active: bool
+    state: RunsState
+
+
+def filter_choices(entries: Sequence[RunEntry], state: RunsState) -> dict[str, list[FilterChoice]]:
+    """Return the values of each filter with how many runs have them; a filter with a single value is left out."""
+    choices: dict[str, list[FilterChoice]] = {}
+    for name in ("benchmark", "model", "state"):
+        chosen: tuple[str, ...] = getattr(state, name)
+        counts = Counter(str(getattr(entry, name)) for entry in entries)
+        counts.update(dict.fromkeys(chosen, 0))
+        if len(counts) < 2 and not chosen:
+            continue
+        choices[name] = [
+            FilterChoice(
+                value,
+                counts[value],
+                value in chosen,
+                state.changed(
+                    **{name: tuple(v for v in chosen if v != value) if value in chosen else (*chosen, value)}
+                ),
+            )
+            for value in sorted(counts, key=str.casefold)
+        ]
+    return choices
