@@ -209,6 +209,7 @@ def _entry(run: RunFiles, settings: str, state: RunIndexState | None, keys: Mapp
             totals=Totals() if state is None else state.totals, started=run.started, ended=run.ended,
             indexed=0 if state is None else state.recorded, failures=_failures(state),
         )  # fmt: skip
+    damaged = False
     trusted = run.origin != "foreign" and meta.state != "running"
     totals = meta.totals if trusted or state is None else state.totals
     metrics, verified = run.metrics, run.verified
@@ -219,8 +220,11 @@ def _entry(run: RunFiles, settings: str, state: RunIndexState | None, keys: Mapp
     expected = None if of is None else of * spec.repeats
     known = [count for count in (coverage.limit, of) if count is not None]
     recorded = totals.done + totals.error + totals.timeout
+    if state is not None and current and trusted and not run.locked and _count(state.totals) < recorded:
+        problems.append(f"results.jsonl has {_count(state.totals):,} records; run_meta.json counted {recorded:,}")
+        damaged = True
     requested = min(known) * spec.repeats if known else None
-    run_state = _run_state(run, meta, state, totals, requested)
+    run_state: RunState = "torn" if damaged else _run_state(run, meta, state, totals, requested)
     identity = meta.identity
     return RunEntry(
         key=run.key,
@@ -253,6 +257,10 @@ def _entry(run: RunFiles, settings: str, state: RunIndexState | None, keys: Mapp
         problems=tuple(problems),
         environment=meta.environment,
     )
+
+
+def _count(totals: Totals) -> int:
+    return totals.done + totals.error + totals.timeout
 
 
 def _options(identity: Mapping[str, Any]) -> str:

@@ -158,12 +158,12 @@ class SampleTable:
             count = np.zeros(len(self.axis), np.uint16)
             for run in pattern.runs:
                 count += accepted[self.verdicts[run]]
-            mask: NDArray[np.bool_] = np.asarray(count >= pattern.at_least, bool)
-            return mask
+            return np.asarray(count >= pattern.at_least, bool)
         masks = [self.fits(part) for part in pattern.parts]
         if pattern.joined_by == "not":
             return ~masks[0]
-        return np.logical_and.reduce(masks) if pattern.joined_by == "and" else np.logical_or.reduce(masks)
+        join = np.logical_and if pattern.joined_by == "and" else np.logical_or
+        return np.asarray(join.reduce(masks), bool)
 
     def sort_key(self, sort: Sort) -> NDArray[np.uint16] | None:
         """Return the key of each row, larger ones first; None: the order of the benchmark."""
