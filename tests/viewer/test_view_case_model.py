@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from case_runs import IDS, ask, write_questions
+from case_runs import IDS, ask, write_judged, write_questions, write_trace
 
 from snellen.models.trace import Step
 from snellen.types import MediaSettings, Record
-from snellen.viewer.cases.case_view import CaseColumn, case_view
+from snellen.viewer.cases.case_view import CaseColumn, CaseLimits, case_view
 from snellen.viewer.cases.exchanges import json_text, raw_trace
 from snellen.viewer.cases.line_places import LinePlaces
 from snellen.viewer.cases.opened_runs import OpenedRuns, Seal
@@ -206,3 +206,54 @@ def test_a_timeline_names_searches_pages_commands_and_images():
 def test_a_record_alone_is_read(results):
     opened = OpenedRuns().open("plain", results / "plain")
     assert isinstance(opened.record(IDS[1], 0), Record) and opened.record(IDS[1], 1) is None
+
+
+def test_the_exchange_with_the_judge_is_shown_and_a_stale_one_is_marked(results, tmp_path):
+    root = tmp_path / "all"
+    shutil.copytree(results, root)
+    write_judged(root / "plain", "q1", '{"verdict": "right"}', at=4_000_000_000.0)
+    case, _ = view(root, "plain")
+    judge = case.replies[0].judge
+    assert (judge.model, judge.questions, judge.replies) == (
+        "api:the-judge",
+        ("Is this reply right?",),
+        ('{"verdict": "right"}',),
+    )
+    assert judge.system == "You judge." and judge.verdict == '{"verdict": "right"}' and not judge.stale
+    shutil.rmtree(root / "plain_judged")
+    write_judged(root / "plain", "q1", "right", at=1.0)
+    assert view(root, "plain")[0].replies[0].judge.stale
+    assert view(root, "plain", sample="q3")[0].replies[0].judge is None
+
+
+def test_an_agents_steps_are_a_timeline_that_shows_the_images_of_the_question(results, tmp_path):
+    root = tmp_path / "all"
+    shutil.copytree(results, root)
+    digest = view(root, "plain")[0].pictures[0].original.digest
+    write_trace(root / "plain", "q1", [Step(0, "user", "Which?", images=(digest, "b" * 64)), Step(1, "assistant", "A")])
+    way = view(root, "plain")[0].replies[0].timeline
+    assert [image.known for image in way.steps[0].images] == [True, False]
+    assert view(root, "plain", limits=CaseLimits(exchanges=False))[0].replies[0].timeline is None
+
+
+@pytest.mark.parametrize("name", ["chart", "fgbmk", "fika", "killed", "mindcube", "vlm2"])
+def test_runs_of_0_1_are_shown(name, tmp_path, monkeypatch):
+    shutil.copytree(Path(__file__).parents[1] / "fixtures" / "runs_0_1", tmp_path / "old")
+    monkeypatch.chdir(tmp_path / "old")
+    root = tmp_path / "old" / "runs"
+    first = json.loads((root / name / "results.jsonl").read_text().splitlines()[0])
+    case, _ = view(root, name, sample=first["sample_id"])
+    reply = case.replies[0]
+    assert case.question is not None or reply.notes
+    if first["status"] == "ok":
+        assert "".join(piece.text for piece in reply.reply.pieces) or reply.reply.empty
+    if case.restricted:
+        assert case.question is None or case.question.gold is None
+
+
+def test_repeats_are_listed_with_their_verdicts(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-key-of-the-model-0123456789")
+    ask(write_questions(tmp_path / "data"), tmp_path / "run", ["A", "A", "A"], repeats=2)
+    runs, store = OpenedRuns(), ImageStore()
+    case = case_view([CaseColumn("A", runs.open("run", tmp_path / "run"), repeats=3)], "q1", 1, store)
+    assert case.replies[0].repeats == ((0, "right"), (1, "right"), (2, "missing"))
