@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
@@ -34,13 +35,15 @@ def _small_copies(site: Site, columns: SampleColumns, state: CaseState) -> tuple
 class Neighbours(NamedTuple):
     """The samples before and after in the list that the filter selects; None at its ends.
 
-    `place` is the number of this sample in the list, from 1; None where the filter does not select it.
+    `place` is the number of this sample in the list, from 1; None where the filter does not select it. `of` counts the samples
+    without the filter: 0 while the index has none of them yet.
     """
 
     before: CaseState | None
     after: CaseState | None
     place: int | None
     total: int
+    of: int
 
 
 def view(site: Site, state: CaseState) -> Mapping[str, Any]:
@@ -83,8 +86,17 @@ def _case_columns(site: Site, columns: SampleColumns) -> list[CaseColumn]:
     for column, entry in zip(columns.pattern_columns, columns.shown, strict=True):
         opened = site.opened.open(entry.key, entry.path)
         opened.indexed = partial(site.index.record, entry.key) if site.live else None
-        result.append(CaseColumn(column.letter, opened, entry.settings, entry.repeats))
+        settings = entry.settings if site.live else without_folders(entry.settings)
+        result.append(CaseColumn(column.letter, opened, settings, entry.repeats))
     return result
+
+
+_FOLDERS = re.compile(r"(?<![\w:/])(?:~|[A-Za-z]:)?[\\/](?:[^\s,;\\/]*[\\/]+)*(?=[^\s,;\\/])")
+
+
+def without_folders(text: str) -> str:
+    """Return settings in which a path is its last part: an export tells nothing of the machine."""
+    return _FOLDERS.sub("", text)
 
 
 def _neighbours(site: Site, columns: SampleColumns, state: CaseState) -> Neighbours:
@@ -94,7 +106,7 @@ def _neighbours(site: Site, columns: SampleColumns, state: CaseState) -> Neighbo
     page: SamplePage = site.index.samples(sample_query(columns, state))
     places = [(row.sample_id, row.repeat) for row in page.rows]
     if (state.sample, state.repeat) not in places:
-        return Neighbours(None, None, None, page.total)
+        return Neighbours(None, None, None, page.total, page.of)
     place = places.index((state.sample, state.repeat))
     before = after = None
     if place > 0:
@@ -109,7 +121,7 @@ def _neighbours(site: Site, columns: SampleColumns, state: CaseState) -> Neighbo
         later = site.index.samples(sample_query(columns, state.changed(number=state.number + 1)))
         rows = [(row.sample_id, row.repeat) for row in later.rows]
         after = _moved(state, rows[0], state.number + 1) if rows else None
-    return Neighbours(before, after, page.query.start + place + 1, page.total)
+    return Neighbours(before, after, page.query.start + place + 1, page.total, page.of)
 
 
 _ORDERS: WeakKeyDictionary[OpenedRuns, dict[str, dict[tuple[str, int], int]]] = WeakKeyDictionary()
@@ -130,11 +142,11 @@ def _exported_neighbours(site: Site, columns: SampleColumns, state: CaseState) -
     places = orders[columns.benchmark]
     place = places.get((state.sample, state.repeat))
     if place is None:
-        return Neighbours(None, None, None, len(places))
+        return Neighbours(None, None, None, len(places), len(places))
     names = list(places)
     before = _moved(state, names[place - 1], 1) if place > 0 else None
     after = _moved(state, names[place + 1], 1) if place + 1 < len(names) else None
-    return Neighbours(before, after, place + 1, len(names))
+    return Neighbours(before, after, place + 1, len(names), len(names))
 
 
 def _moved(state: CaseState, row: tuple[str, int], number: int) -> CaseState:
