@@ -234,9 +234,9 @@ def test_a_run_is_added_made_the_baseline_and_removed(browser, address):
         page.locator("form.add button").click()
         assert page.locator(".sides li").count() == 3
         assert page.locator(".square").count() == 2
-        page.get_by_label("Make C the baseline").click()
+        page.get_by_label("make baseline: C").click()
         assert "cleo" in page.locator(".sides li").first.inner_text()
-        page.get_by_label("Remove B").click()
+        page.get_by_label("remove B").click()
         assert page.locator(".sides li").count() == 2
         assert "ada" not in page.locator(".sides").inner_text()
 
