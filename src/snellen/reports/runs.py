@@ -15,6 +15,7 @@ from snellen.runs.caveats import GOLD_HELD_BACK, conditions, sentence
 from snellen.runs.compare import compare
 from snellen.runs.costs import recorded
 from snellen.runs.costs import sentence as sentence_of
+from snellen.runs.reviews.summary import review_lines
 from snellen.runs.run import Run, load_run
 from snellen.runs.scoring import profiles_of, scores_of
 from snellen.runs.status import distinguishing, overview, present_state
@@ -162,7 +163,7 @@ def facts(run: Run) -> dict[str, str]:
 
 def notes(run: Run, *, show_target: bool = True) -> list[str]:
     """Return notes for readers of the metrics, one sentence each."""
-    lines = [sentence(line) for line in run.notes()]
+    lines = [sentence(line) for line in (*run.notes(), *review_lines(run))]
     if not show_target:
         lines.append(GOLD_HELD_BACK)
     return lines

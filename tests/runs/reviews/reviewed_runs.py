@@ -52,6 +52,7 @@ BIRDS = Benchmark(
     options={"n": "how many"},
     cluster="image",
 )
+SECRET = replace(BIRDS, name="secret-birds", restricted=True)
 JUDGED = replace(
     BIRDS,
     name="judged-birds",

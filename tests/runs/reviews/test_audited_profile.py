@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 
-from runs.reviews.reviewed_runs import ALONE, BIRDS, JUDGED, N, answer, decide
+from runs.reviews.reviewed_runs import ALONE, BIRDS, JUDGED, SECRET, N, answer, decide
 from snellen import load_run
 from snellen.benchmarks import registry
 from snellen.cli import main
@@ -23,6 +23,7 @@ def registered(monkeypatch, tmp_path):
     monkeypatch.setitem(registry.BUILT_IN, "birds", "runs.reviews.reviewed_runs:BIRDS")
     monkeypatch.setitem(registry.BUILT_IN, "lone-birds", "runs.reviews.reviewed_runs:ALONE")
     monkeypatch.setitem(registry.BUILT_IN, "judged-birds", "runs.reviews.reviewed_runs:JUDGED")
+    monkeypatch.setitem(registry.BUILT_IN, "secret-birds", "runs.reviews.reviewed_runs:SECRET")
     monkeypatch.chdir(tmp_path)
 
 
@@ -248,3 +249,24 @@ def test_options_of_reviews_without_their_profile_are_refused(run, capsys):
     assert "--wrong-gold guess: expected omit, correct, keep" in capsys.readouterr().err
     assert main(["score", str(run), "--profile", "reviewed", "--of", "loose"]) == 2
     assert BIRDS.name in capsys.readouterr().err
+
+
+def test_a_report_names_the_figures_of_both_profiles(run, tmp_path):
+    decide(run, {"q3": "wrong", **{f"q{number}": "right" for number in range(0, 120, 3) if number != 3}})
+    assert main(["report", str(run), "--out", str(tmp_path / "report.html")]) == 0
+    page = (tmp_path / "report.html").read_text()
+    assert "ccuracy under reviewed: 0.7525" in page and "automatic (strict): 0.7500" in page
+    assert "ccuracy under audited: 0.7" in page
+
+
+def test_corrected_gold_of_a_restricted_benchmark_stays_out_of_messages_and_files(tmp_path, capsys):
+    folder = answer(tmp_path / "run", {"q0": "B"}, benchmark=SECRET)
+    decide(folder, {"q0": "gold-wrong"}, correction="wren")
+    decide(folder, {"q1": "gold-wrong"}, correction="a kestrel")
+    rows = tmp_path / "rows.jsonl"
+    options = ["--profile", "reviewed", "--wrong-gold", "correct", "--per-sample", str(rows)]
+    assert main(["score", str(folder), *options]) == 0
+    output = capsys.readouterr()
+    assert "kestrel" not in output.out + output.err + rows.read_text()
+    assert "q1 (no answer to its question)" in output.err
+    assert json.loads(rows.read_text().splitlines()[0])["value"] == 1.0

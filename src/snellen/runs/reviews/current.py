@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from msgspec import structs
+
 from snellen.engine.journal import record_name
 from snellen.runs.reviews.cases import shown_digest
 from snellen.runs.reviews.decisions import CaseKey, Standing, VerdictReview, standing
@@ -135,11 +137,13 @@ class CurrentReviews:
             if rubric_for(self._benchmark, sample, record) is not None:
                 self.tally.uncorrected.append(f"{name} (a judge decides it)")
                 return None
+            restricted = self._benchmark.restricted
             try:
-                return score_record(with_target(sample, corrected_target(sample, text)), record, self._scorer)
+                again = score_record(with_target(sample, corrected_target(sample, text)), record, self._scorer)
             except ValueError as error:
-                self.tally.uncorrected.append(f"{name} ({error})")
+                self.tally.uncorrected.append(f"{name} ({'no answer to its question' if restricted else error})")
                 return None
+            return structs.replace(again, reason=None) if restricted else again
 
         return true_score(score, ruling, self.rules, rescored)
 

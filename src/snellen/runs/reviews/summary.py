@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from snellen.errors import RunError, UsageError
+from snellen.errors import RunError, SnellenError, UsageError
 from snellen.runs.reviews.audit_sample import describe, read_audit_sample
 from snellen.runs.reviews.audited import AuditRows, audited
 from snellen.runs.reviews.current import CurrentReviews
-from snellen.runs.reviews.journal import REVIEWS
+from snellen.runs.reviews.journal import REVIEWS, read_reviews_of
 from snellen.runs.reviews.rules import ReviewRules
 from snellen.runs.run import Run
 from snellen.runs.scoring import (
@@ -25,6 +25,7 @@ from snellen.runs.scoring import (
     scores_of,
     summarize,
 )
+from snellen.scoring.interval_text import bracketed
 from snellen.scoring.scores import ScoreBuilder, Scores
 
 
@@ -117,6 +118,29 @@ def _review_summary(
             metrics[profile], details[profile], lines = audited(rows, base.metrics[of], expected)
             notes[:0] = lines
     return replace(base, metrics={**metrics, of: base.metrics[of]}, unread={}, details=details, notes=tuple(notes))
+
+
+def review_lines(run: Run) -> list[str]:
+    """Return one sentence for each of the two profiles that the run's reviews give, or why they give none; for reports."""
+    if not (run.path / REVIEWS).exists():
+        return []
+    lines = []
+    audit = any(review.design == "audit" for review in read_reviews_of(run.path))
+    for profile in (REVIEWED, *([AUDITED] if audit else ())):
+        try:
+            summary = review_summary(run, profile, verdicts=run.verdicts())
+        except SnellenError as error:
+            lines.append(f"no figures under {profile}: {error.message}")
+            continue
+        metric = next((metric for metric in summary.metrics[profile] if metric.value is not None), None)
+        of, automatic = next((name, rows) for name, rows in summary.metrics.items() if name != profile)
+        beside = next((row.value for row in automatic if metric is not None and row.name == metric.name), None)
+        if metric is not None and metric.value is not None and beside is not None:
+            lines.append(
+                f"{metric.name} under {profile}: {metric.value:.4f}{bracketed(metric.ci95, '.4f')}, n {metric.n:,}; "
+                f"automatic ({of}): {beside:.4f}"
+            )
+    return lines
 
 
 def reviewed_scores(run: Run, verdicts: Mapping[str, str] | None = None) -> Scores:
