@@ -25,7 +25,7 @@ METHODS = ("GET", "HEAD", "POST")
 COOKIE_AGE_S = 30 * 24 * 3600
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",  # with no-referrer, a form without a script would send `Origin: null`
     "X-Frame-Options": "DENY",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",

@@ -22,7 +22,8 @@
           keep(null);
           sending = false;
           const page = await answer.text();
-          const reason = /<p class="problem">([^<]*)/.exec(page)?.[1] ?? (page.startsWith("<") ? "" : page.slice(0, 300));
+          const problem = new DOMParser().parseFromString(page, "text/html").querySelector(".problem");
+          const reason = problem ? problem.textContent : page.slice(0, 300);
           say(`The server did not take the decision (${answer.status}). ${reason}`);
           return;
         }

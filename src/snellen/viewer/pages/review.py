@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 
 from snellen.benchmarks.registry import short_name
 from snellen.engine.run_folder import JUDGE_RUNS
-from snellen.errors import SnellenError, UsageError
+from snellen.errors import DataError, SnellenError, UsageError
 from snellen.redaction import redact
 from snellen.runs.reviews.cases import shown_digest
 from snellen.runs.reviews.decisions import (
@@ -16,6 +16,7 @@ from snellen.runs.reviews.decisions import (
     DECISIONS,
     DecisionWord,
     VerdictReview,
+    checked,
     now,
     reviewer_name,
 )
@@ -317,7 +318,10 @@ def submit(site: Site, state: ReviewState, fields: Mapping[str, str]) -> ReviewS
         correction=fields.get("correction", "").strip() if word == "gold-wrong" else "",
         adjudicates=state.step == "adjudicate",
     )
-    site.reviews.append(entry.path, review, client_id)
+    try:
+        site.reviews.append(entry.path, checked(review, "the form"), client_id)
+    except DataError as error:  # the form is the reader's
+        raise UsageError(error.message, error.hint) from error
     following: ReviewState = state.changed(case="", after=state.case)
     return following
 

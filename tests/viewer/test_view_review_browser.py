@@ -1,0 +1,235 @@
+"""Reviews in real browsers: two reviewers, the keyboard alone, and a server that is killed in between."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from browser_checks import THEMES, WIDTHS, check_page, opened, serving
+from case_runs import ask, write_questions
+
+from snellen.runs.reviews import ReviewJournal, VerdictReview, read_reviews_of
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install 'snellen[dev]'")
+pytestmark = pytest.mark.browser
+
+IDS = tuple(f"q{number}" for number in range(1, 7))
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs of six questions with images."""
+    folder = tmp_path_factory.mktemp("review-browser")
+    table = write_questions(folder, IDS)
+    ask(table, folder / "results" / "one", ["A", "I cannot say which.", "C", "A", "C", "A"], "sibyl-9")
+    ask(table, folder / "results" / "two", ["A", "B", "The answer is wren.", "B", "B", "C"], "zeno-2")
+    return folder / "results"
+
+
+@pytest.fixture
+def root(runs: Path, tmp_path: Path) -> Path:
+    shutil.copytree(runs, tmp_path / "results")
+    return tmp_path / "results"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Server:
+    """`snellen view` as a process of its own, which can be killed and started again on its port."""
+
+    def __init__(self, root: Path, reviewers: str) -> None:
+        self.root, self.reviewers, self.port = root, reviewers, free_port()
+        self.address = f"http://127.0.0.1:{self.port}"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        words = ["view", str(self.root), "--review", self.reviewers, "--port", str(self.port), "--no-open"]
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "snellen", *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            try:
+                urllib.request.urlopen(f"{self.address}/review", timeout=10).read()
+                return
+            except OSError:
+                assert self.process.poll() is None, "the server ended"
+                time.sleep(0.1)
+        raise AssertionError("the server does not answer")
+
+    def kill(self) -> None:
+        assert self.process is not None
+        os.kill(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+@contextmanager
+def server_of(root: Path, reviewers: str) -> Iterator[Server]:
+    server = Server(root, reviewers)
+    server.start()
+    try:
+        yield server
+    finally:
+        if server.process is not None and server.process.poll() is None:
+            server.kill()
+
+
+def queue_of(server: Server, page, reviewer: str) -> None:
+    """Open the queue as a user does: the page of the reviews, its queue, the own name."""
+    page.goto(f"{server.address}/review")
+    page.get_by_role("link", name="Doubtful first").first.click()
+    page.get_by_role("link", name=reviewer, exact=True).click()
+    page.wait_for_selector("form.decide")
+
+
+def decided(page) -> int:
+    return int(re.search(r"([\d,]+) of", page.locator("#review-status").inner_text())[1])
+
+
+def press(page, key: str) -> None:
+    """Press a key and wait for the page that comes next."""
+    number = decided(page)
+    page.keyboard.press(key)
+    page.wait_for_function(
+        "(n) => document.querySelector('#review-status')?.textContent.trim().startsWith(String(n))", arg=number + 1
+    )
+
+
+def test_two_reviewers_in_two_browsers_and_a_kill_9_in_between_leave_every_decision_there_once(browser, root):
+    with server_of(root, "ada,bob") as server:
+        contexts = {name: browser.new_context() for name in ("ada", "bob")}
+        pages = {name: context.new_page() for name, context in contexts.items()}
+        for name, page in pages.items():
+            queue_of(server, page, name)
+        keys = {"ada": "123456123456", "bob": "654321654321"}
+        for number in range(4):
+            for name, page in pages.items():
+                press(page, keys[name][number])
+        server.kill()
+        for name, page in pages.items():  # pressed while nobody answers
+            page.keyboard.press(keys[name][4])
+            sync_api.expect(page.locator("[data-sending]")).to_contain_text("The server does not answer")
+        pages["bob"].keyboard.press("1")  # an impatient reviewer: the decision that waits is the one that counts
+        server.start()
+        for page in pages.values():
+            page.wait_for_function(
+                "() => document.querySelector('#review-status')?.textContent.trim().startsWith('5')", timeout=30_000
+            )
+        for number in range(5, 12):
+            for name, page in pages.items():
+                if number == 8 and name == "ada":
+                    page.keyboard.press(keys[name][number])
+                    server.kill()  # before or after the write: the page sends it again
+                    server.start()
+                    page.wait_for_function(
+                        "() => document.querySelector('#review-status')?.textContent.trim().startsWith('9')",
+                        timeout=30_000,
+                    )
+                else:
+                    press(page, keys[name][number])
+        for page in pages.values():
+            sync_api.expect(page.get_by_text("All 12 are decided.")).to_be_visible()
+        for context in contexts.values():
+            context.close()
+    words = ("right", "wrong", "gold-wrong", "ambiguous", "unreadable", "cannot-tell")
+    lines = {name: [] for name in contexts}
+    for run in ("one", "two"):
+        journal = ReviewJournal(root / run)
+        assert journal.faults() == []
+        for review in journal.reviews:
+            lines[review.reviewer].append((review.at, run, review))
+    for name, entries in lines.items():
+        entries.sort(key=lambda entry: entry[0])
+        places = [(run, review.sample_id) for _, run, review in entries]
+        assert len(places) == 12 == len(set(places))
+        assert [review.decision for _, _, review in entries] == [words[int(key) - 1] for key in keys[name]]
+
+
+def test_a_whole_review_takes_the_keyboard_alone(browser, root):
+    with serving(root, reviewer="ada") as address, opened(browser, address + "/") as page:
+        page.keyboard.press("r")
+        page.wait_for_url("**/review")
+        page.keyboard.press("j")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("form.decide")
+        page.keyboard.press("w")
+        page.keyboard.type("it names 1 and 2")
+        page.keyboard.press("Escape")
+        press(page, "2")
+        for key in "spn":
+            before = page.url
+            page.keyboard.press(key)
+            page.wait_for_function("(url) => location.href !== url && document.readyState === 'complete'", arg=before)
+        page.keyboard.press("u")
+        page.wait_for_function("() => document.querySelector('#review-status')?.textContent.trim().startsWith('0')")
+        assert page.locator("textarea").input_value() == ""
+        for _ in range(12):
+            press(page, "1")
+        sync_api.expect(page.get_by_text("All 12 are decided.")).to_be_visible()
+        page.keyboard.press("?")
+        sync_api.expect(page.get_by_text("undo the last decision", exact=True)).to_be_visible()
+        page.keyboard.press("Escape")
+        page.keyboard.press("o")
+        page.wait_for_url("**/review")
+    reviews = [review for run in ("one", "two") for review in read_reviews_of(root / run)]
+    assert [review.note for review in reviews if review.note] == ["it names 1 and 2"]
+    assert sum(review.decision is None for review in reviews) == 1 and len(reviews) == 14
+
+
+def test_without_scripts_the_buttons_decide_too(browser, root):
+    with serving(root, reviewer="ada") as address:
+        context = browser.new_context(java_script_enabled=False)
+        page = context.new_page()
+        page.goto(f"{address}/review")
+        page.get_by_role("link", name="Doubtful first").click()
+        page.get_by_role("button", name="The verdict is wrong").click()
+        sync_api.expect(page.locator("#review-status")).to_contain_text("1 of 12 decided")
+        context.close()
+
+
+def test_a_decision_that_the_server_refuses_is_named_on_the_page(browser, root):
+    with serving(root, reviewer="ada") as address:
+        context = browser.new_context()
+        page = context.new_page()
+        page.goto(f"{address}/review")
+        page.get_by_role("link", name="Doubtful first").click()
+        page.wait_for_selector("form.decide")
+        page.evaluate("document.querySelector('[name=verdict]').value = 'perhaps'")
+        page.keyboard.press("1")
+        sync_api.expect(page.locator("[data-sending]")).to_contain_text("verdict is 'perhaps'")
+        context.close()
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("theme", THEMES)
+def test_every_shape_of_the_page_is_quiet_and_fits(browser, root, width, theme):
+    for number, sample_id in enumerate(IDS):
+        for name in ("ada", "bob"):
+            word = "wrong" if name == "bob" and number < 2 else ("right", "ambiguous")[number % 2]
+            line = VerdictReview(
+                sample_id=sample_id, reviewer=name, decision=word, note="a note", verdict="wrong", design="queue"
+            )
+            ReviewJournal(root / "one").append(line)
+    shapes = ["Doubtful first", "Audit sample", "Adjudicate", "Agreement"]
+    with serving(root, reviewer="ada, carl") as address:
+        with opened(browser, f"{address}/review?reviewer=carl", width=width, theme=theme) as page:
+            check_page(page)
+            addresses = [page.get_by_role("link", name=shape).get_attribute("href") for shape in shapes]
+        for place in [*addresses, addresses[0].replace("&reviewer=carl", "")]:
+            with opened(browser, address + place, width=width, theme=theme) as page:
+                check_page(page)
