@@ -16,6 +16,7 @@ from snellen.runs.reviews import ReviewJournal, VerdictReview, draw, read_review
 from snellen.runs.reviews.cases import drawable, read_cases
 from snellen.viewer.app import view_app
 from snellen.viewer.cases.replies import Piece
+from snellen.viewer.index import open_index
 from snellen.viewer.reviews.blind import NameScrubber, names_to_hide
 from snellen.viewer.reviews.case_token import CasePlace, case_token, read_token
 from snellen.viewer.site import ViewSettings
@@ -40,6 +41,7 @@ def root(runs: Path, tmp_path: Path) -> Path:
     import shutil
 
     shutil.copytree(runs, tmp_path / "results")
+    open_index(tmp_path / "results").refresh()
     return tmp_path / "results"
 
 

@@ -20,6 +20,7 @@ from browser_checks import THEMES, WIDTHS, check_page, opened, serving
 from case_runs import ask, write_questions
 
 from snellen.runs.reviews import ReviewJournal, VerdictReview, read_reviews_of
+from snellen.viewer.index import open_index
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install 'snellen[dev]'")
 pytestmark = pytest.mark.browser
@@ -39,7 +40,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def root(runs: Path, tmp_path: Path) -> Path:
+    """A copy of the runs, with its index and without any review."""
     shutil.copytree(runs, tmp_path / "results")
+    open_index(tmp_path / "results").refresh()
     return tmp_path / "results"
 
 
@@ -215,8 +218,7 @@ def test_a_decision_that_the_server_refuses_is_named_on_the_page(browser, root):
         context.close()
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize(("width", "theme"), zip(WIDTHS, (*THEMES, "light"), strict=True))
 def test_every_shape_of_the_page_is_quiet_and_fits(browser, root, width, theme):
     for number, sample_id in enumerate(IDS):
         for name in ("ada", "bob"):

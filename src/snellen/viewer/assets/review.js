@@ -45,6 +45,7 @@
   addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
   document.addEventListener("DOMContentLoaded", () => {
     const unsent = kept();
+    if (document.querySelector("[data-wait]")) setTimeout(() => location.reload(), 1000);
     if (unsent && document.querySelector("form[data-review]")) send(unsent);
   });
 })();

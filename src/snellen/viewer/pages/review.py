@@ -118,7 +118,8 @@ def view(site: Site, state: ReviewState) -> Mapping[str, Any]:
     undone = _last_decision(site, entries, reviewer)
     shared |= {**counts, "can_undo": undone is not None, "position": position, "client_id": secrets.token_hex(16)}
     if place is None:
-        return {**shared, "shape": "done", "action": site.links.to(state)}
+        waiting = not queue.cases and any(entry.samples in ("waiting", "behind") for entry in entries)
+        return {**shared, "shape": "done", "action": site.links.to(state), "waiting": waiting}
     return {**shared, "shape": "case", **_case(site, state, entries, queue, place, reviewer)}
 
 
