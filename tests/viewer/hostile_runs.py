@@ -12,6 +12,8 @@ from run_folders import append, write_meta
 from snellen.benchmarks.base import Data
 from snellen.engine.journal import record_name
 from snellen.models.trace import Step, plain
+from snellen.runs.reviews.decisions import VerdictReview
+from snellen.runs.reviews.journal import ReviewJournal
 from snellen.types import Failure, Record, Response, Usage
 
 EVIL = "https://evil.invalid/x"
@@ -78,6 +80,7 @@ def write_hostile_root(root: Path) -> list[str]:
         if number:
             _spoil_meta(folder, number)
     _write_judge(root, ids)
+    _write_reviews(next(path for path in sorted(root.iterdir())), ids)
     _write_torn(root)
     return ids
 
@@ -142,6 +145,24 @@ def _write_judge(root: Path, ids: list[str]) -> None:
             for place, sample_id in enumerate(ids)
         ]
         (judged / name / "00000.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def _write_reviews(folder: Path, ids: list[str]) -> None:
+    """Write decisions of two reviewers who differ, with payloads as notes, and lines that name hostile reviewers."""
+    reviews = [
+        VerdictReview(
+            sample_id=sample_id, reviewer=reviewer, decision=decision, at=10.0, note=writable(PAYLOADS[place])[:500],
+            correction=writable(PAYLOADS[-1 - place])[:500] if decision == "gold-wrong" else "", verdict="wrong",
+        )
+        for place, sample_id in enumerate(ids)
+        for reviewer, decision in (("ada", "gold-wrong"), ("bob", "right"))
+    ]  # fmt: skip
+    ReviewJournal(folder).extend(reviews)
+    with (folder / "reviews.jsonl").open("a") as file:
+        for place, sample_id in enumerate(ids):
+            payload = writable(PAYLOADS[place])
+            line = {"sample_id": sample_id, "reviewer": payload, "decision": "right", "at": payload, "note": payload}
+            file.write(json.dumps(line) + "\n")
 
 
 def _write_torn(root: Path) -> None:

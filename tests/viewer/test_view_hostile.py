@@ -11,8 +11,9 @@ import pytest
 from browser_checks import check_width, opened, serving
 from hostile_runs import EVIL, PAYLOADS, write_hostile_root
 
+from snellen.viewer.links import LiveLinks
 from snellen.viewer.pages import load_pages
-from snellen.viewer.states import CaseState, ExchangeState
+from snellen.viewer.states import CaseState, CompareState, ExchangeState, MatrixState, ReviewState, SamplesState
 
 LIVE_ELEMENTS = """() => {
     const address = /^(href|src|srcdoc|action|formaction|hx-(get|post|put|delete))$/;
@@ -35,7 +36,7 @@ def hostile_ids(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def address(hostile_ids):
-    with serving(hostile_ids[0]) as url:
+    with serving(hostile_ids[0], reviewer="ada") as url:
         yield url
 
 
@@ -61,7 +62,21 @@ def states(hostile_ids) -> list[str]:
     cases = ["/case?" + CaseState(sample=sample_id).query() for sample_id in ids]
     exchanges = ["/exchange?" + ExchangeState(run=runs[0], sample=sample_id).query() for sample_id in ids[::4]]
     filters = urlencode({"benchmark": PAYLOADS[0], "text": PAYLOADS[5], "runs": PAYLOADS[1], "profile": PAYLOADS[4]})
-    return pages + [f"{page}?{filters}" for page in pages] + cases + exchanges
+    benchmark = str(root.parent / "results-data" / "hostile.csv")
+    chosen = [
+        SamplesState(benchmark=benchmark, runs=tuple(runs), pattern="any wrong", text="script"),
+        SamplesState(benchmark=benchmark, sql="SELECT * FROM results"),
+        MatrixState(benchmark=benchmark, by="topic"),
+        MatrixState(view="heat"),
+        CompareState(runs=tuple(runs)),
+        CompareState(runs=tuple(runs), by="topic", force=True),
+        *(ReviewState(benchmark=benchmark, step=step) for step in ("queue", "agreement", "adjudicate")),
+        *(ReviewState(benchmark=benchmark, run=run, step=step) for run in runs for step in ("queue", "agreement")),
+        *(ReviewState(benchmark=benchmark, step="queue", sample=sample_id) for sample_id in ids[::5]),
+    ]
+    links = LiveLinks()
+    further = [links.to(state) for state in chosen if state.page in load_pages()]
+    return pages + [f"{page}?{filters}" for page in pages] + cases + exchanges + further
 
 
 def test_there_are_more_than_24_kinds_of_payload():
@@ -80,14 +95,12 @@ def test_no_page_runs_a_script_or_leaves_the_server(browser, address, hostile_id
                 continue
             page.goto(address + path)
             opened_pages += 1
-            for summary in page.locator("summary").all()[:12]:
-                if summary.is_visible():
-                    summary.click()
+            page.evaluate("for (const fold of document.querySelectorAll('details')) fold.open = true")
             assert page.evaluate("window.owned") is None, path
             assert page.title() != "owned" and "Snellen" in page.title(), path
             assert page.evaluate(LIVE_ELEMENTS) == [], path
             check_width(page)
-        assert dialogs == [] and opened_pages > len(PAYLOADS)
+        assert dialogs == [] and opened_pages > len(PAYLOADS) + 20
 
 
 def test_every_case_answers_and_shows_the_payload_as_text(address, hostile_ids):
