@@ -143,6 +143,19 @@ def test_the_comparison_is_that_of_the_command_line(results, index):
     assert len(losses.rows) == min(8, losses.total)
 
 
+def test_more_rows_than_a_page_takes_are_the_best_ones_until_all_are_asked_for(results, index, monkeypatch):
+    from snellen.viewer.pages import matrix
+
+    monkeypatch.setattr(matrix, "MOST_ROWS", 2)
+    for state in (MatrixState(benchmark=birds(results)), MatrixState(benchmark=birds(results), by="category")):
+        few, every = view(index, state), view(index, state.changed(every=True))
+        assert (len(few["rows"]), len(every["rows"])) == (2, 3)
+        assert any(choice.label == "the best 2 of 3" for _, group in few["groups"] for choice in group)
+        assert {row.label for row in few["rows"]} < {row.label for row in every["rows"]}
+        assert not any("bert" in row.label for row in few["rows"])
+    assert len(view(index, MatrixState(benchmark=birds(results)), live=False)["rows"]) == 3
+
+
 def test_models_are_resolved_to_their_runs_of_a_benchmark_that_all_have(results, index):
     models = [entry.model for entry in index.runs() if entry.key in (ADA, BERT)]
     result = view(index, CompareState(models=tuple(models)))
@@ -226,6 +239,21 @@ def test_two_models_are_selected_and_compared_by_keys_alone(browser, address):
         assert page.locator("#difference-title").is_visible()
         assert page.locator(".sides li").count() == 2
         assert page.locator("table.differences tbody tr").count() == 1
+
+
+@pytest.mark.browser
+def test_selected_rows_are_shown_alone_and_all_of_them_again(browser, results, address):
+    for state, rows in ((MatrixState(), 2), (MatrixState(benchmark=birds(results), view="heat"), 2)):
+        with opened(browser, address + LiveLinks().to(state)) as page:
+            before = page.locator("[data-row]").count()
+            page.locator("[data-row] input").nth(0).check()
+            page.locator("[data-row] input").nth(1).check()
+            with page.expect_navigation():
+                page.keyboard.press("o")
+            assert page.locator("[data-row]").count() == rows < before
+            assert page.locator("table.heat").count() == (state.view == "heat")
+            page.get_by_role("link", name="all", exact=True).click()
+            assert page.locator("[data-row]").count() == before
 
 
 @pytest.mark.browser

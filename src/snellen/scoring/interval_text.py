@@ -19,6 +19,8 @@ MARKS = {
     "cluster-robust t": "CT",
     "Bonett-Price": "BP",
     "Newcombe": "N",
+    "paired t": "PT",
+    "linearised t": "LT",
     "Jeffreys": "J",
     "cluster-robust Jeffreys": "CJ",
     "prediction-powered": "PP",

@@ -124,7 +124,7 @@ class MatrixState(PageState):
         by: field of the samples' meta that gives the columns; empty: the parts that the benchmark's own metrics have.
         parts: `all` for every metric of the benchmark, not only its headline and the parts of it.
         profile: scoring profile; empty: each benchmark's own default.
-        models, columns: show only these; empty: all.
+        models, runs, columns: show only these; empty: all. `runs` are keys, for the matrix of one benchmark.
         rows: one row a model, or one for each of its settings.
         sort: `mean`, `name`, or a column; `up`: the lowest first.
         mean: over every column, over those that all rows have, or none.
@@ -138,6 +138,7 @@ class MatrixState(PageState):
     parts: Literal["headline", "all"] = "headline"
     profile: str = ""
     models: tuple[str, ...] = ()
+    runs: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
     rows: Literal["models", "settings"] = "models"
     view: Literal["dots", "heat"] = "dots"

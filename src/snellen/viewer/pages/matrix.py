@@ -92,10 +92,14 @@ class ShownColumn:
 
 @dataclass(frozen=True)
 class Selection:
-    """The form that compares selected rows: name of its checkboxes, and fields that go with them."""
+    """The form of the selected rows: name of its checkboxes, paths that compare them and show them alone, and its fields.
+
+    `every` is the address that compares all rows; empty where these are too many.
+    """
 
     name: str
     action: str
+    only: str
     hidden: tuple[tuple[str, str], ...] = ()
     every: str = ""
 
@@ -196,7 +200,9 @@ def part_matrix(site: Site, entries: Sequence[RunEntry], state: MatrixState) -> 
     listed = [
         entry
         for entry in entries
-        if entry.benchmark == state.benchmark and (not state.models or entry.model in state.models)
+        if entry.benchmark == state.benchmark
+        and (not state.models or entry.model in state.models)
+        and (not state.runs or entry.key in state.runs)
     ]
     fields = slice_names(site.index, listed, state.profile)
     independent = bool(state.by)
@@ -385,6 +391,9 @@ def _option_groups(links: Links, state: MatrixState, data: MatrixData, *, live: 
         count = f"{data.rows:,}"
         few = Choice(f"the best {MOST_ROWS} of {count}", links.to(state.changed(every=False)), not state.every)
         groups.append(("rows", [few, Choice(f"all {count}", links.to(state.changed(every=True)), state.every)]))
+    if state.models or state.runs:
+        alone = Choice("only the selected", links.to(state), True)
+        groups.append(("rows", [alone, Choice("all", links.to(state.changed(models=(), runs=())), False)]))
     groups.append(("mean", group("mean", all="over all", shared="over shared columns", none="none")))
     groups.append(("scale", group("scale", full="0 to 100 %", fit="fitted to each column")))
     return groups
@@ -396,8 +405,11 @@ def _selection(links: Links, state: MatrixState, matrix: ScoreMatrix) -> Selecti
         return None
     keys = tuple(row.keys[0] for row in matrix.rows if row.keys) if state.benchmark else ()
     every = links.to(CompareState(runs=keys, profile=state.profile)) if 2 <= len(keys) <= MOST_COMPARED else ""
-    hidden = (("profile", state.profile),) if state.profile else ()
-    return Selection("runs" if state.benchmark else "models", path_of(CompareState.page), hidden, every)
+    fields = ("benchmark", "profile", "view", "by", "scale")
+    default = MatrixState()
+    hidden = tuple((name, value) for name in fields if (value := getattr(state, name)) != getattr(default, name))
+    name = "runs" if state.benchmark else "models"
+    return Selection(name, path_of(CompareState.page), path_of(MatrixState.page), hidden, every)
 
 
 PAGE = Page(state=MatrixState, view=view, title="Matrix")
