@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from urllib.parse import parse_qs
 
 from starlette.applications import Starlette
@@ -50,7 +51,7 @@ def view_app(settings: ViewSettings) -> Starlette:
             Middleware(Gate, access=Access(settings.host, settings.token), cookie_name=f"snellen_view_{settings.port}"),
             Middleware(GZipMiddleware, minimum_size=GZIP_BYTES, compresslevel=1),
         ],
-        exception_handlers={HTTPException: _refused, OversizeBodyError: _oversize},
+        exception_handlers={HTTPException: partial(_refused, site), OversizeBodyError: _oversize},
     )
 
 
@@ -129,8 +130,11 @@ def _problem(site: Site, page: Page, error: SnellenError) -> Response:
     return _page_response(render_page(site, page, None, view, _pages(), "problem.html.jinja"), status)
 
 
-async def _refused(request: Request, error: Exception) -> Response:
+async def _refused(site: Site, request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for this class
+    if error.status_code == 404:
+        missing = MissingPageError(f"There is no page {request.url.path[:200]}.", "Choose one of the pages above.")
+        return await run_in_threadpool(_problem, site, load_pages()["runs"], missing)
     return PlainTextResponse(f"{error.detail}\n", error.status_code)
 
 

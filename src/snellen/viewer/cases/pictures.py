@@ -204,7 +204,7 @@ def _image(
         if encoded.changed or encoded.digest != sha256(data).hexdigest():
             digest = store.add(encoded.data, encoded.mime)
             file = PictureFile(digest, encoded.width, encoded.height, len(encoded.data), encoded.mime)
-        for recorded, letters in _compared(encoded.digest, senders, place).items():
+        for recorded, letters in _compared(_sent_digests(held, encoded.digest, media, senders), senders, place).items():
             sent.append(SentPicture(tuple(letters), file, encoded.changed, recorded))
     return ShownPicture(label, original, _merged(sent))
 
@@ -234,7 +234,7 @@ def _video(
                 digest = sha256(data).hexdigest()
                 sent = tuple(
                     SentPicture(tuple(names), None, "", recorded)
-                    for recorded, names in _compared(digest, senders, place + at).items()
+                    for recorded, names in _compared(frozenset((digest,)), senders, place + at).items()
                 )
                 picture = ShownPicture("", _kept(data, frame.blob.key, store), () if native else sent)
             pictures.append(replace(picture, label=f"{label}, frame {at + 1} of {len(images)}{whose}"))
@@ -246,16 +246,27 @@ def _video(
     return pictures, most
 
 
-def _compared(digest: str, senders: Sequence[Sender], place: int) -> Mapping[str, list[str]]:
-    """Return the letters of the runs by how the digest compares with the one in their traces."""
+def _sent_digests(blob: Blob, digest: str, media: MediaSettings, senders: Sequence[Sender]) -> frozenset[str]:
+    """Return the digest of an image's file, and where a trace has others that of its pixels: local models record those."""
+    if all(not sender.digests or digest in sender.digests for sender in senders):
+        return frozenset((digest,))
+    try:
+        pixels = open_image(Image(blob), media, min(MAX_PIXELS, pixel_limit())).tobytes()
+    except (SnellenError, OSError, ValueError):
+        return frozenset((digest,))
+    return frozenset((digest, sha256(pixels).hexdigest()))
+
+
+def _compared(digests: frozenset[str], senders: Sequence[Sender], place: int) -> Mapping[str, list[str]]:
+    """Return the letters of the runs by how the digests compare with those in their traces."""
     groups: dict[str, list[str]] = {}
     for sender in senders:
         if not sender.digests:
             state = "unknown"
-        elif place < len(sender.digests) and sender.digests[place] == digest:
+        elif place < len(sender.digests) and sender.digests[place] in digests:
             state = "equal"
         else:
-            state = "equal" if digest in sender.digests else "differs"
+            state = "equal" if digests.intersection(sender.digests) else "differs"
         groups.setdefault(state, []).append(sender.letter)
     return groups or {"unknown": []}
 

@@ -35,6 +35,7 @@ from snellen.viewer.index import RunEntry, SamplePage, SampleQuery
 from snellen.viewer.labels import benchmark_label, model_label
 from snellen.viewer.links import Links
 from snellen.viewer.pages.matrix import Choice, best_first
+from snellen.viewer.pages.samples import offered
 from snellen.viewer.score_matrix import benchmark_cells
 from snellen.viewer.site import MissingPageError, Page, Site
 from snellen.viewer.states import CaseState, CompareState, MatrixState, SamplesState
@@ -392,7 +393,7 @@ def _flips(site: Site, baseline: ComparedSide, other: ComparedSide, profile: str
                         repeat=row.repeat,
                     )
                 ),
-                site.links.thumbnail(row.images[0].digest) if row.images else "",
+                site.links.thumbnail(offered(site, row.images[0])) if row.images else "",
             )
             for row in page.rows
         )
