@@ -257,7 +257,7 @@ def measure_wide(root: Path, rows: int, columns: int) -> None:
     from snellen.viewer.index.run_state import CODES, RunIndexState, score_schema
     from snellen.viewer.index.storage import ColumnWriter
 
-    table = write_table(root.parent / "data" / "long.jsonl", rows)
+    table = write_table(root.parent / "data" / "wide.jsonl", 100)
     for number in range(columns):
         write_run(root / f"run-{number:02d}", table, 100, number)
     shutil.rmtree(root / ".snellen-index", ignore_errors=True)
@@ -272,6 +272,49 @@ def measure_wide(root: Path, rows: int, columns: int) -> None:
     print(f"  peak memory {peak_mb():.0f} MB, of it not files {own_mb():.0f} MB now")
 
 
+def draw_samples(index: Any, rows: int) -> None:
+    """Replace the samples of the index by as many drawn ones."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from snellen.viewer.index.run_state import RunIndexState
+    from snellen.viewer.index.sample_sets import IDS, INFO, QUESTIONS, SampleSet, SetState
+    from snellen.viewer.index.storage import ColumnFile, ColumnWriter
+
+    storage = index.storage
+    state = storage.read_state(storage.run_folder(index.runs()[0].key), RunIndexState)
+    samples = SampleSet(storage, state.set_name)
+    ids = ColumnWriter(samples.folder, "ids", 900_000, IDS)
+    info = ColumnWriter(samples.folder, "info", 900_000, INFO)
+    place = samples.folder / "questions-900000.parquet"
+    with pq.ParquetWriter(place, QUESTIONS, compression="zstd") as questions:
+        for start in range(0, rows, 65_536):
+            n = min(65_536, rows - start)
+            numbers = pa.array(np.arange(start, start + n, dtype=np.int32))
+            texts = [f"Which of these birds is shown in picture number {start + number}?" for number in range(n)]
+            ids.add({"sample_id": [f"q{start + number:07d}" for number in range(n)]})
+            info.add(
+                {
+                    "ordinal": numbers,
+                    "question": texts,
+                    "kind": ["choice"] * n,
+                    "images": [[f"{(start + number) % 5000:032x}"] for number in range(n)],
+                    "image_count": [1] * n,
+                    "slices": [[(start + number) % 5, 5 + (start + number) % 3] for number in range(n)],
+                    "target": ["A"] * n,
+                    "group": list(range(start, start + n)),
+                }
+            )
+            questions.write_batch(pa.record_batch([numbers, pa.array(texts)], schema=QUESTIONS))
+    slices = [*(("level", str(level)) for level in range(5)), *(("habitat", name) for name in ("wood", "lake", "sea"))]
+    size = place.stat().st_size
+    new = SetState(
+        state.set_name, [ids.close()], [info.close()], [ColumnFile(place.name, rows, size)], rows, True, slices, []
+    )
+    storage.write_state(samples.folder, new)
+
+
 def draw_verdicts(index: Any, rows: int, draw: Any, codes: Any, state_type: Any, schema: Any, writer_type: Any) -> None:
     """Replace the records of every run in the index by drawn ones, one for each sample."""
     import numpy as np
@@ -280,6 +323,7 @@ def draw_verdicts(index: Any, rows: int, draw: Any, codes: Any, state_type: Any,
     from snellen.viewer.index.run_state import ROWS
 
     storage = index.storage
+    draw_samples(index, rows)
     chosen = np.array([codes["right"], codes["wrong"], codes["unparseable"], codes["failed"]], np.uint8)
     letters = pa.array(["A", "B", "C", "D"])
     for entry in index.runs():

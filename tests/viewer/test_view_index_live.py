@@ -13,6 +13,7 @@ import pytest
 from tests.viewer.run_folders import append, record, right_reply, samples_of, write_meta, write_run
 
 from snellen.engine.journal import Journal, record_name
+from snellen.viewer import following
 from snellen.viewer.index import SampleQuery, ViewIndex, open_index
 from snellen.viewer.index.journal_tail import JournalTail
 
@@ -161,3 +162,20 @@ def test_an_index_that_another_user_made_is_not_believed(tmp_path: Path, monkeyp
     assert reader.refresh(samples=False).waiting == ("run",)
     reader.refresh()
     assert set(verdicts(reader, "run").values()) == {"right"}
+
+
+def test_the_records_of_a_large_folder_are_indexed_by_another_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "THREAD_BYTES", 0)
+    write_run(tmp_path / "run", "chart/digits", dict(list(RIGHT.items())[:5]), limit=5)
+    index = open_index(tmp_path)
+    follower = following.IndexFollower(index)
+    monkeypatch.setattr(index, "_index", None)  # this process writes nothing
+    follower.touch()
+    follower.wait(30)
+    try:
+        wait_for(lambda: index.run("run").samples == "ready")
+        assert set(verdicts(index, "run").values()) == {"right"}
+    finally:
+        follower.close()

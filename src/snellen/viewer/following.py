@@ -1,4 +1,7 @@
-"""Follow the runs while somebody looks: the index is refreshed in the background, at most once a second."""
+"""Follow the runs while somebody looks: the index is refreshed in the background, at most once a second.
+
+A few records are indexed by a thread. More of them take a process of their own, since scoring would make pages wait.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,17 @@ import time
 from snellen.errors import SnellenError
 from snellen.redaction import redact
 from snellen.viewer.index import ViewIndex
+from snellen.viewer.index.background import Follower
 
 PAUSE_S = 1.0
+THREAD_BYTES = 8 << 20
+"""Bytes of journals without their verdicts that a thread of the server indexes; more are left to another process."""
 
 
 class IndexFollower:
     """Refreshes the index when a page is asked for; pages show what the last refresh read.
 
-    Nothing runs while nobody looks. The journals are only read, so that a run and the viewer can be killed at any time.
+    The journals are only read, so that a run and the viewer can be killed at any time.
     """
 
     def __init__(self, index: ViewIndex) -> None:
@@ -24,6 +30,7 @@ class IndexFollower:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._ended = float("-inf")
+        self._process: Follower | None = None
 
     def touch(self) -> None:
         """Start a refresh, unless one is under way or has just ended."""
@@ -40,9 +47,18 @@ class IndexFollower:
         if thread is not None:
             thread.join(seconds)
 
+    def close(self) -> None:
+        """End the indexing process, if there is one."""
+        if self._process is not None:
+            self._process.close()
+            self._process = None
+
     def _refresh(self) -> None:
         try:
-            self._index.refresh()
+            if self._process is None and self._index.pending_bytes() > THREAD_BYTES:
+                self._process = self._index.follow()
+                self._process.start()
+            self._index.refresh(samples=self._process is None)
         except (SnellenError, OSError) as error:
             print(redact(f"snellen: the index cannot be refreshed: {error}"), file=sys.stderr)
         finally:

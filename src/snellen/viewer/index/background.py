@@ -6,6 +6,7 @@ another one.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
     from snellen.viewer.index.view_index import ViewIndex
 
 FOLLOW_SECONDS = 1.5
-"""Time between two looks at the root, at least: it grows with the time that a look takes."""
-REST = 3.0
-"""The indexing process rests this many times as long as a look took that found nothing new."""
+"""Time between two looks at the root, at least."""
+REST = 1.0
+"""After each look, rest for this many times as long as it took."""
 RESTARTS = 5
 MODULE = "snellen.viewer.index.background"
 
@@ -48,21 +49,28 @@ class Follower:
         self._thread = threading.Thread(target=self._look, name="view-index", daemon=True)
 
     def __enter__(self) -> Follower:
+        self.start()
+        return self
+
+    def start(self) -> None:
+        """Start the process and the thread; both end with this process at the latest."""
         self._index.refresh(samples=False)
         self._start()
         self._thread.start()
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the process and the thread."""
         self._ended.set()
         self._thread.join(timeout=10)
         process = self._process
         if process is not None:
             if process.stdin is not None:
-                process.stdin.close()  # it ends by itself, at the latest after the step that it is in
-            process.terminate()
+                process.stdin.close()  # it ends by that
             process.wait(timeout=10)
 
     @property
@@ -80,6 +88,7 @@ class Follower:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C ends the viewer, and the viewer's end this process
         )
         assert self._process.stdin is not None  # noqa: S101 - PIPE was asked for
         self._process.stdin.write(msgspec.json.encode(task) + b"\n")
@@ -102,18 +111,17 @@ def main() -> None:
     from snellen.viewer.index.view_index import ViewIndex
 
     task = msgspec.json.decode(sys.stdin.buffer.readline(), type=Task)
-    ended = threading.Event()
 
     def wait_for_end() -> None:
         sys.stdin.buffer.read()
-        ended.set()
+        os._exit(0)  # at once: the index is whole at every moment
 
     threading.Thread(target=wait_for_end, daemon=True).start()
     index = ViewIndex(Path(task.root), IndexStorage(Path(task.storage)), show_gold=task.gold, trust=task.trust)
-    while not ended.is_set():
+    while True:
         begin = time.monotonic()
-        index.refresh(stop=ended.is_set)
-        ended.wait(max(task.every_s, REST * (time.monotonic() - begin) / 10))
+        index.refresh()
+        time.sleep(max(task.every_s, REST * (time.monotonic() - begin)))
 
 
 if __name__ == "__main__":

@@ -79,6 +79,15 @@ class ViewIndex:
         """
         return Follower(self, every_s)
 
+    def pending_bytes(self) -> int:
+        """Return the bytes of the journals whose records are not, or not all, in the index with their verdicts."""
+        entries = self.runs()
+        with self._lock:
+            files = self._files
+            return sum(
+                files[e.key][1].size or 0 for e in entries if e.samples in ("waiting", "behind") and e.key in files
+            )
+
     @property
     def version(self) -> str:
         """Return a text that changes whenever an entry or the samples of a run do."""
