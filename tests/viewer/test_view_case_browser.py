@@ -41,7 +41,7 @@ def address(tmp_path_factory: pytest.TempPathFactory):
         ask(table, root / "results" / "plain", ["A", "It is brown. The answer is B.", "Either A or B."])
         ask(table, root / "results" / "small", ["So (A).", "C", "C"], media=MediaSettings(max_long_side=32))
         ask(table, root / "results" / "specks", ["B"] * 3, media=MediaSettings(corrupt="salt-pepper:30"))
-    with serving(root / "results") as url:
+    with serving(root / "results", reviewer="ada") as url:
         yield url
 
 
@@ -120,3 +120,11 @@ def test_the_raw_exchange_has_request_and_response_as_json(browser, address, wid
         assert '"messages"' in text and '"choices"' in text and "sha256:" in text and "base64" not in text
         page.keyboard.press("u")
         page.wait_for_url(re.compile("/case"))
+
+
+@pytest.mark.parametrize(("key", "path"), [("c", "/compare"), ("r", "/review")])
+def test_a_key_leads_to_the_comparison_and_to_the_review(browser, address, key, path):
+    with opened(browser, case(address)) as page:
+        page.keyboard.press(key)
+        page.wait_for_url(re.compile(re.escape(path)))
+        assert page.locator("h1").inner_text()

@@ -17,7 +17,7 @@ from snellen.viewer.index import MOST_ROWS, SamplePage
 from snellen.viewer.labels import benchmark_label
 from snellen.viewer.pages.samples import SampleColumns, choose_columns, sample_query
 from snellen.viewer.site import MissingPageError, Page, Site
-from snellen.viewer.states import CaseState, ExchangeState, SamplesState
+from snellen.viewer.states import CaseState, CompareState, ExchangeState, ReviewState, SamplesState
 
 LIVE = CaseLimits()
 EXPORTED = CaseLimits(characters=3_000, exchanges=False, paths=False, pictures=False)
@@ -164,6 +164,7 @@ def _links(
         "before": None if neighbours.before is None else links.to(neighbours.before),
         "after": None if neighbours.after is None else links.to(neighbours.after),
         "samples": links.to(listed.changed(benchmark=columns.benchmark)),
+        **_doors(site, columns, case),
         "profile_links": [(name, links.to(state.changed(profile=name))) for name in case.profiles] if site.live else [],
         "repeat_links": [
             [(repeat, verdict, links.to(state.changed(repeat=repeat))) for repeat, verdict in reply.repeats]
@@ -173,6 +174,16 @@ def _links(
             links.to(ExchangeState(reply.key, case.sample_id, case.repeat)) if site.live and reply.has_trace else ""
             for reply in case.replies
         ],
+    }
+
+
+def _doors(site: Site, columns: SampleColumns, case: CaseView) -> dict[str, str]:
+    """Return the addresses of the review and of the comparison of these runs; empty where there is none."""
+    runs = tuple(entry.key for entry in columns.shown)
+    reviewed = ReviewState(benchmark=columns.benchmark, step="queue", sample=case.sample_id, repeat=case.repeat)
+    return {
+        "review": site.links.to(reviewed) if site.live and site.settings.reviewer else "",
+        "compare": site.links.to(CompareState(runs=runs)) if site.live and len(runs) > 1 else "",
     }
 
 
