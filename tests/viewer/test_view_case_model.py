@@ -11,6 +11,8 @@ import pytest
 from case_runs import IDS, ask, write_judged, write_questions, write_trace
 
 from snellen.models.trace import Step
+from snellen.redaction.gold import quotes
+from snellen.scoring.rubric import gold_forms
 from snellen.types import MediaSettings, Record
 from snellen.viewer.cases.case_view import CaseColumn, CaseLimits, case_view
 from snellen.viewer.cases.exchanges import json_text, raw_trace
@@ -257,3 +259,50 @@ def test_repeats_are_listed_with_their_verdicts(tmp_path, monkeypatch):
     runs, store = OpenedRuns(), ImageStore()
     case = case_view([CaseColumn("A", runs.open("run", tmp_path / "run"), repeats=3)], "q1", 1, store)
     assert case.replies[0].repeats == ((0, "right"), (1, "right"), (2, "missing"))
+
+
+def test_no_gold_of_a_restricted_run_stands_anywhere_in_its_cases(tmp_path, monkeypatch):
+    shutil.copytree(Path(__file__).parents[1] / "fixtures" / "runs_0_1", tmp_path / "old")
+    monkeypatch.chdir(tmp_path / "old")
+    path = tmp_path / "old" / "runs" / "fika"
+    opened = OpenedRuns().open("fika", path)
+    assert opened.restricted
+    lines = [json.loads(line) for line in (path / "results.jsonl").read_text().splitlines()]
+    golds = {sample.id: gold_forms(sample) for sample in opened.benchmark.samples(opened.run.meta.spec.data)}
+    for line in lines:
+        line["response"] = {
+            "text": f"I think it is {golds[line['sample_id']][0]}.",
+            "reasoning": golds[line["sample_id"]][0],
+        }
+        line["status"] = "ok"
+    (path / "results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (path / "traces").mkdir(exist_ok=True)
+    traces = [
+        {"sample_id": line["sample_id"], "repeat": 0, "trace": {"request": {"x": "y"}, "reply": line["response"]}}
+        for line in lines
+    ]
+    (path / "traces" / "99999.jsonl").write_text("".join(json.dumps(trace) + "\n" for trace in traces))
+    shown = 0
+    for line in lines:
+        name = line["sample_id"]
+        case, _ = view(path.parent, "fika", sample=name)
+        opened = OpenedRuns().open("fika", path)
+        raw = raw_trace(opened, name, 0, opened.seal(opened.sample(name)[0], show_gold=False), whole=True)
+        assert raw.attempts
+        assert not quotes(repr((case.question, case.replies, case.notes, raw)), golds[name]), name
+        assert "[gold withheld]" in repr(case.replies)
+        open_case, _ = view(path.parent, "fika", sample=name, show_gold=True)
+        shown += quotes(repr(open_case.replies), golds[name])
+    assert shown == len(lines) > 0
+
+
+def test_replies_of_a_restricted_run_without_its_data_are_withheld(tmp_path, monkeypatch):
+    shutil.copytree(Path(__file__).parents[1] / "fixtures" / "runs_0_1", tmp_path / "old")
+    monkeypatch.chdir(tmp_path / "old")
+    (tmp_path / "old" / "data" / "fika.zip").unlink()
+    path = tmp_path / "old" / "runs" / "fika"
+    line = json.loads(path.joinpath("results.jsonl").read_text().splitlines()[0])
+    case, _ = view(path.parent, "fika", sample=line["sample_id"])
+    assert case.question is None and case.restricted
+    reply = (line.get("response") or {}).get("text", "")
+    assert not reply or reply not in repr(case.replies)
