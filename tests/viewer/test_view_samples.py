@@ -292,3 +292,48 @@ def test_the_query_of_a_page_refuses_what_no_order_is(site):
     columns = choose_columns(site.index.runs(), SamplesState(benchmark="chart/digits"))
     with pytest.raises(UsageError, match="no order 'up'"):
         sample_query(columns, SamplesState(sort="up"))
+
+
+def test_the_images_of_a_page_are_read_in_one_pass_over_the_benchmark(root, monkeypatch):
+    from snellen.viewer.index import case_source
+
+    monkeypatch.setattr(case_source, "HELD_SAMPLES", 2)
+    index = open_index(root)
+    index.refresh()
+    site = Site(ViewSettings(root), LiveLinks(), index)
+    html = [row["thumbnail"] for row in shown(site)["rows"]]
+    passes = []
+    monkeypatch.setattr(case_source, "enumerate", lambda samples: passes.append(1) or enumerate(samples), raising=False)
+    digests = [address.rpartition("/")[2] for address in html]
+    assert all(site.thumbnails.get(digest).data for digest in digests)
+    assert len(digests) == 12
+    assert passes == [1]
+
+
+def test_samples_that_hold_their_images_stay_in_memory_within_a_budget(monkeypatch):
+    from itertools import count
+
+    from snellen.sources.blobs import BytesBlob
+    from snellen.types import Image, Prompt, Sample, Text
+    from snellen.viewer.index import case_source
+
+    def samples(data):
+        for number in count():
+            image = Image(BytesBlob(str(number), bytes(100_000)))
+            yield Sample(str(number), Prompt((image, Text("?"))), "A", "choice")
+
+    class OpenedSet:
+        class benchmark:
+            pass
+
+        class meta:
+            class spec:
+                data = None
+
+    OpenedSet.benchmark.samples = staticmethod(samples)
+    monkeypatch.setattr(case_source, "HELD_BYTES", 1_000_000)
+    opened = case_source._OpenCase(OpenedSet)
+    assert opened.gather(50, [5, 300]).id == "50"
+    assert sum(map(case_source.sample_bytes, opened._samples.values())) <= 1_000_000
+    assert sum(map(case_source.sample_bytes, opened._gathered.values())) <= 1_000_000
+    assert opened.gather(5, []).id == "5"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from snellen.engine.data_paths import located
 from snellen.engine.run_folder import RunFolder
@@ -12,12 +12,16 @@ from snellen.errors import UsageError
 from snellen.runs.answer_view import AnswerView, answer_view
 from snellen.runs.run import Run
 from snellen.runs.scoring import scores_of
-from snellen.types import Blob, Image, Part, Record, Sample, Video
+from snellen.types import Blob, Image, Part, Record, Sample, Text, Video
 from snellen.viewer.index.entries import RunEntry
 from snellen.viewer.index.journal_tail import read_record
 
 HELD_SAMPLES = 4_096
 """Samples around the last one that stay in memory, for the next and the previous case."""
+HELD_BYTES = 64 << 20
+"""Memory of these samples at most: some hold their images instead of referring to files."""
+GATHERED_SAMPLES = 256
+"""Samples of the last pages that stay in memory, wherever they lie in the benchmark's order."""
 OPEN_RUNS = 8
 
 
@@ -50,14 +54,20 @@ class CaseSource:
             hidden = (benchmark.restricted or entry.restricted) and not self._show_gold
             return answer_view(sample, record, scores, show_target=not hidden)
 
-    def image(self, entry: RunEntry, place: int, number: int) -> Blob:
+    def image(self, entry: RunEntry, place: int, number: int, page: Sequence[int] = ()) -> Blob:
         """Return an image by the place of its sample in the benchmark's order.
+
+        Args:
+            entry: the run.
+            place: of the sample.
+            number: of the image.
+            page: places of the samples on the same page, which are read in one pass.
 
         Raises:
             UsageError: there is none. SnellenError: the benchmark or its data is not available.
         """
         with self._lock:
-            sample = self._open(entry).at(place)
+            sample = self._open(entry).gather(place, page)
         images = [] if sample is None else [blob for part in sample.prompt.parts for blob in _images(part)]
         if number >= len(images):
             raise UsageError(f"sample {place} has no image {number}", "The data was changed: load the page again.")
@@ -81,6 +91,8 @@ class _OpenCase:
         self.run = run
         self._places: dict[str, int] = {}
         self._samples: OrderedDict[int, Sample] = OrderedDict()
+        self._gathered: OrderedDict[int, Sample] = OrderedDict()
+        self._bytes = 0
         self._rest: Iterator[tuple[int, Sample]] | None = None
         self._next = 0
 
@@ -104,6 +116,19 @@ class _OpenCase:
         self._rest = None
         return None
 
+    def gather(self, place: int, page: Sequence[int]) -> Sample | None:
+        """Return a sample by its place; read those of its page in the order of the benchmark, which takes one pass."""
+        if place in self._gathered:
+            return self._gathered[place]
+        for other in sorted({place, *page} - self._gathered.keys()):
+            sample = self.at(other)
+            if sample is not None:
+                self._gathered[other] = sample
+        sample = self._gathered.get(place)
+        while len(self._gathered) > GATHERED_SAMPLES or sum(map(sample_bytes, self._gathered.values())) > HELD_BYTES:
+            self._gathered.popitem(last=False)
+        return sample
+
     def _from(self, place: int) -> Iterator[tuple[int, Sample]]:
         """Yield samples on their way to a place; from the beginning where it was passed."""
         if self._rest is None or place < self._next:
@@ -112,10 +137,26 @@ class _OpenCase:
         for number, sample in self._rest:
             self._next = number + 1
             self._places[sample.id] = number
-            self._samples[number] = sample
-            if len(self._samples) > HELD_SAMPLES:
-                self._samples.popitem(last=False)
+            if number not in self._samples:
+                self._samples[number] = sample
+                self._bytes += sample_bytes(sample)
+            while len(self._samples) > HELD_SAMPLES or self._bytes > HELD_BYTES:
+                self._bytes -= sample_bytes(self._samples.popitem(last=False)[1])
             yield number, sample
+
+
+def sample_bytes(sample: Sample) -> int:
+    """Estimate the memory of a sample: its texts, and the images that it holds instead of referring to files."""
+    size = 1_000
+    for part in sample.prompt.parts:
+        if isinstance(part, Text):
+            size += len(part.text)
+            continue
+        clip = part.blob if isinstance(part, Video) else None
+        for blob in (*_images(part), *([] if clip is None else [clip])):
+            content = getattr(blob, "data", None) or getattr(blob, "text", None)
+            size += len(content) if isinstance(content, (bytes, str)) else 200
+    return size
 
 
 def _images(part: Part) -> Iterator[Blob]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -324,8 +324,12 @@ class ViewIndex:
         record = self.record(key, sample_id, repeat)
         return None if record is None else self._cases.answer(self.run(key), record)
 
-    def image(self, place: str) -> Blob:
+    def image(self, place: str, page: Sequence[str] = ()) -> Blob:
         """Return an image of a question by `ImageRef.place`.
+
+        Args:
+            place: of the image.
+            page: places of the images on the same page; their samples are read in one pass over the benchmark.
 
         Raises:
             UsageError: there is no such image. SnellenError: the data is not available.
@@ -340,4 +344,6 @@ class ViewIndex:
             ]
         if not keys or not sample.isdecimal() or not number.isdecimal():
             raise UsageError(f"there is no image {place[:80]!r}", "The index was made anew: load the page again.")
-        return self._cases.image(self.run(keys[0]), int(sample), int(number))
+        others = [other.split(":") for other in page if other.startswith(f"{set_id}:")]
+        samples = [int(parts[1]) for parts in others if len(parts) == 3 and parts[1].isdecimal()]
+        return self._cases.image(self.run(keys[0]), int(sample), int(number), samples)

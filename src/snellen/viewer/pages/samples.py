@@ -230,7 +230,8 @@ def _result(site: Site, state: SamplesState, columns: SampleColumns, page: Sampl
     links = site.links
     letters = [column.letter for column in columns.pattern_columns]
     telling = telling_slices(page)
-    rows = [_row(site, state, columns, row, letters, telling) for row in page.rows]
+    places = image_places(page.rows)
+    rows = [_row(site, state, columns, row, letters, telling, places) for row in page.rows]
     first = page.query.start + 1
     waiting = any(entry.samples in ("waiting", "behind") or entry.state == "running" for entry in columns.shown)
     return {
@@ -272,12 +273,17 @@ def _result(site: Site, state: SamplesState, columns: SampleColumns, page: Sampl
     }
 
 
-def offered(site: Site, image: ImageRef) -> str:
-    """Make the small copy of an image available to a page, and return its digest."""
+def offered(site: Site, image: ImageRef, page: Sequence[str] = ()) -> str:
+    """Make the small copy of an image available to a page, and return its digest; `page` has the places of all its images."""
     digest: str = site.thumbnails.offer(
-        image.digest, lambda: copy_or_placeholder(lambda: Image(site.index.image(image.place)))
+        image.digest, lambda: copy_or_placeholder(lambda: Image(site.index.image(image.place, page)))
     )
     return digest
+
+
+def image_places(rows: Sequence[SampleRow]) -> tuple[str, ...]:
+    """Return the places of the images that rows show."""
+    return tuple(row.images[0].place for row in rows if row.images)
 
 
 def telling_slices(page: SamplePage) -> dict[str, tuple[tuple[str, int], ...]]:
@@ -300,6 +306,7 @@ def _row(
     row: SampleRow,
     letters: Sequence[str],
     telling: Collection[str],
+    places: Sequence[str],
 ) -> dict[str, Any]:
     filters = {read_slice(text)[0] for text in state.where if "=" in text}
     tags = [value for name, value in row.slices.items() if name in telling and name not in filters and value][:TAGS]
@@ -308,7 +315,7 @@ def _row(
         "sample_id": clip(row.sample_id, 120),
         "repeat": row.repeat,
         "question": row.question or "(the question is not available here)",
-        "thumbnail": site.links.thumbnail(offered(site, row.images[0])) if row.images else "",
+        "thumbnail": site.links.thumbnail(offered(site, row.images[0], places)) if row.images else "",
         "more_images": max(0, row.image_count - 1),
         "tags": [clip(tag, 40) for tag in tags],
         "target": None if row.target is None else clip(row.target, 60),
