@@ -175,13 +175,20 @@ def measure_many(root: Path) -> None:
     clock(f"catalogue of {len(entries):,} runs, from nothing")
     index.refresh(samples=False)
     clock("catalogue again")
+    index.refresh(verdicts=False)
+    clock("records and saved verdicts of all runs")
+    print(f"  peak memory {peak_mb():.0f} MB, of it not files {own_mb():.0f} MB now")
+    query = SampleQuery(entries[0].benchmark, tuple(entry.key for entry in entries[:20]))
+    clock = Clock()
+    index.samples(query)
+    clock("samples page of 20 runs")
     index.refresh()
-    clock("index of all records")
+    clock("questions and verdicts of all profiles of all runs")
     print(f"  peak memory {peak_mb():.0f} MB, of it not files {own_mb():.0f} MB now")
     clock = Clock()
     index.refresh()
     clock("refresh without a change")
-    open_pages(index, clock, SampleQuery(entries[0].benchmark, tuple(entry.key for entry in entries[:20])))
+    open_pages(index, clock, query)
 
 
 def measure_long(root: Path) -> None:
