@@ -52,6 +52,13 @@ def view(
         str | None,
         typer.Option(metavar="NAME", help="Review verdicts under this name; without it the pages only show."),
     ] = None,
+    export: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Write the pages as static files instead of serving them; replaces an earlier export.",
+        ),
+    ] = None,
     show_gold: Annotated[
         bool, typer.Option("--show-gold", help="Show the gold answers of restricted benchmarks too.")
     ] = False,
@@ -61,16 +68,19 @@ def view(
 
     The pages are served on this machine only and follow runs in progress. Ctrl-C ends the server.
     """
-    from snellen.cli.view_browser import browser_wanted, fixed_token
-    from snellen.viewer.serve import serve
-    from snellen.viewer.site import ViewSettings
-
     if not root.is_dir():
         problem = "is a file" if root.exists() else "does not exist"
         raise UsageError(
             f"the folder of the runs, {root}, {problem}",
             "Name the folder that holds the run folders, such as: snellen view results/",
         )
+    if export is not None:
+        _export(root, export, show_gold=show_gold)
+        return
+    from snellen.cli.view_browser import browser_wanted, fixed_token
+    from snellen.viewer.serve import serve
+    from snellen.viewer.site import ViewSettings
+
     settings = ViewSettings(
         root=root,
         host=server.host,
@@ -80,3 +90,14 @@ def view(
     )
     wanted = browser_wanted() if server.open_browser is None else server.open_browser
     serve(settings, server.port, open_browser=wanted, notify=note)
+
+
+def _export(root: Path, out: Path, *, show_gold: bool) -> None:
+    from snellen.viewer.export import export_site
+    from snellen.viewer.site import ViewSettings
+
+    result = export_site(ViewSettings(root=root, show_gold=show_gold), out, notify=note)
+    print(out / "index.html")
+    note(f"{result.pages:,} pages, {result.images:,} images, {result.size / 1e6:,.1f} MB, {result.seconds:.1f} s")
+    for problem in result.problems[:10]:
+        note(f"note: {problem}")
