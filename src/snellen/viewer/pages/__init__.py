@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 
 from snellen.viewer.site import Page
 
@@ -14,6 +13,4 @@ NAMES = ("runs", "matrix", "samples", "case", "exchange", "compare", "review")
 @cache
 def load_pages() -> dict[str, Page]:
     """Import every page, by its name."""
-    modules = [f"{__name__}.{name}" for name in NAMES]
-    pages = [import_module(module).PAGE for module in modules if find_spec(module) is not None]
-    return {page.name: page for page in pages}
+    return {name: import_module(f"{__name__}.{name}").PAGE for name in NAMES}
