@@ -218,7 +218,7 @@ def test_a_decision_that_the_server_refuses_is_named_on_the_page(browser, root):
         context.close()
 
 
-@pytest.mark.parametrize(("width", "theme"), zip(WIDTHS, (*THEMES, "light"), strict=True))
+@pytest.mark.parametrize(("width", "theme"), list(zip(WIDTHS, (*THEMES, "light"), strict=True)))
 def test_every_shape_of_the_page_is_quiet_and_fits(browser, root, width, theme):
     for number, sample_id in enumerate(IDS):
         for name in ("ada", "bob"):
