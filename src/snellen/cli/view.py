@@ -50,7 +50,10 @@ def view(
     *,
     review: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Review verdicts under this name; without it the pages only show."),
+        typer.Option(
+            metavar="NAME[,NAME]",
+            help="Review verdicts under this name, or choose among several in each browser; without it the pages only show.",
+        ),
     ] = None,
     export: Annotated[
         Path | None,
