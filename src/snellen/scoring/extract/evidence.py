@@ -44,7 +44,7 @@ _SIGNS = re.compile(r"[\s*_`\"'“”‘’()\[\].,:;!?]+")
 Extract = Callable[[str], Any]
 
 
-class Evidence(NamedTuple):
+class EvidencePart(NamedTuple):
     """A part of a reply, from character `start` up to `end`, and the answer that is read from it."""
 
     start: int
@@ -65,7 +65,7 @@ class _Part(NamedTuple):
 _UNREAD = object()
 
 
-def locate(reply: str, extract: Extract, value: Any = _UNREAD) -> tuple[Evidence, ...]:
+def locate(reply: str, extract: Extract, value: Any = _UNREAD) -> tuple[EvidencePart, ...]:
     """Return the parts of a reply that its answer was read from, in the order of the reply.
 
     Args:
@@ -83,7 +83,7 @@ def locate(reply: str, extract: Extract, value: Any = _UNREAD) -> tuple[Evidence
     if value is not None:
         chosen = _choose(reply, value, parts, extract)
         return () if chosen is None else (_narrowed(reply, chosen, value, extract),)
-    answers: dict[Hashable, Evidence] = {}
+    answers: dict[Hashable, EvidencePart] = {}
     for part in parts:
         for start, end in ((part.start, part.end), *_clauses(reply, part)):
             answer = extract(reply[start:end])
@@ -91,7 +91,7 @@ def locate(reply: str, extract: Extract, value: Any = _UNREAD) -> tuple[Evidence
                 continue
             if answer not in answers and len(answers) >= MOST_ANSWERS:
                 break
-            answers[answer] = Evidence(start, end, answer)
+            answers[answer] = EvidencePart(start, end, answer)
             if (start, end) == (part.start, part.end):
                 break
     if len(answers) < 2:
@@ -100,8 +100,8 @@ def locate(reply: str, extract: Extract, value: Any = _UNREAD) -> tuple[Evidence
     return _without_overlap(sorted(narrowed))
 
 
-def _without_overlap(parts: list[Evidence]) -> tuple[Evidence, ...]:
-    kept: list[Evidence] = []
+def _without_overlap(parts: list[EvidencePart]) -> tuple[EvidencePart, ...]:
+    kept: list[EvidencePart] = []
     for part in parts:
         if not kept or part.start >= kept[-1].end:
             kept.append(part)
@@ -185,20 +185,20 @@ def _clauses(reply: str, part: _Part) -> Iterator[tuple[int, int]]:
         yield trimmed
 
 
-def _narrowed(reply: str, part: _Part, value: Any, extract: Extract) -> Evidence:
+def _narrowed(reply: str, part: _Part, value: Any, extract: Extract) -> EvidencePart:
     """Return the part without the words around it that the answer does not need."""
     if (named := _named(reply, part, value, extract)) is not None:
         return named
     tokens = [match.span() for match in _TOKEN.finditer(reply, part.start, part.end)]
     if len(tokens) < 2:
-        return Evidence(part.start, part.end, value)
+        return EvidencePart(part.start, part.end, value)
 
     def same(first: int, last: int) -> bool:
         return bool(extract(reply[tokens[first][0] : tokens[last][1]]) == value)
 
     whole = (0, len(tokens) - 1)
     if not same(*whole):
-        return Evidence(part.start, part.end, value)
+        return EvidencePart(part.start, part.end, value)
     left_first = _without_right(*_without_left(*whole, same), same)
     first, last = left_first
     if first < last:  # the other order may leave fewer words
@@ -208,10 +208,10 @@ def _narrowed(reply: str, part: _Part, value: Any, extract: Extract) -> Evidence
     text = reply[start:end]
     if (lead := _SIGNS.match(text)) is not None and lead.end() < len(text) and extract(text[lead.end() :]) == value:
         start += lead.end()
-    return Evidence(start, end, value)
+    return EvidencePart(start, end, value)
 
 
-def _named(reply: str, part: _Part, value: Any, extract: Extract) -> Evidence | None:
+def _named(reply: str, part: _Part, value: Any, extract: Extract) -> EvidencePart | None:
     """Return the last place where a part names the answer as it was read (`B`, `3`, `barn owl`), if it is read alike there."""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         return None
@@ -223,7 +223,7 @@ def _named(reply: str, part: _Part, value: Any, extract: Extract) -> Evidence | 
     places = list(pattern.finditer(reply, part.start, part.end))
     if not places or extract(places[-1][0]) != value:
         return None
-    return Evidence(*places[-1].span(), value)
+    return EvidencePart(*places[-1].span(), value)
 
 
 def _without_left(first: int, last: int, same: Callable[[int, int], bool]) -> tuple[int, int]:

@@ -31,13 +31,13 @@ SEARCHED_BYTES = 256 << 20
 _DIGEST = re.compile(rb'(?:sha256:|"sha256":\s?")([0-9a-f]{64})')
 
 
-class _TraceLine(Struct):
+class _ExchangeLine(Struct):
     attempt: int = 1
     trace: msgspec.Raw = msgspec.Raw(b"null")
 
 
 @dataclass(frozen=True)
-class Attempt:
+class TracedAttempt:
     """One request and its reply as pretty JSON; of a trace in another shape all of it is in `request`."""
 
     number: int
@@ -77,7 +77,7 @@ class RawTrace:
     `count` is the number of attempts in the traces; `reason` says why there is none, `unsearched` that it was not looked for.
     """
 
-    attempts: tuple[Attempt, ...] = ()
+    attempts: tuple[TracedAttempt, ...] = ()
     steps: tuple[Step, ...] = ()
     digests: tuple[str, ...] = ()
     reason: str = ""
@@ -113,21 +113,21 @@ def raw_trace(opened: OpenedRun, sample_id: str, repeat: int, seal: Seal, *, who
     return RawTrace(tuple(attempts), tuple(_steps(lines[-1])), tuple(_digests(lines[-1])), count=len(lines))
 
 
-def _attempt(line: bytes, seal: Seal) -> Attempt | None:
+def _attempt(line: bytes, seal: Seal) -> TracedAttempt | None:
     try:
-        head = msgspec.json.decode(line, type=_TraceLine)
+        head = msgspec.json.decode(line, type=_ExchangeLine)
         value = msgspec.json.decode(head.trace)
     except (ValueError, RecursionError):
         return None
     if isinstance(value, Mapping) and "request" in value:
         request, reply = value["request"], value.get("reply")
-        return Attempt(head.attempt, json_text(request, seal), "" if reply is None else json_text(reply, seal))
-    return Attempt(head.attempt, json_text(value, seal), "")
+        return TracedAttempt(head.attempt, json_text(request, seal), "" if reply is None else json_text(reply, seal))
+    return TracedAttempt(head.attempt, json_text(value, seal), "")
 
 
 def _steps(line: bytes) -> list[Step]:
     try:
-        return trace.read(msgspec.json.decode(msgspec.json.decode(line, type=_TraceLine).trace))
+        return trace.read(msgspec.json.decode(msgspec.json.decode(line, type=_ExchangeLine).trace))
     except (ValueError, RecursionError):  # an exchange with a server, or another shape
         return []
 
@@ -163,7 +163,7 @@ def _bounded(value: Any, depth: int) -> Any:
     return {**fields, "…": f"{len(value):,} fields"} if len(value) > MAX_ITEMS else fields
 
 
-class _RawLine(Struct):
+class _JudgeLine(Struct):
     text: str = ""
     system: str = ""
 
@@ -196,12 +196,12 @@ def judge_exchange(opened: OpenedRun, record: Record, seal: Seal) -> JudgeExchan
     )
 
 
-def _raw_lines(judge: OpenedRun, folder: str, name: str) -> list[_RawLine]:
+def _raw_lines(judge: OpenedRun, folder: str, name: str) -> list[_JudgeLine]:
     """Return the last attempts on record about one reply: the question, and the second one where there was one."""
     lines = []
     for line in judge.lines_in(folder).lines(name)[-2:]:
         try:
-            lines.append(msgspec.json.decode(line, type=_RawLine))
+            lines.append(msgspec.json.decode(line, type=_JudgeLine))
         except (ValueError, RecursionError):
             continue
     return lines

@@ -36,7 +36,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ProfileReading:
     """What one or more profiles read from a reply, with equal results.
 
     Attributes:
@@ -82,7 +82,7 @@ class ReplyView:
     pieces: tuple[Piece, ...] = ()
     empty: bool = False
     reasoning: str = ""
-    readings: tuple[Reading, ...] = ()
+    readings: tuple[ProfileReading, ...] = ()
     error: tuple[str, str] | None = None
     facts: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
@@ -132,7 +132,7 @@ def reply_view(
     scores, problem = _scores(opened, sample, record, judge_reply)
     selected = profile if profile in scores else next(iter(scores), "")
     judged = False
-    readings: tuple[Reading, ...] = ()
+    readings: tuple[ProfileReading, ...] = ()
     if scores and sample is not None and opened.benchmark is not None:
         judged = rubric_for(opened.benchmark, sample, record) is not None
         readings = _readings(opened, sample, record, scores, selected, seal, judged=judged)
@@ -183,7 +183,7 @@ def _readings(
     seal: Seal,
     *,
     judged: bool,
-) -> tuple[Reading, ...]:
+) -> tuple[ProfileReading, ...]:
     """Return the readings, profiles with equal scores together, the selected profile's first."""
     groups: list[tuple[list[str], Score]] = []
     for name in sorted(scores, key=lambda name: name != selected):
@@ -203,12 +203,12 @@ def _readings(
     return tuple(readings)
 
 
-def _reading(names: Sequence[str], score: Score, seal: Seal, *, selected: bool) -> Reading:
+def _reading(names: Sequence[str], score: Score, seal: Seal, *, selected: bool) -> ProfileReading:
     extracted = text_of_value(score.extracted, VALUE_CHARACTERS)
     detail = ""
     if score.detail:
         detail = clip(pretty_json(_plain(score.detail)).decode().rstrip(), DETAIL_CHARACTERS)
-    return Reading(
+    return ProfileReading(
         profiles=tuple(names),
         verdict=cell_verdict(score),
         value="" if score.value is None else f"{score.value:g}",
@@ -229,8 +229,8 @@ def _plain(value: Any) -> Any:
 
 
 def _with_place(
-    reading: Reading, opened: OpenedRun, sample: Sample, reply: str, read: tuple[str, Any], seal: Seal
-) -> Reading:
+    reading: ProfileReading, opened: OpenedRun, sample: Sample, reply: str, read: tuple[str, Any], seal: Seal
+) -> ProfileReading:
     """Return the reading with the parts of the reply that the answer was read from; `read` is a profile and its answer."""
     if opened.benchmark is None or seal.withheld:
         return reading
