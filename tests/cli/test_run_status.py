@@ -7,9 +7,10 @@ import re
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from snellen.engine.run_folder import RunFolder
-from snellen.runs.status import is_locked
+from snellen.runs.status import distinguishing, is_locked
 
 
 @pytest.fixture
@@ -102,6 +103,22 @@ def test_the_list_says_what_tells_runs_of_one_model_apart(runs):
         and found["whole"]["date"] in said
         and f"{found['whole']['headline']['value']:.3f} [" in said
     )
+
+
+def test_digests_are_listed_only_where_nothing_readable_tells_two_runs_apart(runs):
+    meta = RunFolder(Path("results/whole")).meta()
+
+    def changed(**identity):
+        return structs.replace(meta, identity={**meta.identity, **identity})
+
+    plain, grown, other = (
+        changed(prompts="aa"),
+        changed(prompts="bb", questions=30),
+        changed(prompts="cc", questions=30),
+    )
+    assert distinguishing([plain, grown]) == ["defaults", "questions=30"]
+    assert distinguishing([plain, grown, grown]) == ["defaults", "questions=30", "questions=30"]
+    assert distinguishing([plain, grown, other]) == ["defaults", "questions=30, prompts=bb", "questions=30, prompts=cc"]
 
 
 def test_the_headline_names_one_row_of_metrics_a_run(runs):

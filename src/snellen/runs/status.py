@@ -20,6 +20,8 @@ from snellen.errors import SnellenError
 State: TypeAlias = Literal["running", "complete", "partial", "failed"]
 LEFT_OUT = ("benchmark", "benchmark_version", "data", "prompts")
 """Parts of a run's identity that have a column of their own, or that no reader tells apart: digests."""
+DIGESTS = ("benchmark_version", "data", "prompts")
+"""Those of LEFT_OUT that may distinguish two runs where nothing else does."""
 MOST_SETTINGS = 6
 
 
@@ -130,6 +132,7 @@ def distinguishing(metas: Sequence[RunMeta]) -> list[str]:
     """For each run, list the settings that differ from others of its benchmark and model: `corrupt=blur:5, limit=24`.
 
     Settings at their default are left out; a run that has only such, beside others that do not, is called `defaults`.
+    Digests are listed only where nothing that a reader understands distinguishes two runs.
     """
     groups: dict[tuple[str, str], list[int]] = {}
     for place, meta in enumerate(metas):
@@ -139,17 +142,24 @@ def distinguishing(metas: Sequence[RunMeta]) -> list[str]:
         flat = {place: dict(_settings(metas[place])) for place in places}
         names = sorted({name for settings in flat.values() for name in settings})
         differing = [name for name in names if len({flat[place].get(name) for place in places}) > 1]
+        readable = [name for name in differing if name not in DIGESTS]
+        alike: dict[tuple[str | None, ...], list[int]] = {}
         for place in places:
-            own = [f"{name}={flat[place][name]}" for name in differing if name in flat[place]]
-            omitted = f", {len(own) - MOST_SETTINGS} more" if len(own) > MOST_SETTINGS else ""
-            texts[place] = ", ".join(own[:MOST_SETTINGS]) + omitted or ("defaults" if differing else "")
+            alike.setdefault(tuple(flat[place].get(name) for name in readable), []).append(place)
+        for values, peers in alike.items():
+            digests = [name for name in DIGESTS if len({flat[peer].get(name) for peer in peers}) > 1]
+            known = [f"{name}={value}" for name, value in zip(readable, values, strict=True) if value is not None]
+            for place in peers:
+                own = known + [f"{name}={flat[place][name]}" for name in digests if name in flat[place]]
+                omitted = f", {len(own) - MOST_SETTINGS} more" if len(own) > MOST_SETTINGS else ""
+                texts[place] = ", ".join(own[:MOST_SETTINGS]) + omitted or ("defaults" if differing else "")
     return texts
 
 
 def _settings(meta: RunMeta) -> Iterator[tuple[str, str]]:
     identity = {name: value for name, value in meta.identity.items() if name not in LEFT_OUT}
     yield from _flat(identity, "")
-    for name in ("benchmark_version", "data", "prompts"):
+    for name in DIGESTS:
         if name in meta.identity:
             yield name, str(meta.identity[name])[:16]
     if not meta.coverage.full:
