@@ -238,3 +238,20 @@ def _pattern(draw: random.Random, depth: int) -> str:
     if draw.random() < 0.25:
         return f"not ({_pattern(draw, depth - 1)})"
     return f"({_pattern(draw, depth - 1)}) {draw.choice(['and', 'or'])} ({_pattern(draw, depth - 1)})"
+
+
+def test_a_verdict_of_a_judge_that_cannot_be_read_is_marked_and_sorted_first(old: Path) -> None:
+    journal = old / "runs" / "fika_judged" / "results.jsonl"
+    lines = [json.loads(line) for line in journal.read_text().splitlines()]
+    changed = next(line for line in reversed(lines) if line["status"] == "ok")
+    changed["response"]["text"] = "Perhaps it is right."
+    for line in lines:
+        line.pop("seq", None)
+        line.pop("crc32", None)
+    journal.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    index = open_index(old / "runs")
+    index.refresh()
+    page = index.samples(SampleQuery("fika", ("fika",), sort="judge"))
+    assert [row.sample_id for row in page.rows if row.cells[0].judge_unsure] == [changed["sample_id"]]
+    assert page.rows[0].sample_id == changed["sample_id"]
+    assert page.rows[0].cells[0].verdict == "unscored"

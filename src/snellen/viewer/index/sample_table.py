@@ -84,12 +84,18 @@ class SampleAxis:
             return self._row_of[samples]
         return self._row_of[np.searchsorted(self._codes, samples * self._repeats + run.repeat)]
 
-    def counting(self, run: RunColumns, place: int) -> NDArray[np.int64]:
+    def counting(self, run: RunColumns, place: int) -> NDArray[np.int32]:
         """Return for each row the record that counts, -1 for none: the first answer, else the last failure."""
-        rows, answered = self.rows(run, place), run.status < ANSWER_STATUSES
-        result = np.full(len(self), -1, np.int64)
-        failures = np.flatnonzero(~answered)
-        result[rows[failures]] = failures
+        rows = self.rows(run, place)
+        numbers = np.arange(len(rows), dtype=np.int32)
+        if len(rows) == len(self) and np.array_equal(rows, numbers):
+            return numbers
+        result = np.full(len(self), -1, np.int32)
+        result[rows] = numbers
+        if np.array_equal(result[rows], numbers):  # no sample has two records
+            return result
+        answered = run.status < ANSWER_STATUSES
+        result[rows[~answered]] = numbers[~answered]
         answers = np.flatnonzero(answered)[::-1]
         result[rows[answers]] = answers
         return result
@@ -147,7 +153,7 @@ class SampleTable:
     def __init__(self, axis: SampleAxis, runs: Sequence[tuple[RunColumns, int]], profile: str) -> None:
         self.axis, self.profile = axis, profile
         self.runs = [run for run, _ in runs]
-        self.records = [axis.counting(run, place).astype(np.int32) for run, place in runs]
+        self.records = [axis.counting(run, place) for run, place in runs]
         self.verdicts = [run.codes(profile)[record] for run, record in zip(self.runs, self.records, strict=True)]
 
     def fits(self, pattern: VerdictPattern) -> NDArray[np.bool_]:
