@@ -10,6 +10,7 @@ in which forms. `arguments` finds keys where none may stand. The writers that ca
 - results of tools: `models.tools.mcp_server`, `models.tools.command`; their record: `models.tools.recorded`
 - raw inputs and outputs of judges: `runs.judge.benchmark`
 - report pages and failure pages: `reports.render`, `reports.failures.pages`; annotators' notes: `runs.failures.review`
+- notes and corrections of reviewers: `runs.reviews.decisions`
 - files for CI: `reports.junit`, `reports.step_summary`
 - logs: `easi.log_file`, `easi.external.process`, `models.serve.supervise`
 - files of other harnesses: `easi.external.import_run`; submissions and their replies: `easi.submit`

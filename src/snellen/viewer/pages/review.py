@@ -26,7 +26,7 @@ from snellen.viewer.index import RunEntry
 from snellen.viewer.reviews.agreement_view import agreement_view
 from snellen.viewer.reviews.blind import blinded
 from snellen.viewer.reviews.case_token import CasePlace, case_token, read_token
-from snellen.viewer.reviews.desk import QueuedCase, ReviewQueue
+from snellen.viewer.reviews.desk import ReviewQueue
 from snellen.viewer.site import MissingPageError, Page, Site
 from snellen.viewer.states import ReviewState
 
@@ -112,9 +112,14 @@ def view(site: Site, state: ReviewState) -> Mapping[str, Any]:
     if len(choices) > 1 and not reviewer:
         return {**shared, "shape": "choose", "choices": choices}
     queue = _queue(site, state, entries)
-    place, position = _current(site, state, entries, queue, reviewer)
-    decided = sum(_is_decided(site, state, case, reviewer) for case in queue.cases) if reviewer else 0
-    counts = {"decided": decided, "queued": len(queue.cases), "population": queue.total, "notes": queue.notes}
+    done = _decided(site, state, entries, reviewer)
+    place, position = _current(state, entries, queue, done)
+    counts = {
+        "decided": sum(case.place in done for case in queue.cases),
+        "queued": len(queue.cases),
+        "population": queue.total,
+        "notes": queue.notes,
+    }
     undone = _last_decision(site, entries, reviewer)
     shared |= {**counts, "can_undo": undone is not None, "position": position, "client_id": secrets.token_hex(16)}
     if place is None:
@@ -176,15 +181,18 @@ def _queue(site: Site, state: ReviewState, entries: Sequence[RunEntry]) -> Revie
     return site.reviews.doubtful(site.index, entries, state.profile)
 
 
-def _is_decided(site: Site, state: ReviewState, case: QueuedCase, reviewer: str) -> bool:
-    """Return True if the reviewer has decided a case; for the audit only where that was part of the audit."""
-    journal = site.reviews.journal_of(site.index.run(case.place.run).path)
-    review = journal.standing.get(case.key, {}).get(reviewer)
-    return review is not None and (state.step != "audit" or review.design == "audit")
+def _decided(site: Site, state: ReviewState, entries: Sequence[RunEntry], reviewer: str) -> set[CasePlace]:
+    """Return the replies that the reviewer has decided; for the audit only those that were decided as part of it."""
+    return {
+        CasePlace(entry.key, *key)
+        for entry in entries
+        for key, reviewers in site.reviews.journal(entry.path).standing.items()
+        if reviewer in reviewers and (state.step != "audit" or reviewers[reviewer].design == "audit")
+    }
 
 
 def _current(
-    site: Site, state: ReviewState, entries: Sequence[RunEntry], queue: ReviewQueue, reviewer: str
+    state: ReviewState, entries: Sequence[RunEntry], queue: ReviewQueue, decided: set[CasePlace]
 ) -> tuple[CasePlace | None, int]:
     """Return the case to show and its place in the queue, from 1 (0: not in it); None if all are decided."""
     places = {case.place: number for number, case in enumerate(queue.cases)}
@@ -197,9 +205,8 @@ def _current(
         return place, places.get(place, -1) + 1
     start = places.get(read_token(state.after), -1) + 1 if state.after else 0
     order = [*range(start, len(queue.cases)), *range(start)]
-    adjudicating = state.step == "adjudicate"
     for number in order:
-        if adjudicating or not reviewer or not _is_decided(site, state, queue.cases[number], reviewer):
+        if state.step == "adjudicate" or queue.cases[number].place not in decided:
             return queue.cases[number].place, number + 1
     return None, 0
 
