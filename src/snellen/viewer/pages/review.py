@@ -141,20 +141,19 @@ def _overview(site: Site, state: ReviewState, reviewer: str) -> list[dict[str, A
             groups.setdefault(entry.benchmark, []).append(entry)
     rows = []
     for benchmark, entries in sorted(groups.items()):
-        mine = reviewed = open_disputes = 0
-        problems = []
+        mine = reviewed = 0
+        broken, problems = False, []
         for entry in entries:
+            problems += site.reviews.faults(entry, 1)
             try:
                 journal = site.reviews.journal(entry.path)
-            except SnellenError as error:
-                problems.append(error.message)
+            except SnellenError:  # named by `faults`
+                broken = True
                 continue
-            problems += journal.faults()[:1]
             reviewed += len(journal.standing)
             mine += sum(reviewer in reviewers for reviewers in journal.standing.values())
         audit = site.reviews.audited(entries)
         own = ReviewState(benchmark=benchmark, reviewer=state.reviewer)
-        open_disputes = len(site.reviews.disputes(entries).cases) if not problems else 0
         rows.append(
             {
                 "benchmark": short_name(benchmark),
@@ -163,7 +162,7 @@ def _overview(site: Site, state: ReviewState, reviewer: str) -> list[dict[str, A
                 "reviewed": reviewed,
                 "mine": mine,
                 "audit": len(audit.cases),
-                "disputed": open_disputes,
+                "disputed": None if broken else len(site.reviews.disputes(entries).cases),
                 "problems": [*problems, *audit.notes],
                 "links": {
                     name: site.links.to(own.changed(step=name)) for name in STEPS if site.live or name == "agreement"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from snellen.errors import SnellenError
@@ -20,13 +21,9 @@ def agreement_view(desk: ReviewDesk, entries: Sequence[RunEntry]) -> dict[str, A
     journals: dict[str, list[VerdictReview]] = {}
     problems: list[str] = []
     for entry in entries:
-        try:
-            journal = desk.journal(entry.path)
-        except SnellenError as error:
-            problems.append(error.message)
-            continue
-        journals[entry.key] = list(journal.reviews)
-        problems += journal.faults()[:5]
+        problems += desk.faults(entry, 5)
+        with suppress(SnellenError):  # named by `faults`
+            journals[entry.key] = list(desk.journal(entry.path).reviews)
     agreement = review_agreement(journals)
     counted = Counter(
         str(review.decision)

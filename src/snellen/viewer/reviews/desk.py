@@ -64,6 +64,14 @@ class ReviewDesk:
                 journal.refresh()
             return journal
 
+    def faults(self, entry: RunEntry, most: int) -> list[str]:
+        """Describe what is damaged in the decisions on a run, which it names by its key: exported pages hold no path."""
+        try:
+            lines = self.journal(entry.path).faults()[:most]
+        except SnellenError as error:
+            lines = [error.message]
+        return [line.replace(str(entry.path), entry.key) for line in lines]
+
     def journal_of(self, run: Path) -> ReviewJournal:
         """Return the decisions on a run as they were last read."""
         with self.lock:
@@ -114,7 +122,7 @@ class ReviewDesk:
             try:
                 sample = self.audit(entry.path)
             except SnellenError as error:
-                notes.append(error.message)
+                notes.append(error.message.replace(str(entry.path), entry.key))
                 continue
             if sample is not None:
                 total += sample.population
