@@ -5,6 +5,7 @@ from __future__ import annotations
 import webbrowser
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from snellen.errors import UsageError
 from snellen.local_server import address_of, bind, is_loopback, require_packages, run_until_interrupted
@@ -12,6 +13,8 @@ from snellen.viewer.site import ViewSettings
 
 CONNECTIONS = 200
 """Connections at once; more are answered 503."""
+SILENT_S = 10.0
+"""Seconds that a connection may be open without a whole request."""
 
 
 def serve(settings: ViewSettings, port: int, *, open_browser: bool, notify: Callable[[str], None]) -> None:
@@ -48,6 +51,37 @@ def serve(settings: ViewSettings, port: int, *, open_browser: bool, notify: Call
             if open_browser:
                 webbrowser.open(address)
 
-        run_until_interrupted(app, listener, started=started, limit_concurrency=CONNECTIONS)
+        run_until_interrupted(
+            app, listener, started=started, limit_concurrency=CONNECTIONS, http=timed_protocol(SILENT_S)
+        )
     finally:
         listener.close()
+
+
+def timed_protocol(seconds: float) -> type[Any]:
+    """Return uvicorn's HTTP protocol with a limit on silent clients, which would otherwise use up the connections.
+
+    Args:
+        seconds: a connection without a whole request for this long is closed; one that waits for its answer is not.
+    """
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    class TimedProtocol(H11Protocol):
+        """HTTP protocol that closes connections on which no whole request arrives."""
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self._seen: Any = None
+            self.loop.call_later(seconds, self._check)
+
+        def _check(self) -> None:
+            if self.transport is None or self.transport.is_closing():
+                return
+            waits = self.cycle is None or self.cycle.response_complete
+            if waits and self.cycle is self._seen:
+                self.transport.close()
+                return
+            self._seen = self.cycle
+            self.loop.call_later(seconds, self._check)
+
+    return TimedProtocol
