@@ -29,7 +29,7 @@ RESTARTS = 5
 MODULE = "snellen.viewer.index.background"
 
 
-class Task(Struct, frozen=True):
+class IndexTask(Struct, frozen=True):
     """What the indexing process is told, as JSON on its first line of input."""
 
     root: str
@@ -80,7 +80,7 @@ class Follower:
 
     def _start(self) -> None:
         index = self._index
-        task = Task(
+        task = IndexTask(
             str(index.root.absolute()), str(index.storage.path.absolute()), index.show_gold, index.trust, self._every_s
         )
         self._process = subprocess.Popen(  # noqa: S603 - this Python, a module of this package
@@ -110,7 +110,7 @@ def main() -> None:
     from snellen.viewer.index.storage import IndexStorage
     from snellen.viewer.index.view_index import ViewIndex
 
-    task = msgspec.json.decode(sys.stdin.buffer.readline(), type=Task)
+    task = msgspec.json.decode(sys.stdin.buffer.readline(), type=IndexTask)
 
     def wait_for_end() -> None:
         sys.stdin.buffer.read()

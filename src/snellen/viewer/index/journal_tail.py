@@ -22,7 +22,7 @@ MOST_REPEATS = 1 << 20
 _NOT_JSON = (ValueError, RecursionError)  # msgspec's errors are ValueErrors
 
 
-class _Reply(Struct, frozen=True, gc=False):
+class _IndexedReply(Struct, frozen=True, gc=False):
     text: str
     usage: Usage = Usage()
     latency_s: float = 0.0
@@ -34,7 +34,7 @@ class JournalRow(Struct, frozen=True, gc=False):
     sample_id: str
     status: str
     repeat: int = 0
-    response: _Reply | None = None
+    response: _IndexedReply | None = None
     error: Failure | None = None
     attempts: int = 1
     started_at: float = 0.0

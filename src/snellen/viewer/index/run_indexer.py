@@ -41,7 +41,7 @@ from snellen.viewer.index.run_state import (
 from snellen.viewer.index.sample_feed import HeldSamples, SampleFeed
 from snellen.viewer.index.sample_sets import SampleDescriber, SampleSet
 from snellen.viewer.index.saved_verdicts import is_current, save_verdicts
-from snellen.viewer.index.score_columns import ScoreColumns
+from snellen.viewer.index.score_columns import IndexScoreColumns
 from snellen.viewer.index.storage import ColumnWriter, IndexStorage, file_number, open_columns
 
 STEP_ROWS = 1 << 18
@@ -245,7 +245,7 @@ class RunIndexer:
         while covered < state.recorded:
             upto = min(covered + SCORED_STEP_ROWS, state.recorded)
             number = file_number([*state.scores, *state.texts])
-            columns = ScoreColumns(folder, number, state.profiles, scored=opened is not None)
+            columns = IndexScoreColumns(folder, number, state.profiles, scored=opened is not None)
             try:
                 for record in self._journal_records(entry, state, covered, upto):
                     self._add(columns, opened, record, secret=secret)
@@ -283,7 +283,7 @@ class RunIndexer:
                 except (ValueError, RecursionError) as error:
                     raise RunError(f"{entry.path / 'results.jsonl'} was changed while it was read: {error}") from error
 
-    def _add(self, columns: ScoreColumns, opened: OpenRun | None, record: Record, *, secret: bool) -> None:
+    def _add(self, columns: IndexScoreColumns, opened: OpenRun | None, record: Record, *, secret: bool) -> None:
         failed = record.status not in ("ok", "refused")
         text = None if record.response is None else record.response.text
         error = None if record.error is None else record.error.message

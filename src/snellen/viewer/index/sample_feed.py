@@ -90,10 +90,10 @@ class HeldSamples:
         """Return a function that begins to yield the samples of a set, from memory where they are held."""
 
         def samples() -> Iterator[Sample]:
-            held = self._sets.get(name)
-            if held is not None:
+            in_memory = self._sets.get(name)
+            if in_memory is not None:
                 self._sets.move_to_end(name)
-                return iter(held)
+                return iter(in_memory)
             return self._collected(name, benchmark.samples(data))
 
         return samples

@@ -60,14 +60,14 @@ class SampleAxis:
             if len(run.repeat):
                 repeats = max(repeats, int(run.repeat.max()) + 1)
         self._repeats = repeats
-        shown = order[included[order]]
+        included_order = order[included[order]]
         if repeats == 1:
-            self.sample, self.repeat = shown, np.zeros(len(shown), np.int32)
+            self.sample, self.repeat = included_order, np.zeros(len(included_order), np.int32)
             self._row_of = np.full(size, -1, np.int64)
-            self._row_of[shown] = np.arange(len(shown))
+            self._row_of[included_order] = np.arange(len(included_order))
             return
         codes = [self._of_set[place][run.ordinal] * repeats + run.repeat for run, place in runs]
-        unrecorded = np.setdiff1d(shown, np.concatenate(codes) // repeats)
+        unrecorded = np.setdiff1d(included_order, np.concatenate(codes) // repeats)
         unique = np.unique(np.concatenate([*codes, unrecorded * repeats]))
         turn = np.lexsort((unique % repeats, self._rank[unique // repeats]))
         self.sample, self.repeat = unique[turn] // repeats, (unique[turn] % repeats).astype(np.int32)
@@ -131,17 +131,17 @@ class SampleAxis:
     def slices(self) -> dict[str, tuple[tuple[str, int], ...]]:
         """Return field to its values with the number of samples of each, the most frequent first."""
         counts: dict[str, dict[str, int]] = {}
-        shown = np.zeros(len(self.ids), bool)
-        shown[self.sample] = True
+        counted = np.zeros(len(self.ids), bool)
+        counted[self.sample] = True
         for place, each in enumerate(self.sets):
             codes, samples = each.slice_items
-            own = codes[shown[self._of_set[place][samples]]]
+            own = codes[counted[self._of_set[place][samples]]]
             totals = np.bincount(own, minlength=len(each.state.slices))
             for (name, value), count in zip(each.state.slices, totals.tolist(), strict=True):
                 if count and name not in each.state.wide:
                     values = counts.setdefault(name, {})
                     values[value] = values.get(value, 0) + count
-            shown[self._of_set[place]] = False  # a sample of two sets counts once
+            counted[self._of_set[place]] = False  # a sample of two sets counts once
         return {
             name: tuple(sorted(values.items(), key=lambda item: (-item[1], item[0]))) for name, values in counts.items()
         }
@@ -248,6 +248,6 @@ def margins(answers: NDArray[np.uint32]) -> NDArray[np.float32]:
     columns = np.arange(samples)
     most = votes[top, columns].astype(np.float32)
     second = np.where(answers == answers[top, columns], 0, votes).max(axis=0)
-    given = (answers != 0).sum(axis=0)
+    answered = (answers != 0).sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(given > 0, (most - second) / given, np.nan).astype(np.float32)
+        return np.where(answered > 0, (most - second) / answered, np.nan).astype(np.float32)

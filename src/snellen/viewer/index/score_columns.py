@@ -22,7 +22,7 @@ FLUSH_ROWS = 1 << 14
 FLUSH_CHARACTERS = 16_000_000
 
 
-class ScoreColumns:
+class IndexScoreColumns:
     """Rows of scores and texts on their way to two files, which cover the same records.
 
     Args:
@@ -68,10 +68,10 @@ class ScoreColumns:
                 for rows, value in zip(column, values, strict=True):
                     rows.append(value)
             self._flags.append(flags)
-        kept = None if text is None else text if len(text) <= HEAD + TAIL else f"{text[:HEAD]} … {text[-TAIL:]}"
-        self._text.append(kept)
+        stored = None if text is None else text if len(text) <= HEAD + TAIL else f"{text[:HEAD]} … {text[-TAIL:]}"
+        self._text.append(stored)
         self._error.append(None if error is None else shorten(error, REASON_CHARACTERS))
-        self._characters += len(kept or "")
+        self._characters += len(stored or "")
         self.rows += 1
         if len(self._text) >= FLUSH_ROWS or self._characters >= FLUSH_CHARACTERS:
             self._flush()

@@ -152,9 +152,9 @@ class IndexStorage:
 
     def sweep(self, folder: Path, files: list[ColumnFile]) -> None:
         """Remove the files of a folder that its state no longer names."""
-        kept = {STATE, STATE + ".part", *(file.name for file in files)}
+        names = {STATE, STATE + ".part", *(file.name for file in files)}
         for path in folder.iterdir():
-            if path.name not in kept:
+            if path.name not in names:
                 with contextlib.suppress(OSError):
                     path.unlink()
 

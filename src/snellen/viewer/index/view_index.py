@@ -204,9 +204,9 @@ class ViewIndex:
         """Remove what the index holds of runs that are gone."""
         import shutil
 
-        kept = {self.storage.run_folder(key).name for key in self._entries}
+        run_names = {self.storage.run_folder(key).name for key in self._entries}
         sets = {self.storage.set_folder(state.set_name).name for _, state in self._states.values() if state.set_name}
-        for parent, names in ((self.storage.path / "runs", kept), (self.storage.path / "sets", sets)):
+        for parent, names in ((self.storage.path / "runs", run_names), (self.storage.path / "sets", sets)):
             try:
                 folders = list(parent.iterdir())
             except OSError:
