@@ -1,0 +1,103 @@
+"""The command `snellen view`: its address, its end at Ctrl-C, and its errors."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from snellen import local_server
+from snellen.errors import MissingExtraError, PreflightError, UsageError
+from snellen.viewer.serve import serve
+from snellen.viewer.site import ViewSettings
+
+
+def start(*arguments: str, **environment: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "snellen", "view", *arguments, "--no-open"],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment},
+    )
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
+def test_the_server_prints_its_address_and_ends_at_a_signal(tmp_path, end):
+    process = start(str(tmp_path), "--port", "0")
+    try:
+        line = process.stderr.readline()
+        address = re.search(r"http://127\.0\.0\.1:\d+/", line)[0]
+        assert b"Snellen" in urllib.request.urlopen(address).read()
+        process.send_signal(end)
+        assert process.wait(30) in (0, 130, 143)
+        assert "Traceback" not in process.stderr.read()
+    finally:
+        process.kill()
+
+
+def test_a_token_is_part_of_the_printed_address_and_lets_a_browser_in(tmp_path):
+    process = start(str(tmp_path), "--port", "0", "--token", SNELLEN_VIEW_TOKEN="fixed-token-of-the-test")
+    try:
+        address = re.search(r"http://\S+", process.stderr.readline())[0]
+        assert address.endswith("?token=fixed-token-of-the-test")
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            urllib.request.urlopen(address.partition("?")[0])
+        assert urllib.request.urlopen(address).status == 200
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_port_that_is_taken_is_named_with_a_way_out(tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(PreflightError, match="port") as error:
+            serve(ViewSettings(tmp_path), taken.getsockname()[1], open_browser=False, notify=lambda line: None)
+    assert "--port" in error.value.hint
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.1", "somewhere.example"])
+def test_another_address_than_loopback_requires_a_token(tmp_path, host):
+    with pytest.raises(UsageError, match="other machines") as error:
+        serve(ViewSettings(tmp_path, host=host), 0, open_browser=False, notify=lambda line: None)
+    assert "--token" in error.value.hint
+
+
+def test_a_missing_extra_is_named_with_its_command(tmp_path, monkeypatch):
+    monkeypatch.setattr(local_server, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match="needs starlette") as error:
+        serve(ViewSettings(tmp_path), 0, open_browser=False, notify=lambda line: None)
+    assert "snellen[view]" in error.value.hint
+
+
+@pytest.mark.parametrize(
+    ("make", "arguments", "words"),
+    [
+        (False, [], "does not exist"),
+        (True, ["--token", "--host", "0.0.0.0"], "SNELLEN_VIEW_TOKEN must have 16 characters"),
+        (True, ["--export", "site", "--show-gold"], "excludes --show-gold"),
+    ],
+)
+def test_errors_of_the_command_are_sentences_with_exit_status_2(tmp_path: Path, make, arguments, words):
+    root = tmp_path / "results"
+    if make:
+        root.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-m", "snellen", "view", str(root), "--no-open", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=120,
+        check=False,
+        env={**os.environ, "SNELLEN_VIEW_TOKEN": "short"},
+    )
+    assert done.returncode == 2 and words in done.stderr and "Traceback" not in done.stderr
