@@ -328,3 +328,25 @@ def test_a_name_that_the_mark_of_the_answer_cuts_is_hidden_as_a_whole():
         *(("As [name hidden]", 0), (" I say ", 0), ("A", 1), (" [name hidden]", 0)),
     ]
     assert scrubber.count == 2
+
+
+def test_of_many_samples_the_most_doubtful_are_queued_at_first_and_more_when_they_are_decided(
+    browser_of, root, monkeypatch
+):
+    from snellen.viewer.reviews.desk import ReviewDesk
+
+    index = open_index(root)
+    entries = sorted(index.runs(), key=lambda entry: entry.key)
+    few = ReviewDesk().doubtful(index, entries, "", rows=1)
+    everything = ReviewDesk().doubtful(index, entries, "")
+    assert len(few.cases) == 4 and few.total == len(everything.cases) == 6
+    assert few.cases[0] == everything.cases[0] and "unparseable" in few.cases[0].doubts
+    whole = ReviewDesk.doubtful
+    monkeypatch.setattr(
+        ReviewDesk, "doubtful", lambda self, index, runs, profile, rows=1: whole(self, index, runs, profile, rows)
+    )
+    tab = browser_of()
+    start(tab)
+    for _ in range(6):
+        tab.decide("right")
+    assert len(tab.reviews()) == 6 and "Is the verdict right?" not in tab.html

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 from snellen.benchmarks.registry import short_name
@@ -22,7 +23,7 @@ from snellen.runs.reviews.decisions import (
 )
 from snellen.text import comma_list
 from snellen.viewer.cases.case_view import CaseColumn, case_view
-from snellen.viewer.index import RunEntry
+from snellen.viewer.index import MOST_ROWS, RunEntry
 from snellen.viewer.reviews.agreement_view import agreement_view
 from snellen.viewer.reviews.blind import blinded
 from snellen.viewer.reviews.case_token import CasePlace, case_token, read_token
@@ -114,6 +115,9 @@ def view(site: Site, state: ReviewState) -> Mapping[str, Any]:
     queue = _queue(site, state, entries)
     done = _decided(site, state, entries, reviewer)
     place, position = _current(state, entries, queue, done)
+    if place is None and state.step == "queue" and queue.total > len(queue.cases):
+        queue = site.reviews.doubtful(site.index, entries, state.profile, MOST_ROWS)
+        place, position = _current(state, entries, queue, done)
     counts = {
         "decided": sum(case.place in done for case in queue.cases),
         "queued": len(queue.cases),
@@ -223,6 +227,7 @@ def _case(
 ) -> dict[str, Any]:
     entry = site.index.run(place.run)
     opened = site.opened.open(entry.key, entry.path)
+    opened.indexed = partial(site.index.record, entry.key)
     case = case_view(
         [CaseColumn("", opened)],
         place.sample_id,

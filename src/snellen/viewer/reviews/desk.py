@@ -14,7 +14,7 @@ from snellen.runs.reviews.audit_sample import AUDIT_SAMPLE, AuditSample, draw_pl
 from snellen.runs.reviews.cases import JUDGE, MARGIN, MODELS, PROFILES, UNPARSEABLE, ReviewCase
 from snellen.runs.reviews.decisions import CaseKey, VerdictReview, decision_id, disputed
 from snellen.runs.reviews.journal import ReviewJournal
-from snellen.viewer.index import MOST_ROWS, RunEntry, SampleCell, SamplePage, SampleQuery, Sort, ViewIndex
+from snellen.viewer.index import RunEntry, SampleCell, SamplePage, SampleQuery, Sort, ViewIndex
 from snellen.viewer.reviews.case_token import CasePlace
 
 REVIEWABLE = frozenset({"right", "wrong", "partial", "unparseable"})
@@ -22,6 +22,8 @@ ORDERS: tuple[tuple[str, Sort], ...] = (
     *(("any unparseable", "id"), ("", "profiles"), ("", "judge"), ("", "disagree"), ("", "margin")),
 )
 """Pattern and sort order of the pages of samples that a queue is made of; each brings one reason for doubt to the top."""
+FIRST_ROWS = 200
+"""Samples of each order that are queued at first; when all of them are decided, MOST_ROWS."""
 
 
 @dataclass(frozen=True)
@@ -101,18 +103,20 @@ class ReviewDesk:
                 self._audits[run] = (written, read_audit_sample(run))
             return self._audits[run][1]
 
-    def doubtful(self, index: ViewIndex, entries: Sequence[RunEntry], profile: str) -> ReviewQueue:
+    def doubtful(
+        self, index: ViewIndex, entries: Sequence[RunEntry], profile: str, rows: int = FIRST_ROWS
+    ) -> ReviewQueue:
         """Return the replies of runs of one benchmark, the most doubtful first, kept while the index is the same.
 
-        Of more than MOST_ROWS samples, those that some reason for doubt brings to the top are queued.
+        Of more samples than `rows`, those that some reason for doubt brings to the top are queued.
         """
-        name = (tuple(entry.key for entry in entries), profile)
+        name = (tuple(entry.key for entry in entries), profile, rows)
         with self.lock:
             known = self._queues.get(name)
             if known is None or known[0] != index.version:
                 if len(self._queues) > 50:
                     self._queues.clear()
-                known = self._queues[name] = (index.version, _doubtful(index, entries, profile))
+                known = self._queues[name] = (index.version, _doubtful(index, entries, profile, rows))
             return known[1]
 
     def audited(self, entries: Iterable[RunEntry]) -> ReviewQueue:
@@ -149,18 +153,25 @@ class ReviewDesk:
             yield entry, list(self.journal(entry.path).reviews)
 
 
-def _doubtful(index: ViewIndex, entries: Sequence[RunEntry], profile: str) -> ReviewQueue:
+def _doubtful(index: ViewIndex, entries: Sequence[RunEntry], profile: str, rows: int) -> ReviewQueue:
     keys = tuple(entry.key for entry in entries)
     cases: dict[CasePlace, ReviewCase] = {}
     total, notes = 0, dict[str, None]()
+    applies = {
+        "profiles": any(len(entry.profiles) != 1 for entry in entries),
+        "judge": any(entry.judged for entry in entries),
+        "disagree": len(entries) > 1,
+    }
     for pattern, sort in ORDERS:
-        query = SampleQuery(entries[0].benchmark, keys, profile, pattern=pattern, sort=sort, limit=MOST_ROWS)
+        if not applies.get(sort, True):
+            continue
+        query = SampleQuery(entries[0].benchmark, keys, profile, pattern=pattern, sort=sort, limit=rows)
         page = index.samples(query)
         for place, case in _cases(page):
             cases.setdefault(place, case)
         notes |= dict.fromkeys(page.notes)
         total = max(total, page.of)
-        if not pattern and page.total <= MOST_ROWS:
+        if not pattern and page.total <= rows:
             break
     ordered = sorted(
         cases.items(), key=lambda item: (-item[1].doubt, draw_place(0, (f"{item[0].run}/{item[1].sample_id}", 0)))
