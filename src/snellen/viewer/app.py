@@ -24,12 +24,14 @@ from snellen.viewer.links import IMAGES, THUMBNAILS, LiveLinks, path_of
 from snellen.viewer.pages import load_pages
 from snellen.viewer.rendering import RenderedPage, render_page
 from snellen.viewer.security import Access, Gate, OversizeBodyError
-from snellen.viewer.site import MissingPageError, Page, Site, ViewSettings
+from snellen.viewer.site import MissingPageError, Page, PendingPageError, Site, ViewSettings
 
 MAX_FORM_FIELDS = 1000
 GZIP_BYTES = 4096
 VERSION = "X-Snellen-Version"
 """Header of an open page that looks again: the `version` that its view had."""
+REFRESH_S = "1"
+"""Seconds after which a browser loads a page again that waits for the index."""
 IMAGE_CACHING = "private, max-age=86400, immutable"
 """A digest names one image for ever."""
 IMAGE_TYPES = ("image/png", "image/jpeg", "image/webp", "image/gif")
@@ -125,6 +127,11 @@ def _page_response(page: RenderedPage, status: int = 200) -> Response:
 
 def _problem(site: Site, page: Page, error: SnellenError) -> Response:
     """Return the page of an error: 404 for what is not there, 400 for what the reader typed, 500 for the rest."""
+    if isinstance(error, PendingPageError):
+        view = {"message": error.message, "hint": error.hint}
+        waiting = _page_response(render_page(site, page, None, view, _pages(), "problem.html.jinja"), 202)
+        waiting.headers["Refresh"] = REFRESH_S
+        return waiting
     status = 404 if isinstance(error, MissingPageError) else 400 if isinstance(error, UsageError) else 500
     view = {"message": error.message, "hint": error.hint}
     return _page_response(render_page(site, page, None, view, _pages(), "problem.html.jinja"), status)

@@ -23,6 +23,10 @@ class MissingPageError(SnellenError):
     """A page was asked for that does not exist: its run or its sample is not there."""
 
 
+class PendingPageError(MissingPageError):
+    """A page was asked for whose runs are still being indexed: it is there in a moment."""
+
+
 @dataclass(frozen=True)
 class ViewSettings:
     """Settings of the viewer.

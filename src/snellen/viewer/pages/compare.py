@@ -37,7 +37,7 @@ from snellen.viewer.links import Links
 from snellen.viewer.pages.matrix import Choice, best_first
 from snellen.viewer.pages.samples import offered
 from snellen.viewer.score_matrix import benchmark_cells
-from snellen.viewer.site import MissingPageError, Page, Site
+from snellen.viewer.site import MissingPageError, Page, PendingPageError, Site
 from snellen.viewer.states import CaseState, CompareState, MatrixState, SamplesState
 
 FLIPS = 8
@@ -195,6 +195,10 @@ def _side(site: Site, place: int, entry: RunEntry, profile: str) -> ComparedSide
         )
     scores: Scores | None = site.index.scores(entry.key, profile)
     if scores is None or not len(scores):
+        if site.live and entry.samples in ("waiting", "behind") and not entry.problems:
+            raise PendingPageError(
+                f"The verdicts of {entry.key} are being read.", "This page opens when they are there."
+            )
         why = f": {entry.problems[0]}" if entry.problems else ""
         raise MissingPageError(
             f"the verdicts of {entry.key} are not in the index{why}",
