@@ -50,6 +50,7 @@ BUILT_IN = {
     "chart": "snellen.benchmarks.chart:CHART",
     "chart/digits": "snellen.benchmarks.chart:DIGITS",
     "chart/creatures": "snellen.benchmarks.chart:CREATURES",
+    "acuity": "snellen.benchmarks.acuity:ACUITY",
     "fika": "snellen.benchmarks.fika:FIKA",
     "vlm2": "snellen.benchmarks.vlm2:VLM2",
     **{f"vlm2/{name}": f"snellen.benchmarks.vlm2:{_constant(name)}" for name in _VLM2},

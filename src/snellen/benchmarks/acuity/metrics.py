@@ -1,0 +1,124 @@
+"""What a run of acuity reports: one threshold a condition, with interval, state and checks."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+from msgspec import Struct
+
+from snellen.benchmarks.acuity.conditions import Condition, Plan
+from snellen.benchmarks.acuity.steering import Answers, condition_posterior, outcome_of
+from snellen.scoring.psychometrics.curve import ABSTAINED
+from snellen.scoring.psychometrics.estimate import CatchTrials, ThresholdEstimate, catch_slots, estimate
+from snellen.scoring.psychometrics.fit import fit_p, monotone_p
+from snellen.scoring.psychometrics.posterior import Posterior
+from snellen.scoring.psychometrics.same_different import EQUAL_PAIR
+from snellen.scoring.scores import Scores
+from snellen.types import VERDICTS, IntervalMethod, Metric
+
+METHOD = IntervalMethod("posterior of the threshold, equal tails")
+
+
+class ConditionResult(Struct, frozen=True):
+    """What is known of one condition.
+
+    Attributes:
+        condition: which.
+        estimate: threshold and state, in decades.
+        value, low, high: the same in the attribute's unit; `low` is the smaller number. `value` is None where the state
+            allows no threshold.
+        posterior: over the grid.
+        answers: realised level and outcome, in the order of the ids.
+        abstained: share of answers that are abstentions.
+        catch: catch trials.
+        fit_p, monotone_p: small where the curve does not fit, or does not rise; None for same-or-different questions.
+    """
+
+    condition: Condition
+    estimate: ThresholdEstimate
+    value: float | None
+    low: float
+    high: float
+    posterior: Posterior
+    answers: Answers
+    abstained: float
+    catch: CatchTrials
+    fit_p: float | None
+    monotone_p: float | None
+
+
+def results(wanted: Plan, scores: Scores) -> list[ConditionResult]:
+    """Return the result of each condition that has an answer."""
+    by_key = dict(scores.by("condition"))
+    return [
+        _result(wanted, condition, by_key[condition.key]) for condition in wanted.conditions if condition.key in by_key
+    ]
+
+
+def _result(wanted: Plan, condition: Condition, rows: Scores) -> ConditionResult:
+    names = {name: np.array(column.names)[column.codes] for name, column in rows.meta.items()}
+    order = sorted(range(len(rows)), key=lambda row: (names["round"][row], int(names["slot"][row])))
+    folded: list[tuple[float, int]] = []
+    hits: Counter[bool] = Counter()
+    for row in order:
+        verdict = VERDICTS[rows.verdict[row]]
+        equal = names["level"][row] == "same"
+        level = EQUAL_PAIR if equal else float(names["realised"][row])
+        outcome = outcome_of(condition, verdict, equal)
+        if outcome is not None:
+            folded.append((level, outcome))
+        if not wanted.survey and int(names["slot"][row]) in catch_slots() and verdict != "error":
+            hits[verdict == "correct"] += 1
+    answers, catch = tuple(folded), CatchTrials(hits[True], hits[True] + hits[False])
+    posterior = condition_posterior(wanted, condition, answers)
+    known = estimate(
+        posterior,
+        answered=len(answers),
+        asked=len(rows),
+        catch=catch,
+        width=0.0 if wanted.survey else wanted.width,
+        most=wanted.limit(condition),
+    )
+    attribute = condition.attribute
+    ends = sorted(attribute.value(end) for end in known.interval)
+    graded = attribute.form != "same-different"
+    return ConditionResult(
+        condition,
+        known,
+        None if known.value is None else attribute.value(known.value),
+        ends[0],
+        ends[1],
+        posterior,
+        answers,
+        sum(outcome == ABSTAINED for _, outcome in answers) / max(1, len(answers)) if graded else 0.0,
+        catch,
+        fit_p(posterior, answers) if graded else None,
+        monotone_p(answers) if graded else None,
+    )
+
+
+def threshold_metrics(wanted: Plan, measured: list[ConditionResult]) -> list[Metric]:
+    """Return one metric a condition: `threshold/gap`, in the attribute's unit; `n` is the number of questions."""
+    metrics = []
+    for result in measured:
+        known = result.estimate
+        stopped = known.state != "open"
+        metrics.append(
+            Metric(
+                f"threshold/{wanted.label(result.condition)}",
+                result.value,
+                known.asked,
+                (result.low, result.high) if result.value is not None else None,
+                result.condition.attribute.unit,
+                1.0 if stopped else known.asked / max(known.asked + 1, wanted.limit(result.condition)),
+                None,
+                METHOD if result.value is not None else None,
+            )
+        )
+    return metrics
+
+
+def snellen_fraction(gap: float) -> str:
+    """Return 20/x for a gap in pixels: a gap of one pixel is 20/20."""
+    return f"20/{20 * gap:.0f}" if gap >= 0.5 else f"20/{20 * gap:.1f}"

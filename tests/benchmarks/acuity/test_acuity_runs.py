@@ -1,0 +1,187 @@
+"""Acuity in the engine: thresholds of observers that measure the pixels, whatever bias, refusals and interruptions."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from pixel_observers import PixelObserver
+from snellen.benchmarks.acuity import ACUITY
+from snellen.benchmarks.acuity.attributes import ATTRIBUTES, DEFAULT
+from snellen.benchmarks.acuity.conditions import names, plan
+from snellen.benchmarks.acuity.questions import place_of, question
+from snellen.benchmarks.acuity.steering import first_questions
+from snellen.benchmarks.base import Data
+from snellen.engine.retry import Backoff
+from snellen.engine.run_folder import RunFolder, RunSpec
+from snellen.errors import UsageError
+from snellen.models.base import ModelOptions
+from snellen.runs.evaluate import perform
+from snellen.runs.run import load_run
+from snellen.types import Text
+
+
+def measured(folder, observer, *, concurrency=16, seed=0, limit=None, **options):
+    spec = RunSpec(
+        benchmark="acuity",
+        model=observer.name,
+        data=Data(options=options, seed=seed),
+        options=ModelOptions(concurrency=concurrency),
+        limit=limit,
+    )
+    return perform(spec, RunFolder(folder), benchmark=ACUITY, model=observer, backoff=Backoff(base_s=0.001))
+
+
+def threshold(run):
+    (metric,) = run.figures()["strict"]
+    return metric
+
+
+CASES = [
+    ("gap", "gap", 3.2, {}),
+    ("gap", "gap", 3.2, {"bias": 1.0}),
+    ("contrast", "contrast@8", 0.05, {"sides": "256"}),
+    ("colour", "colour@a+", 3.0, {"sides": "256"}),
+    ("vernier", "vernier", 1.1, {}),
+    ("length", "length", 0.08, {"sides": "256"}),
+    ("orientation", "orientation", 4.0, {"sides": "256"}),
+    ("number", "number", 0.3, {"sides": "256"}),
+    ("gap", "gap", 3.2, {"lapse": 0.15}),
+    ("gap", "gap", 3.2, {"refuses": 0.9}),
+]
+
+
+@pytest.mark.parametrize(("attribute", "name", "truth", "settings"), CASES)
+def test_the_threshold_of_an_observer_that_measures_the_pixels(tmp_path, attribute, name, truth, settings):
+    """Of three seeds at least two intervals hold the truth, and no threshold is off by half: the chance of less is .01."""
+    options = {"attributes": name, **{key: value for key, value in settings.items() if key == "sides"}}
+    observing = {key: value for key, value in settings.items() if key != "sides"}
+    inside = 0
+    for seed in range(3):
+        observer = PixelObserver(attribute, truth, seed=seed, **observing)
+        metric = threshold(measured(tmp_path / str(seed), observer, seed=seed, **options))
+        assert metric.name == f"threshold/{name}"
+        assert metric.unit == ATTRIBUTES[attribute].unit
+        assert metric.value == pytest.approx(truth, rel=0.5)
+        inside += metric.ci95[0] <= truth <= metric.ci95[1]
+    assert inside >= 2
+
+
+def test_the_same_questions_at_any_concurrency_and_after_a_stop(tmp_path):
+    runs = [
+        measured(tmp_path / str(count), PixelObserver("gap", 3.2), concurrency=count, attributes="gap")
+        for count in (1, 3, 64)
+    ]
+    measured(tmp_path / "stopped", PixelObserver("gap", 3.2), attributes="gap", limit=13)
+    runs.append(measured(tmp_path / "stopped", PixelObserver("gap", 3.2), attributes="gap"))
+    asked = [Counter(json.loads(line)["sample_id"] for line in (run.path / "results.jsonl").open()) for run in runs]
+    assert asked[0] == asked[1] == asked[2] == asked[3]
+    assert set(asked[0].values()) == {1}
+    assert len({(threshold(run).value, threshold(run).ci95) for run in runs}) == 1
+
+
+def test_an_observer_that_sees_nothing_has_no_threshold(tmp_path):
+    run = measured(tmp_path / "run", PixelObserver("gap", 3000.0), attributes="gap")
+    metric = threshold(run)
+    assert (metric.value, metric.ci95) == (None, None)
+    assert run.headline(run.figures()) is None
+
+
+def test_a_run_is_scored_again_from_its_journal_to_the_same_figures(tmp_path):
+    run = measured(tmp_path / "run", PixelObserver("vernier", 1.1), attributes="vernier")
+    again = load_run(run.path).summarize(save=False).metrics["strict"]
+    assert [(metric.value, metric.ci95, metric.n) for metric in again] == [
+        (metric.value, metric.ci95, metric.n) for metric in run.figures()["strict"]
+    ]
+
+
+def test_names_have_the_side_only_where_several_are_measured(tmp_path):
+    run = measured(tmp_path / "run", PixelObserver("gap", 3.2), attributes="gap", sides="256,512")
+    assert {metric.name for metric in run.figures()["strict"]} == {"threshold/gap@256", "threshold/gap@512"}
+    assert "20/" in run.headline(run.figures()).text
+
+
+def test_each_option_is_right_equally_often_in_each_round_and_so_is_each_letter():
+    data = Data(options={"attributes": "gap,colour@b+,vernier"})
+    for key in ("gap@512", "colour@b+@512", "vernier@512"):
+        for number in range(4):
+            samples = [question(data, f"{key}/r{number:03}/q{slot}/x+0.3000") for slot in range(8)]
+            letters, words = Counter(s.target for s in samples), Counter(s.options[s.target] for s in samples)
+            options = len(samples[0].options)
+            assert set(letters.values()) == set(words.values()) == {8 // options}
+
+
+def test_every_attribute_makes_questions_from_ids_alone():
+    """Each default and optional condition draws at both ends of its range, from its id, the same bytes each time."""
+    data = Data(options={"attributes": "all", "sides": "256"})
+    for condition in plan(data.options).conditions:
+        for level in (condition.attribute.levels[0], condition.attribute.levels[-1]):
+            sample = question(data, f"{condition.key}/r002/q3/x{level:+.4f}")
+            first = sample.prompt.parts[0]
+            blob = first.frames[0].blob if hasattr(first, "frames") else first.blob
+            assert blob.read().startswith(b"\x89PNG")
+            again = question(data, sample.id).prompt.parts[0]
+            assert blob.read() == (again.frames[0] if hasattr(again, "frames") else again).blob.read()
+            text = sample.prompt.parts[-1]
+            assert isinstance(text, Text)
+            if sample.options:
+                assert all(f"\n{letter}. {option}" in text.text for letter, option in sample.options.items())
+                assert sample.target in sample.options
+            else:
+                assert sample.target
+
+
+def test_the_first_round_depends_on_no_answer_and_scaled_attributes_wait():
+    places = first_questions(Data(options={"attributes": "gap,spacing"}))
+    assert {place.key for place in places} == {"gap@512"}
+    alone = first_questions(Data(options={"attributes": "spacing"}))
+    assert {place.scale for place in alone} == {6.0}
+    assert place_of(alone[0].id) == alone[0]
+
+
+def test_the_default_set_has_its_conditions():
+    assert set(DEFAULT) <= set(names())
+    assert [condition.name for condition in plan({}).conditions] == list(DEFAULT)
+    assert len(ATTRIBUTES) == 22
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"attributes": "gapp"}, "no attribute 'gapp'"),
+        ({"sides": "12"}, "sides"),
+        ({"width": "wide"}, "width"),
+        ({"most": "0"}, "most"),
+        ({"shape": "cubic"}, "no such curve"),
+        ({"design": "random"}, "no such design"),
+        ({"wording": "3"}, "wording"),
+        ({"sides": "512,512"}, "twice"),
+    ],
+)
+def test_options_that_cannot_be_are_named(options, complaint):
+    with pytest.raises(UsageError, match=complaint):
+        plan(options)
+
+
+@pytest.mark.parametrize("name", ["gap@512", "gap@512/r1/q0/x+0.1", "gap@512/r000/q0/x0.1", "../r000/q0/x+0.1000"])
+def test_an_id_of_no_question_is_refused(name):
+    with pytest.raises(ValueError, match=r"no (question|condition)"):
+        question(Data(), name)
+
+
+def test_the_constant_design_asks_every_level_equally_often(tmp_path):
+    inside = 0
+    for seed in range(3):
+        run = measured(
+            tmp_path / str(seed), PixelObserver("gap", 3.2, seed=seed), seed=seed, attributes="gap", design="constant"
+        )
+        levels = Counter(place_of(record.sample_id).level for record in run.folder.records())
+        assert set(levels.values()) == {16}
+        assert len(levels) == 12
+        low, high = threshold(run).ci95
+        inside += low <= 3.2 <= high
+        assert np.log10(high / low) < 0.4
+    assert inside >= 2
