@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.viewer.run_folders import append, record, right_reply, samples_of, write_meta, write_run
+from run_folders import append, record, right_reply, samples_of, write_meta, write_run
 
 from snellen.errors import UsageError
 from snellen.viewer.index import SampleQuery, ViewIndex, open_index

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.viewer.run_folders import append, record, right_reply, samples_of, write_meta, write_run
+from run_folders import append, record, right_reply, samples_of, write_meta, write_run
 
 from snellen.engine.journal import Journal, record_name
 from snellen.viewer import following

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.viewer.run_folders import append, record, right_reply, samples_of, write_meta, write_run
+from run_folders import append, record, right_reply, samples_of, write_meta, write_run
 
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Data

@@ -8,7 +8,6 @@ of a restricted benchmark.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +19,7 @@ from snellen.errors import SnellenError, StorageError, UsageError
 from snellen.viewer.images import OfferedThumbnails
 from snellen.viewer.index import open_index
 from snellen.viewer.links import IMAGES, THUMBNAILS, StaticLinks, checked_digest
+from snellen.viewer.local_paths import path_hider
 from snellen.viewer.pages import load_pages
 from snellen.viewer.rendering import page_assets, render_page
 from snellen.viewer.site import Page, Site, ViewSettings
@@ -152,7 +152,7 @@ def _write_pages(settings: ViewSettings, folder: Path, notify: Callable[[str], N
         (folder / "assets" / f"{page.name}.js").write_text(assets.script, encoding="utf-8", newline="\n")
         if page.listed:
             links.to(page.state())
-    hide = _hider(settings.root)
+    hide = path_hider(settings.root)
     problems: list[str] = []
     count, last = 0, time.monotonic()
     for name, state in _states(links):
@@ -192,13 +192,3 @@ def _render(site: Site, page: Page, state: PageState, pages: list[Page]) -> tupl
         view = {"message": error.message, "hint": error.hint}
         html = render_page(site, page, state, view, pages, "problem.html.jinja").html
         return html, f"{page.name}: {error.message}"
-
-
-def _hider(root: Path) -> Callable[[str], str]:
-    """Return a function that removes the folders of this machine from a page: the root, the home and the working folder."""
-    from markupsafe import escape
-
-    places = {str(root.absolute()), str(root.resolve()), str(Path.home()), str(Path.cwd())}
-    texts = {text for place in places if len(place) > 3 for text in (place, str(escape(place)))}
-    pattern = re.compile("|".join(re.escape(text) for text in sorted(texts, key=len, reverse=True)))
-    return lambda html: pattern.sub("…", html)

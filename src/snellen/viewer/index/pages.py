@@ -80,8 +80,9 @@ class SamplePages:
         table, key = self._table(entries, states, profile)
         if table is None:
             return SamplePage(
-                query, query.runs, (), 0, 0, letters=letters, version=version, notes=_notes(entries, states, 0)
-            )
+                query, query.runs, (), 0, 0, verdicts=({},) * len(entries), letters=letters, version=version,
+                notes=_notes(entries, states, 0),
+            )  # fmt: skip
         notes: list[str] = []
         selected = self._selected(query, pattern, table, key, entries, states, notes)
         total = len(table.axis) if selected is None else len(selected)

@@ -76,7 +76,8 @@ def index_folder(root: Path, cache: Path | None, *, gold: bool) -> Path:
 
 
 def _is_usable(folder: Path) -> bool:
-    return folder.is_dir() and os.access(folder, os.W_OK)
+    own = not hasattr(os, "getuid") or folder.stat().st_uid == os.getuid()
+    return own and folder.is_dir() and os.access(folder, os.W_OK)
 
 
 class IndexStorage:
@@ -99,6 +100,8 @@ class IndexStorage:
         """Hold the writer's lock; yield False if another process has it, or the folder cannot be written."""
         lock = filelock.FileLock(self.path / "lock", thread_local=False)
         try:
+            for folder in (self.path, self.path / "runs", self.path / "sets"):
+                _remove_link(folder)
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
             lock.acquire(timeout=0)
         except (filelock.Timeout, OSError):
@@ -142,10 +145,11 @@ class IndexStorage:
 
     def clear(self, folder: Path) -> None:
         """Remove what the index holds in a folder, and make it."""
-        with contextlib.suppress(OSError):
-            (folder / STATE).unlink()
-        shutil.rmtree(folder, ignore_errors=True)
         try:
+            _remove_link(folder)
+            with contextlib.suppress(OSError):
+                (folder / STATE).unlink()
+            shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
             raise storage_error(folder, error) from error
@@ -157,6 +161,12 @@ class IndexStorage:
             if path.name not in names:
                 with contextlib.suppress(OSError):
                     path.unlink()
+
+
+def _remove_link(path: Path) -> None:
+    """Remove a symbolic link in the place of a folder: an index from elsewhere could lead to files that are not the index's."""
+    if path.is_symlink():
+        path.unlink()
 
 
 def _digest(text: str) -> str:
