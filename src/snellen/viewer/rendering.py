@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from snellen.redaction import redact
 from snellen.reports.render import hash_source, read_asset, template_environment
+from snellen.viewer.labels import benchmark_label, model_label
 from snellen.viewer.site import Page, Site
 
 if TYPE_CHECKING:
@@ -58,9 +59,11 @@ def load_templates() -> Environment:
     from jinja2 import ChoiceLoader, PackageLoader, PrefixLoader
 
     reports = PackageLoader("snellen.reports", "assets")
-    return template_environment(
+    environment = template_environment(
         ChoiceLoader([PackageLoader("snellen.viewer", "templates"), PrefixLoader({"reports": reports})])
     )
+    environment.filters |= {"benchmark_label": benchmark_label, "model_label": model_label}
+    return environment
 
 
 def live_policy(assets: PageAssets) -> str:

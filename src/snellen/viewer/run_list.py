@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import datetime
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from snellen.engine.run_folder import JUDGE_RUNS
 from snellen.reports.tables import format_percent, metric_fields
 from snellen.viewer.index import RunEntry
+from snellen.viewer.labels import benchmark_label, model_label
 from snellen.viewer.states import RunsState
 
 COLUMNS: Mapping[str, str] = {
@@ -219,7 +220,9 @@ def group_runs(entries: Sequence[RunEntry], state: RunsState) -> list[RunGroup]:
         if names[benchmark] > 1 and benchmark:
             about = ", ".join(text for text in (f"version {version}" if version else "", _data_text(data)) if text)
         ranked = benchmark not in JUDGE_RUNS and bool(benchmark)
-        made.append(RunGroup(benchmark or "no benchmark", about, tuple(order_rows(members, state)), ranked))
+        made.append(
+            RunGroup(benchmark_label(benchmark) or "no benchmark", about, tuple(order_rows(members, state)), ranked)
+        )
     return sorted(made, key=lambda group: (not group.ranked, group.title, group.about))
 
 
@@ -227,11 +230,16 @@ def _data_text(digest: str) -> str:
     return f"data {digest.removeprefix('sha256:')[:12]}" if digest else ""
 
 
+LABELS: Mapping[str, Callable[[str], str]] = {"benchmark": benchmark_label, "model": model_label, "state": str}
+"""Filter to the text of its values: names without the paths of the machine that ran them."""
+
+
 @dataclass(frozen=True)
 class FilterChoice:
-    """One value of a filter: how many runs have it, whether it is chosen, and the page with it toggled."""
+    """One value of a filter: its label, how many runs have it, whether it is chosen, and the page with it toggled."""
 
     value: str
+    label: str
     count: int
     active: bool
     state: RunsState
@@ -249,6 +257,7 @@ def filter_choices(entries: Sequence[RunEntry], state: RunsState) -> dict[str, l
         choices[name] = [
             FilterChoice(
                 value,
+                LABELS[name](value),
                 counts[value],
                 value in chosen,
                 state.changed(

@@ -54,7 +54,7 @@ def _enter(folder: Path, key: str, depth: int, result: Discovery) -> int:
         key
         and len(result.runs) == runs
         and files > 1
-        and all(each.reason == NO_RUN for each in result.skipped[before:])
+        and all(each.reason.endswith(NO_RUN) for each in result.skipped[before:])
     ):
         # A folder of data or pictures: one line says it.
         del result.skipped[before:]

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, cast
 
-from snellen.benchmarks.registry import short_name
 from snellen.engine.run_folder import JUDGE_RUNS
 from snellen.errors import DataError, SnellenError, UsageError
 from snellen.redaction import redact
@@ -24,6 +23,7 @@ from snellen.runs.reviews.decisions import (
 from snellen.text import comma_list
 from snellen.viewer.cases.case_view import CaseColumn, case_view
 from snellen.viewer.index import MOST_ROWS, RunEntry
+from snellen.viewer.labels import benchmark_label
 from snellen.viewer.reviews.agreement_view import agreement_view
 from snellen.viewer.reviews.blind import blinded
 from snellen.viewer.reviews.case_token import CasePlace, case_token, read_token
@@ -101,7 +101,7 @@ def view(site: Site, state: ReviewState) -> Mapping[str, Any]:
     tabs = [(name, text, site.links.to(_step(state, name))) for name, text in STEPS.items()] if site.live else []
     shared |= {
         "tabs": tabs,
-        "benchmark": short_name(entries[0].benchmark),
+        "benchmark": benchmark_label(entries[0].benchmark),
         "runs": entries,
         "start": site.links.to(ReviewState()),
     }
@@ -160,7 +160,7 @@ def _overview(site: Site, state: ReviewState, reviewer: str) -> list[dict[str, A
         own = ReviewState(benchmark=benchmark, reviewer=state.reviewer)
         rows.append(
             {
-                "benchmark": short_name(benchmark),
+                "benchmark": benchmark_label(benchmark),
                 "runs": len(entries),
                 "replies": sum(entry.indexed for entry in entries),
                 "reviewed": reviewed,
