@@ -9,6 +9,7 @@ from run_folders import append, record, right_reply, samples_of, write_meta, wri
 
 from snellen.errors import UsageError
 from snellen.viewer.index import SampleQuery, ViewIndex, open_index
+from snellen.viewer.index.discovery import discover
 
 DIGITS = samples_of("chart/digits", 12)
 RIGHT = {sample.id: right_reply(sample) for sample in DIGITS}
@@ -189,3 +190,12 @@ def test_a_long_query_is_stopped(root: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(sql, "SECONDS", 0.3)
     with pytest.raises(UsageError, match="stopped after"):
         index_of(root).sql("SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE hash(a.range + b.range) = 7")
+
+
+def test_a_folder_of_data_is_one_line_however_many_files_it_has(tmp_path):
+    for number in range(1_500):
+        (tmp_path / "pictures" / f"class-{number % 3}").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "pictures" / f"class-{number % 3}" / f"{number}.png").write_bytes(b"")
+    (tmp_path / "notes.txt").write_text("")
+    skipped = [(each.path, each.reason.partition(",")[0]) for each in discover(tmp_path).skipped]
+    assert skipped == [("notes.txt", "no run: a run is a folder with run_meta.json"), ("pictures", "1")]

@@ -17,6 +17,7 @@ DEPTH = 32
 """Folders below the root that are searched."""
 MOST_FOLDERS = 200_000
 MOST_SKIPPED = 1_000
+REST = "…"
 NO_RUN = "no run: a run is a folder with run_meta.json"
 _PASSED = frozenset({*FOLDERS, FOLDER, ".git", "__pycache__", "node_modules", ".venv"})
 _OWN = frozenset({".gitignore", ".DS_Store", "index.html", "README.md"})
@@ -35,7 +36,7 @@ class Discovery:
         if len(self.skipped) < MOST_SKIPPED:
             self.skipped.append(Skipped(path, reason))
         elif len(self.skipped) == MOST_SKIPPED:  # one more says so
-            self.skipped.append(Skipped("…", f"more than {MOST_SKIPPED:,} files and folders are no runs"))
+            self.skipped.append(Skipped(REST, f"more than {MOST_SKIPPED:,} files and folders are no runs"))
 
 
 def discover(root: Path) -> Discovery:
@@ -54,7 +55,7 @@ def _enter(folder: Path, key: str, depth: int, result: Discovery) -> int:
         key
         and len(result.runs) == runs
         and files > 1
-        and all(each.reason.endswith(NO_RUN) for each in result.skipped[before:])
+        and all(each.reason.endswith(NO_RUN) or each.path == REST for each in result.skipped[before:])
     ):
         # A folder of data or pictures: one line says it.
         del result.skipped[before:]
