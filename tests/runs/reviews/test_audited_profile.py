@@ -177,7 +177,7 @@ def test_a_stratified_sample_is_weighted_and_what_is_not_in_it_does_not_count(ru
     output = capsys.readouterr()
     audit = json.loads(output.out)["profiles"][0]["audit"]
     assert (audit["design"], audit["drawn"], audit["reviewed"]) == ("stratified", 40, 30)
-    assert f"1 audited replies are not in audit_sample.json, and do not count: {outside}" in output.err
+    assert f"1 audited reply is not in audit_sample.json, without effect on the estimate: {outside}" in output.err
     assert "10 of 40 replies of the audit sample are not reviewed yet" in output.err
 
 
@@ -216,7 +216,7 @@ def test_several_reviewers_are_settled_by_adjudication_then_by_majority_and_ties
     review = json.loads(output.out)["profiles"][0]["review"]
     # q0 by two of three, q1 by the adjudicator, q4 by the only vote; q2 is a tie.
     assert (review["replies"]["overturned"], review["replies"]["undecided"], review["ties"]) == (3, 1, 1)
-    assert "1 replies are undecided" in output.err and "q2" in output.err
+    assert "1 reply is undecided" in output.err and "q2" in output.err
 
 
 def test_a_partial_verdict_that_is_wrong_widens_the_interval_to_both_sides(tmp_path, capsys):

@@ -340,11 +340,16 @@ def _lines(
     undecided = len(audit.usable) - int(audit.usable.sum())
     if undecided:
         lines.append(
-            f"{undecided:,} audited replies are undecided (cannot-tell or a tie) and taken as missing at random"
+            f"{_replies(undecided, 'is', 'are')} undecided (cannot-tell or a tie) and taken as missing at random"
         )
     if rows.outside:
         listed = ", ".join(rows.outside[:5])
-        lines.append(f"{len(rows.outside):,} audited replies are not in {AUDIT_SAMPLE}, and do not count: {listed}")
+        named = _replies(len(rows.outside), "is", "are")
+        lines.append(f"{named} not in {AUDIT_SAMPLE}, without effect on the estimate: {listed}")
     if rows.unscored:
-        lines.append(f"{rows.unscored:,} audited replies have no automatic score, and do not count")
+        lines.append(f"{_replies(rows.unscored, 'has', 'have')} no automatic score, without effect on the estimate")
     return lines
+
+
+def _replies(number: int, one_verb: str, several_verb: str) -> str:
+    return f"{number:,} audited {f'reply {one_verb}' if number == 1 else f'replies {several_verb}'}"

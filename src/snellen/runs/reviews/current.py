@@ -54,15 +54,25 @@ class ReviewTally:
     def notes(self) -> list[str]:
         """List what a reader must know, one line each."""
         lines = []
-        for listed, noun in (
-            (self.stale, "decisions do not count"),
-            (self.ties, "replies are undecided, as reviewers are divided evenly; an adjudication settles them"),
-            (self.uncorrected, "replies with a wrong gold answer are left out, without a usable correction"),
-            (self.unknown, "partial verdicts are wrong by an unknown amount"),
+        divided = "undecided, as all decisions about {} divide the reviewers evenly; an adjudication settles {}"
+        for listed, one_line, several_lines in (
+            (self.stale, "decision does not count", "decisions do not count"),
+            (self.ties, f"reply is {divided.format('it', 'it')}", f"replies are {divided.format('them', 'them')}"),
+            (
+                self.uncorrected,
+                "reply with a wrong gold answer is left out, without a usable correction",
+                "replies with a wrong gold answer are left out, without a usable correction",
+            ),
+            (
+                self.unknown,
+                "partial verdict is wrong by an unknown amount",
+                "partial verdicts are wrong by an unknown amount",
+            ),
         ):
             texts = list(dict.fromkeys(listed))
             if texts:
                 more = f"; {len(texts) - SHOWN:,} more" if len(texts) > SHOWN else ""
+                noun = one_line if len(texts) == 1 else several_lines
                 lines.append(f"{len(texts):,} {noun}: {'; '.join(texts[:SHOWN])}{more}")
         return lines
 
@@ -105,7 +115,7 @@ class CurrentReviews:
         current = {at for at, review in reviews.items() if self._is_current(review, sample, record, score)}
         ruling = settle({name: review for name, review in latest.items() if id(review) in current})
         audit_ruling = settle({name: review for name, review in audited.items() if id(review) in current})
-        if any(rule is not None and rule.decision is None for rule in (ruling, audit_ruling)):
+        if ruling is not None and ruling.decision is None:
             self.tally.ties.append(record_name(*key))
         return ruling, audit_ruling
 
