@@ -181,3 +181,26 @@ def test_a_client_that_sends_half_a_request_is_let_go():
         server.should_exit = True
         thread.join(10)
         listener.close()
+
+
+@pytest.mark.parametrize(
+    ("site", "mode", "dest", "status"),
+    [
+        ("cross-site", "no-cors", "image", 403),
+        ("same-site", "no-cors", "script", 403),  # another port of this machine
+        ("cross-site", "navigate", "iframe", 403),
+        ("cross-site", "cors", "empty", 403),
+        ("cross-site", "navigate", "document", 200),  # a link to the pages
+        ("same-origin", "cors", "empty", 200),
+        ("none", "navigate", "document", 200),
+    ],
+)
+def test_a_page_of_another_site_loads_nothing_from_here_and_so_starts_no_query(address, site, mode, dest, status):
+    fields = {"Sec_Fetch_Site": site, "Sec_Fetch_Mode": mode, "Sec_Fetch_Dest": dest}
+    assert ask(address, "/samples?sql=SELECT+1", **fields)[0] == status
+
+
+def test_an_address_with_thousands_of_fields_is_refused_in_words(address, locked):
+    for place in (address, locked):
+        status, _, text = ask(place, "/samples?" + "&".join(f"a{number}=1" for number in range(2_000)))
+        assert status in (400, 403) and "Traceback" not in text

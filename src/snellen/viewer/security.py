@@ -108,7 +108,11 @@ class Gate:
             await _answer(send, *refusal)
             return
         if self.access.token is not None:
-            query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True, max_num_fields=1000)
+            try:
+                query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True, max_num_fields=1000)
+            except ValueError:
+                await _answer(send, 400, "The address has more than 1,000 fields.\n")
+                return
             offered = next((value for name, value in query if name == "token"), None)
             if offered is not None and scope["method"] in ("GET", "HEAD") and self.access.accepts_token(offered):
                 rest = urlencode([(name, value) for name, value in query if name != "token"])
@@ -130,12 +134,14 @@ class Gate:
             return 421, "This server does not answer to that name. Open it by its IP address, or as localhost.\n"
         if scope["method"] not in METHODS:
             return 405, "Only GET, HEAD and POST are answered.\n"
+        if not _from_here(dict(headers)):
+            return 403, "Pages of other sites may link to this server, and load nothing from it.\n"
         if scope["method"] == "POST":
             origins = [value for name, value in headers if name == "origin"]
             if origins != [f"{scope.get('scheme', 'http')}://{hosts[0]}"]:
                 return 403, "A write must come from a page of this server.\n"
             length = next((value for name, value in headers if name == "content-length"), "0")
-            if not length.isdigit() or len(length) > 12 or int(length) > MAX_BODY_BYTES:
+            if not (length.isascii() and length.isdigit()) or len(length) > 12 or int(length) > MAX_BODY_BYTES:
                 return 413, f"A form has at most {MAX_BODY_BYTES:,} bytes.\n"
         return None
 
@@ -149,6 +155,13 @@ class OversizeBodyError(Exception):
 
 def _headers(scope: Any) -> list[tuple[str, str]]:
     return [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in scope["headers"]]
+
+
+def _from_here(headers: dict[str, str]) -> bool:
+    """Return True unless a browser says that another site loads this address into a page: that could start queries."""
+    if headers.get("sec-fetch-site", "none") in ("none", "same-origin"):
+        return True
+    return headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest", "document") == "document"
 
 
 def _cookie(headers: list[tuple[str, str]], name: str) -> str:

@@ -6,13 +6,14 @@ thousand rows at most, and can neither read nor write a file.
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
-from datetime import time as day_time
-from decimal import Decimal
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,6 @@ import pyarrow.parquet as pq
 from snellen.errors import UsageError
 from snellen.runs.arrow import METRICS, metric_rows
 from snellen.runs.query import ISOLATED, OF_METRICS, RUNS, require_single_select, unanswerable
-from snellen.text import shorten
 from snellen.viewer.index.entries import RunEntry
 from snellen.viewer.index.run_columns import ANSWER_STATUSES, RunColumns, SetColumns
 from snellen.viewer.index.run_state import CODE_OF_VERDICT, STATUSES, RunIndexState
@@ -33,7 +33,12 @@ from snellen.viewer.index.sample_sets import SampleSet
 from snellen.viewer.index.storage import IndexStorage
 
 MOST_ROWS, CELL_CHARACTERS, QUERY_CHARACTERS = 10_000, 4_000, 20_000
-SECONDS = 10.0
+SECONDS, GRACE_SECONDS = 10.0, 3.0
+"""Time of a query until it is interrupted, and then until its process is killed: not every step heeds the interruption."""
+WAIT_SECONDS = 5.0
+"""Time that a query waits for another one; each waiting one keeps a thread of the server."""
+QUERY_BYTES = 3 << 30
+"""Address space of a query's process: DuckDB's own limit does not count long texts in flight."""
 LIMITS: Mapping[str, str] = {"memory_limit": "1GB", "threads": "2", "max_temp_directory_size": "2GB"}
 _NEEDED = {name: re.compile(rf"\b{name}\b", re.IGNORECASE) for name in ("results", "scores", "samples")}
 _TABLES = """
@@ -76,10 +81,13 @@ class SqlSource:
             )
         require_single_select(text)
         wanted = tuple(name for name, pattern in _NEEDED.items() if pattern.search(text))
-        with self._lock:
+        if not self._lock.acquire(timeout=WAIT_SECONDS):
+            raise UsageError("another query is under way", "Wait for its answer, then try again.")
+        try:
             place = self._database(entries, states, (version, wanted))
-            with duckdb.connect(place, read_only=True, config={**LIMITS, **ISOLATED}) as connection:
-                table = _fetch(connection, text, max(1, min(limit, MOST_ROWS)))
+            table = _ask(place, text, max(1, min(limit, MOST_ROWS)))
+        finally:
+            self._lock.release()
         behind = [entry.key for entry in entries if entry.samples in ("waiting", "behind")]
         notes = (f"{len(behind):,} runs are not, or not all, in the index yet",) if behind and wanted else ()
         return SqlTable(table.columns, table.rows, table.truncated, notes)
@@ -129,39 +137,47 @@ class SqlSource:
                 _put(database, "score_rows", _scores(run, entry.key, number))
 
 
-def _fetch(connection: duckdb.DuckDBPyConnection, text: str, limit: int) -> SqlTable:
-    timer = threading.Timer(SECONDS, connection.interrupt)
-    timer.start()
+def _ask(place: str, text: str, limit: int) -> SqlTable:
+    """Answer a query in a process of its own.
+
+    Raises:
+        UsageError: it cannot be answered, or takes too long or too much memory.
+    """
+    task = {
+        "place": place, "text": text, "limit": limit, "characters": CELL_CHARACTERS, "seconds": SECONDS,
+        "memory": QUERY_BYTES, "config": {**LIMITS, **ISOLATED},
+    }  # fmt: skip
     try:
-        connection.execute(text)
-        columns = tuple(str(column[0]) for column in connection.description or [])
-        rows = connection.fetchmany(limit + 1)
-    except duckdb.InterruptException:
+        process = subprocess.run(  # noqa: S603 - this Python, a file of this package
+            [sys.executable, str(Path(__file__).with_name("query_process.py"))],
+            input=json.dumps(task).encode("ascii"),
+            capture_output=True,
+            timeout=SECONDS + GRACE_SECONDS,
+            check=False,
+            start_new_session=True,
+        )
+    except subprocess.TimeoutExpired:
+        raise _stopped() from None
+    try:
+        result = json.loads(process.stdout)
+    except ValueError:  # killed, or ended by a library that had no memory left
+        result = {"memory": True}
+    if result.get("stopped"):
+        raise _stopped()
+    if result.get("memory"):
         raise UsageError(
-            f"the query was stopped after {SECONDS:.0f} s",
-            "Narrow it, or run it with snellen query, which has no limit.",
-        ) from None
-    except duckdb.Error as error:
-        raise unanswerable(error) from error
-    finally:
-        timer.cancel()
-    cut = tuple(tuple(_cell(cell) for cell in row) for row in rows[:limit])
-    return SqlTable(columns, cut, truncated=len(rows) > limit)
+            f"the query was stopped: it needs more than {QUERY_BYTES >> 30} GB of memory",
+            "Select fewer or shorter columns, or run it with snellen query, which has no limit.",
+        )
+    if "error" in result:
+        raise unanswerable(duckdb.Error(result["error"]))
+    return SqlTable(tuple(result["columns"]), tuple(map(tuple, result["rows"])), truncated=result["truncated"])
 
 
-def _cell(value: Any) -> Any:
-    """Return a value of JSON: longer texts are cut, other types become texts."""
-    if isinstance(value, str):
-        return shorten(value, CELL_CHARACTERS)
-    if isinstance(value, Decimal):
-        return float(value)
-    if isinstance(value, bool | float) or value is None:
-        return value
-    if isinstance(value, int):
-        return value if abs(value) < 1 << 53 else str(value)
-    if isinstance(value, (date, datetime, day_time, timedelta)):
-        return str(value)
-    return shorten(str(value), CELL_CHARACTERS)
+def _stopped() -> UsageError:
+    return UsageError(
+        f"the query was stopped after {SECONDS:.0f} s", "Narrow it, or run it with snellen query, which has no limit."
+    )
 
 
 def _insert(database: duckdb.DuckDBPyConnection, name: str, schema: pa.Schema, rows: Iterator[dict[str, Any]]) -> None:
