@@ -19,7 +19,7 @@ def refused(capsys, line: str) -> str:
 @pytest.mark.parametrize(
     ("line", "better"),
     [
-        ("view results/x", "snellen report results/x"),
+        ("browse results/x", "snellen view results/x"),
         ("plot results/x", "snellen report results/x"),
         ("eval chart --model gpt-4o", "snellen run chart --model api:gpt-4o"),
         ("evaluate --tasks vlm2,blink --batch_size 8 -m gpt-4o", "snellen run vlm2 blink --batch-size 8 -m api:gpt-4o"),

@@ -29,6 +29,7 @@ class CommandHint(NamedTuple):
 
 _RUN = CommandHint("run", "`run` runs a benchmark, scores it and prints the table.", "chart --model embedded")
 _REPORT = CommandHint("report", "`report` writes one HTML page with scores, plots and every answer.")
+_VIEW = CommandHint("view", "`view` shows all runs of a folder in the browser, live.", "results/")
 _RERUN = CommandHint("rerun", "The same command resumes a run, and so does `rerun`.")
 _LIST = CommandHint("list", "`list` shows benchmarks and model kinds, `list --runs` runs.", "")
 _RUNS = CommandHint("list --runs", "`list --runs` shows the runs in results/.", "")
@@ -38,7 +39,8 @@ COMMAND_OF = {
     for names, command in {
         "eval evaluate infer inference test predict generate start bench": _RUN,
         "benchmark eval-set simple-eval simple_evaluate launch": _RUN,
-        "view viewer plot plots gallery visualize visualise html show dashboard ui open browse": _REPORT,
+        "plot plots visualize visualise html show": _REPORT,
+        "viewer gallery dashboard ui open browse": _VIEW,
         "resume continue retry eval-retry restart redo": _RERUN,
         "benchmarks tasks datasets models ls info profiles": _LIST,
         "logs log runs results history status": _RUNS,
