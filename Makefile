@@ -7,7 +7,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 # Files are taken in their order, not those with most tests first: the long ones have few.
 JOBS ?= 3
 
-.PHONY: demo test test-browser test-agents bench lint figures docs chromium sandbox clean
+.PHONY: demo test test-browser test-agents bench lint figures docs chromium axe sandbox clean
 
 # The second half is the way of one's own data: pictures in folders and a taxonomy, questions at each of its levels, and
 # a report that says at which level the model stops seeing.
@@ -44,11 +44,11 @@ results/demo-questions/benchmark.json: results/demo-creatures/taxonomy.csv
 
 # The package is compiled first, as pip does with an installed one: where Python may not write bytecode, each start would
 # compile all of it again.
-test: $(VENV)/.installed-dev chromium sandbox lint
+test: $(VENV)/.installed-dev chromium axe sandbox lint
 	$(BIN)/python -m compileall -q src
 	$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not agents"
 
-test-browser: $(VENV)/.installed-dev chromium
+test-browser: $(VENV)/.installed-dev chromium axe
 	$(BIN)/pytest -m browser
 
 # The real agents, installed from npm where they are not there yet; without npm the tests are skipped, each saying so.
@@ -103,6 +103,14 @@ sandbox:
 	  && DEBIAN_FRONTEND=noninteractive apt-get install --quiet=2 --yes --no-install-recommends bubblewrap ripgrep; \
 	then :; \
 	else echo "There is no bubblewrap or ripgrep here and they could not be installed: see what is skipped."; \
+	fi
+
+# The checks of accessibility in the browser tests.
+axe:
+	@if [ -f node_modules/axe-core/axe.min.js ] || { command -v npm >/dev/null \
+	  && npm install --silent --no-save --no-package-lock --no-audit --no-fund axe-core@4.14.1; }; \
+	then :; \
+	else echo "There is no npm here, so that axe-core is not installed: see what is skipped."; \
 	fi
 
 chromium:

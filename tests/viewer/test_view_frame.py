@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from browser_checks import THEMES, WIDTHS, check_page, check_width, opened, serving
+from browser_checks import THEMES, WIDTHS, axe_source, check_page, check_width, opened, require_axe, serving
 
 from snellen.errors import UsageError
 from snellen.viewer.states import CaseState, RunsState, SamplesState
@@ -120,3 +120,11 @@ def test_meta_of_htmx_forbids_scripts_and_other_servers(address):
     html = urllib.request.urlopen(address + "/").read().decode()
     config = json.loads(re.search(r"name=\"htmx-config\" content='([^']+)'", html)[1])
     assert config["allowEval"] is False and config["allowScriptTags"] is False and config["selfRequestsOnly"] is True
+
+
+def test_pages_are_checked_by_axe_core():
+    """The browser tests look for serious findings where axe-core is installed; this test says where it is not."""
+    require_axe()
+    source = axe_source()
+    assert source is not None
+    assert "axe.run" in source
