@@ -85,6 +85,10 @@ def test_a_missing_extra_is_named_with_its_command(tmp_path, monkeypatch):
         (False, [], "does not exist"),
         (True, ["--token", "--host", "0.0.0.0"], "SNELLEN_VIEW_TOKEN must have 16 characters"),
         (True, ["--export", "site", "--show-gold"], "excludes --show-gold"),
+        (True, ["--review", "ada\nbob"], "expected a printable name"),
+        (True, ["--review", "ada,\u202ebob"], "expected a printable name"),
+        (True, ["--review", " , "], "expected a printable name"),
+        (True, ["--review", "a" * 200], "expected a printable name"),
     ],
 )
 def test_errors_of_the_command_are_sentences_with_exit_status_2(tmp_path: Path, make, arguments, words):

@@ -77,6 +77,12 @@ def view(
             f"the folder of the runs, {root}, {problem}",
             "Name the folder that holds the run folders, such as: snellen view results/",
         )
+    if review is not None:
+        from snellen.runs.reviews.decisions import reviewer_name
+        from snellen.text import comma_list
+
+        for name in comma_list(review) or [""]:
+            reviewer_name(name)
     if export is not None:
         _export(root, export, show_gold=show_gold)
         return

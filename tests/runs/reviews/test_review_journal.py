@@ -197,3 +197,40 @@ def test_concurrent_reviewers_and_kill_9_lose_nothing_and_write_nothing_twice(tm
     assert {name for who, name in names if who == "bob"} == {f"q{n}" for n in range(40)}
     assert {f"q{n}" for n in range(max(acknowledged) + 5)} <= {name for who, name in names if who == "ada"}
     assert not journal.faults()
+
+
+FOREIGN = {"sample_id": "q1", "reviewer": "ada", "decision": "right", "at": "2026-01-01T00:00:00Z", "design": "audit"}
+
+
+@pytest.mark.parametrize("begin", ["", "\ufeff"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", ""])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"note": None, "digest": None, "at": None},
+        {"design": None, "repeat": None, "verdict": None, "profile": None, "id": None},
+        {"note": "n" * 5_000, "digest": "d" * 500},
+        {"sample_id": 17, "at": 1_700_000_000},
+        {"reviewer": "ada ", "tool": {"name": "pandas"}},
+    ],
+)
+def test_a_line_of_another_program_counts_with_nulls_numbers_and_long_notes(tmp_path, fields, begin, end):
+    path = tmp_path / "reviews.jsonl"
+    path.write_text(begin + msgspec.json.encode({**FOREIGN, **fields}).decode() + end, encoding="utf-8", newline="")
+    journal = ReviewJournal(tmp_path)
+    assert [(each.sample_id, each.reviewer, each.decision) for each in journal.reviews] == [
+        (str(fields.get("sample_id", "q1")), "ada", "right")
+    ]
+    assert journal.faults() == []
+    journal.append(review("q2"))
+    assert len(read_reviews_of(tmp_path)) == 2
+
+
+@pytest.mark.parametrize(
+    "line", ['{"sample_id": "a", "reviewer": "x"}', '{"sample_id": true, "decision": "right"}', "[]", "5"]
+)
+def test_a_line_without_a_decision_is_named_and_hides_no_other(tmp_path, line):
+    (tmp_path / "reviews.jsonl").write_text(f"{line}\n{msgspec.json.encode(FOREIGN).decode()}\n")
+    journal = ReviewJournal(tmp_path)
+    assert len(journal.reviews) == 1 and "line 1" in "".join(journal.faults())

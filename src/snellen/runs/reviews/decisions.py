@@ -6,13 +6,14 @@ import time
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from hashlib import blake2b
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 from msgspec import Struct
 
 from snellen.errors import DataError, UsageError
 from snellen.redaction import redact
+from snellen.text import shorten
 from snellen.types import VERDICTS
 
 DecisionWord: TypeAlias = Literal["right", "wrong", "gold-wrong", "ambiguous", "unreadable", "cannot-tell"]
@@ -90,6 +91,26 @@ class VerdictReview(Struct, frozen=True, kw_only=True):
         except ValueError:
             return 0.0
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def decode_foreign(line: bytes) -> VerdictReview:
+    """Decode a line that another program wrote: a null stands for a field that is not there, an id may be a whole number.
+
+    A note or digest that is too long is cut: the decision counts.
+
+    Raises:
+        ValueError, RecursionError: the line holds no decision.
+    """
+    fields = msgspec.json.decode(line, type=dict[str, Any])
+    fields = {name: value for name, value in fields.items() if value is not None or name == "decision"}
+    if isinstance(fields.get("sample_id"), int) and not isinstance(fields["sample_id"], bool):
+        fields["sample_id"] = str(fields["sample_id"])
+    if isinstance(reviewer := fields.get("reviewer"), str):
+        fields["reviewer"] = reviewer.strip()
+    for name in ("note", "digest"):
+        if isinstance(text := fields.get(name), str):
+            fields[name] = shorten(text, LONGEST[name])
+    return msgspec.convert(fields, VerdictReview)
 
 
 def checked(review: VerdictReview, whence: str = "the decision") -> VerdictReview:

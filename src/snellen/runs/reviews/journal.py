@@ -16,9 +16,10 @@ from snellen.engine.file_checks import kind_of
 from snellen.engine.journal import NOT_JSON, record_name, storage_error
 from snellen.engine.journal_damage import Damage
 from snellen.errors import DataError, RunError, StorageError, UsageError
-from snellen.runs.reviews.decisions import Standing, VerdictReview, checked, stand
+from snellen.runs.reviews.decisions import Standing, VerdictReview, checked, decode_foreign, stand
 from snellen.sources.checksums import intact_parts, never_sealed, record_number, seal
 
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 REVIEWS, LOCK = "reviews.jsonl", ".reviews.lock"
 MOST_BYTES, LINE_BYTES = 1 << 30, 1 << 20
 LOCK_SECONDS = 30.0
@@ -102,12 +103,14 @@ class ReviewJournal:
         elif number is not None:
             if self._damage.take(number, self._lines, content):
                 self._add(content)
-        elif not whole and not self._complete(content):  # a write that was cut off, or is under way
+        elif not whole and not self._complete(
+            content.removeprefix(BYTE_ORDER_MARK)
+        ):  # a write that was cut off, or is under way
             self._torn = len(line)
             self._lines -= 1
             return
-        elif content.strip() and never_sealed(content):
-            self._add(content)
+        elif content.strip() and never_sealed(content.removeprefix(BYTE_ORDER_MARK)):
+            self._add(content.removeprefix(BYTE_ORDER_MARK))
         elif content.strip():
             self._salvage(content)
         self._at += size
@@ -116,13 +119,13 @@ class ReviewJournal:
     def _complete(self, line: bytes) -> bool:
         """Return True if the last line of the file, which has no line end, is a decision all the same."""
         try:
-            return never_sealed(line) and bool(_decode(line))
+            return never_sealed(line) and bool(decode_foreign(line))
         except NOT_JSON:
             return False
 
     def _add(self, line: bytes) -> None:
         try:
-            review = checked(_decode(line))
+            review = checked(_decode(line) if record_number(line) is not None else decode_foreign(line))
         except (*NOT_JSON, DataError, UsageError) as error:
             reason = error.message if isinstance(error, (DataError, UsageError)) else str(error)
             self._damage.bad(self._lines, line, f"no decision: {reason}")
