@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -12,6 +13,9 @@ from hypothesis import settings
 from servers import fast
 from servers.hostile import HostileServer
 from snellen import redaction
+
+PATIENCE_MS = 600_000
+"""How long a page may take: what a browser shows must not depend on how fast the machine is."""
 
 # Examples are timed on machines that do other things as well; how long one took says nothing.
 settings.register_profile("house", deadline=None)
@@ -71,5 +75,19 @@ def browser() -> Iterator[object]:
             chromium = playwright.chromium.launch(executable_path=system, args=["--no-sandbox"])
         except api.Error as error:
             pytest.skip(f"no Chromium could be started: {str(error).splitlines()[0]}")
+        chromium.new_context = _patient(chromium.new_context)
+        chromium.new_page = _patient(chromium.new_page)
+        api.expect.set_options(timeout=PATIENCE_MS)
         yield chromium
         chromium.close()
+
+
+def _patient(make: Callable[..., Any]) -> Callable[..., Any]:
+    """Open contexts or pages that wait as long as a slow machine needs."""
+
+    def made(*words: Any, **options: Any) -> Any:
+        opened = make(*words, **options)
+        opened.set_default_timeout(PATIENCE_MS)
+        return opened
+
+    return made

@@ -20,7 +20,7 @@ def lights_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         [*command, "--disable-pip-version-check", "--target", str(target), str(PLUGIN)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     return target

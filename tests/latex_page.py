@@ -32,7 +32,7 @@ def set_page(folder: Path, *tables: str, preamble: str = "") -> str:
     body = "\n\\clearpage\n".join(tables)
     (folder / "table.tex").write_text(PAGE % (preamble, body), encoding="utf-8")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "table.tex"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, timeout=120)
+    done = subprocess.run(command, cwd=folder, capture_output=True, timeout=600)
     log = (folder / "table.log").read_text("utf-8", errors="replace")
     assert done.returncode == 0, log[-3000:]
     assert "Missing character" not in log and "undefined" not in log, log

@@ -49,7 +49,7 @@ class Stopwatch:
         return waited
 
 
-def seconds_until_end(process: subprocess.Popen[str], others: Iterable[int] = (), longest_s: float = 300.0) -> float:
+def seconds_until_end(process: subprocess.Popen[str], others: Iterable[int] = (), longest_s: float = 600.0) -> float:
     """How long a process still takes to its end, less what it and the others it works with were kept from running.
 
     Raises:

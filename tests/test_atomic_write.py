@@ -16,7 +16,7 @@ import pytest
 from snellen.atomic_write import part_folder, replacing
 from snellen.cli import main
 
-LONGEST_S = 120
+LONGEST_S = 600
 
 
 def names(folder: Path) -> list[str]:

@@ -22,7 +22,7 @@ class TrackerRecord(NamedTuple):
 
 def wandb_records(folder: Path) -> list[TrackerRecord]:
     """Runs that W&B wrote offline. Its own process writes the files, and may still do so for a moment."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 600
     while True:
         records = [_wandb_record(path) for path in sorted(folder.glob("wandb/offline-run-*/run-*.wandb"))]
         if all(record is not None for record in records) or time.monotonic() > deadline:

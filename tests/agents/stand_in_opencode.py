@@ -44,7 +44,7 @@ request = urllib.request.Request(
     json.dumps(body).encode(),
     {"Content-Type": "application/json", "Authorization": f"Bearer {key}"},
 )
-with urllib.request.urlopen(request, timeout=60) as reply:
+with urllib.request.urlopen(request, timeout=600) as reply:
     raw = reply.read().decode()
 if raw.startswith("data:"):
     chunks = [json.loads(line[5:]) for line in raw.splitlines() if line.startswith("data:") and "[DONE]" not in line]

@@ -112,7 +112,7 @@ def test_the_stand_in_for_libsignal_has_the_names_and_refuses_to_work(tmp_path):
         "console.log(Object.keys(all).length, refused)"
     )
     try:
-        done = subprocess.run(["node", "-e", script], capture_output=True, text=True, timeout=300)
+        done = subprocess.run(["node", "-e", script], capture_output=True, text=True, timeout=600)
     except FileNotFoundError:
         pytest.skip("there is no node on PATH")
     assert done.stdout.split() == ["4", "2"], done.stderr

@@ -75,7 +75,7 @@ def test_every_question_of_a_built_set_gets_a_hint_at_a_wrong_class_of_its_level
 
 def run(folder: Path, built: Path, *words: str) -> dict[str, dict]:
     command = [sys.executable, "-m", "snellen", "run", str(built), "-m", "embedded", "--levels", "species"]
-    done = subprocess.run([*command, "-q", "--json", *words], cwd=folder, capture_output=True, text=True, timeout=240)
+    done = subprocess.run([*command, "-q", "--json", *words], cwd=folder, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     (found,) = json.loads(done.stdout)["runs"]
     return {**found, "value": {one["name"]: one["value"] for one in found["profiles"][0]["metrics"]}}
@@ -91,7 +91,7 @@ def test_a_corrupted_picture_is_harder_to_read_and_the_run_says_what_was_done(bu
     assert "image was corrupted (salt-pepper:40,blur:31)" in (tmp_path / "noisy" / "report.html").read_text()
     refused = subprocess.run(
         [sys.executable, "-m", "snellen", "run", str(built), "-m", "embedded", "--levels", "species", "--out", "noisy"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=120,
+        cwd=tmp_path, capture_output=True, text=True, timeout=600,
     )  # fmt: skip
     assert refused.returncode != 0 and "media.corrupt" in refused.stderr
 
@@ -102,5 +102,5 @@ def test_hints_are_an_option_of_the_command_and_part_of_what_was_run(built, tmp_
     meta = json.loads((tmp_path / "hinted" / "run_meta.json").read_text())
     assert meta["identity"]["data_options"] == {"levels": "species", "hint": "wrong"}
     command = [sys.executable, "-m", "snellen", "run", str(built), "-m", "embedded", "--hint", "right"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600)
     assert done.returncode == 2 and "the only kind of hint is wrong" in done.stderr

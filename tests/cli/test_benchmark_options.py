@@ -146,7 +146,7 @@ def test_no_benchmark_is_imported_where_the_command_knows_every_option(tmp_path:
 
     def imported(*more: str) -> set[str]:
         words = [sys.executable, "-c", code, *line, *more]
-        done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, timeout=300)
+        done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, timeout=600)
         return {one for one in done.stdout.split() if one.startswith("snellen.")}
 
     assert "snellen.cli.score" in imported() and "snellen.benchmarks.chart" not in imported()

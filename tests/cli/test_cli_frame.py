@@ -37,13 +37,13 @@ def modules(folder: Path, *words: str) -> set[str]:
         "import sys; from snellen.cli import main; main(sys.argv[1:]); "
         "print(*sorted(sys.modules), file=open('modules', 'w'))"
     )
-    subprocess.run([sys.executable, "-c", code, *words], cwd=folder, check=True, capture_output=True, timeout=300)
+    subprocess.run([sys.executable, "-c", code, *words], cwd=folder, check=True, capture_output=True, timeout=600)
     return set((folder / "modules").read_text().split())
 
 
 def test_help_imports_no_command():
     code = "import sys; from snellen.cli import main; main(['--help']); print(*sorted(sys.modules), file=sys.stderr)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=600)
     loaded = set(done.stderr.split())
     assert not loaded & {"numpy", "aiohttp", "msgspec", *HEAVY, "snellen.cli.run", "snellen.runs.evaluate"}
     assert all(name in done.stdout for name in COMMANDS)
@@ -136,12 +136,11 @@ def test_ctrl_c_ends_a_run_with_130_and_keeps_its_answers(lights, tmp_path):
         with subprocess.Popen(
             [sys.executable, "-m", "snellen", *words], cwd=tmp_path, stderr=subprocess.PIPE, text=True
         ) as process:
-            for _ in range(200):
-                if server.stats()["served"] >= 4:
-                    break
+            while server.stats()["served"] < 4:
+                assert process.poll() is None
                 time.sleep(0.05)
             process.send_signal(signal.SIGINT)
-            _, err = process.communicate(timeout=300)
+            _, err = process.communicate(timeout=600)
     assert process.returncode == 130
     assert "Run the same command again to resume" in err and "Traceback" not in err
     assert len((tmp_path / "run" / "results.jsonl").read_text().splitlines()) >= 4
@@ -176,7 +175,7 @@ def test_whoever_ends_a_command_while_nothing_is_asked_gets_the_signals_status_a
     code = ENDS_ITSELF.format(module=module, where=where, name=function, number=number)
     words = ["run", "chart", "--model", "embedded", "--limit", "2", "--quiet", "--out", "run"]
     done = subprocess.run(
-        [sys.executable, "-c", code, *words], cwd=tmp_path, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", code, *words], cwd=tmp_path, capture_output=True, text=True, timeout=600
     )
     assert (done.returncode, done.stderr) == (status, f"snellen: stopped by {name}\n")
 
@@ -186,7 +185,7 @@ def test_a_hangup_that_nohup_sets_aside_ends_nothing(tmp_path):
     ignoring = f"import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n{code}"
     words = ["run", "chart", "--model", "embedded", "--limit", "2", "--quiet", "--out", "run"]
     done = subprocess.run(
-        [sys.executable, "-c", ignoring, *words], cwd=tmp_path, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", ignoring, *words], cwd=tmp_path, capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, done.stderr
 
@@ -229,7 +228,7 @@ def test_sigterm_ends_a_job_in_the_background_whose_shell_has_it_ignore_ctrl_c(t
     ignoring = f"import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n{code}"
     words = ["run", "chart", "--model", "embedded", "--limit", "2", "--quiet", "--out", "run"]
     done = subprocess.run(
-        [sys.executable, "-c", ignoring, *words], cwd=tmp_path, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", ignoring, *words], cwd=tmp_path, capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 143 and not (tmp_path / "run").exists()
 
@@ -255,7 +254,7 @@ def test_a_narrow_terminal_breaks_words_and_never_a_figure(columns, snellen, lig
     for words in (["score", "results/run"], ["list", "--runs"]):
         words = [sys.executable, "-m", "snellen", *words]
         subprocess.run(
-            words, cwd=tmp_path, stdout=end, stderr=subprocess.DEVNULL, env=environment, timeout=300, check=True
+            words, cwd=tmp_path, stdout=end, stderr=subprocess.DEVNULL, env=environment, timeout=600, check=True
         )
     os.close(end)
     shown = ""
@@ -299,7 +298,7 @@ def test_a_terminal_without_utf_8_shows_what_it_can_and_json_stays_whole(tmp_pat
     def said(*words: str) -> bytes:
         env = {**os.environ, "PYTHONIOENCODING": "ascii"}
         command = [sys.executable, "-m", "snellen", *words]
-        return subprocess.run(command, cwd=tmp_path, env=env, check=True, capture_output=True, timeout=300).stdout
+        return subprocess.run(command, cwd=tmp_path, env=env, check=True, capture_output=True, timeout=600).stdout
 
     assert b"?/v1" in said("list") and b"api:NAME" in said("run", "--help")
     assert "https://…/v1" in json.loads(said("list", "--json"))["models"]["api"]

@@ -124,7 +124,7 @@ def test_plain_options_are_read_without_pydantic_and_help_without_a_renderer_of_
 
     def modules(*words: str) -> set[str]:
         command = [sys.executable, "-c", code, *words]
-        return set(subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300).stderr.split())
+        return set(subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600).stderr.split())
 
     asked = modules("run", "nowhere", "-m", "api:x", "--limit", "3", "--temperature", "0.5", "--prices", "p", "-q")
     assert "snellen.cli.run" in asked and not asked & {"pydantic", "typer._adapters"}

@@ -198,7 +198,7 @@ with query("SELECT count(*), sum(length(text)) FROM results", ["run"]) as result
     print(list(result.rows))
 print(*(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
 """
-    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=True)
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=600, check=True)
     counts, peak = ended.stdout.splitlines()
     assert counts == "[(50, 250000000)]"
     assert int(peak) < 1_300_000, "kB; as one batch the replies took 2.1 GB"

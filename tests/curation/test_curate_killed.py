@@ -76,7 +76,7 @@ class Killed:
             time.sleep(self.chance.random() * 0.02)
             self.kills[name] += kill(process)
         process = self.start("--stage", name, *words)
-        out, err = process.communicate(timeout=240)
+        out, err = process.communicate(timeout=600)
         assert process.returncode == 0, out + err
 
     def review(self) -> None:
@@ -89,7 +89,7 @@ class Killed:
                 done = browser.judge_all(left, None if left == 1000 else process.kill)
                 if done:
                     process.send_signal(signal.SIGINT)
-                    _, err = process.communicate(timeout=300)
+                    _, err = process.communicate(timeout=600)
                     assert process.returncode == 0, err
                 else:
                     self.kills["review"] += kill(process)
@@ -106,7 +106,7 @@ class Killed:
         zips = self.work / "packs"
         if self.chance is not None:
             started = time.monotonic()
-            self.start("--stage", "pack", "--version", "0.1").communicate(timeout=120)  # how long it takes here and now
+            self.start("--stage", "pack", "--version", "0.1").communicate(timeout=600)  # how long it takes here and now
             takes = time.monotonic() - started
             for attempt in range(5 * KILLS):
                 process = self.start("--stage", "pack")
@@ -118,7 +118,7 @@ class Killed:
                 if self.kills["pack"] == KILLS:
                     break
         process = self.start("--stage", "pack")
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=600)
         assert process.returncode == 0, out + err
 
 
@@ -152,14 +152,14 @@ class Browser:
         return False
 
     def _get(self, address: str) -> str:
-        with self._open(address, timeout=30) as answer:
+        with self._open(address, timeout=600) as answer:
             return answer.read().decode()
 
     def _post(self, path: str, fields: dict[str, str], page: str) -> None:
         token = re.search(r'name="token" value="([^"]+)"', page)
         assert token is not None, page
         body = urllib.parse.urlencode({**fields, "token": token[1]}).encode()
-        self._open(self._home + path, body, timeout=30).close()
+        self._open(self._home + path, body, timeout=600).close()
 
 
 def kill(process: subprocess.Popen[str]) -> bool:

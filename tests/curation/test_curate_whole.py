@@ -28,7 +28,7 @@ WRONG_EDIT = 21
 
 def snellen(*words, fails=False):
     environment = {**os.environ, "STUB_KEY": "k"}
-    done = subprocess.run([*SNELLEN, *map(str, words)], capture_output=True, text=True, env=environment, timeout=240)
+    done = subprocess.run([*SNELLEN, *map(str, words)], capture_output=True, text=True, env=environment, timeout=600)
     assert (done.returncode != 0) == fails, done.stdout + done.stderr
     return done.stdout + done.stderr
 
@@ -54,7 +54,7 @@ def reviewing(work):
         output = []
         yield address, output
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=300)
+        out, err = process.communicate(timeout=600)
         output.append(out + err)
         assert process.returncode == 0, out + err
     finally:

@@ -103,7 +103,7 @@ def test_every_page_is_in_the_navigation_and_the_site_builds_without_a_warning(t
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=600,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert (tmp_path / "site" / "cli.html").is_file()

@@ -34,7 +34,7 @@ def test_the_examples_of_a_page_run_as_printed(page, tmp_path, lights_folder):
             continue
         for step in steps(example.body):
             done = subprocess.run(
-                ["bash", "-c", step.command], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240
+                ["bash", "-c", step.command], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600
             )
             place = f"{page.name}:{example.line}: {step.command}\n{done.stdout}\n{done.stderr}"
             assert done.returncode == 0, place
@@ -47,7 +47,7 @@ def test_the_examples_of_a_page_run_as_printed(page, tmp_path, lights_folder):
         code = "\n".join("\n" * (one.line - 1) + one.body if i == 0 else one.body for i, one in enumerate(python))
         (tmp_path / "page.py").write_text(code)
         done = subprocess.run(
-            [sys.executable, "page.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240
+            [sys.executable, "page.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600
         )
         assert done.returncode == 0, f"{page.name}: {done.stdout}\n{done.stderr}"
 

@@ -23,7 +23,7 @@ from snellen.cli import main
 
 SNELLEN = (sys.executable, "-m", "snellen", "easi", "--model", "embedded")
 QUICK = ("--max-tokens", "4", "-o", "sample-frames=2")
-LONGEST_S = 240
+LONGEST_S = 1800
 
 
 @pytest.fixture(scope="module")

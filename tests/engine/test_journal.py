@@ -124,5 +124,5 @@ def test_closing_in_the_moment_of_a_sync_does_not_wait_for_ever(
         time.sleep(0.02)
         closing = threading.Thread(target=book.close, daemon=True)
         closing.start()
-        closing.join(300)
+        closing.join(600)
         assert not closing.is_alive(), "closing hangs"

@@ -14,7 +14,7 @@ def test_a_run_killed_at_any_moment_ends_with_every_sample_once(tmp_path: Path) 
         [sys.executable, str(script), str(KILLS), str(tmp_path)],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]

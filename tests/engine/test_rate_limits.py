@@ -225,7 +225,7 @@ def test_a_wait_for_a_rate_limit_is_ended_by_a_signal(tmp_path: Path, number: si
             stdout=subprocess.PIPE,
             text=True,
         )
-        deadline = time.monotonic() + 300
+        deadline = time.monotonic() + 600
         while server.refused == 0 and time.monotonic() < deadline:
             time.sleep(0.02)
         time.sleep(0.3)

@@ -44,7 +44,7 @@ def test_a_ray_of_our_own_ends_with_the_run_however_that_ends(tmp_path, undistur
     assert {one.name() for one in left} <= (
         {"ray::RuntimeEnvAgent", "ray::DashboardAgent"} if number == signal.SIGKILL else set()
     )
-    left = psutil.wait_procs(left, timeout=150)[1]
+    left = psutil.wait_procs(left, timeout=600)[1]
     assert not left, [one.name() for one in left]
     if number == signal.SIGINT:
         finished(start((*RUN, "--out", folder)))  # without workers this time

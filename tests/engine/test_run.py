@@ -221,14 +221,25 @@ def test_a_difference_at_the_end_of_a_long_setting_is_shown(tmp_path: Path) -> N
 
 
 def test_a_second_process_on_the_same_run_is_refused(tmp_path: Path) -> None:
-    slow = Calculator(delay_s=0.3)
+    refused = threading.Event()
+
+    class Slow(Calculator):
+        async def answer(self, prompt: Prompt) -> Response:
+            response = await super().answer(prompt)
+            await asyncio.to_thread(refused.wait)
+            return response
+
+    slow = Slow()
     thread = threading.Thread(target=go, args=(slow, tmp_path / "a", 8))
     thread.start()
-    while not slow.asked:
-        time.sleep(0.005)
-    with pytest.raises(RunLockedError, match=f"process {os.getpid()}"):
-        go(Calculator(), tmp_path / "a", 8)
-    thread.join()
+    try:
+        while not slow.asked:
+            time.sleep(0.005)
+        with pytest.raises(RunLockedError, match=f"process {os.getpid()}"):
+            go(Calculator(), tmp_path / "a", 8)
+    finally:
+        refused.set()
+        thread.join()
 
 
 def test_a_failing_preflight_leaves_no_run(tmp_path: Path) -> None:
@@ -484,6 +495,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from stubs import ARITHMETIC, Calculator
 import snellen
+from snellen.engine.stopping import Stop
 from snellen.errors import SnellenError
 
 class Asked(Calculator):
@@ -491,6 +503,13 @@ class Asked(Calculator):
         print("asked", flush=True)
         return await super().answer(prompt)
 
+interrupt = Stop.interrupt
+
+def reported(stop):
+    interrupt(stop)
+    print("stopping", flush=True)
+
+Stop.interrupt = reported
 try:
     snellen.evaluate(ARITHMETIC, Asked(delay_s=float(sys.argv[3])), out=sys.argv[2], concurrency=4)
 except SnellenError as error:
@@ -512,7 +531,9 @@ def test_ctrl_c_once_drains_and_twice_stops(tmp_path: Path, signals: int, delay_
         assert process.stdout.readline() == "asked\n"
     for _ in range(signals):
         process.send_signal(signal.SIGINT)
-        time.sleep(0.5)  # two signals at once are one
+        for line in process.stdout:  # two signals at once are one
+            if line == "stopping\n":
+                break
     took_s = seconds_until_end(process)
     output = process.stdout.read()
     assert process.returncode == 130

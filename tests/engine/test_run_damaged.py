@@ -366,7 +366,7 @@ def test_a_journal_whose_mending_is_killed_at_any_step_is_mended_by_the_next_cal
     damaged = b"".join(lines)
     folder.results.write_bytes(damaged)
     program = KILLED_MENDING.format(path=[str(Path(__file__).parent)], results=str(folder.results), call=call)
-    process = subprocess.run([sys.executable, "-c", program], timeout=300)
+    process = subprocess.run([sys.executable, "-c", program], timeout=600)
     assert process.returncode in (-signal.SIGKILL, 0)
     found = folder.results.read_bytes()
     assert found == damaged or folder.results.read_bytes().count(b"\n") == N - 2

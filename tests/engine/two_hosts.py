@@ -28,7 +28,7 @@ def end(processes: list[psutil.Process]) -> None:
     for one in processes:
         with suppress(psutil.NoSuchProcess):
             one.send_signal(signal.SIGKILL)
-    assert not psutil.wait_procs(processes, timeout=300)[1]
+    assert not psutil.wait_procs(processes, timeout=600)[1]
 
 
 def family(pid: int) -> list[psutil.Process]:
@@ -69,7 +69,7 @@ class Node:
     def cut(self) -> None:
         """As if its power were cut."""
         end(family(self._process.pid))
-        self._process.wait(300)
+        self._process.wait(600)
 
 
 class TwoHosts:

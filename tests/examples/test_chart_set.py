@@ -11,7 +11,7 @@ SCRIPT = Path(__file__).parent.parent.parent / "examples" / "chart_set.py"
 
 
 def said(folder: Path, *words: str) -> str:
-    done = subprocess.run([sys.executable, *words], cwd=folder, capture_output=True, text=True, timeout=240)
+    done = subprocess.run([sys.executable, *words], cwd=folder, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -30,6 +30,6 @@ def test_the_finer_the_level_the_less_the_embedded_model_sees(tmp_path, monkeypa
 
 def test_a_folder_in_use_is_refused_in_words(tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
-    done = subprocess.run([sys.executable, str(SCRIPT), str(tmp_path)], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([sys.executable, str(SCRIPT), str(tmp_path)], capture_output=True, text=True, timeout=600)
     assert done.returncode == 1
     assert "not empty" in done.stderr and "Traceback" not in done.stderr

@@ -63,7 +63,7 @@ def act(name: str, folder: Path, **inputs: str) -> subprocess.CompletedProcess[s
         env=environment(**variables, GITHUB_STEP_SUMMARY=str(folder / "summary.md")),
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=600,
     )
 
 
@@ -118,7 +118,7 @@ def pytest_of_the_model(folder: Path, **variables: str) -> subprocess.CompletedP
         env=environment(**variables),
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=600,
     )
 
 

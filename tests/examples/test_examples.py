@@ -15,14 +15,14 @@ EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 
 def snellen(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "snellen", *words], cwd=folder, capture_output=True, text=True, timeout=120
+        [sys.executable, "-m", "snellen", *words], cwd=folder, capture_output=True, text=True, timeout=600
     )
 
 
 def test_the_notebook_runs_to_its_end_and_writes_its_report(tmp_path, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     notebook = nbformat.read(EXAMPLES / "quickstart.ipynb", as_version=4)
-    NotebookClient(notebook, timeout=240, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}}).execute()
     assert (tmp_path / "report.html").is_file()
     assert (tmp_path / "results" / "notebook" / "results.jsonl").is_file()
 

@@ -44,7 +44,7 @@ def encoder() -> Any:
 
 def cli(*words: str | Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "snellen", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, timeout=600)
 
 
 def test_every_row_of_every_split_is_encoded_as_if_it_were_alone(tmp_path, encoder):
@@ -166,7 +166,7 @@ def test_a_batch_of_one_picture_keeps_every_thread_reading(tmp_path, encoder):
         key = "meeting"
 
         def read(self) -> bytes:
-            together.wait(300)  # ends only when four are read at once
+            together.wait(600)  # ends only when four are read at once
             return picture.read()
 
     parts = list(encode_rows(encoder, lambda row: Meeting(), range(16), batch_size=1, workers=4))
@@ -261,7 +261,7 @@ def test_a_killed_extraction_goes_on_and_ends_as_one_that_was_never_killed(tmp_p
             resumed.append(int(process.stdout.readline()))
         time.sleep(draw.uniform(0, 0.01))
         os.kill(process.pid, signal.SIGKILL)
-        process.wait(300)
+        process.wait(600)
         process.stdout.close()
         assert (tmp_path / "s" / COMMITS).exists()
     done = cli(

@@ -64,7 +64,7 @@ def test_threads_encode_images_of_their_own_with_products_of_one_thread(tmp_path
     def encode(pixels: Any) -> dict[str, Any]:
         seen.append((threading.current_thread().name, torch.get_num_threads()))
         if len(seen) <= 3:
-            meet.wait(60)  # three encode at once, or none goes on
+            meet.wait(600)  # three encode at once, or none goes on
         return plain(pixels)
 
     alone = {

@@ -311,14 +311,14 @@ def test_a_writer_killed_twenty_times_loses_no_row_and_doubles_none(tmp_path):
         assert process.stdout.readline() == b"open\n"
         time.sleep(draw.uniform(0, 0.035))
         os.kill(process.pid, signal.SIGKILL)
-        process.wait(300)
+        process.wait(600)
         kills += process.returncode == -signal.SIGKILL
         process.stdout.close()
         written = (folder / COMMITS).read_bytes().count(b"\n") if (folder / COMMITS).exists() else done
         assert written >= done
         done = written
     assert done > 5
-    subprocess.run(command, check=True, timeout=300, stdout=subprocess.DEVNULL)
+    subprocess.run(command, check=True, timeout=600, stdout=subprocess.DEVNULL)
     assert read_meta(folder).complete
     for output, sign, width in (("cls", 1, 16), ("patch_mean", -1, 8)):
         store = open_store(folder, output)

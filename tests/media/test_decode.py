@@ -191,7 +191,7 @@ def test_a_process_that_meets_the_huge_png_header_stays_small(tmp_path):
         [sys.executable, "-c", script, str(tmp_path / "huge.png")],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
         check=True,
     )
     *refused, peak = run.stdout.split()

@@ -75,7 +75,7 @@ def test_eight_processes_with_many_questions_on_four_videos_decode_each_once(tmp
         assert worker.stdin is not None
         worker.stdin.write("go")
         worker.stdin.flush()
-    said = [worker.communicate(timeout=300)[0].splitlines() for worker in workers]
+    said = [worker.communicate(timeout=600)[0].splitlines() for worker in workers]
     assert [worker.returncode for worker in workers] == [0] * 8
     assert all(len(lines) == 18 * 4 * 6 and set(lines) == set(said[0]) for lines in said)
     # A film that is decoded is opened twice: once for its packets, once for its frames.
@@ -201,8 +201,8 @@ def test_a_process_killed_while_it_decodes_leaves_nobody_waiting(tmp_path: Path)
     time.sleep(0.3)
     assert not found, "the other one is at it"
     process.send_signal(signal.SIGKILL)
-    process.wait(300)
-    waiting.join(300)
+    process.wait(600)
+    waiting.join(600)
     assert found == [FRAMES]
 
 
@@ -212,7 +212,7 @@ def test_a_process_that_hangs_is_not_waited_for_without_end(tmp_path: Path) -> N
         assert FrameStore(tmp_path, wait_s=0.2).get(NAME, lambda: FRAMES) == FRAMES
     finally:
         process.kill()
-        process.wait(300)
+        process.wait(600)
 
 
 def test_a_folder_that_cannot_be_made_or_written_is_no_error(tmp_path: Path) -> None:

@@ -132,5 +132,5 @@ def test_sending_a_file_needs_no_decoder():
         asyncio.run(MediaCache(MediaSettings(video="native")).fetch_video(video))
         print([name for name in ("PIL", "numpy", "simplejpeg", "av", "torch") if name in sys.modules])
     """
-    run = subprocess.run([sys.executable, "-c", script], input=clip(), capture_output=True, timeout=300, check=True)
+    run = subprocess.run([sys.executable, "-c", script], input=clip(), capture_output=True, timeout=600, check=True)
     assert run.stdout.strip() == b"[]"

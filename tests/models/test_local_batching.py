@@ -12,6 +12,7 @@ import pytest
 
 from snellen.errors import ModelError
 from snellen.models.local.batching import Batches, Job
+from stopwatch import Stopwatch
 
 POISON, BROKEN = 666, 667
 
@@ -66,50 +67,50 @@ def doubler() -> Iterator[Doubler]:
 
 def test_each_asker_gets_its_own_answer(doubler):
     answers = [doubler.ask(i) for i in range(100)]
-    assert [answer.result(300) for answer in answers] == [2 * i for i in range(100)]
+    assert [answer.result(600) for answer in answers] == [2 * i for i in range(100)]
 
 
 def test_prompts_that_wait_share_a_batch_of_at_most_the_size_set(doubler):
     doubler.go.clear()
     first = doubler.ask(0)
-    assert doubler.started.wait(300)
+    assert doubler.started.wait(600)
     rest = [doubler.ask(i) for i in range(1, 25)]
     doubler.go.set()
     for answer in [first, *rest]:
-        answer.result(300)
+        answer.result(600)
     assert max(doubler.sizes) == 8
     assert sum(doubler.sizes) == 25
     assert len(doubler.sizes) <= 6
 
 
 def test_a_lone_prompt_does_not_wait_for_company(doubler):
-    began = time.monotonic()
-    assert doubler.ask(4).result(300) == 8
-    assert time.monotonic() - began < 2
+    watch = Stopwatch()
+    assert doubler.ask(4).result(600) == 8
+    assert watch.seconds < 2
 
 
 def test_only_prompts_with_the_same_settings_share_a_batch(doubler):
     doubler.go.clear()
     first = doubler.ask(0)
-    assert doubler.started.wait(300)
+    assert doubler.started.wait(600)
     rest = [doubler.ask(i, batch_key=i % 2) for i in range(1, 21)]
     doubler.go.set()
     for answer in [first, *rest]:
-        answer.result(300)
+        answer.result(600)
     assert all(len({number % 2 for number in batch}) == 1 for batch in doubler.batches)
 
 
 def test_prompts_of_one_size_go_together_and_the_oldest_is_never_left_behind(doubler):
     doubler.go.clear()
     blockers = [doubler.ask(-1), doubler.ask(-2)]
-    assert doubler.started.wait(300)
+    assert doubler.started.wait(600)
     doubler.ask(-3)
     time.sleep(0.2)  # one batch runs, one is ready, and the preparing thread holds a third: now they really wait
     sizes = [1, 900] * 8
     rest = [doubler.ask(i, size=size) for i, size in enumerate(sizes)]
     doubler.go.set()
     for answer in [*blockers, *rest]:
-        answer.result(300)
+        answer.result(600)
     mixed = [batch for batch in doubler.batches if len({sizes[i] for i in batch if i >= 0}) > 1]
     assert not mixed, doubler.batches
 
@@ -120,35 +121,35 @@ def test_the_one_that_fails_fails_alone(doubler):
     for number, answer in zip(numbers, answers, strict=True):
         if number == POISON:
             with pytest.raises(ModelError, match="666 cannot be doubled"):
-                answer.result(300)
+                answer.result(600)
         else:
-            assert answer.result(300) == 2 * number
+            assert answer.result(600) == 2 * number
 
 
 def test_a_device_that_breaks_while_recovering_fails_its_batch_and_not_the_program(doubler):
     with pytest.raises(ModelError, match="the device does not answer"):
-        doubler.ask(BROKEN).result(300)
-    assert doubler.ask(4).result(300) == 8
+        doubler.ask(BROKEN).result(600)
+    assert doubler.ask(4).result(600) == 8
 
 
 def test_work_that_nobody_waits_for_is_given_up(doubler):
     doubler.go.clear()
     answer = doubler.ask(1)
-    assert doubler.started.wait(300)
+    assert doubler.started.wait(600)
     answer.cancel()
     # The batch above ends although `go` was never set, or this one would never be answered.
     later = doubler.ask(2)
     while len(doubler.sizes) < 2:
         time.sleep(0.01)
     doubler.go.set()
-    assert later.result(300) == 4
+    assert later.result(600) == 4
 
 
 def test_closing_settles_every_question_and_ends_both_threads():
     doubler = Doubler(most=2)
     doubler.go.clear()
     answers = [doubler.ask(i) for i in range(9)]
-    assert doubler.started.wait(300)
+    assert doubler.started.wait(600)
     doubler.line.close()
     assert all(answer.done() for answer in answers)
     assert not [thread for thread in threading.enumerate() if thread.name in ("snellen-prepare", "snellen-generate")]

@@ -213,7 +213,7 @@ def outcomes(asked: list[list[str]], **environment: str) -> list[object]:
         env=clean | {"OMP_NUM_THREADS": "1", **environment},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     result: list[object] = json.loads(done.stdout.splitlines()[-1])

@@ -32,7 +32,7 @@ from snellen.models.registry import open_model
 from snellen.types import Generation, Image, MediaSettings, Prompt, Text, Video
 
 SNELLEN = (sys.executable, "-c", "from snellen.cli import main; raise SystemExit(main())")
-LIFE_S = 240
+LIFE_S = 600
 KEY = "a-key-for-the-tests-only"
 
 
@@ -68,7 +68,7 @@ def serving(*arguments: str, **environment: str) -> Iterator[Serving]:
         timer.cancel()
         process.send_signal(signal.SIGINT)
         try:
-            process.wait(300)
+            process.wait(600)
         except subprocess.TimeoutExpired:
             process.kill()
             raise
@@ -88,7 +88,7 @@ def server(folder: Path) -> Iterator[Serving]:
 
 @pytest.fixture
 def client(server: Serving) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=server.url, api_key=KEY, max_retries=0, timeout=60) as one:
+    with openai.OpenAI(base_url=server.url, api_key=KEY, max_retries=0, timeout=600) as one:
         yield one
 
 
@@ -111,7 +111,7 @@ def message(text: str, *urls: str) -> Any:
 def post(server: Serving, body: bytes, **headers: str) -> tuple[int, dict[str, Any]]:
     """A request by hand, for what no well-behaved client sends."""
     place = urlsplit(server.url)
-    connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=60)
+    connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=600)
     given = {"Content-Type": "application/json", "Authorization": f"Bearer {KEY}", **headers}
     connection.request("POST", "/v1/chat/completions", body, given)
     reply = connection.getresponse()
@@ -342,7 +342,7 @@ def transformers_serving(folder: Path) -> Iterator[str]:
     finally:
         timer.cancel()
         process.terminate()
-        process.wait(300)
+        process.wait(600)
 
 
 async def test_transformers_own_server_answers_our_client_with_the_same_words(folder):

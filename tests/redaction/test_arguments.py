@@ -79,7 +79,7 @@ def test_the_name_of_a_variable_is_told_from_a_key() -> None:
 
 def snellen(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "snellen", *words], cwd=folder, capture_output=True, text=True, timeout=120
+        [sys.executable, "-m", "snellen", *words], cwd=folder, capture_output=True, text=True, timeout=600
     )
 
 

@@ -70,7 +70,7 @@ def snellen(folder: Path, *words: str) -> str:
         cwd=folder,
         env={**clean, "OPENAI_API_KEY": CANARY, "JUDGE_API_KEY": JUDGES},
         capture_output=True,
-        timeout=300,
+        timeout=600,
     )
     assert done.returncode in (0, 9), (words, done.returncode, done.stderr[-2000:])
     return (done.stdout + done.stderr).decode(errors="replace")

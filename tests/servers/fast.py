@@ -130,14 +130,14 @@ class Running:
         self.process = process
 
     def stats(self) -> dict[str, int]:
-        with urllib.request.urlopen(f"{self.url}/stats", timeout=10) as reply:
+        with urllib.request.urlopen(f"{self.url}/stats", timeout=600) as reply:
             counts: dict[str, int] = json.load(reply)
             return counts
 
 
 @contextmanager
 def running(
-    latency_s: float = 0.0, texts: tuple[str, ...] = ("ANSWER: A",), seconds: float = 300.0
+    latency_s: float = 0.0, texts: tuple[str, ...] = ("ANSWER: A",), seconds: float = 3600.0
 ) -> Iterator[Running]:
     """Start a fast server and stop it at the end of the block; it ends with its parent in any case.
 
@@ -152,7 +152,7 @@ def running(
         finally:
             process.stdin.close()
             try:
-                process.wait(5)
+                process.wait(600)
             except subprocess.TimeoutExpired:
                 process.kill()
 

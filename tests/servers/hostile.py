@@ -123,14 +123,14 @@ class HostileServer:
 
     def __enter__(self) -> HostileServer:
         self._thread.start()
-        assert self._up.wait(300)
+        assert self._up.wait(600)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._loop.call_soon_threadsafe(self._down.set)
-        self._thread.join(300)
+        self._thread.join(600)
 
     def _run(self) -> None:
         self._loop.run_until_complete(self._serve())

@@ -62,4 +62,4 @@ def standing_in(
     finally:
         server.shutdown()
         server.server_close()
-        thread.join(5)
+        thread.join(600)

@@ -103,14 +103,14 @@ class LimitedServer:
 
     def __enter__(self) -> LimitedServer:
         self._thread.start()
-        assert self._up.wait(10)
+        assert self._up.wait(600)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._loop.call_soon_threadsafe(self._over.set)
-        self._thread.join(10)
+        self._thread.join(600)
 
     def go_down(self, seconds: float, after: int) -> None:
         """Close the port and all connections after so many questions, and open it again later."""

@@ -222,7 +222,7 @@ MEASURE = """if True:
 
 def measured(path: Path) -> tuple[int, int]:
     run = subprocess.run(
-        [sys.executable, "-c", MEASURE, str(path)], capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, "-c", MEASURE, str(path)], capture_output=True, text=True, timeout=600, check=True
     )
     total, peak = run.stdout.split()
     return int(total), int(peak)

@@ -41,7 +41,7 @@ def serving(root: Path, **settings: Any) -> Iterator[str]:
         yield address_of(LOOPBACK, listener)
     finally:
         server.should_exit = True
-        thread.join(10)
+        thread.join(600)
         listener.close()
 
 

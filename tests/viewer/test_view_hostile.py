@@ -43,7 +43,7 @@ def address(hostile_ids):
 def get(address: str, path: str) -> tuple[int, str, bytes]:
     """Request a path as it is written: no client tidies it."""
     parts = urlsplit(address)
-    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=60)
+    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=600)
     try:
         connection.putrequest("GET", path, skip_host=True)
         connection.putheader("Host", parts.netloc)

@@ -27,7 +27,7 @@ def verdicts(index: ViewIndex, key: str) -> dict[str, str]:
     return {record_name(row.sample_id, row.repeat): row.cells[0].verdict for row in page.rows}
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
+def wait_for(condition: Callable[[], bool], seconds: float = 600) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not happen in time"
@@ -173,7 +173,7 @@ def test_the_records_of_a_large_folder_are_indexed_by_another_process(
     follower = following.IndexFollower(index)
     monkeypatch.setattr(index, "_index", None)  # this process writes nothing
     follower.touch()
-    follower.wait(30)
+    follower.wait(600)
     try:
         wait_for(lambda: index.run("run").samples == "ready")
         assert set(verdicts(index, "run").values()) == {"right"}

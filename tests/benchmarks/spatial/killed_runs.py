@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 EACH = {"vsi-bench": 2, "mindcube-tiny": 4, "viewspatial": 4, "embspatial": 6, "mmsi-video-bench": 3, "vsi-debiased": 4}
-LIMIT_S = 120.0
+LIMIT_S = 600
 
 
 def asked(data: Path, name: str, out: Path) -> list[str]:

@@ -113,7 +113,7 @@ found = registry.find("blink")
 samples = list(found.samples(Data(path=Path({str(data)!r}))))
 print(len(samples), sum(found.score["easi"](one, "A").value for one in samples))
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     count, right = done.stdout.split()
     assert int(count) == drawn.count("blink") and 0 < float(right) < int(count)

@@ -48,7 +48,7 @@ def test_further_benchmarks_run_by_name_and_stay_out_of_a_submission(tmp_path: P
         env={**os.environ, "OPENAI_API_KEY": "none"},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]

@@ -88,7 +88,7 @@ def command(name: str, data: Path, out: Path, server: Looking, *options: str) ->
 
 def started(words: list[str]) -> subprocess.CompletedProcess[str]:
     key = {"OPENAI_API_KEY": "none"}
-    return subprocess.run(words, env={**os.environ, **key}, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(words, env={**os.environ, **key}, capture_output=True, text=True, timeout=600, check=False)
 
 
 def parts(content: list[dict[str, object]]) -> list[str | bytes]:
@@ -156,7 +156,7 @@ def test_a_run_that_was_killed_asks_only_what_is_left(name: str, tmp_path: Path,
         words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "OPENAI_API_KEY": "none"}
     )
     results = tmp_path / "run" / "results.jsonl"
-    until = time.monotonic() + 120
+    until = time.monotonic() + 600
     while not (results.exists() and results.read_bytes().count(b"\n")):
         assert time.monotonic() < until and first.poll() is None
         time.sleep(0.02)

@@ -34,10 +34,10 @@ def main(argv: list[str]) -> int:
     for line in plan.get("say", []):
         print(line, flush=True)
     if plan.get("spawn"):
-        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
         Path(plan["spawn"]).write_text(f"{os.getpid()} {child.pid}")
     if plan.get("hang"):
-        time.sleep(600)
+        time.sleep(3600)
     if plan.get("samples") is not None:
         folder.mkdir(parents=True)
         for name, rows in plan["samples"].items():

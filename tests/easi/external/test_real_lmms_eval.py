@@ -69,7 +69,7 @@ def home(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
     monkeypatch.setenv("OPENAI_API_KEY", "stub-key-0001")
     tables = [str(path) for folder in (place, blink) for path in folder.rglob("*.parquet")]
-    subprocess.run([PYTHON, "-c", PICTURES, *tables], check=True, capture_output=True, timeout=300)
+    subprocess.run([PYTHON, "-c", PICTURES, *tables], check=True, capture_output=True, timeout=600)
     return tmp_path
 
 
@@ -144,7 +144,7 @@ def test_the_scorers_themselves_and_our_profile_give_each_row_the_same(tmp_path,
     (tmp_path / "cases.json").write_text(json.dumps(cases, default=str))
     script = Path(__file__).with_name("ask_real_scorers.py")
     subprocess.run(
-        [PYTHON, str(script), str(tmp_path / "cases.json"), str(tmp_path)], check=True, capture_output=True, timeout=300
+        [PYTHON, str(script), str(tmp_path / "cases.json"), str(tmp_path)], check=True, capture_output=True, timeout=600
     )
     compared = 0
     for name, task in TASKS.items():

@@ -91,7 +91,7 @@ def store(server: Server, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def sent(server: Server, waits: tuple[float, ...] = (0.0, 0.0)) -> Any:
     payload = {"modelName": "org/model", "scores": {"blink": 50.0}}
-    return send_by_blob(payload, ZIP, TOKEN, endpoint=server.endpoint, timeout_s=10.0, waits_s=waits)
+    return send_by_blob(payload, ZIP, TOKEN, endpoint=server.endpoint, timeout_s=600.0, waits_s=waits)
 
 
 def test_the_token_for_the_upload_is_asked_for_then_the_zip_is_stored_and_its_address_is_submitted(

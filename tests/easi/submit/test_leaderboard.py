@@ -84,12 +84,21 @@ def test_status_200_alone_is_no_success(body):
     assert len(stub.got) == 1
 
 
-def test_a_server_that_is_silent_or_hangs_up_is_asked_again():
-    said = []
-    with leaderboard(Answer(sleep_s=1.5), Answer(hang_up=True), Answer()) as stub:
-        sent(stub.url, timeout_s=0.5, say=said.append)
-    assert len(stub.got) == 3
-    assert "within 0.5 s" in said[0] and "broke" in said[1]
+def test_a_server_that_hangs_up_is_asked_again():
+    lines = []
+    with leaderboard(Answer(hang_up=True), Answer()) as stub:
+        sent(stub.url, timeout_s=600, say=lines.append)
+    assert len(stub.got) == 2
+    assert len(lines) == 1 and "broke" in lines[0]
+
+
+def test_a_silent_server_is_asked_again():
+    """On a slow machine the next tries may take longer than the limit as well: there are many, and each is reported."""
+    lines = []
+    with leaderboard(Answer(sleep_s=3600), Answer()) as stub:
+        sent(stub.url, timeout_s=0.5, waits_s=[0.0] * 1000, say=lines.append)
+    assert len(stub.got) >= 2 and lines
+    assert all("within 0.5 s" in line for line in lines)
 
 
 def test_a_server_that_is_not_there_is_said_with_the_way_on():

@@ -39,10 +39,10 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def settings(model: str = "org/model", **more: object) -> VllmSettings:
-    return VllmSettings(model=model, port=0, startup_s=20, **more)  # type: ignore[arg-type]
+    return VllmSettings(model=model, port=0, startup_s=600, **more)  # type: ignore[arg-type]
 
 
-def gone(pids: list[int], within_s: float = 10) -> bool:
+def gone(pids: list[int], within_s: float = 600) -> bool:
     until = time.monotonic() + within_s
     while alive := [pid for pid in pids if _runs(pid)]:
         if time.monotonic() > until:
@@ -82,9 +82,13 @@ def test_a_server_that_dies_is_reported_with_its_last_lines(stand_in):
 
 
 def test_a_server_that_never_answers_ends_with_the_limit(stand_in):
-    with pytest.raises(PreflightError, match=r"within 1 s \(last: no reply\)(.|\n)*loading hangs"):  # noqa: SIM117
-        with serving(VllmSettings(model="hangs", port=0, startup_s=1), print):
-            pass
+    for limit_s in (1, 60, 600):  # on a slow machine it has not begun to load after a second
+        with pytest.raises(PreflightError, match=rf"within {limit_s} s \(last: no reply\)") as caught:  # noqa: SIM117
+            with serving(VllmSettings(model="hangs", port=0, startup_s=limit_s), print):
+                pass
+        if "loading hangs" in caught.value.message:
+            break
+    assert "loading hangs" in caught.value.message
     assert gone(json.loads(stand_in.read_text())["pids"], 0)
 
 
@@ -119,7 +123,7 @@ def test_the_command_leaves_nothing_behind_however_it_ends(stand_in, number):
             if text.startswith("Serving org/model at http://127.0.0.1:"):
                 break
         command.send_signal(number)
-        status = command.wait(300)
+        status = command.wait(600)
     assert status == {signal.SIGINT: 0, signal.SIGTERM: 143, signal.SIGKILL: -signal.SIGKILL}[number]
     assert gone(json.loads(stand_in.read_text())["pids"])
 

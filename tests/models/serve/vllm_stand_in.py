@@ -56,7 +56,7 @@ class Handler(BaseHTTPRequestHandler):
 child = None
 if model == "stubborn":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    child = subprocess.Popen(["sleep", "120"], start_new_session=True)
+    child = subprocess.Popen(["sleep", "3600"], start_new_session=True)
 said = {"words": words, "gpus": os.environ.get("CUDA_VISIBLE_DEVICES"), "pids": [os.getpid()]}
 if child is not None:
     said["pids"].append(child.pid)
@@ -66,5 +66,5 @@ if model == "dies":
     print("ValueError: no supported config", file=sys.stderr, flush=True)
     os._exit(3)
 if model == "hangs":
-    time.sleep(120)
+    time.sleep(3600)
 ThreadingHTTPServer((values["--host"], int(values["--port"])), Handler).serve_forever()

@@ -105,7 +105,7 @@ class Site(BaseHTTPRequestHandler):
             for _ in range(100):
                 yield b"word " * 20_000
         elif self.path == "/slow":
-            time.sleep(3)
+            time.sleep(3600)
         else:
             yield b"secret" if self.path == "/secret" else b"text"
 
@@ -260,14 +260,19 @@ async def test_packed_pages_are_read(site: tuple[int, list[str]], path: str, tex
 
 
 @pytest.mark.parametrize(
-    ("path", "why"),
-    [("damaged", "damaged"), ("pdf", "application/pdf"), ("status", "HTTP 503"), ("slow", "within 0.5 s")],
+    ("path", "why", "seconds"),
+    [
+        ("damaged", "damaged", 600),
+        ("pdf", "application/pdf", 600),
+        ("status", "HTTP 503", 600),
+        ("slow", "within 0.5 s", 0.5),
+    ],
 )
-async def test_what_cannot_be_read_is_told(site: tuple[int, list[str]], path: str, why: str) -> None:
+async def test_what_cannot_be_read_is_told(site: tuple[int, list[str]], path: str, why: str, seconds: float) -> None:
     port, _ = site
     names = Names(open_example_org="127.0.0.1")
     with pytest.raises(ToolError, match=why):
-        await backend(port, names, ToolLimits(seconds=0.5)).fetch(f"http://{ALLOWED}:{port}/{path}")
+        await backend(port, names, ToolLimits(seconds=seconds)).fetch(f"http://{ALLOWED}:{port}/{path}")
 
 
 async def test_no_proxy_of_the_environment_stands_between_check_and_connection(

@@ -310,7 +310,7 @@ def test_a_skill_is_a_page_to_read_and_a_command_to_run(pages: Path, tmp_path: P
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [str(command), *words], capture_output=True, text=True, env=bare, timeout=300, check=False
+            [str(command), *words], capture_output=True, text=True, env=bare, timeout=600, check=False
         )
 
     shutil.rmtree(tmp_path / "another", ignore_errors=True)

@@ -309,12 +309,12 @@ judge("run", "api:stub-judge", base_url="{server.url}", concurrency=4)
     for already in (20, 120):
         process = subprocess.Popen([sys.executable, "-c", code], env=os.environ.copy())
         try:
-            deadline = time.monotonic() + 300
+            deadline = time.monotonic() + 600
             while len(server.asked) < already and time.monotonic() < deadline and process.poll() is None:
                 time.sleep(0.005)
         finally:
             process.send_signal(signal.SIGKILL)
-            process.wait(300)
+            process.wait(600)
     judged = judge("run", "api:stub-judge", base_url=server.url)
     records = lines("run_judged/results.jsonl")
     assert sorted(record["sample_id"] for record in records) == sorted(f"a{i}" for i in range(300))
