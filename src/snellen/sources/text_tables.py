@@ -119,11 +119,19 @@ def _json_rows(source: Blob, name: str, path: Path | None) -> Iterator[TextRow]:
 
 def with_lazy_images(row: Mapping[str, Any], name: str, path: Path | None, place: Place) -> dict[str, Any]:
     """Return a row whose inline images are lazy; `path` and `place` say where they are read again, if they can be."""
-    lazy = dict(row)
+    lazy = {}
     for column, value in row.items():
-        if not isinstance(value, (int, float, type(None))) and (texts := inline_texts(value)):
+        if isinstance(value, str):
+            if len(value) <= SHORTEST_IMAGE and not value.startswith("data:"):
+                continue
+        elif isinstance(value, dict):
+            if not ("bytes" in value or "base64" in value or "url" in value):
+                continue
+        elif not isinstance(value, list):
+            continue
+        if texts := inline_texts(value):
             lazy[column] = _images(texts, name, path, place, "json", column)
-    return lazy
+    return {**row, **lazy}
 
 
 def inline_texts(value: Any) -> list[str] | None:

@@ -23,6 +23,8 @@ Convention: TypeAlias = Literal["letter", "text", "index0", "index1", "bool"]
 CONVENTIONS: tuple[Convention, ...] = ("letter", "text", "index0", "index1", "bool")
 SEPARATORS = ("\n", "|", ";", "\t", ",")
 TRUTH = {"yes": True, "no": False, "true": True, "false": False, "y": True, "n": False, "t": True, "f": False}
+_LETTER_KEYS = frozenset(LETTERS + LETTERS.lower())
+_WHOLE = re.compile(r"\s*[-+]?\d{1,18}(?:\.0+)?\s*")
 _LINE = re.compile(r"^[ \t]*[(\[]?([A-Za-z])[).:\]、．][ \t]*(\S.*)$", re.MULTILINE)
 _INLINE = re.compile(r"(?:^|(?<=[\s,;?.:]))(?:\(([A-Za-z])\)|([A-Z])[.):])\s*(?=\S)")
 _COMMA = re.compile(r"(?<!\d),|,(?!\d{3}(?!\d))")
@@ -92,6 +94,9 @@ def separator_of(text: str) -> str:
 
 
 def _from_object(value: Mapping[str, Any]) -> dict[str, str]:
+    if value and value.keys() <= _LETTER_KEYS:
+        options = {key.upper(): text if isinstance(text, str) else _text_of(text) for key, text in value.items()}
+        return {letter: text for letter, text in options.items() if text.strip()}
     texts, labels = value.get("text", value.get("texts")), value.get("label", value.get("labels"))
     if isinstance(texts, list):
         if isinstance(labels, list) and len(labels) == len(texts) and all(_is_letter(label) for label in labels):
@@ -162,7 +167,7 @@ def whole(value: Any) -> int | None:
         return value
     if isinstance(value, float):
         return int(value) if value.is_integer() else None
-    if isinstance(value, str) and re.fullmatch(r"\s*[-+]?\d{1,18}(?:\.0+)?\s*", value):
+    if isinstance(value, str) and _WHOLE.fullmatch(value):
         return int(float(value))
     return None
 
@@ -232,8 +237,10 @@ def letter_of(value: Any, options: Mapping[str, str], convention: str) -> str | 
         if lettered is not None and _same(options.get(lettered[1].upper(), ""), lettered[2]):
             return lettered[1].upper()
         return None
-    exact = [letter for letter, option in options.items() if option.strip() == text]
-    alike = exact or [letter for letter, option in options.items() if _same(option, text)]
+    alike = [letter for letter, option in options.items() if option.strip() == text]
+    if not alike:
+        folded = _folded(text)
+        alike = [letter for letter, option in options.items() if option.strip() and _folded(option) == folded]
     return alike[0] if len(alike) == 1 else None
 
 
@@ -241,6 +248,8 @@ def letter_in(value: Any) -> str:
     """Return the letter that is all of an answer, `B`, `(b)` or `Option B`; empty for any other."""
     if not isinstance(value, str):
         return ""
+    if value in _LETTER_KEYS:
+        return value.upper()
     match = _LETTER.fullmatch(value.strip()) or _WORDED.fullmatch(value.strip())
     return match[1].upper() if match is not None and _is_letter(match[1]) else ""
 

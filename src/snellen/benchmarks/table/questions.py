@@ -15,7 +15,7 @@ from snellen.benchmarks.table.operations import ALL_LETTERS, CellError, drawn_op
 from snellen.benchmarks.table.option_columns import row_options
 from snellen.benchmarks.table.question import OmittedRow, Question
 from snellen.benchmarks.table.rows import plain_text
-from snellen.benchmarks.table.wording import numbered_marks, placed, question_text
+from snellen.benchmarks.table.wording import is_plain, may_hold_mark, numbered_marks, placed, question_text
 from snellen.errors import DataError
 from snellen.types import Blob, Image, Kind, Video
 
@@ -140,15 +140,25 @@ def _question(
         declared_values(declared, row, number),
         {name: cell for name, cell in row.items() if isinstance(cell, (str, int, float))},
     )
-    if not rules.declared:  # a declared prompt says itself where its images stand
+    if not rules.declared and _may_hold_mark(question, rules):  # a declared prompt says itself where its images stand
         full = question_text(question, declared.prompt, in_question=rules.in_question, form=rules.truth_form)
         placed(full, [*map(Image, images), *videos])
     return question
 
 
+def _may_hold_mark(question: Question, rules: TableRules) -> bool:
+    """Return False if neither the words of a row nor those around them can hold an image mark."""
+    if not is_plain(rules.declaration.prompt) or may_hold_mark(question.question) or may_hold_mark(question.hint):
+        return True
+    return any(map(may_hold_mark, question.options.values()))
+
+
 def _media(
     row: Mapping[str, Any], number: int, rules: TableRules, root: ImageRoot, references: References | None
 ) -> tuple[tuple[Blob, ...], tuple[Video, ...]]:
+    rows = rules.declaration.rows
+    if "image" not in rows and "video" not in rows:
+        return (), ()
     blobs: list[Blob] = []
     for role in ("image", "video"):
         spec = rules.spec(role)

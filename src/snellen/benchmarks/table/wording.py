@@ -10,8 +10,6 @@ import itertools
 import re
 from collections.abc import Mapping, Sequence
 
-from msgspec import structs
-
 from snellen.benchmarks.table.cells import options_in
 from snellen.benchmarks.table.declaration import PromptStyle
 from snellen.benchmarks.table.operations import CellError
@@ -22,6 +20,7 @@ from snellen.types import Image, Part, Prompt, Text, Video
 _MARK = re.compile(
     r"<(?:image|img|video)[ _-]?(\d{1,3})?>|<ImageHere>|\[image[ _-]?(\d{1,3})?\]|\{image[ _-]?(\d{1,3})?\}", re.I
 )
+_PLAIN = {style: PromptStyle(style=style) for style in ("letters", "question")}
 REQUESTS: Mapping[str, str] = {
     "choice": "Answer with the letter.",
     "yes/no": "Answer with yes or no.",
@@ -52,7 +51,7 @@ def prompt_of(question: Question, style: PromptStyle, *, in_question: bool = Fal
 
 def is_plain(style: PromptStyle) -> bool:
     """Return True for a prompt without words of its own, in Snellen's style or as the bare question."""
-    return style.style != "kit-mcq" and structs.replace(style, style="letters") == PromptStyle()
+    return style == _PLAIN.get(style.style)
 
 
 def question_text(question: Question, style: PromptStyle, *, in_question: bool, form: str) -> str:
@@ -71,9 +70,17 @@ def question_text(question: Question, style: PromptStyle, *, in_question: bool, 
 
 def lists_options(question: Question) -> bool:
     """Return True if the text of a question holds all of its options with their letters already."""
-    if not question.options or not all(text in question.question for text in question.options.values()):
+    if not question.options:
         return False
+    for text in question.options.values():
+        if text not in question.question:
+            return False
     return options_in(question.question) == dict(question.options)
+
+
+def may_hold_mark(text: str) -> bool:
+    """Return False for a text without a bracket that an image mark begins with, which is told sooner than a match."""
+    return "<" in text or "[" in text or "{" in text
 
 
 def numbered_marks(text: str, options: Mapping[str, str]) -> tuple[str, dict[str, str]]:
@@ -81,9 +88,11 @@ def numbered_marks(text: str, options: Mapping[str, str]) -> tuple[str, dict[str
 
     Options may be asked in another order, and their images go with them.
     """
+    if not any(may_hold_mark(option) and _MARK.search(option) for option in options.values()):
+        return text, dict(options)
     whole = [text, *options.values()]
     marks = [mark for part in whole for mark in _MARK.finditer(part)]
-    if not any(_MARK.search(option) for option in options.values()) or any(any(mark.groups()) for mark in marks):
+    if any(any(mark.groups()) for mark in marks):
         return text, dict(options)
     numbers = itertools.count(1)
     first, *rest = [_MARK.sub(lambda _: f"<image {next(numbers)}>", part) for part in whole]
@@ -92,7 +101,7 @@ def numbered_marks(text: str, options: Mapping[str, str]) -> tuple[str, dict[str
 
 def placed(text: str, media: Sequence[Part]) -> list[Part]:
     """Return the parts of a prompt, images and clips at the marks of its text. Raises CellError as `prompt_of`."""
-    marks = list(_MARK.finditer(text))
+    marks = list(_MARK.finditer(text)) if may_hold_mark(text) else []
     if not marks:
         return [*media, Text(text)] if text else list(media)
     numbers = [next((int(number) for number in mark.groups() if number), None) for mark in marks]

@@ -34,6 +34,12 @@ class MappedColumns:
         parts = [batch.column(name).to_numpy(zero_copy_only=False) for batch in self._batches]
         return np.concatenate(parts).astype(dtype, copy=False) if parts else np.zeros(0, dtype)
 
+    def fill(self, into: NDArray[Any], name: str) -> None:
+        """Write a column of whole numbers without nulls into an array, as far as either reaches."""
+        for start, batch in zip(self._starts[:-1].tolist(), self._batches, strict=True):
+            part = into[start : start + batch.num_rows]
+            part[:] = batch.column(name).to_numpy(zero_copy_only=False)[: len(part)]
+
     def value(self, name: str, row: int) -> Any:
         """Return one cell."""
         batch = int(np.searchsorted(self._starts, row, side="right")) - 1
@@ -48,6 +54,11 @@ class MappedColumns:
             items.append(column.flatten().to_numpy(zero_copy_only=False))
             rows.append(np.repeat(np.arange(batch.num_rows, dtype=np.int64) + int(start), lengths))
         return np.concatenate(items), np.concatenate(rows)
+
+    def items(self, name: str) -> NDArray[np.int32]:
+        """Return all items of a column of lists."""
+        parts = [batch.column(name).flatten().to_numpy(zero_copy_only=False) for batch in self._batches]
+        return np.concatenate(parts) if parts else np.zeros(0, np.int32)
 
     def batches(self) -> list[pa.RecordBatch]:
         """Return the rows as record batches."""
@@ -101,20 +112,26 @@ class RunColumns:
 
     def codes(self, profile: str) -> NDArray[np.uint8]:
         """Return the verdict of each record under a profile, by code; one more for `missing` at the end."""
-        failed = (self.status >= ANSWER_STATUSES) & (self.status <= OTHER_STATUS)
-        codes = np.where(failed, CODES["failed"], CODES["unknown"]).astype(np.uint8)
-        for columns, column in self._sources(profile):
-            known = columns.array(f"{column}.code", np.uint8)[: len(codes)]
-            codes[: len(known)] = known
-        return np.append(codes, np.uint8(CODES["missing"]))
+        sources = self._sources(profile)
+        codes = np.empty(self.rows.rows + 1, np.uint8)
+        codes[-1] = CODES["missing"]
+        if not sources or sources[-1][0].rows < self.rows.rows:
+            failed = (self.status >= ANSWER_STATUSES) & (self.status <= OTHER_STATUS)
+            codes[:-1] = np.where(failed, CODES["failed"], CODES["unknown"])
+        for columns, column in sources:
+            columns.fill(codes[:-1], f"{column}.code")
+        return codes
 
     def answers(self, profile: str) -> NDArray[np.uint32]:
         """Return a number for what was read from each reply, 0 for nothing; one more 0 at the end."""
-        answers = np.zeros(len(self.status) + 1, np.uint32)
+        answers = np.zeros(self.rows.rows + 1, np.uint32)
         for columns, column in self._sources(profile):
-            read = columns.array(f"{column}.answer", np.uint32)[: len(answers) - 1]
-            answers[: len(read)] = read
+            columns.fill(answers[:-1], f"{column}.answer")
         return answers
+
+    def places_as(self, other: RunColumns) -> bool:
+        """Return True if the records of another run are of the same samples and repeats, in the same order."""
+        return np.array_equal(self.ordinal, other.ordinal) and np.array_equal(self.repeat, other.repeat)
 
     def _sources(self, profile: str) -> list[tuple[MappedColumns, int]]:
         """Return the columns with scores under a profile; later ones count where they reach."""
@@ -130,10 +147,8 @@ class RunColumns:
     @cached_property
     def flags(self) -> NDArray[np.uint8]:
         """Return the flags of each record; one more 0 at the end."""
-        flags = np.zeros(len(self.status) + 1, np.uint8)
-        if self.scores.rows:
-            scored = self.scores.array("flags", np.uint8)
-            flags[: len(scored)] = scored
+        flags = np.zeros(self.rows.rows + 1, np.uint8)
+        self.scores.fill(flags[:-1], "flags")
         return flags
 
 
@@ -161,6 +176,11 @@ class SetColumns:
         rows = np.full(len(self.ids), -1, np.int32)
         rows[described] = np.arange(len(described), dtype=np.int32)
         return rows
+
+    @property
+    def slice_codes(self) -> NDArray[np.int32]:
+        """Return every code of a slice, in no order."""
+        return self.info.items("slices")
 
     @cached_property
     def slice_items(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,8 @@ from snellen.viewer.index.run_state import CODES, JUDGE_UNSURE, PROFILES_DIFFER
 from snellen.viewer.index.sample_page import VERDICTS, CellVerdict, Sort
 
 CHUNK = 1 << 15
+MOST_ANSWERS, PROBED = 16, 128
+"""Up to so many different answers are counted one by one; the first rows tell whether there are more."""
 _WRONG = (CODES["wrong"], CODES["unparseable"])
 _RIGHT = CODES["right"]
 
@@ -36,29 +39,33 @@ class SampleAxis:
         self.sets = sets
         if len(sets) == 1:
             self.ids: pa.Array = sets[0].ids
-            self._of_set = [np.arange(len(self.ids), dtype=np.int64)]
+            self._of_set: list[NDArray[np.int64] | None] = [None]
             order = sets[0].order.astype(np.int64)
         else:
             encoded = pa.concat_arrays([each.ids for each in sets]).dictionary_encode()
             self.ids = encoded.dictionary
             every = encoded.indices.to_numpy().astype(np.int64)
             ends = np.cumsum([len(each.ids) for each in sets])
-            self._of_set = np.split(every, ends[:-1])
-            in_order = np.concatenate([own[each.order] for own, each in zip(self._of_set, sets, strict=True)])
+            parts = np.split(every, ends[:-1])
+            self._of_set = list(parts)
+            in_order = np.concatenate([own[each.order] for own, each in zip(parts, sets, strict=True)])
             _, first = np.unique(in_order, return_index=True)
             order = in_order[np.sort(first)]
         size = len(self.ids)
-        self._rank = np.empty(size, np.int64)
-        self._rank[order] = np.arange(size)
         included = np.zeros(size, bool)
         repeats = 1
+        known: list[tuple[NDArray[np.int32], int]] = []
+        described = dict.fromkeys(range(len(sets)), 0)
         for (run, place), samples in zip(runs, requested, strict=True):
-            included[self._of_set[place][run.ordinal]] = True
-            described = sets[place].state.described
-            upto = described if samples is None else min(samples, described)
-            included[self._of_set[place][sets[place].order[:upto]]] = True
+            if not any(place == other and np.array_equal(run.ordinal, ordinal) for ordinal, other in known[-1:]):
+                included[self._samples(place, run.ordinal)] = True
+                known.append((run.ordinal, place))
+            upto = sets[place].state.described
+            described[place] = max(described[place], upto if samples is None else min(samples, upto))
             if len(run.repeat):
                 repeats = max(repeats, int(run.repeat.max()) + 1)
+        for place, upto in described.items():
+            included[self._samples(place, sets[place].order[:upto])] = True
         self._repeats = repeats
         included_order = order[included[order]]
         if repeats == 1:
@@ -66,7 +73,9 @@ class SampleAxis:
             self._row_of = np.full(size, -1, np.int64)
             self._row_of[included_order] = np.arange(len(included_order))
             return
-        codes = [self._of_set[place][run.ordinal] * repeats + run.repeat for run, place in runs]
+        self._rank = np.empty(size, np.int64)
+        self._rank[order] = np.arange(size)
+        codes = [self._samples(place, run.ordinal) * np.int64(repeats) + run.repeat for run, place in runs]
         unrecorded = np.setdiff1d(included_order, np.concatenate(codes) // repeats)
         unique = np.unique(np.concatenate([*codes, unrecorded * repeats]))
         turn = np.lexsort((unique % repeats, self._rank[unique // repeats]))
@@ -77,19 +86,40 @@ class SampleAxis:
     def __len__(self) -> int:
         return len(self.sample)
 
+    def _samples(self, place: int, numbers: NDArray[Any]) -> NDArray[Any]:
+        """Return the samples of the axis with these numbers in a set; of an only set, the numbers themselves."""
+        own = self._of_set[place]
+        return numbers if own is None else own[numbers]
+
+    @cached_property
+    def numbers(self) -> NDArray[np.int32]:
+        """Return the numbers of the rows: the records that count for a run that has one for each row, in their order."""
+        return np.arange(len(self), dtype=np.int32)
+
     def rows(self, run: RunColumns, place: int) -> NDArray[np.int64]:
         """Return the row of each record of a run."""
-        samples = self._of_set[place][run.ordinal]
+        samples = self._samples(place, run.ordinal)
         if self._repeats == 1:
             return self._row_of[samples]
-        return self._row_of[np.searchsorted(self._codes, samples * self._repeats + run.repeat)]
+        return self._row_of[np.searchsorted(self._codes, samples * np.int64(self._repeats) + run.repeat)]
+
+    def counting_of(self, runs: Sequence[tuple[RunColumns, int]]) -> list[NDArray[np.int32]]:
+        """Return `counting` of each run; runs with the same samples in the same order share an array."""
+        records: list[NDArray[np.int32]] = []
+        before: tuple[RunColumns, int] | None = None
+        for run, place in runs:
+            alike = before is not None and place == before[1] and run.places_as(before[0])
+            records.append(records[-1] if alike else self.counting(run, place))
+            if not alike:  # a sample with two records: which counts depends on the run's answers
+                before = (run, place) if np.count_nonzero(records[-1] >= 0) == len(run.ordinal) else None
+        return records
 
     def counting(self, run: RunColumns, place: int) -> NDArray[np.int32]:
         """Return for each row the record that counts, -1 for none: the first answer, else the last failure."""
         rows = self.rows(run, place)
+        if len(rows) == len(self) and np.array_equal(rows, self.numbers):
+            return self.numbers
         numbers = np.arange(len(rows), dtype=np.int32)
-        if len(rows) == len(self) and np.array_equal(rows, numbers):
-            return numbers
         result = np.full(len(self), -1, np.int32)
         result[rows] = numbers
         if np.array_equal(result[rows], numbers):  # no sample has two records
@@ -103,7 +133,7 @@ class SampleAxis:
     def of_samples(self, place: int, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return a mask of the rows of these samples of a set."""
         wanted = np.zeros(len(self.ids), bool)
-        wanted[self._of_set[place][numbers]] = True
+        wanted[self._samples(place, numbers)] = True
         return wanted[self.sample]
 
     def number_in(self, row: int) -> tuple[int, int] | None:
@@ -123,7 +153,7 @@ class SampleAxis:
         inverse = []
         for own in self._of_set:
             numbers = np.full(len(self.ids), -1, np.int64)
-            numbers[own] = np.arange(len(own))
+            numbers[slice(None) if own is None else own] = np.arange(len(self.ids) if own is None else len(own))
             inverse.append(numbers)
         return inverse
 
@@ -134,14 +164,17 @@ class SampleAxis:
         counted = np.zeros(len(self.ids), bool)
         counted[self.sample] = True
         for place, each in enumerate(self.sets):
-            codes, samples = each.slice_items
-            own = codes[counted[self._of_set[place][samples]]]
+            if counted.all():
+                own = each.slice_codes
+            else:
+                codes, samples = each.slice_items
+                own = codes[counted[self._samples(place, samples)]]
             totals = np.bincount(own, minlength=len(each.state.slices))
             for (name, value), count in zip(each.state.slices, totals.tolist(), strict=True):
                 if count and name not in each.state.wide:
                     values = counts.setdefault(name, {})
                     values[value] = values.get(value, 0) + count
-            counted[self._of_set[place]] = False  # a sample of two sets counts once
+            counted[self._samples(place, np.arange(len(each.ids)))] = False  # a sample of two sets counts once
         return {
             name: tuple(sorted(values.items(), key=lambda item: (-item[1], item[0]))) for name, values in counts.items()
         }
@@ -153,8 +186,14 @@ class SampleTable:
     def __init__(self, axis: SampleAxis, runs: Sequence[tuple[RunColumns, int]], profile: str) -> None:
         self.axis, self.profile = axis, profile
         self.runs = [run for run, _ in runs]
-        self.records = [axis.counting(run, place) for run, place in runs]
-        self.verdicts = [run.codes(profile)[record] for run, record in zip(self.runs, self.records, strict=True)]
+        self.records = axis.counting_of(runs)
+        self.verdicts = [
+            self._of_rows(run.codes(profile), own) for run, own in zip(self.runs, self.records, strict=True)
+        ]
+
+    def _of_rows(self, values: NDArray[Any], record: NDArray[np.int32]) -> NDArray[Any]:
+        """Return for each row the value of its record; `values` has one more at the end, for rows without a record."""
+        return values[:-1] if record is self.axis.numbers else values[record]
 
     def fits(self, pattern: VerdictPattern) -> NDArray[np.bool_]:
         """Return a mask of the rows that fit a verdict pattern."""
@@ -187,7 +226,7 @@ class SampleTable:
         bit = PROFILES_DIFFER if sort == "profiles" else JUDGE_UNSURE
         count = np.zeros(len(self.axis), np.uint16)
         for run, record in zip(self.runs, self.records, strict=True):
-            count += (run.flags[record] & bit) != 0
+            count += self._of_rows((run.flags & bit) != 0, record)
         return count
 
     def _count(self, *codes: int) -> NDArray[np.uint16]:
@@ -201,12 +240,11 @@ class SampleTable:
     def margins(self) -> NDArray[np.float32]:
         """Return for each row the share of the commonest answer minus that of the second; NaN without an answer."""
         result = np.full(len(self.axis), np.nan, np.float32)
-        answers = [run.answers(self.profile) for run in self.runs]
+        answers = [
+            self._of_rows(run.answers(self.profile), own) for run, own in zip(self.runs, self.records, strict=True)
+        ]
         for start in range(0, len(self.axis), CHUNK):
-            part = slice(start, start + CHUNK)
-            result[part] = margins(
-                np.stack([own[record[part]] for own, record in zip(answers, self.records, strict=True)])
-            )
+            result[start : start + CHUNK] = margins(np.stack([own[start : start + CHUNK] for own in answers]))
         return result
 
     def margins_of(self, rows: Sequence[int]) -> list[float | None]:
@@ -236,7 +274,27 @@ def margins(answers: NDArray[np.uint32]) -> NDArray[np.float32]:
     Args:
         answers: [runs, samples]; 0 stands for no answer.
     """
+    most, second = _two_counts(answers)
+    answered = (answers != 0).sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(answered > 0, (most.astype(np.float32) - second) / answered, np.nan).astype(np.float32)
+
+
+def _two_counts(answers: NDArray[np.uint32]) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Return how often the commonest answer of each column stands in it, and the second commonest."""
     runs, samples = answers.shape
+    most, second = np.zeros(samples, np.uint8), np.zeros(samples, np.uint8)
+    if len(np.unique(answers[:, :PROBED])) <= MOST_ANSWERS:
+        rest = answers != 0
+        for _ in range(MOST_ANSWERS):
+            at = int(rest.argmax())
+            if not rest.flat[at]:
+                return most, second
+            same = answers == answers.flat[at]
+            count = same.view(np.uint8).sum(axis=0, dtype=np.uint8)
+            np.maximum(second, np.minimum(most, count), out=second)
+            np.maximum(most, count, out=most)
+            rest ^= same
     votes = np.zeros((runs, samples), np.uint8)
     for i in range(runs):
         votes[i] += answers[i] != 0
@@ -246,8 +304,4 @@ def margins(answers: NDArray[np.uint32]) -> NDArray[np.float32]:
             votes[j] += same
     top = votes.argmax(axis=0)
     columns = np.arange(samples)
-    most = votes[top, columns].astype(np.float32)
-    second = np.where(answers == answers[top, columns], 0, votes).max(axis=0)
-    answered = (answers != 0).sum(axis=0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(answered > 0, (most - second) / answered, np.nan).astype(np.float32)
+    return votes[top, columns], np.where(answers == answers[top, columns], 0, votes).max(axis=0)
