@@ -20,20 +20,24 @@ from snellen.runs.run import Run, load_run
 from snellen.scoring.rubric import gold_forms
 from snellen.types import Record, Sample
 from snellen.viewer.cases.line_places import LinePlaces
+from snellen.viewer.index.case_source import sample_bytes
 
 HELD_SAMPLES = 20_000
+HELD_BYTES = 64 << 20
+"""Memory of the held samples of one benchmark at most: some hold their images instead of referring to files."""
 OPEN_RUNS = 400
 WITHHELD = "[withheld: without the data, Snellen cannot tell whether this quotes the gold answer]"
 
 
 class SampleShelf:
-    """Samples of one benchmark and its data by id, read in order; the last `HELD_SAMPLES` stay in memory."""
+    """Samples of one benchmark and its data by id, read in order; the last ones stay in memory within a budget."""
 
     def __init__(self, samples: Callable[[], Iterator[Sample]]) -> None:
         self._samples = samples
         self._rows: Iterator[Sample] | None = None
         self._held: OrderedDict[str, Sample] = OrderedDict()
         self._dropped = False
+        self._bytes = 0
         self._lock = Lock()
 
     def find(self, sample_id: str) -> Sample | None:
@@ -46,7 +50,7 @@ class SampleShelf:
             if self._held and not self._dropped:
                 return None  # all were read, and all are held
             self._held.clear()
-            self._dropped = False
+            self._dropped, self._bytes = False, 0
             self._rows = iter(self._samples())
             return self._read_on(sample_id)
 
@@ -54,15 +58,19 @@ class SampleShelf:
         assert self._rows is not None  # noqa: S101 - set by the caller
         try:
             for sample in self._rows:
+                if (before := self._held.get(sample.id)) is not None:
+                    self._bytes -= sample_bytes(before)
                 self._held[sample.id] = sample
-                if len(self._held) > HELD_SAMPLES:
-                    self._held.popitem(last=False)
+                self._bytes += sample_bytes(sample)
+                while len(self._held) > 1 and (len(self._held) > HELD_SAMPLES or self._bytes > HELD_BYTES):
+                    self._bytes -= sample_bytes(self._held.popitem(last=False)[1])
                     self._dropped = True
                 if sample.id == sample_id:
                     return sample
         except SnellenError:
             self._rows = None
             self._held.clear()
+            self._bytes = 0
             raise
         return None
 

@@ -35,7 +35,7 @@ from snellen.viewer.index import RunEntry, SamplePage, SampleQuery
 from snellen.viewer.labels import benchmark_label, model_label
 from snellen.viewer.links import Links
 from snellen.viewer.pages.matrix import Choice, best_first
-from snellen.viewer.pages.samples import offered
+from snellen.viewer.pages.samples import image_places, offered
 from snellen.viewer.score_matrix import benchmark_cells
 from snellen.viewer.site import MissingPageError, Page, PendingPageError, Site
 from snellen.viewer.states import CaseState, CompareState, MatrixState, SamplesState
@@ -383,6 +383,7 @@ def _flips(site: Site, baseline: ComparedSide, other: ComparedSide, profile: str
         query = SampleQuery(baseline.entry.benchmark, runs, profile, pattern, limit=FLIPS)
         page: SamplePage = site.index.samples(query)
         every = SamplesState(benchmark=baseline.entry.benchmark, runs=runs, profile=profile, pattern=pattern)
+        places = image_places(page.rows)
         rows = tuple(
             FlipRow(
                 row.sample_id if not row.repeat else f"{row.sample_id} (repeat {row.repeat})",
@@ -397,7 +398,7 @@ def _flips(site: Site, baseline: ComparedSide, other: ComparedSide, profile: str
                         repeat=row.repeat,
                     )
                 ),
-                site.links.thumbnail(offered(site, row.images[0])) if row.images else "",
+                site.links.thumbnail(offered(site, row.images[0], places)) if row.images else "",
             )
             for row in page.rows
         )

@@ -286,6 +286,12 @@ def image_places(rows: Sequence[SampleRow]) -> tuple[str, ...]:
     return tuple(row.images[0].place for row in rows if row.images)
 
 
+def place_of(row: SampleRow) -> tuple[str, int]:
+    """Return the place of a row's first image: its set of samples, and the number of the sample in the benchmark's order."""
+    samples, _, rest = row.images[0].place.partition(":")
+    return samples, int(rest.partition(":")[0])
+
+
 def telling_slices(page: SamplePage) -> dict[str, tuple[tuple[str, int], ...]]:
     """Return the fields that tell samples apart: those with two values or more, except the target's own."""
     return {
