@@ -87,7 +87,9 @@ def test_an_image_is_enlarged_to_its_pixels_with_coordinates_and_its_difference_
     with opened(browser, case(address), device_scale_factor=1) as page:
         page.keyboard.press("z")
         viewer = page.locator("#viewer")
-        assert viewer.is_visible() and page.locator("#viewer [data-title]").inner_text() == "image 1 original"
+        viewer.wait_for()
+        page.wait_for_function("document.querySelector('#viewer [data-title]').innerText === 'image 1 original'")
+        page.wait_for_function(f"({PIXELS})[0] > 0")
         page.mouse.move(720, 480)
         assert re.search(r"x \d+\s+y \d+\s.*rgb \d+ \d+ \d+", page.locator("[data-coordinates]").inner_text())
         page.keyboard.press("1")
