@@ -74,7 +74,7 @@ def test_the_exported_page_fits_at_every_width_in_both_themes(browser, exported,
     with opened(browser, exported, width=width, theme=theme) as page:
         assert len(rows(page)) == 12
         page.wait_for_function(
-            "[...document.querySelectorAll('.thumb img')].slice(0, 2).every((i) => i.naturalWidth > 0)"
+            "() => [...document.querySelectorAll('.thumb img')].slice(0, 2).every((i) => i.naturalWidth > 0)"
         )
         check_page(page)
         assert page.evaluate("window.owned") is None
