@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 
 import typer
 
+from snellen.cli import options as shared
 from snellen.cli.console import note
 from snellen.cli.option_groups import expand_options
 from snellen.errors import UsageError
@@ -65,6 +66,7 @@ def view(
     show_gold: Annotated[
         bool, typer.Option("--show-gold", help="Show the gold answers of restricted benchmarks too.")
     ] = False,
+    trust: shared.Trust = False,
     server: ViewServerOptions,
 ) -> None:
     """Browse all runs of a folder in the browser: runs, samples, comparisons, review.
@@ -84,7 +86,7 @@ def view(
         for name in comma_list(review) or [""]:
             reviewer_name(name)
     if export is not None:
-        _export(root, export, show_gold=show_gold)
+        _export(root, export, show_gold=show_gold, trust=trust)
         return
     from snellen.cli.view_browser import browser_wanted, fixed_token
     from snellen.viewer.serve import serve
@@ -96,16 +98,17 @@ def view(
         token=fixed_token() if server.token else None,
         reviewer=(review or "").strip(),
         show_gold=show_gold,
+        trust=trust,
     )
     wanted = browser_wanted() if server.open_browser is None else server.open_browser
     serve(settings, server.port, open_browser=wanted, notify=note)
 
 
-def _export(root: Path, out: Path, *, show_gold: bool) -> None:
+def _export(root: Path, out: Path, *, show_gold: bool, trust: bool) -> None:
     from snellen.viewer.export import export_site
     from snellen.viewer.site import ViewSettings
 
-    result = export_site(ViewSettings(root=root, show_gold=show_gold), out, notify=note)
+    result = export_site(ViewSettings(root=root, show_gold=show_gold, trust=trust), out, notify=note)
     print(out / "index.html")
     note(f"{result.pages:,} pages, {result.images:,} images, {result.size / 1e6:,.1f} MB, {result.seconds:.1f} s")
     for problem in result.problems[:10]:

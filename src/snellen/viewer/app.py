@@ -18,10 +18,12 @@ from starlette.routing import Route
 
 from snellen.errors import SnellenError, UsageError
 from snellen.redaction import redact
+from snellen.viewer.cases.opened_runs import OpenedRuns
 from snellen.viewer.following import IndexFollower
 from snellen.viewer.index import open_index
 from snellen.viewer.links import IMAGES, THUMBNAILS, LiveLinks, path_of
 from snellen.viewer.pages import load_pages
+from snellen.viewer.rankings import Rankings
 from snellen.viewer.rendering import RenderedPage, render_page
 from snellen.viewer.security import Access, Gate, OversizeBodyError
 from snellen.viewer.site import MissingPageError, Page, PendingPageError, Site, ViewSettings
@@ -40,7 +42,10 @@ IMAGE_TYPES = ("image/png", "image/jpeg", "image/webp", "image/gif")
 
 def view_app(settings: ViewSettings) -> Starlette:
     """Build the application of the pages over a folder of runs."""
-    site = Site(settings, LiveLinks(), open_index(settings.root, show_gold=settings.show_gold))
+    index = open_index(settings.root, show_gold=settings.show_gold, trust=settings.trust)
+    site = Site(
+        settings, LiveLinks(), index, opened=OpenedRuns(trust=settings.trust), rankings=Rankings(trust=settings.trust)
+    )
     follower = IndexFollower(site.index)
     routes = [_route(site, page, follower) for page in load_pages().values()]
     routes += [

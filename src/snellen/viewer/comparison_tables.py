@@ -138,8 +138,8 @@ def difference_cell(comparison: Comparison, p_adjusted: float, reach: float) -> 
     ci95 = comparison.ci95
     sign = "flat" if p_adjusted >= ALPHA else "up" if comparison.difference > 0 else "down"
     return DifferenceCell(
-        f"{100 * comparison.difference:+.1f}",
-        span(ci95, "+.1f", scale=100.0),
+        f"{100 * comparison.difference:+z.1f}",
+        span(ci95, "+z.1f", scale=100.0),
         format_p(comparison.p_value),
         format_p(p_adjusted),
         comparison.test,
@@ -197,11 +197,11 @@ def pair_grid(ranking: Ranking, sides: Sequence[ComparedSide]) -> list[list[Grid
             difference, ci95, pair = known[row.entry.key, column.entry.key]
             line.append(
                 GridCell(
-                    f"{100 * difference:+.1f}",
+                    f"{100 * difference:+z.1f}",
                     f"p {format_p(pair.p_adjusted)}",
                     round(TONES * (difference + reach) / (2 * reach)),
-                    f"{row.letter} minus {column.letter}: {100 * difference:+.1f} points"
-                    + (f", interval {span(ci95, '+.1f', scale=100.0)}" if ci95 is not None else ""),
+                    f"{row.letter} minus {column.letter}: {100 * difference:+z.1f} points"
+                    + (f", interval {span(ci95, '+z.1f', scale=100.0)}" if ci95 is not None else ""),
                     row.entry.key,
                     column.entry.key,
                     pair.p_adjusted < ALPHA,

@@ -16,11 +16,13 @@ from hashlib import blake2b
 from pathlib import Path
 
 from snellen.errors import SnellenError, StorageError, UsageError
+from snellen.viewer.cases.opened_runs import OpenedRuns
 from snellen.viewer.images import OfferedThumbnails
 from snellen.viewer.index import open_index
 from snellen.viewer.links import IMAGES, THUMBNAILS, StaticLinks, checked_digest
 from snellen.viewer.local_paths import path_hider
 from snellen.viewer.pages import load_pages
+from snellen.viewer.rankings import Rankings
 from snellen.viewer.rendering import page_assets, render_page
 from snellen.viewer.site import Page, Site, ViewSettings
 from snellen.viewer.states import PageState
@@ -140,10 +142,11 @@ def require_target(out: Path) -> None:
 
 
 def _write_pages(settings: ViewSettings, folder: Path, notify: Callable[[str], None]) -> ExportResult:
-    index = open_index(settings.root)
+    index = open_index(settings.root, trust=settings.trust)
     index.refresh()
     links = ExportLinks(folder)
-    site = Site(settings, links, index, thumbnails=OfferedThumbnails())
+    opened, rankings = OpenedRuns(trust=settings.trust), Rankings(trust=settings.trust)
+    site = Site(settings, links, index, opened, thumbnails=OfferedThumbnails(), rankings=rankings)
     links.site = site
     pages = load_pages()
     for page in pages.values():

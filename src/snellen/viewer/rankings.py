@@ -30,9 +30,14 @@ class RankedPlaces:
 
 
 class Rankings:
-    """Rankings by the runs of a group and the state of their journals. Callers may be threads."""
+    """Rankings by the runs of a group and the state of their journals. Callers may be threads.
 
-    def __init__(self) -> None:
+    Args:
+        trust: the authors of all run folders are trusted.
+    """
+
+    def __init__(self, *, trust: bool = False) -> None:
+        self._trust = trust
         self._made: OrderedDict[tuple[object, ...], RankedPlaces] = OrderedDict()
         self._making: set[tuple[object, ...]] = set()
         self._lock = threading.Lock()
@@ -71,7 +76,7 @@ class Rankings:
     def _make(self, key: tuple[object, ...], rows: Sequence[RunRow]) -> RankedPlaces:
         with self._turn:
             try:
-                places = _rank(rows)
+                places = _rank(rows, trust=self._trust)
             except SnellenError as error:
                 places = RankedPlaces(note=f"No ranking: {error.message}.")
             except Exception as error:  # noqa: BLE001 - a benchmark's own code; its fault must not end the page
@@ -84,11 +89,11 @@ class Rankings:
         return places
 
 
-def _rank(rows: Sequence[RunRow]) -> RankedPlaces:
+def _rank(rows: Sequence[RunRow], *, trust: bool) -> RankedPlaces:
     from snellen.runs.compared_runs import ComparedRun, open_runs
     from snellen.runs.ranking import rank_runs
 
-    opened, profile = open_runs([row.entry.path for row in rows], None)
+    opened, profile = open_runs([row.entry.path for row in rows], None, trust=trust)
     ranking = rank_runs([ComparedRun(run) for run in opened], profile)
     by_path = {str(run.path): row.entry.key for run, row in zip(opened, rows, strict=True)}
     places = place_ranges(ranking)

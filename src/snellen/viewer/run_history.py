@@ -64,7 +64,7 @@ def lineage(entry: RunEntry) -> str:
 
 
 def history_lines(entries: Sequence[RunEntry], over: str) -> list[HistoryLine]:
-    """Return a line for each benchmark, data, settings and model with two points or more.
+    """Return a line for each benchmark, data and model with two points or more; runs with degraded images have no point.
 
     Args:
         entries: runs that the page shows.
@@ -73,7 +73,7 @@ def history_lines(entries: Sequence[RunEntry], over: str) -> list[HistoryLine]:
     lines: dict[tuple[str, ...], list[tuple[float, RunEntry]]] = {}
     for entry in entries:
         at = entry.started if over == "time" else step_of(entry)
-        if at is None or entry.headline is None or entry.headline.value is None or entry.judges:
+        if at is None or entry.headline is None or entry.headline.value is None or entry.judges or entry.degraded:
             continue
         model = entry.model if over == "time" else lineage(entry)
         name = (entry.benchmark, entry.version, entry.data, model, entry.headline.name)

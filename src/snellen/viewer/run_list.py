@@ -11,6 +11,7 @@ from typing import Any
 from snellen.engine.run_folder import JUDGE_RUNS
 from snellen.reports.tables import format_percent, metric_fields
 from snellen.viewer.index import RunEntry
+from snellen.viewer.index.entries import read_options
 from snellen.viewer.labels import benchmark_label, model_label
 from snellen.viewer.states import RunsState
 
@@ -36,6 +37,14 @@ STATE_TEXTS: Mapping[str, str] = {
     "failed": "failed",
     "torn": "damaged",
 }
+
+
+LABELS: Mapping[str, Callable[[str], str]] = {
+    "benchmark": benchmark_label,
+    "model": model_label,
+    "state": lambda state: STATE_TEXTS.get(state, state),
+}
+"""Names of a filter's values for people."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +79,7 @@ class RunRow:
     @property
     def state(self) -> str:
         """Return the state: `limited` for a run that has ended and covers a part of the benchmark."""
-        return "limited" if self.entry.state == "complete" and not self.entry.complete else self.entry.state
+        return shown_state(self.entry)
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -108,8 +117,12 @@ class RunGroup:
     @property
     def key(self) -> str:
         """Return a name that the ranking is asked for by."""
-        entry = self.rows[0].entry
-        return "|".join((entry.benchmark, entry.version, entry.data))
+        return "|".join(self.rows[0].entry.sample_source)
+
+
+def shown_state(entry: RunEntry) -> str:
+    """Return the state of a run; `limited` if it has ended and covers a part of the benchmark."""
+    return "limited" if entry.state == "complete" and not entry.complete else entry.state
 
 
 def make_row(entry: RunEntry) -> RunRow:
@@ -179,7 +192,7 @@ def select(entries: Iterable[RunEntry], state: RunsState) -> list[RunEntry]:
         return (
             (not state.benchmark or entry.benchmark in state.benchmark)
             and (not state.model or entry.model in state.model)
-            and (not state.state or entry.state in state.state)
+            and (not state.state or shown_state(entry) in state.state)
             and all(word in text for word in words)
         )
 
@@ -209,29 +222,40 @@ def group_runs(entries: Sequence[RunEntry], state: RunsState) -> list[RunGroup]:
     rows = [make_row(entry) for entry in entries]
     if state.group == "none":
         return [RunGroup("", "", tuple(order_rows(rows, state)), ranked=False)] if rows else []
-    groups: dict[tuple[str, str, str], list[RunRow]] = {}
+    groups: dict[tuple[str, ...], list[RunRow]] = {}
     for row in rows:
-        entry = row.entry
-        groups.setdefault((entry.benchmark, entry.version, entry.data), []).append(row)
-    names = Counter(benchmark for benchmark, *_ in groups)
+        groups.setdefault(row.entry.sample_source, []).append(row)
+    sources: dict[str, list[RunEntry]] = {}
+    for members in groups.values():
+        sources.setdefault(members[0].entry.benchmark, []).append(members[0].entry)
     made = []
-    for (benchmark, version, data), members in groups.items():
-        about = ""
-        if names[benchmark] > 1 and benchmark:
-            about = ", ".join(text for text in (f"version {version}" if version else "", _data_text(data)) if text)
+    for (benchmark, *_), members in groups.items():
+        about = _about_source(members[0].entry, sources[benchmark]) if benchmark else ""
         ranked = benchmark not in JUDGE_RUNS and bool(benchmark)
-        made.append(
-            RunGroup(benchmark_label(benchmark) or "no benchmark", about, tuple(order_rows(members, state)), ranked)
-        )
-    return sorted(made, key=lambda group: (not group.ranked, group.title, group.about))
+        title = benchmark_label(benchmark) or "no benchmark"
+        made.append(RunGroup(title, about, tuple(order_rows(members, state)), ranked))
+    return sorted(made, key=lambda group: (not group.ranked, group.title, -len(group.rows), group.about))
 
 
-def _data_text(digest: str) -> str:
-    return f"data {digest.removeprefix('sha256:')[:12]}" if digest else ""
+def _about_source(entry: RunEntry, others: Sequence[RunEntry]) -> str:
+    """Return what tells the samples of a group from those of the benchmark's other groups."""
 
+    def differs(name: str) -> bool:
+        return len({getattr(other, name) for other in others}) > 1
 
-LABELS: Mapping[str, Callable[[str], str]] = {"benchmark": benchmark_label, "model": model_label, "state": str}
-"""Filter to the text of its values: names without the paths of the machine that ran them."""
+    parts = []
+    if differs("version"):
+        parts.append(f"version {entry.version or 'unknown'}")
+    if differs("data"):
+        parts.append(f"data {entry.data.removeprefix('sha256:')[:12] or 'without digest'}")
+    if differs("options"):
+        options = read_options(entry.options)
+        known = [read_options(other.options) for other in others]
+        names = sorted({name for each in known for name in each})
+        for name in names:
+            if len({each.get(name) for each in known}) > 1 and not (name == "seed" and entry.data):
+                parts.append(f"{name}={options.get(name, 'default')}")
+    return ", ".join(parts)
 
 
 @dataclass(frozen=True)
@@ -250,7 +274,8 @@ def filter_choices(entries: Sequence[RunEntry], state: RunsState) -> dict[str, l
     choices: dict[str, list[FilterChoice]] = {}
     for name in ("benchmark", "model", "state"):
         chosen: tuple[str, ...] = getattr(state, name)
-        counts = Counter(str(getattr(entry, name)) for entry in entries)
+        values = (shown_state(entry) if name == "state" else str(getattr(entry, name)) for entry in entries)
+        counts = Counter(values)
         counts.update(dict.fromkeys(chosen, 0))
         if len(counts) < 2 and not chosen:
             continue

@@ -121,6 +121,8 @@ def benchmark_cells(entries: Iterable[RunEntry], profile: str, *, by_settings: b
         by_settings: one row for each setting of a model, not one for each model.
     """
     candidates: dict[tuple[str, str], dict[str, list[RunEntry]]] = {}
+    entries = list(entries)
+    sources = Counter(entry.sample_source for entry in entries)
     for entry in entries:
         metric = headline_of(entry, profile)
         if entry.judges or not entry.benchmark or metric is None:
@@ -130,7 +132,9 @@ def benchmark_cells(entries: Iterable[RunEntry], profile: str, *, by_settings: b
     cells: dict[tuple[str, str], dict[str, MatrixCell]] = {}
     for row, benchmarks in candidates.items():
         for benchmark, runs in benchmarks.items():
-            best, *others = sorted(runs, key=_documented)
+            best, *others = sorted(
+                runs, key=lambda entry: (not entry.complete, -sources[entry.sample_source], _documented(entry))
+            )
             metric = headline_of(best, profile)
             assert metric is not None  # noqa: S101 - only such runs are candidates
             cells.setdefault(row, {})[benchmark] = run_cell(best, metric, [entry.key for entry in others])
@@ -148,10 +152,11 @@ def run_cell(entry: RunEntry, metric: Metric, others: Sequence[str] = ()) -> Mat
 
 
 def _documented(entry: RunEntry) -> tuple[object, ...]:
-    """Sort key: complete runs first, then those with more samples, then the newest."""
+    """Sort key: complete runs first, images as in the data before degraded ones, then more samples, then the newest."""
     headline = entry.headline
     return (
         not entry.complete,
+        entry.degraded,
         -(entry.coverage or 0.0),
         -(headline.n if headline is not None else 0),
         -(entry.ended or entry.started or 0.0),

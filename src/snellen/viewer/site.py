@@ -37,6 +37,7 @@ class ViewSettings:
         token: what a browser must present once; None on loopback.
         reviewer: name under which decisions are recorded; empty for read-only pages.
         show_gold: show gold answers of restricted benchmarks.
+        trust: import the code and read the files that run folders name.
         port: port that the server listens on; names its cookie, because cookies do not tell ports apart.
     """
 
@@ -45,6 +46,7 @@ class ViewSettings:
     token: str | None = None
     reviewer: str = ""
     show_gold: bool = False
+    trust: bool = False
     port: int = 0
 
 

@@ -102,7 +102,7 @@ class Seal:
 class OpenedRun:
     """A run folder with its benchmark and its samples, as far as they can be read; `problem` says what cannot."""
 
-    def __init__(self, key: str, path: Path, shelves: dict[str, SampleShelf]) -> None:
+    def __init__(self, key: str, path: Path, shelves: dict[str, SampleShelf], *, trust: bool = False) -> None:
         self.key = key
         self.path = path
         self.problem = ""
@@ -112,7 +112,7 @@ class OpenedRun:
         self._shelves = shelves
         self._lines: dict[str, LinePlaces] = {}
         try:
-            self.run = load_run(path)
+            self.run = load_run(path, trust=trust)
             self.benchmark = self.run.benchmark
         except SnellenError as error:
             self.problem = error.message
@@ -190,9 +190,14 @@ class OpenedRun:
 
 
 class OpenedRuns:
-    """Opened runs by key, the least recently used closed first; samples are shared by runs of the same data."""
+    """Opened runs by key, the least recently used closed first; samples are shared by runs of the same data.
 
-    def __init__(self) -> None:
+    Args:
+        trust: the authors of all run folders are trusted.
+    """
+
+    def __init__(self, *, trust: bool = False) -> None:
+        self.trust = trust
         self._runs: OrderedDict[tuple[str, int], OpenedRun] = OrderedDict()
         self._shelves: dict[str, SampleShelf] = {}
         self._lock = Lock()
@@ -207,7 +212,7 @@ class OpenedRuns:
             if (opened := self._runs.get((key, written))) is None:
                 for old in [name for name in self._runs if name[0] == key]:
                     del self._runs[old]
-                opened = self._runs[key, written] = OpenedRun(key, path, self._shelves)
+                opened = self._runs[key, written] = OpenedRun(key, path, self._shelves, trust=self.trust)
             self._runs.move_to_end((key, written))
             while len(self._runs) > OPEN_RUNS:
                 self._runs.popitem(last=False)

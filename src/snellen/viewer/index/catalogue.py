@@ -256,6 +256,7 @@ def _entry(run: RunFiles, settings: str, state: RunIndexState | None, keys: Mapp
         indexed=0 if state is None else state.recorded,
         problems=tuple(problems),
         environment=meta.environment,
+        degraded=spec.options.media.blank or bool(spec.options.media.corrupt),
     )
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
+
+import msgspec
 
 from snellen.engine.run_folder import Totals
 from snellen.types import Metric
@@ -77,6 +80,7 @@ class RunEntry:
         indexed: how many records are in the index.
         problems: what is wrong with it or with its data, one line each.
         environment: step or epoch of a training and the like, as recorded; for the history of a model.
+        degraded: True if its images were made worse on purpose, or replaced by grey ones.
     """
 
     key: str
@@ -109,6 +113,7 @@ class RunEntry:
     indexed: int = 0
     problems: tuple[str, ...] = ()
     environment: Mapping[str, object] = field(default_factory=dict)
+    degraded: bool = False
 
     @property
     def complete(self) -> bool:
@@ -116,9 +121,37 @@ class RunEntry:
         return self.state == "complete" and self.coverage is not None and self.coverage >= 1.0
 
     @property
+    def sample_source(self) -> tuple[str, str, str, str]:
+        """Return benchmark, version, data and data options; equal ones have the same samples.
+
+        Data without a digest is drawn by seed, so that the seed counts there, as in a comparison.
+        """
+        options = read_options(self.options)
+        if self.data:
+            options.pop("seed", None)
+        return self.benchmark, self.version, self.data, msgspec.json.encode(options, order="sorted").decode()
+
+    @property
     def profiles(self) -> tuple[str, ...]:
         """Return the profiles that it has metrics of, the default one first."""
         return tuple(self.metrics)
+
+
+def with_commonest_samples(entries: Sequence[RunEntry]) -> list[RunEntry]:
+    """Return the runs of one benchmark over the samples that most of them answered; of several such, the first one's."""
+    counts = Counter(entry.sample_source for entry in entries)
+    most = max(counts.values(), default=0)
+    source = next((entry.sample_source for entry in entries if counts[entry.sample_source] == most), None)
+    return [entry for entry in entries if entry.sample_source == source]
+
+
+def read_options(text: str) -> dict[str, str]:
+    """Return the data options of an entry with the seed among them, as text by name."""
+    if not text:
+        return {}
+    options, seed = msgspec.json.decode(text)
+    named = options.items() if isinstance(options, dict) else [("options", options)]
+    return {**{str(name): str(value) for name, value in named if value}, "seed": str(seed)}
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ from snellen.viewer.comparison_tables import (
     slice_tables,
 )
 from snellen.viewer.index import RunEntry, SamplePage, SampleQuery
+from snellen.viewer.index.entries import with_commonest_samples
 from snellen.viewer.labels import benchmark_label, model_label
 from snellen.viewer.links import Links
 from snellen.viewer.pages.matrix import Choice, best_first
@@ -93,7 +94,7 @@ def view(site: Site, state: CompareState) -> Mapping[str, Any]:
     if unknown:
         raise MissingPageError(f"there is no run {unknown[0]!r} here", "Select runs on the page Matrix.")
     chosen = [entries[key] for key in state.runs]
-    notes = sample_notes(chosen, force=state.force)
+    notes = sample_notes(chosen, force=state.force, trust=site.settings.trust)
     sides = [_side(site, place, entry, state.profile) for place, entry in enumerate(chosen)]
     profile = state.profile or next(iter(chosen[0].metrics), "")
     comparison = compare_sides(sides, profile, [state.by] if state.by else None)
@@ -144,7 +145,7 @@ def _chooser(site: Site, entries: Any, state: CompareState) -> Mapping[str, Any]
     chooser = []
     for name, runs in sorted(by_benchmark.items()):
         if len(runs) > 1:
-            best = sorted(runs, key=best_first)[:MOST_COMPARED]
+            best = sorted(with_commonest_samples(runs), key=best_first)[:MOST_COMPARED]
             chooser.append(
                 {
                     "benchmark": benchmark_label(name),
@@ -207,7 +208,7 @@ def _side(site: Site, place: int, entry: RunEntry, profile: str) -> ComparedSide
     return ComparedSide.of(place, entry, scores)
 
 
-def sample_notes(entries: Sequence[RunEntry], *, force: bool) -> list[str]:
+def sample_notes(entries: Sequence[RunEntry], *, force: bool, trust: bool = False) -> list[str]:
     """List what differs between runs besides what is compared: samples, gold answers, prompts, limits, repeats, states.
 
     Raises:
@@ -216,7 +217,7 @@ def sample_notes(entries: Sequence[RunEntry], *, force: bool) -> list[str]:
     first, notes = entries[0], []
     for entry in entries[1:]:
         try:
-            lines = _differences(first, entry, force=force)
+            lines = _differences(first, entry, force=force, trust=trust)
         except DifferentSamplesError as error:
             raise UsageError(
                 f"{first.key} and {entry.key}: {error.message}",
@@ -226,14 +227,14 @@ def sample_notes(entries: Sequence[RunEntry], *, force: bool) -> list[str]:
     return notes
 
 
-def _differences(first: RunEntry, other: RunEntry, *, force: bool) -> list[str]:
+def _differences(first: RunEntry, other: RunEntry, *, force: bool, trust: bool) -> list[str]:
     """List the differences of two runs as `snellen compare` does; from run_meta.json alone where a run cannot be opened.
 
     Raises:
         DifferentSamplesError: they are of other samples, and `force` is False.
     """
     try:
-        baseline, second = (ComparedRun(load_run(entry.path)) for entry in (first, other))
+        baseline, second = (ComparedRun(load_run(entry.path, trust=trust)) for entry in (first, other))
         return same_questions(baseline, second, force=force)
     except DifferentSamplesError:
         raise

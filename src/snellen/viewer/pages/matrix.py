@@ -166,7 +166,7 @@ def view(site: Site, state: MatrixState) -> Mapping[str, Any]:
             ),
         ],
         "groups": _option_groups(links, state, data, live=site.live),
-        "selection": _selection(links, state, matrix),
+        "selection": _selection(links, state, data),
         "runs": data.rows if state.benchmark else len(data.entries),
     }
 
@@ -227,8 +227,8 @@ def part_matrix(site: Site, entries: Sequence[RunEntry], state: MatrixState) -> 
     if state.columns:
         columns = tuple(name for name in columns if name in state.columns)
         cells = {row: {name: cell for name, cell in names.items() if name in columns} for row, names in cells.items()}
-    if len({(entry.version, entry.data) for entry in listed if entry.data}) > 1:
-        notes.append("These runs have different versions or data of the benchmark: their samples differ.")
+    if state.benchmark and len({entry.sample_source for entry in listed}) > 1:
+        notes.append("Version, data, options or seed of these runs differ, and so do their samples.")
     missing = [entry.key for entry in listed if state.profile and state.profile not in entry.metrics]
     if missing:
         notes.append(
@@ -399,12 +399,16 @@ def _option_groups(links: Links, state: MatrixState, data: MatrixData, *, live: 
     return groups
 
 
-def _selection(links: Links, state: MatrixState, matrix: ScoreMatrix) -> Selection | None:
-    """Return the form that compares selected rows; None for fewer than two rows."""
+def _selection(links: Links, state: MatrixState, data: MatrixData) -> Selection | None:
+    """Return the form that compares selected rows; None for fewer than two rows. All are compared if their samples are equal."""
+    matrix = data.matrix
     if len(matrix.rows) < 2:
         return None
     keys = tuple(row.keys[0] for row in matrix.rows if row.keys) if state.benchmark else ()
-    every = links.to(CompareState(runs=keys, profile=state.profile)) if 2 <= len(keys) <= MOST_COMPARED else ""
+    alike = len({entry.sample_source for entry in data.entries if entry.key in keys}) == 1
+    every = ""
+    if alike and 2 <= len(keys) <= MOST_COMPARED:
+        every = links.to(CompareState(runs=keys, profile=state.profile))
     fields = ("benchmark", "profile", "view", "by", "scale")
     default = MatrixState()
     hidden = tuple((name, value) for name in fields if (value := getattr(state, name)) != getattr(default, name))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from snellen.viewer.rankings import with_places
@@ -57,12 +58,20 @@ def view(site: Site, state: RunsState) -> Mapping[str, Any]:
         "matrix_state": MatrixState,
         "review_state": ReviewState,
         "group_keys": comparable_keys,
+        "group_samples": partial(group_samples, groups=groups),
     }
 
 
 def comparable_keys(group: RunGroup) -> tuple[str, ...]:
     """Return the keys of a group's complete runs, as many as one comparison takes."""
     return tuple(row.entry.key for row in group.whole[:MOST_COMPARED])
+
+
+def group_samples(group: RunGroup, groups: Sequence[RunGroup]) -> SamplesState:
+    """Return the samples page of a group; its runs are named if the benchmark has runs over other samples too."""
+    benchmark = group.rows[0].entry.benchmark
+    alone = sum(other.rows[0].entry.benchmark == benchmark for other in groups) == 1
+    return SamplesState(benchmark=benchmark, runs=() if alone else comparable_keys(group))
 
 
 PAGE = Page(state=RunsState, view=view, title="Runs")

@@ -23,6 +23,7 @@ from snellen.viewer.index import (
     Sort,
     SqlTable,
 )
+from snellen.viewer.index.entries import with_commonest_samples
 from snellen.viewer.index.patterns import RunColumn, column_letter, parse_pattern
 from snellen.viewer.labels import benchmark_label, model_label
 from snellen.viewer.site import MissingPageError, Page, Site
@@ -131,11 +132,15 @@ def choose_columns(entries: Sequence[RunEntry], state: SamplesState) -> SampleCo
     notes = []
     if absent := [key for key in state.runs if key not in by_key or by_key[key].benchmark != benchmark]:
         notes.append(f"Not a run of {benchmark_label(benchmark)} below this folder: {', '.join(absent)[:300]}.")
-    default = tuple(runs[:MOST_COLUMNS])
+    alike = with_commonest_samples(runs)
+    default = tuple(alike[:MOST_COLUMNS])
     by_key = {entry.key: entry for entry in chosen if entry in runs}
     shown = tuple(by_key.values()) or default
-    if not by_key and len(runs) > MOST_COLUMNS:
-        notes.append(f"{MOST_COLUMNS} of {len(runs):,} runs are shown. Choose others under Runs.")
+    if not by_key and len(alike) > MOST_COLUMNS:
+        notes.append(f"{MOST_COLUMNS} of {len(alike):,} runs are shown. Choose others under Runs.")
+    if not by_key and (others_count := len(runs) - len(alike)):
+        verb = "run over other samples is" if others_count == 1 else "runs over other samples are"
+        notes.append(f"{others_count:,} {verb} not shown (version, data, options or seed differ). Choose under Runs.")
     others = tuple(entry for entry in runs if entry not in shown)
     return SampleColumns(benchmark, shown, others, default, tuple(notes))
 

@@ -154,9 +154,26 @@ class ReviewDesk:
 
 
 def _doubtful(index: ViewIndex, entries: Sequence[RunEntry], profile: str, rows: int) -> ReviewQueue:
-    keys = tuple(entry.key for entry in entries)
     cases: dict[CasePlace, ReviewCase] = {}
-    total, notes = 0, dict[str, None]()
+    notes = dict[str, None]()
+    sources: dict[tuple[str, ...], list[RunEntry]] = {}
+    for entry in entries:
+        sources.setdefault(entry.sample_source, []).append(entry)
+    for runs in sources.values():  # models disagree only about the same samples
+        notes |= dict.fromkeys(_add_doubtful(cases, index, runs, profile, rows))
+    ordered = sorted(
+        cases.items(), key=lambda item: (-item[1].doubt, draw_place(0, (f"{item[0].run}/{item[1].sample_id}", 0)))
+    )
+    queued = tuple(QueuedCase(place, tuple(name for name, _ in case.doubts)) for place, case in ordered)
+    return ReviewQueue(queued, sum(entry.indexed for entry in entries), tuple(notes))
+
+
+def _add_doubtful(
+    cases: dict[CasePlace, ReviewCase], index: ViewIndex, entries: Sequence[RunEntry], profile: str, rows: int
+) -> tuple[str, ...]:
+    """Add the most doubtful replies of runs over the same samples; return what a reader must know."""
+    keys = tuple(entry.key for entry in entries)
+    notes = dict[str, None]()
     applies = {
         "profiles": any(len(entry.profiles) != 1 for entry in entries),
         "judge": any(entry.judged for entry in entries),
@@ -170,14 +187,9 @@ def _doubtful(index: ViewIndex, entries: Sequence[RunEntry], profile: str, rows:
         for place, case in _cases(page):
             cases.setdefault(place, case)
         notes |= dict.fromkeys(page.notes)
-        total = max(total, page.of)
         if not pattern and page.total <= rows:
             break
-    ordered = sorted(
-        cases.items(), key=lambda item: (-item[1].doubt, draw_place(0, (f"{item[0].run}/{item[1].sample_id}", 0)))
-    )
-    queued = tuple(QueuedCase(place, tuple(name for name, _ in case.doubts)) for place, case in ordered)
-    return ReviewQueue(queued, total * len(entries), tuple(notes))
+    return tuple(notes)
 
 
 def _cases(page: SamplePage) -> Iterator[tuple[CasePlace, ReviewCase]]:
