@@ -9,9 +9,9 @@ import pytest
 from case_runs import IDS, ask, write_questions
 
 from snellen.viewer.index.view_index import open_index
+from snellen.viewer.labels import without_folders
 from snellen.viewer.links import StaticLinks
 from snellen.viewer.pages import load_pages
-from snellen.viewer.pages.case import without_folders
 from snellen.viewer.rendering import render_page
 from snellen.viewer.site import Site, ViewSettings
 from snellen.viewer.states import CaseState

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -14,6 +16,8 @@ from snellen.cli.option_groups import expand_options
 from snellen.errors import UsageError
 
 SERVER = "Server"
+TOKEN_VARIABLE = "SNELLEN_VIEW_TOKEN"  # noqa: S105 - a name, no token
+LEAST_TOKEN = 16
 
 
 @dataclass(frozen=True)
@@ -88,19 +92,18 @@ def view(
     if export is not None:
         _export(root, export, show_gold=show_gold, trust=trust)
         return
-    from snellen.cli.view_browser import browser_wanted, fixed_token
     from snellen.viewer.serve import serve
     from snellen.viewer.site import ViewSettings
 
     settings = ViewSettings(
         root=root,
         host=server.host,
-        token=fixed_token() if server.token else None,
+        token=_fixed_token() if server.token else None,
         reviewer=(review or "").strip(),
         show_gold=show_gold,
         trust=trust,
     )
-    wanted = browser_wanted() if server.open_browser is None else server.open_browser
+    wanted = _browser_wanted() if server.open_browser is None else server.open_browser
     serve(settings, server.port, open_browser=wanted, notify=note)
 
 
@@ -113,3 +116,27 @@ def _export(root: Path, out: Path, *, show_gold: bool, trust: bool) -> None:
     note(f"{result.pages:,} pages, {result.images:,} images, {result.size / 1e6:,.1f} MB, {result.seconds:.1f} s")
     for problem in result.problems[:10]:
         note(f"note: {problem}")
+
+
+def _browser_wanted() -> bool:
+    """Return True on a desktop: a terminal, no SSH session, no CI, and a display where one is needed."""
+    if not sys.stderr.isatty() or any(os.environ.get(name) for name in ("CI", "SSH_CONNECTION", "SSH_TTY")):
+        return False
+    return sys.platform in ("win32", "darwin") or bool(
+        os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or os.environ.get("BROWSER")
+    )
+
+
+def _fixed_token() -> str:
+    """Return the token of SNELLEN_VIEW_TOKEN, or a new random one. Raises UsageError for one that is easily guessed."""
+    from snellen.viewer.security import new_token
+
+    token = os.environ.get(TOKEN_VARIABLE, "")
+    if not token:
+        return new_token()
+    if len(token) < LEAST_TOKEN or not token.isascii() or not token.replace("-", "").replace("_", "").isalnum():
+        raise UsageError(
+            f"{TOKEN_VARIABLE} must have {LEAST_TOKEN} characters or more, all letters, digits, - or _",
+            "Unset it to get a random token.",
+        )
+    return token

@@ -167,9 +167,9 @@ class Growth:
         opened: dict[str, Sample] = {}
         for sample in self.benchmark.grow(self.data, self.answers):
             if not isinstance(sample, Sample) or sample.id in opened:
-                what = f"{sample.id!r} twice" if isinstance(sample, Sample) else f"a {type(sample).__name__}"
+                returned = f"{sample.id!r} twice" if isinstance(sample, Sample) else f"a {type(sample).__name__}"
                 raise PluginError(
-                    f"grow of {self.benchmark.name} returned {what}", "Return each open question once, as a Sample."
+                    f"grow of {self.benchmark.name} returned {returned}", "Return each open question once, as a Sample."
                 )
             if sample.id not in omitted:
                 opened[sample.id] = sample

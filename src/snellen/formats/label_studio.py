@@ -90,8 +90,8 @@ def read_tasks(path: Path) -> StudioFile:
     if not tasks:
         why = f"; {problems[0]}" if problems else ""
         raise DataError(f"{path} holds no Label Studio task{why}", EXPECTED)
-    shown = problems[:LISTED] + ([f"… and {len(problems) - LISTED:,} more"] if len(problems) > LISTED else [])
-    return StudioFile(tuple(tasks), tuple(shown), skipped)
+    listed = problems[:LISTED] + ([f"… and {len(problems) - LISTED:,} more"] if len(problems) > LISTED else [])
+    return StudioFile(tuple(tasks), tuple(listed), skipped)
 
 
 def _rows(path: Path, content: bytes) -> Iterator[tuple[str, Any]]:

@@ -36,7 +36,7 @@ _DIGEST_BYTES = 32
 Frames: TypeAlias = Sequence[tuple[int, bytes]]
 
 
-class _Entry(Struct, frozen=True):
+class _CachedFrames(Struct, frozen=True):
     """Numbers of the frames in sending order; each frame once, by its number."""
 
     sent: tuple[int, ...]
@@ -139,7 +139,7 @@ class FrameStore:
 
 
 def _packed(frames: Frames) -> bytes:
-    body = msgspec.msgpack.encode(_Entry(tuple(number for number, _ in frames), dict(frames)))
+    body = msgspec.msgpack.encode(_CachedFrames(tuple(number for number, _ in frames), dict(frames)))
     return _MAGIC + sha256(body).digest() + body
 
 
@@ -150,7 +150,7 @@ def _unpacked(entry: bytes) -> Frames | None:
     if not entry.startswith(_MAGIC) or sha256(body).digest() != entry[len(_MAGIC) : start]:
         return None
     try:
-        unpacked = msgspec.msgpack.decode(body, type=_Entry)
+        unpacked = msgspec.msgpack.decode(body, type=_CachedFrames)
         return [(number, unpacked.frames[number]) for number in unpacked.sent]
     except (msgspec.MsgspecError, KeyError, RecursionError):
         return None

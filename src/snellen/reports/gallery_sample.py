@@ -88,4 +88,4 @@ class StratifiedSample(Generic[Kept]):
         """Yield the items that were drawn, in the order in which they were offered."""
         self._shrink(spare=0)
         items = [item for items in self._strata.values() for item in items]
-        return (kept for _, _, kept in sorted(items, key=lambda item: -item[1]))
+        return (chosen for _, _, chosen in sorted(items, key=lambda item: -item[1]))

@@ -14,7 +14,7 @@ from snellen.reports.escape import escape_invisible
 from snellen.reports.gallery_sample import share_out
 from snellen.reports.links import gallery_link
 from snellen.reports.plots.base import Series
-from snellen.reports.plots.headlines import Headline, headline_order
+from snellen.reports.plots.headlines import HeadlineScore, headline_order
 from snellen.reports.table_copies import TableCopy, lines_copy
 from snellen.reports.tables import MetricCell, MetricRow
 from snellen.reports.views import RunView
@@ -74,7 +74,7 @@ class RunRow(Struct, frozen=True):
         )
 
 
-class ScoreMatrix(Struct, frozen=True):
+class MetricMatrix(Struct, frozen=True):
     """Scores of the runs of one benchmark under one profile: a row a metric, a column a run.
 
     `visible` are the rows in sight, all of them or the outermost; the table of all rows is folded if there are more.
@@ -112,10 +112,10 @@ def describe_incomplete(run: RunView, tally: RunTally, metric: Metric | None) ->
     return f"{word}: {part}" if part else word
 
 
-def headlines_of(runs: Sequence[RunView], first: Sequence[Series]) -> list[Headline]:
+def headlines_of(runs: Sequence[RunView], first: Sequence[Series]) -> list[HeadlineScore]:
     """Return the headline metric of every run that has one."""
     return [
-        Headline(
+        HeadlineScore(
             series, run.benchmark, series.metrics[0], bool(describe_incomplete(run, series.tally, series.metrics[0]))
         )
         for run, series in zip(runs, first, strict=True)
@@ -171,7 +171,7 @@ def shared_notes(runs: Sequence[RunView]) -> list[str]:
 
 def score_matrices(
     runs: Sequence[RunView], every: Sequence[Series], first: Sequence[Series], *, diagnosis: bool
-) -> tuple[list[ScoreMatrix], list[ScoreMatrix]]:
+) -> tuple[list[MetricMatrix], list[MetricMatrix]]:
     """Build the matrices of the runs' first profiles, and those of their other profiles.
 
     Args:
@@ -197,12 +197,12 @@ def score_matrices(
         if rows and not key[0] and not diagnosis and len(groups[key]) > min(1, most - 1)
     ]
     room = dict(zip(open_ones, share_out([len(rows_of[key]) for key in open_ones], MATRIX_ROWS), strict=True))
-    matrices: tuple[list[ScoreMatrix], list[ScoreMatrix]] = ([], [])
+    matrices: tuple[list[MetricMatrix], list[MetricMatrix]] = ([], [])
     for key, rows in rows_of.items():
         if rows:
             other, name, profile = key
             visible = _outermost(rows, room.get(key, 0))
-            matrices[other].append(ScoreMatrix(name, profile, tuple(groups[key]), rows, visible))
+            matrices[other].append(MetricMatrix(name, profile, tuple(groups[key]), rows, visible))
     return matrices
 
 

@@ -62,7 +62,7 @@ class ThumbnailAlbum:
         try:
             return self._clip(part, media)
         except (SnellenError, OSError, ValueError) as error:
-            return [{"note": f"video not shown: {_why(error, part.blob)}"}]
+            return [{"note": f"video not shown: {unreadable_reason(error, part.blob)}"}]
 
     def _clip(self, video: Video, media: MediaSettings) -> list[dict[str, str]]:
         """Return the frames sent, evenly sampled if there are too many; for a video sent as a file, some frames of it."""
@@ -98,7 +98,7 @@ class ThumbnailAlbum:
             made = Image(BytesBlob(f"{image.blob.key}&{msgspec.json.encode(media).decode()}", sent.data))
             return self._pair(made, image, f"{sent.changed}; {sent.width} × {sent.height} pixels")
         except (SnellenError, OSError, ValueError) as error:
-            return {"note": f"image not shown: {_why(error, image.blob)}"}
+            return {"note": f"image not shown: {unreadable_reason(error, image.blob)}"}
 
     def _pair(self, sent: Image, original: Image, changes: str) -> dict[str, str]:
         # JPEG would smooth the very specks that were added: an image that the run changed is kept up to a larger size
@@ -111,7 +111,7 @@ class ThumbnailAlbum:
             try:
                 thumbnail, mime = draw_thumbnail(image, self._limits.long_side, keep_bytes)
             except (SnellenError, OSError, ValueError) as error:
-                return {"note": f"image not shown: {_why(error, image.blob)}"}
+                return {"note": f"image not shown: {unreadable_reason(error, image.blob)}"}
             if self._bytes + len(thumbnail) > self._limits.picture_bytes:
                 self._by_key[key] = None
             else:
@@ -142,7 +142,7 @@ def _changes(media: MediaSettings) -> str:
     )
 
 
-def _why(error: Exception, blob: Blob | None) -> str:
+def unreadable_reason(error: Exception, blob: Blob | None) -> str:
     """Return the first line of the error without the blob's key: a key may be a path of the machine that ran."""
     if isinstance(error, MissingExtraError):
         return error.hint or error.message

@@ -12,7 +12,7 @@ A page is a module of `viewer/pages/`. To add or to extend one:
    imported with their prefix: `{% from "reports/track.html.jinja" import track %}`.
 4. Links are made by `links`: `links.to(state)` for a page, `links.image(digest)` and `links.thumbnail(digest)` for images. The view
    adds each image first: `site.images.add(data, mime)` in full, `site.thumbnails.offer(digest, draw)` for a small copy. In an export the same calls give relative file names, and the exporter writes every state that some page linked to.
-5. The module ends with `PAGE = Page(state=MatrixState, view=view, title="Matrix")`. A page that takes decisions has `submit` too.
+5. The module ends with `PAGE = ViewPage(state=MatrixState, view=view, title="Matrix")`. A page that takes decisions has `submit` too.
 
 Keys: rows with `data-row` are walked with j and k; Enter opens a row's link `a[data-open]`; x ticks its checkbox. An element with
 `data-key="c"` is clicked by the key c, and `data-key-help` is its line in the help (?). `data-search` marks the field of the key /.

@@ -25,8 +25,8 @@ from snellen.viewer.links import IMAGES, THUMBNAILS, LiveLinks, path_of
 from snellen.viewer.pages import load_pages
 from snellen.viewer.rankings import Rankings
 from snellen.viewer.rendering import RenderedPage, render_page
-from snellen.viewer.security import Access, Gate, OversizeBodyError
-from snellen.viewer.site import MissingPageError, Page, PendingPageError, Site, ViewSettings
+from snellen.viewer.security import Access, AccessGate, OversizeBodyError
+from snellen.viewer.site import MissingPageError, PendingPageError, Site, ViewPage, ViewSettings
 
 MAX_FORM_FIELDS = 1000
 GZIP_BYTES = 4096
@@ -55,14 +55,16 @@ def view_app(settings: ViewSettings) -> Starlette:
     return Starlette(
         routes=routes,
         middleware=[
-            Middleware(Gate, access=Access(settings.host, settings.token), cookie_name=f"snellen_view_{settings.port}"),
+            Middleware(
+                AccessGate, access=Access(settings.host, settings.token), cookie_name=f"snellen_view_{settings.port}"
+            ),
             Middleware(GZipMiddleware, minimum_size=GZIP_BYTES, compresslevel=1),
         ],
         exception_handlers={HTTPException: partial(_refused, site), OversizeBodyError: _oversize},
     )
 
 
-def _route(site: Site, page: Page, follower: IndexFollower) -> Route:
+def _route(site: Site, page: ViewPage, follower: IndexFollower) -> Route:
     """Return the route of one page: GET shows it, POST takes its form where it has one."""
 
     def show(query: str, version: str) -> Response:
@@ -111,7 +113,7 @@ def _image_route(path: str, find: Callable[[str], tuple[bytes, str] | None]) -> 
     return Route(path, endpoint)
 
 
-def _pages() -> list[Page]:
+def _pages() -> list[ViewPage]:
     return list(load_pages().values())
 
 
@@ -130,7 +132,7 @@ def _page_response(page: RenderedPage, status: int = 200) -> Response:
     return HTMLResponse(page.html, status, headers={"Content-Security-Policy": page.policy})
 
 
-def _problem(site: Site, page: Page, error: SnellenError) -> Response:
+def _problem(site: Site, page: ViewPage, error: SnellenError) -> Response:
     """Return the page of an error: 404 for what is not there, 400 for what the reader typed, 500 for the rest."""
     if isinstance(error, PendingPageError):
         view = {"message": error.message, "hint": error.hint}
@@ -154,7 +156,7 @@ async def _oversize(request: Request, error: Exception) -> Response:
     return PlainTextResponse(f"{error}\n", 413, headers={"Connection": "close"})
 
 
-def _broken(page: Page, error: Exception) -> Response:
+def _broken(page: ViewPage, error: Exception) -> Response:
     """Report a fault of a page on the terminal."""
     print(redact(f"snellen: the page {page.name} failed: {type(error).__name__}: {error}"), file=sys.stderr)
     return PlainTextResponse("This page failed; the terminal of `snellen view` names the error.\n", 500)

@@ -24,7 +24,7 @@ from snellen.viewer.local_paths import path_hider
 from snellen.viewer.pages import load_pages
 from snellen.viewer.rankings import Rankings
 from snellen.viewer.rendering import page_assets, render_page
-from snellen.viewer.site import Page, Site, ViewSettings
+from snellen.viewer.site import Site, ViewPage, ViewSettings
 from snellen.viewer.states import PageState
 
 MARKER = ".snellen-export"
@@ -187,7 +187,7 @@ def _states(links: StaticLinks) -> Iterator[tuple[str, PageState]]:
         place += 1
 
 
-def _render(site: Site, page: Page, state: PageState, pages: list[Page]) -> tuple[str, str]:
+def _render(site: Site, page: ViewPage, state: PageState, pages: list[ViewPage]) -> tuple[str, str]:
     """Render a page, or the page of its error; return it with the error in one line."""
     try:
         return render_page(site, page, state, page.view(site, state), pages).html, ""

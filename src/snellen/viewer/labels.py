@@ -12,6 +12,9 @@ from pathlib import PurePosixPath, PureWindowsPath
 _PATH = re.compile(r"[/~.\\]|[A-Za-z]:[/\\]")
 """Beginning of a path: an absolute one on any system, one of a home folder, or one relative to where the run was started."""
 
+_FOLDERS = re.compile(r"(?<![\w:/])(?:~|[A-Za-z]:)?[\\/](?:[^\s,;\\/]*[\\/]+)*(?=[^\s,;\\/])")
+"""Folders of a path within a text."""
+
 
 def benchmark_label(name: str) -> str:
     """Return the name of a benchmark for people.
@@ -32,6 +35,11 @@ def model_label(name: str) -> str:
     if not colon or _PATH.match(name):
         return _last_part(name)
     return f"{kind}:{_last_part(rest)}"
+
+
+def without_folders(text: str) -> str:
+    """Return settings in which a path is its last part: an export tells nothing of the machine."""
+    return _FOLDERS.sub("", text)
 
 
 def _last_part(text: str) -> str:

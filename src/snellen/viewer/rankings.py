@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from snellen.errors import SnellenError
 from snellen.runs.ranking import MOST_RUNS, Ranking
-from snellen.viewer.run_list import RunGroup, RunRow
+from snellen.viewer.run_list import RunGroup, RunListRow
 
 MOST_RECORDS = 500_000
 HELD = 64
@@ -73,7 +73,7 @@ class Rankings:
             threading.Thread(target=self._make, args=(key, rows), name="snellen view ranking", daemon=True).start()
         return RankedPlaces(pending=True)
 
-    def _make(self, key: tuple[object, ...], rows: Sequence[RunRow]) -> RankedPlaces:
+    def _make(self, key: tuple[object, ...], rows: Sequence[RunListRow]) -> RankedPlaces:
         with self._turn:
             try:
                 places = _rank(rows, trust=self._trust)
@@ -89,7 +89,7 @@ class Rankings:
         return places
 
 
-def _rank(rows: Sequence[RunRow], *, trust: bool) -> RankedPlaces:
+def _rank(rows: Sequence[RunListRow], *, trust: bool) -> RankedPlaces:
     from snellen.runs.compared_runs import ComparedRun, open_runs
     from snellen.runs.ranking import rank_runs
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from snellen.redaction import redact
 from snellen.reports.render import hash_source, read_asset, template_environment
 from snellen.viewer.labels import benchmark_label, model_label
-from snellen.viewer.site import Page, Site
+from snellen.viewer.site import Site, ViewPage
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -105,7 +105,7 @@ def static_policy() -> str:
 
 
 def render_page(
-    site: Site, page: Page, state: Any, view: Mapping[str, Any], pages: Sequence[Page], template: str = ""
+    site: Site, page: ViewPage, state: Any, view: Mapping[str, Any], pages: Sequence[ViewPage], template: str = ""
 ) -> RenderedPage:
     """Render a page, free of keys.
 

@@ -48,7 +48,7 @@ LABELS: Mapping[str, Callable[[str], str]] = {
 
 
 @dataclass(frozen=True)
-class RunRow:
+class RunListRow:
     """One run of the list, as text.
 
     Attributes:
@@ -106,11 +106,11 @@ class RunGroup:
 
     title: str
     about: str
-    rows: tuple[RunRow, ...]
+    rows: tuple[RunListRow, ...]
     ranked: bool
 
     @property
-    def whole(self) -> tuple[RunRow, ...]:
+    def whole(self) -> tuple[RunListRow, ...]:
         """Return the rows that may be ranked."""
         return tuple(row for row in self.rows if row.whole)
 
@@ -125,7 +125,7 @@ def shown_state(entry: RunEntry) -> str:
     return "limited" if entry.state == "complete" and not entry.complete else entry.state
 
 
-def make_row(entry: RunEntry) -> RunRow:
+def make_row(entry: RunEntry) -> RunListRow:
     """Write one run as text."""
     totals, headline = entry.totals, entry.headline
     lost = totals.error + totals.timeout
@@ -152,7 +152,7 @@ def make_row(entry: RunEntry) -> RunRow:
         "cost": totals.cost,
         "date": entry.started,
     }
-    return RunRow(
+    return RunListRow(
         entry=entry,
         score=None if headline is None else metric_fields(headline),
         whole=entry.complete and headline is not None and headline.value is not None and not entry.judges,
@@ -199,12 +199,12 @@ def select(entries: Iterable[RunEntry], state: RunsState) -> list[RunEntry]:
     return [entry for entry in entries if fits(entry)]
 
 
-def order_rows(rows: Sequence[RunRow], state: RunsState) -> list[RunRow]:
+def order_rows(rows: Sequence[RunListRow], state: RunsState) -> list[RunListRow]:
     """Sort rows: by a column, or by score. An order by score puts incomplete runs below complete ones, either way round."""
     column = state.sort if state.sort in COLUMNS else "score"
     down = state.down if state.sort in COLUMNS else True
 
-    def key(row: RunRow) -> Any:
+    def key(row: RunListRow) -> Any:
         value = row.values[column]
         return value.casefold() if isinstance(value, str) else value
 
@@ -222,7 +222,7 @@ def group_runs(entries: Sequence[RunEntry], state: RunsState) -> list[RunGroup]:
     rows = [make_row(entry) for entry in entries]
     if state.group == "none":
         return [RunGroup("", "", tuple(order_rows(rows, state)), ranked=False)] if rows else []
-    groups: dict[tuple[str, ...], list[RunRow]] = {}
+    groups: dict[tuple[str, ...], list[RunListRow]] = {}
     for row in rows:
         groups.setdefault(row.entry.sample_source, []).append(row)
     sources: dict[str, list[RunEntry]] = {}

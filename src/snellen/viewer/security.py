@@ -90,7 +90,7 @@ def _without_port(header: str) -> str:
     return header.partition(":")[0]
 
 
-class Gate:
+class AccessGate:
     """ASGI middleware that lets through what `Access` allows, limits bodies, and adds the headers of every answer."""
 
     def __init__(self, app: Any, access: Access, cookie_name: str = "snellen_view") -> None:

@@ -77,7 +77,7 @@ Submit = Callable[[Site, Any, Mapping[str, str]], PageState]
 
 
 @dataclass(frozen=True)
-class Page:
+class ViewPage:
     """A page: its state, its view, and its title.
 
     Attributes:

@@ -49,7 +49,7 @@ class Condition(Struct, frozen=True):
         return forced_choice(attribute.levels, attribute.guess_rate, shape, abstentions=abstentions)
 
 
-class Plan(Struct, frozen=True):
+class AcuityPlan(Struct, frozen=True):
     """What a run measures, and how precisely.
 
     Attributes:
@@ -102,7 +102,7 @@ def names() -> list[str]:
 
 
 @lru_cache(maxsize=32)
-def _plan(options: tuple[tuple[str, str], ...]) -> Plan:
+def _plan(options: tuple[tuple[str, str], ...]) -> AcuityPlan:
     texts = dict(options)
     sides = [_whole("sides", text, SMALLEST_SIDE, LARGEST_SIDE) for text in texts.get("sides", str(SIDE)).split(",")]
     if len(set(sides)) != len(sides):
@@ -123,7 +123,7 @@ def _plan(options: tuple[tuple[str, str], ...]) -> Plan:
     design = texts.get("design", "adaptive")
     if design not in ("adaptive", "constant"):
         raise UsageError(f"-o design={design}: there is no such design", "Designs: adaptive, constant.")
-    return Plan(
+    return AcuityPlan(
         conditions,
         _number("width", texts.get("width", str(WIDTH)), 0.02, 2.0),
         -(-_whole("most", texts.get("most", str(MOST)), BATCH, 10_000) // BATCH) * BATCH,
@@ -134,7 +134,7 @@ def _plan(options: tuple[tuple[str, str], ...]) -> Plan:
     )
 
 
-def plan(options: Mapping[str, str]) -> Plan:
+def plan(options: Mapping[str, str]) -> AcuityPlan:
     """Return what the options of a run ask for.
 
     Raises:

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 from msgspec import Struct
 
-from snellen.benchmarks.acuity.conditions import Condition, Plan
+from snellen.benchmarks.acuity.conditions import AcuityPlan, Condition
 from snellen.benchmarks.acuity.steering import Answers, condition_posterior, outcome_of
 from snellen.scoring.psychometrics.curve import ABSTAINED
 from snellen.scoring.psychometrics.estimate import CatchTrials, ThresholdEstimate, catch_slots, estimate
@@ -48,7 +48,7 @@ class ConditionResult(Struct, frozen=True):
     monotone_p: float | None
 
 
-def results(wanted: Plan, scores: Scores) -> list[ConditionResult]:
+def results(wanted: AcuityPlan, scores: Scores) -> list[ConditionResult]:
     """Return the result of each condition that has an answer."""
     by_key = dict(scores.by("condition"))
     return [
@@ -56,7 +56,7 @@ def results(wanted: Plan, scores: Scores) -> list[ConditionResult]:
     ]
 
 
-def _result(wanted: Plan, condition: Condition, rows: Scores) -> ConditionResult:
+def _result(wanted: AcuityPlan, condition: Condition, rows: Scores) -> ConditionResult:
     names = {name: np.array(column.names)[column.codes] for name, column in rows.meta.items()}
     order = sorted(range(len(rows)), key=lambda row: (names["round"][row], int(names["slot"][row])))
     folded: list[tuple[float, int]] = []
@@ -98,7 +98,7 @@ def _result(wanted: Plan, condition: Condition, rows: Scores) -> ConditionResult
     )
 
 
-def threshold_metrics(wanted: Plan, measured: list[ConditionResult]) -> list[Metric]:
+def threshold_metrics(wanted: AcuityPlan, measured: list[ConditionResult]) -> list[Metric]:
     """Return one metric a condition: `threshold/gap`, in the attribute's unit; `n` is the number of questions."""
     metrics = []
     for result in measured:

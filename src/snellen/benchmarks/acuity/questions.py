@@ -12,7 +12,7 @@ from functools import lru_cache, partial
 from msgspec import Struct
 
 from snellen.benchmarks.acuity.attribute import DECIMALS, Scene
-from snellen.benchmarks.acuity.conditions import Condition, Plan, plan
+from snellen.benchmarks.acuity.conditions import AcuityPlan, Condition, plan
 from snellen.benchmarks.acuity.drawing import png
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.chart.rng import Stream
@@ -27,7 +27,7 @@ SAME = "same"
 _ID = re.compile(r"([^/]+)@(\d+)/r(\d{3})/q(\d)/(same|x[+-]\d+\.\d{4})(?:/s(\d+\.\d\d))?")
 
 
-class Place(Struct, frozen=True):
+class QuestionPlace(Struct, frozen=True):
     """Where a question stands: its condition's key, round, slot, level in decades, and scale (0 without)."""
 
     key: str
@@ -45,7 +45,7 @@ class Place(Struct, frozen=True):
 
 
 @lru_cache(maxsize=1 << 16)
-def place_of(sample_id: str) -> Place:
+def place_of(sample_id: str) -> QuestionPlace:
     """Read an id.
 
     Raises:
@@ -56,7 +56,7 @@ def place_of(sample_id: str) -> Place:
         raise ValueError(f"{sample_id!r} is no question of acuity")
     name, side, number, slot, level, scale = match.groups()
     value = EQUAL_PAIR if level == SAME else float(level[1:])
-    return Place(f"{name}@{side}", int(number), int(slot), value, float(scale or 0))
+    return QuestionPlace(f"{name}@{side}", int(number), int(slot), value, float(scale or 0))
 
 
 def _balanced(stream: Stream, values: int) -> list[int]:
@@ -65,11 +65,11 @@ def _balanced(stream: Stream, values: int) -> list[int]:
     return stream.shuffled([order[slot % values] for slot in range(BATCH)])
 
 
-class _Draw(Struct, frozen=True):
+class _DrawnQuestion(Struct, frozen=True):
     """What is drawn for one question; both parts are drawn from the id, so that a picture is never repeated."""
 
     condition: Condition
-    place: Place
+    place: QuestionPlace
     seed: int
 
     def stream(self, *what: str) -> Stream:
@@ -101,11 +101,11 @@ class _Draw(Struct, frozen=True):
 
 
 @lru_cache(maxsize=32)
-def _images_of(drawn: _Draw) -> tuple[bytes, ...]:
+def _images_of(drawn: _DrawnQuestion) -> tuple[bytes, ...]:
     return tuple(png(pixels) for pixels in drawn.condition.attribute.draw(drawn.scene()))
 
 
-def _png(drawn: _Draw, number: int) -> bytes:
+def _png(drawn: _DrawnQuestion, number: int) -> bytes:
     return _images_of(drawn)[number]
 
 
@@ -119,7 +119,7 @@ def question(data: Data, sample_id: str) -> Sample:
     condition = next((each for each in wanted.conditions if each.key == place.key), None)
     if condition is None:
         raise ValueError(f"{place.key} is no condition of this run")
-    drawn = _Draw(condition, place, data.seed)
+    drawn = _DrawnQuestion(condition, place, data.seed)
     text, options, target = _worded(wanted, drawn)
     meta = {
         "condition": place.key,
@@ -136,7 +136,7 @@ def question(data: Data, sample_id: str) -> Sample:
     )  # fmt: skip
 
 
-def _images(drawn: _Draw) -> list[Part]:
+def _images(drawn: _DrawnQuestion) -> list[Part]:
     attribute = drawn.condition.attribute
     blobs = [
         Drawn(f"acuity@{VERSION}/{drawn.seed}/{drawn.place.id}/{index}", partial(_png, drawn, index))
@@ -146,7 +146,7 @@ def _images(drawn: _Draw) -> list[Part]:
     return [Video(frames=images)] if attribute.clip else list(images)
 
 
-def _worded(wanted: Plan, drawn: _Draw) -> tuple[str, dict[str, str], str]:
+def _worded(wanted: AcuityPlan, drawn: _DrawnQuestion) -> tuple[str, dict[str, str], str]:
     """Return text, options and target: options as lettered lines, the right one's letter balanced within the round."""
     attribute = drawn.condition.attribute
     question_text = attribute.questions[wanted.wording - 1]

@@ -10,8 +10,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from snellen.benchmarks.acuity.conditions import SURVEY_EACH, SURVEY_LEVELS, Condition, Plan, plan
-from snellen.benchmarks.acuity.questions import Place, place_of, question
+from snellen.benchmarks.acuity.conditions import SURVEY_EACH, SURVEY_LEVELS, AcuityPlan, Condition, plan
+from snellen.benchmarks.acuity.questions import QuestionPlace, place_of, question
 from snellen.benchmarks.base import Data, ScoredAnswer
 from snellen.scoring.psychometrics.curve import ABSTAINED, DIFFERENT, RIGHT, SAME, WRONG, AnswerModel
 from snellen.scoring.psychometrics.estimate import BATCH, CatchTrials, ThresholdEstimate, catch_slots, estimate
@@ -43,7 +43,7 @@ def outcome_of(condition: Condition, verdict: str, right_is_same: bool) -> int |
     return {"correct": RIGHT, "wrong": WRONG, "invalid": ABSTAINED}[verdict]
 
 
-def condition_posterior(wanted: Plan, condition: Condition, answers: Answers) -> Posterior:
+def condition_posterior(wanted: AcuityPlan, condition: Condition, answers: Answers) -> Posterior:
     """Return a condition's posterior: with abstentions as a third outcome from its first one on."""
     abstained = condition.attribute.form != "same-different" and any(outcome == ABSTAINED for _, outcome in answers)
     return posterior_of(condition.model(wanted.shape, abstentions=abstained), answers)
@@ -53,13 +53,13 @@ class _Round:
     """The recorded slots of one round: slot to (place, answer)."""
 
     def __init__(self) -> None:
-        self.slots: dict[int, tuple[Place, ScoredAnswer]] = {}
+        self.slots: dict[int, tuple[QuestionPlace, ScoredAnswer]] = {}
 
 
 class ConditionState:
     """The course of one condition as far as the answers tell: rounds, posterior, estimate."""
 
-    def __init__(self, data: Data, wanted: Plan, condition: Condition, rounds: Mapping[int, _Round]) -> None:
+    def __init__(self, data: Data, wanted: AcuityPlan, condition: Condition, rounds: Mapping[int, _Round]) -> None:
         self.condition, self.rounds = condition, rounds
         self._data, self._plan = data, wanted
 
@@ -101,7 +101,7 @@ class ConditionState:
         ]
         return CatchTrials(verdicts.count("correct"), len(verdicts))
 
-    def open(self, scale: float) -> list[Place]:
+    def open(self, scale: float) -> list[QuestionPlace]:
         """Return the places that are open now: what is missing of the first round that is not complete."""
         number = 0
         while number in self.rounds and len(self.rounds[number].slots) == BATCH:
@@ -111,7 +111,7 @@ class ConditionState:
             return []
         levels = self._levels(number, {slot: place.level for slot, (place, _) in recorded.items()})
         return [
-            Place(self.condition.key, number, slot, level, scale)
+            QuestionPlace(self.condition.key, number, slot, level, scale)
             for slot, level in enumerate(levels)
             if slot not in recorded
         ]
@@ -133,7 +133,7 @@ class ConditionState:
 
 @lru_cache(maxsize=1024)
 def _chosen_levels(
-    wanted: Plan, condition: Condition, answers: Answers, fixed: tuple[tuple[int, float], ...]
+    wanted: AcuityPlan, condition: Condition, answers: Answers, fixed: tuple[tuple[int, float], ...]
 ) -> tuple[float, ...]:
     return tuple(choose_levels(condition_posterior(wanted, condition, answers), BATCH, fixed=dict(fixed)))
 
@@ -148,12 +148,12 @@ assert SURVEY_EACH * SURVEY_LEVELS % BATCH == 0  # noqa: S101 - whole rounds
 
 
 @lru_cache(maxsize=1 << 16)
-def _realised_level(seed: int, options: tuple[tuple[str, str], ...], place: Place) -> float:
+def _realised_level(seed: int, options: tuple[tuple[str, str], ...], place: QuestionPlace) -> float:
     realised = question(Data(options=dict(options), seed=seed), place.id).meta["realised"]
     return EQUAL_PAIR if realised == "same" else float(str(realised))
 
 
-def _realised(data: Data, place: Place) -> float:
+def _realised(data: Data, place: QuestionPlace) -> float:
     return _realised_level(data.seed, tuple(sorted(data.options.items())), place)
 
 
@@ -167,10 +167,10 @@ def states(data: Data, answers: Mapping[str, ScoredAnswer]) -> dict[str, Conditi
     return {each.key: ConditionState(data, wanted, each, dict(rounds[each.key])) for each in wanted.conditions}
 
 
-def open_places(data: Data, answers: Mapping[str, ScoredAnswer]) -> list[Place]:
+def open_places(data: Data, answers: Mapping[str, ScoredAnswer]) -> list[QuestionPlace]:
     """Return every open place. Conditions that are scaled by another threshold wait until that one has stopped."""
     wanted, by_key = plan(data.options), states(data, answers)
-    opened: list[Place] = []
+    opened: list[QuestionPlace] = []
     for condition in wanted.conditions:
         state = by_key[condition.key]
         scale = _scale(condition, state, by_key)
@@ -197,7 +197,7 @@ def _scale(condition: Condition, state: ConditionState, by_key: Mapping[str, Con
     return otherwise if threshold is None else round(factor * other.condition.attribute.value(threshold), 2)
 
 
-def first_questions(data: Data) -> list[Place]:
+def first_questions(data: Data) -> list[QuestionPlace]:
     """Return the first round of every condition that depends on no answer."""
     return open_places(data, {})
 

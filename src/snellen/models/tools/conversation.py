@@ -48,16 +48,16 @@ class _Call(Struct):
     id: str | None = None
 
 
-class _Message(Struct):
+class _CallMessage(Struct):
     tool_calls: list[_Call] | None = None
 
 
-class _Choice(Struct):
-    message: _Message
+class _CallChoice(Struct):
+    message: _CallMessage
 
 
 class _Reply(Struct):
-    choices: list[_Choice]
+    choices: list[_CallChoice]
 
 
 def read_calls(data: bytes, turn: int) -> list[ToolCall]:

@@ -30,7 +30,7 @@ MAX_BYTES = 64 << 20
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
-class _Entry(Struct, frozen=True, omit_defaults=True):
+class _RecordedCall(Struct, frozen=True, omit_defaults=True):
     """One call. `picture` is the digest of the bytes that were fetched; `fault` why there is no result."""
 
     tool: str
@@ -80,7 +80,9 @@ class Recorded:
                 if isinstance(error, ToolError)
                 else ToolError(f"{tool} took more than {self._seconds:g} s", transient=True)
             )
-            self._keep(_Entry(tool, arguments, fault=fault.message, transient=fault.transient), recorded is not None)
+            self._keep(
+                _RecordedCall(tool, arguments, fault=fault.message, transient=fault.transient), recorded is not None
+            )
             raise fault from None
         picture = ""
         stored: Any = result
@@ -88,11 +90,11 @@ class Recorded:
             picture = sha256(result.data).hexdigest()
             self._write(self._folder / "pictures" / picture, result.data, False)
             stored = structs.replace(result, data=b"")
-        entry = _Entry(tool, arguments, msgspec.Raw(msgspec.json.encode(stored)), picture)
+        entry = _RecordedCall(tool, arguments, msgspec.Raw(msgspec.json.encode(stored)), picture)
         first = self._keep(entry, recorded is not None)
         return result if first is None else self._result(first, kind)
 
-    def _result(self, entry: _Entry, kind: type[T]) -> T:
+    def _result(self, entry: _RecordedCall, kind: type[T]) -> T:
         if entry.fault:
             raise ToolError(entry.fault, transient=entry.transient)
         result = msgspec.json.decode(entry.result, type=kind)
@@ -112,16 +114,16 @@ class Recorded:
         key = sha256(msgspec.json.encode([tool, arguments], order="sorted")).hexdigest()
         return self._folder / key[:2] / f"{key}.json"
 
-    def _read(self, tool: str, arguments: Any) -> _Entry | None:
+    def _read(self, tool: str, arguments: Any) -> _RecordedCall | None:
         path = self._path(tool, arguments)
         if path is None or not os.path.lexists(path):
             return None
         try:
-            return msgspec.json.decode(_plain(path), type=_Entry)
+            return msgspec.json.decode(_plain(path), type=_RecordedCall)
         except (OSError, msgspec.MsgspecError, RecursionError) as error:
             raise ToolError(f"the recorded call {path.name} cannot be read: {type(error).__name__}") from None
 
-    def _keep(self, entry: _Entry, again: bool) -> _Entry | None:
+    def _keep(self, entry: _RecordedCall, again: bool) -> _RecordedCall | None:
         """Write an entry; where another one came first, that one."""
         path = self._path(entry.tool, entry.arguments)
         if path is None or self._write(path, redact_bytes(msgspec.json.encode(entry)), again):

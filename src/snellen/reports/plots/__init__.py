@@ -21,7 +21,7 @@ from snellen.reports.plots.base import (
 )
 from snellen.reports.plots.class_ranking import rankings
 from snellen.reports.plots.confusions import kinship_bars
-from snellen.reports.plots.headlines import Headline, headline_plot
+from snellen.reports.plots.headlines import HeadlineScore, headline_plot
 from snellen.reports.plots.icicle import icicles
 from snellen.reports.plots.legend import file_legend, file_legend_height
 from snellen.reports.plots.level_curves import level_curves
@@ -251,7 +251,7 @@ def draw_plots(series: Sequence[Series], first: Sequence[Series]) -> list[Plot]:
     return [plot for plot in plots if plot is not None]
 
 
-def draw_shared_plots(headlines: Sequence[Headline], first: Sequence[Series], taken: set[str]) -> list[Plot]:
+def draw_shared_plots(headlines: Sequence[HeadlineScore], first: Sequence[Series], taken: set[str]) -> list[Plot]:
     """Draw the plots that many runs share: headline scores, level curves and class rankings, with names at the lines.
 
     `taken` has the names of the page's plots.

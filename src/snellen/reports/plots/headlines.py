@@ -24,7 +24,7 @@ _ROWS = 60
 """Runs that are drawn at most."""
 
 
-class Headline(Struct, frozen=True):
+class HeadlineScore(Struct, frozen=True):
     """A run's first metric for the plot: the run's series and benchmark, and whether the run is incomplete."""
 
     series: Series
@@ -33,13 +33,13 @@ class Headline(Struct, frozen=True):
     incomplete: bool
 
 
-def headline_order(headlines: Sequence[Headline]) -> list[Headline]:
+def headline_order(headlines: Sequence[HeadlineScore]) -> list[HeadlineScore]:
     """Sort by benchmark in order of first appearance, complete runs before others, then from best to worst."""
     place = {name: at for at, name in enumerate(dict.fromkeys(h.benchmark for h in headlines))}
     return sorted(headlines, key=lambda h: (place[h.benchmark], h.incomplete, -(h.metric.value or 0.0)))
 
 
-def headline_plot(headlines: Sequence[Headline]) -> Plot | None:
+def headline_plot(headlines: Sequence[HeadlineScore]) -> Plot | None:
     """Plot headline scores with intervals, and chance of each benchmark; None for fewer than two shares."""
     drawn = headline_order([h for h in headlines if h.metric.unit == "fraction" and h.metric.value is not None])
     if len(drawn) < 2:

@@ -101,11 +101,11 @@ def locate(reply: str, extract: Extract, value: Any = _UNREAD) -> tuple[Evidence
 
 
 def _without_overlap(parts: list[EvidencePart]) -> tuple[EvidencePart, ...]:
-    kept: list[EvidencePart] = []
+    separate: list[EvidencePart] = []
     for part in parts:
-        if not kept or part.start >= kept[-1].end:
-            kept.append(part)
-    return tuple(kept)
+        if not separate or part.start >= separate[-1].end:
+            separate.append(part)
+    return tuple(separate)
 
 
 def _parts(reply: str) -> Iterator[_Part]:

@@ -139,11 +139,11 @@ def forced_choice(
     Raises:
         UsageError: there are fewer than two levels, they do not rise, or the guess rate is not in [0, 1).
     """
-    asked = np.asarray(levels, dtype=np.float64)
-    check_levels(asked)
+    sizes = np.asarray(levels, dtype=np.float64)
+    check_levels(sizes)
     if not 0.0 <= guess < 1.0:
         raise UsageError(f"the guess rate is {guess:g}", "Give 1 / options, or 0 where the answer is written.")
-    thresholds, widths, slips = threshold_grid(asked), np.asarray(WIDTHS), np.asarray(lapses)
+    thresholds, widths, slips = threshold_grid(sizes), np.asarray(WIDTHS), np.asarray(lapses)
     rates = np.asarray(ABSTENTIONS if abstentions else (0.0,))
     width, lapse, rate = (grid.reshape(-1) for grid in np.meshgrid(widths, slips, rates, indexing="ij"))
     weight = (
@@ -168,9 +168,9 @@ def forced_choice(
     prior = np.tile(weight / weight.sum() / len(thresholds), (len(thresholds), 1))
     nuisance = {"width": width, "lapse": lapse, "abstention": rate}
     if not abstentions:
-        return AnswerModel(thresholds, nuisance, prior, asked, 2, likelihood)
+        return AnswerModel(thresholds, nuisance, prior, sizes, 2, likelihood)
     return AnswerModel(
-        thresholds, nuisance, prior, asked, 3, likelihood, base=forced_choice(levels, guess, shape, lapses=lapses)
+        thresholds, nuisance, prior, sizes, 3, likelihood, base=forced_choice(levels, guess, shape, lapses=lapses)
     )
 
 

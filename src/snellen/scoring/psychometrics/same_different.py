@@ -40,9 +40,9 @@ def same_different(levels: tuple[float, ...]) -> AnswerModel:
     Raises:
         UsageError: there are fewer than two levels, or they do not rise.
     """
-    asked = np.asarray(levels, dtype=np.float64)
-    check_levels(asked)
-    thresholds = threshold_grid(asked)
+    sizes = np.asarray(levels, dtype=np.float64)
+    check_levels(sizes)
+    thresholds = threshold_grid(sizes)
     slope, alarm, slip = (
         grid.reshape(-1) for grid in np.meshgrid(SLOPES, FALSE_ALARMS, SLIPS, indexing="ij")
     )  # fmt: skip
@@ -59,5 +59,5 @@ def same_different(levels: tuple[float, ...]) -> AnswerModel:
 
     prior = np.tile(weight / weight.sum() / len(thresholds), (len(thresholds), 1))
     nuisance = {"slope": slope, "false_alarms": alarm, "lapse": slip}
-    candidates = np.concatenate([[EQUAL_PAIR], asked])
+    candidates = np.concatenate([[EQUAL_PAIR], sizes])
     return AnswerModel(thresholds, nuisance, prior, candidates, 2, likelihood, first_asked=1)

@@ -50,7 +50,7 @@ class CellPart:
 
 
 @dataclass(frozen=True)
-class Cell:
+class SampledCell:
     """Rows of about the same sampling rate with the same automatic score, or with graded ones.
 
     Attributes:
@@ -73,7 +73,7 @@ class Cell:
     def mean(self) -> float:
         return self.base + sum(part.factor * part.mean for part in self.parts)
 
-    def scaled(self, factor: float) -> Cell:
+    def scaled(self, factor: float) -> SampledCell:
         """Return the cell as it would be with `factor` times as many reviewed rows of the same scores, or all rows."""
         if self.reviewed:
             factor = min(factor, self.rows / self.reviewed)
@@ -295,7 +295,7 @@ class _Estimate:
     def __init__(self, sample: _Sample, classes: NDArray[np.int64]) -> None:
         code = np.where(sample.certain, CERTAIN, sample.bands() * 5 + classes + 5)
         n = sample.n
-        self.cells: list[Cell] = []
+        self.cells: list[SampledCell] = []
         self.predicted, weights, valid = np.zeros(n), np.zeros(n), np.ones(n)
         for number in np.unique(code):
             rows = np.flatnonzero(code == number)
@@ -367,26 +367,28 @@ class _Estimate:
         return Widening(t * sqrt(max(1.0, together / alone if alone else 1.0)), clusters)
 
 
-def _cell(sample: _Sample, rows: NDArray[np.intp], kind: int) -> tuple[Cell, NDArray[np.float64], NDArray[np.float64]]:
+def _cell(
+    sample: _Sample, rows: NDArray[np.intp], kind: int
+) -> tuple[SampledCell, NDArray[np.float64], NDArray[np.float64]]:
     """Return a cell, the true score that is expected of each of its rows, and the weight of each usable one, or 0."""
     automatic = sample.automatic[rows]
     mean = float(automatic.mean())
     if kind == CERTAIN:
-        return Cell(len(rows), mean), automatic, np.zeros(len(rows))
+        return SampledCell(len(rows), mean), automatic, np.zeros(len(rows))
     seen, usable = sample.seen[rows], sample.usable[rows]
     weights = 1.0 / sample.probability[rows]
     valid = float(weights[usable].sum() / weights[seen].sum()) if seen.any() else 1.0
     reviewed = _effective(weights[seen])
     if not usable.any():
         level = 0.5 if kind == ALIKE else mean
-        cell = Cell(len(rows), 0.0, (CellPart(level, 0.0),), valid, reviewed)
+        cell = SampledCell(len(rows), 0.0, (CellPart(level, 0.0),), valid, reviewed)
         return cell, np.full(len(rows), level), np.zeros(len(rows))
     true, used = sample.truth[rows][usable], weights[usable]
     if kind == GRADED:
         slope, base, parts, variance = _graded(true, automatic[usable], used)
     else:
         slope, base, parts, variance = 0.0, 0.0, (_part(true, used),), 0.0
-    cell = Cell(len(rows), base + slope * mean, parts, valid, reviewed, variance)
+    cell = SampledCell(len(rows), base + slope * mean, parts, valid, reviewed, variance)
     share = np.where(usable, weights * (len(rows) * valid / float(used.sum())), 0.0)
     return cell, cell.mean + slope * (automatic - mean), share
 

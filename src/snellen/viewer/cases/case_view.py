@@ -264,10 +264,10 @@ def _reason(problem: str, limits: CaseLimits) -> str:
     return problem if limits.paths else "the run, its benchmark or its data could not be read when this page was made"
 
 
-def _same_question(one: Sample, other: Sample) -> bool:
+def _same_question(first: Sample, other: Sample) -> bool:
     """Return True if text, options and gold answer are equal; images are not compared."""
-    texts = [[part.text for part in sample.prompt.parts if isinstance(part, Text)] for sample in (one, other)]
-    return one is other or (texts[0] == texts[1] and one.options == other.options and one.target == other.target)
+    texts = [[part.text for part in sample.prompt.parts if isinstance(part, Text)] for sample in (first, other)]
+    return first is other or (texts[0] == texts[1] and first.options == other.options and first.target == other.target)
 
 
 def _with_timeline(

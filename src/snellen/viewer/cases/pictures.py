@@ -15,11 +15,11 @@ from threading import Lock
 
 import msgspec
 
-from snellen.errors import MissingExtraError, SnellenError
+from snellen.errors import SnellenError
 from snellen.media import encode, frames, pixel_limit, read_header
 from snellen.media.decode import open_image
 from snellen.media.encode import compress
-from snellen.reports.escape import escape_invisible
+from snellen.reports.thumbnails import unreadable_reason
 from snellen.sources.blobs import BytesBlob, stream
 from snellen.types import Blob, Image, MediaSettings, Part, Video
 from snellen.viewer.images import OfferedThumbnails
@@ -125,31 +125,31 @@ def shown_pictures(parts: Sequence[Part], senders: Sequence[Sender], store: Imag
         store: takes the files.
     """
     groups = _by_settings(senders)
-    shown: list[ShownPicture] = []
+    views: list[ShownPicture] = []
     place = 0  # number of the next image in the request
     visual = [part for part in parts if isinstance(part, (Image, Video))]
     for number, part in enumerate(visual, 1):
-        if len(shown) >= MAX_PICTURES:
-            shown.append(ShownPicture("", note=f"{len(visual) - number + 1:,} more images are not shown"))
+        if len(views) >= MAX_PICTURES:
+            views.append(ShownPicture("", note=f"{len(visual) - number + 1:,} more images are not shown"))
             break
         label = f"image {number}" if isinstance(part, Image) else f"video {number}"
         address = getattr(part.blob, "url", None)
         if isinstance(address, str):  # looking at a page must not make requests
-            shown.append(ShownPicture(label, note=f"{label} lies at an address, which is not fetched: {address[:300]}"))
+            views.append(ShownPicture(label, note=f"{label} lies at an address, which is not fetched: {address[:300]}"))
             place += 1
             continue
         try:
             if isinstance(part, Image):
-                shown.append(_image(label, part, groups, place, store))
+                views.append(_image(label, part, groups, place, store))
                 place += 1
             else:
-                pictures, sent = _video(label, part, groups, place, store, MAX_PICTURES - len(shown))
-                shown += pictures
+                pictures, sent = _video(label, part, groups, place, store, MAX_PICTURES - len(views))
+                views += pictures
                 place += sent
         except (SnellenError, OSError, ValueError) as error:
-            shown.append(ShownPicture(label, note=f"{label} is not shown: {_reason(error, part.blob)}"))
+            views.append(ShownPicture(label, note=f"{label} is not shown: {unreadable_reason(error, part.blob)}"))
             place += 1
-    return shown
+    return views
 
 
 def small_copies(parts: Sequence[Part], offered: OfferedThumbnails) -> tuple[ShownPicture, ...]:
@@ -191,20 +191,20 @@ def _image(
 ) -> ShownPicture:
     data = _read(image.blob)
     original = _kept(data, image.blob.key, store)
-    held = BytesBlob(image.blob.key, data)
+    blob = BytesBlob(image.blob.key, data)
     sent: list[SentPicture] = []
     for media, senders in groups:
         try:
-            encoded = encode(held, media, min(MAX_PIXELS, pixel_limit()))
+            encoded = encode(blob, media, min(MAX_PIXELS, pixel_limit()))
         except (SnellenError, OSError, ValueError) as error:
-            note = f"cannot be reproduced: {_reason(error, image.blob)}"
+            note = f"cannot be reproduced: {unreadable_reason(error, image.blob)}"
             sent.append(SentPicture(tuple(sender.letter for sender in senders), None, note))
             continue
         file = None
         if encoded.changed or encoded.digest != sha256(data).hexdigest():
             digest = store.add(encoded.data, encoded.mime)
             file = PictureFile(digest, encoded.width, encoded.height, len(encoded.data), encoded.mime)
-        for recorded, letters in _compared(_sent_digests(held, encoded.digest, media, senders), senders, place).items():
+        for recorded, letters in _compared(_sent_digests(blob, encoded.digest, media, senders), senders, place).items():
             sent.append(SentPicture(tuple(letters), file, encoded.changed, recorded))
     return ShownPicture(label, original, _merged(sent))
 
@@ -302,13 +302,3 @@ def _kept(data: bytes, key: str, store: ImageStore) -> PictureFile:
     picture = open_image(Image(BytesBlob(key, data)), MediaSettings(), limit)
     drawn = compress(picture, "png", 100)
     return PictureFile(store.add(drawn, "image/png"), *picture.size, len(drawn), "image/png", drawn=True)
-
-
-def _reason(error: Exception, blob: Blob | None) -> str:
-    """Return the first line of an error without the blob's key, which may be a path of this machine."""
-    if isinstance(error, MissingExtraError):
-        return error.hint or error.message
-    if isinstance(error, OSError):
-        return error.strerror or type(error).__name__
-    line = (str(error).splitlines() or [type(error).__name__])[0]
-    return escape_invisible(line.replace(f" {blob.key}", "") if blob is not None else line)[:200]

@@ -98,11 +98,11 @@ def timeline(steps: Sequence[Step], seal: Seal, known: frozenset[str] = frozense
         title, whole = _title(step.arguments)
         arguments = "" if step.arguments is None or whole else json_text(step.arguments, seal)
         for text in (step.text, arguments, step.result):
-            shown = clip(seal.clean(text), STEP_CHARACTERS)
-            if len(shown) > budget:
-                shown, omitted = "", omitted + 1
-            budget -= len(shown)
-            texts.append(shown)
+            clipped = clip(seal.clean(text), STEP_CHARACTERS)
+            if len(clipped) > budget:
+                clipped, omitted = "", omitted + 1
+            budget -= len(clipped)
+            texts.append(clipped)
         rows.append(
             TimelineStep(
                 kind=_kind(step),

@@ -97,7 +97,7 @@ def parse_pattern(text: str, columns: Sequence[RunColumn]) -> VerdictPattern | N
         raise UsageError(
             f"the verdict pattern has {len(text):,} characters; at most {PATTERN_CHARACTERS:,} are read", "Shorten it."
         )
-    return _Parser(text, columns).parse()
+    return _PatternParser(text, columns).parse()
 
 
 def matches(pattern: VerdictPattern, verdicts: Sequence[str]) -> bool:
@@ -146,7 +146,7 @@ class _Token(NamedTuple):
         return not self.quoted and self.text.lower() in words
 
 
-class _Parser:
+class _PatternParser:
     """Recursive descent over one pattern."""
 
     def __init__(self, text: str, columns: Sequence[RunColumn]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,9 +13,9 @@ from snellen.viewer.cases.case_view import CaseColumn, CaseLimits, CaseView, cas
 from snellen.viewer.cases.opened_runs import OpenedRuns
 from snellen.viewer.cases.pictures import ShownPicture, small_copies
 from snellen.viewer.index import MOST_ROWS, SamplePage
-from snellen.viewer.labels import benchmark_label
+from snellen.viewer.labels import benchmark_label, without_folders
 from snellen.viewer.pages.samples import SampleColumns, choose_columns, sample_query
-from snellen.viewer.site import MissingPageError, Page, Site
+from snellen.viewer.site import MissingPageError, Site, ViewPage
 from snellen.viewer.states import CaseState, CompareState, ExchangeState, ReviewState, SamplesState
 
 LIVE = CaseLimits()
@@ -77,8 +76,8 @@ def view(site: Site, state: CaseState) -> Mapping[str, Any]:
     if not site.live:
         case = dataclasses.replace(case, pictures=_small_copies(site, columns, state))
     neighbours = _neighbours(site, columns, state)
-    shown = {"case": case, "columns": columns, "benchmark": benchmark_label(columns.benchmark), "series": SERIES}
-    return {**shown, **_links(site, state, columns, case, neighbours)}
+    fields = {"case": case, "columns": columns, "benchmark": benchmark_label(columns.benchmark), "series": SERIES}
+    return {**fields, **_links(site, state, columns, case, neighbours)}
 
 
 def _case_columns(site: Site, columns: SampleColumns) -> list[CaseColumn]:
@@ -89,14 +88,6 @@ def _case_columns(site: Site, columns: SampleColumns) -> list[CaseColumn]:
         settings = entry.settings if site.live else without_folders(entry.settings)
         result.append(CaseColumn(column.letter, opened, settings, entry.repeats))
     return result
-
-
-_FOLDERS = re.compile(r"(?<![\w:/])(?:~|[A-Za-z]:)?[\\/](?:[^\s,;\\/]*[\\/]+)*(?=[^\s,;\\/])")
-
-
-def without_folders(text: str) -> str:
-    """Return settings in which a path is its last part: an export tells nothing of the machine."""
-    return _FOLDERS.sub("", text)
 
 
 def _neighbours(site: Site, columns: SampleColumns, state: CaseState) -> Neighbours:
@@ -187,4 +178,4 @@ def _doors(site: Site, columns: SampleColumns, case: CaseView) -> dict[str, str]
     }
 
 
-PAGE = Page(state=CaseState, view=view, title="Case", listed=False)
+PAGE = ViewPage(state=CaseState, view=view, title="Case", listed=False)

@@ -35,10 +35,10 @@ from snellen.viewer.index import RunEntry, SamplePage, SampleQuery
 from snellen.viewer.index.entries import with_commonest_samples
 from snellen.viewer.labels import benchmark_label, model_label
 from snellen.viewer.links import Links
-from snellen.viewer.pages.matrix import Choice, best_first
+from snellen.viewer.pages.matrix import OptionLink, best_first
 from snellen.viewer.pages.samples import image_places, offered
 from snellen.viewer.score_matrix import benchmark_cells
-from snellen.viewer.site import MissingPageError, Page, PendingPageError, Site
+from snellen.viewer.site import MissingPageError, PendingPageError, Site, ViewPage
 from snellen.viewer.states import CaseState, CompareState, MatrixState, SamplesState
 
 FLIPS = 8
@@ -123,7 +123,7 @@ def view(site: Site, state: CompareState) -> Mapping[str, Any]:
         "pair_address": lambda first, second: _pair_address(links, state, first, second),
         "flips": flips,
         "flip_choices": [
-            Choice(f"{side.letter} against A", links.to(state.changed(flips=side.entry.key)), side is listed)
+            OptionLink(f"{side.letter} against A", links.to(state.changed(flips=side.entry.key)), side is listed)
             for side in sides[1:]
         ]
         if len(sides) > 2 and links.live
@@ -340,14 +340,14 @@ def _state_fields(state: CompareState) -> list[tuple[str, str]]:
     return fields + ([("force", "1")] if state.force else [])
 
 
-def _profile_choices(links: Links, state: CompareState, entries: Sequence[RunEntry]) -> list[Choice]:
+def _profile_choices(links: Links, state: CompareState, entries: Sequence[RunEntry]) -> list[OptionLink]:
     """Return the profiles that every run has scores under, the default first; two runs alone have that in an export."""
     if len(entries) == 2 and not links.live:
         return []
     default = next(iter(entries[0].metrics), "")
     shared = [name for name in entries[0].metrics if all(name in entry.metrics for entry in entries)]
     return [
-        Choice(
+        OptionLink(
             name, links.to(state.changed(profile="" if name == default else name)), name == (state.profile or default)
         )
         for name in shared
@@ -361,13 +361,13 @@ def _pair_address(links: Links, state: CompareState, first: str, second: str) ->
     return links.to(CompareState(runs=(first, second), profile=state.profile, force=state.force))
 
 
-def _field_choices(links: Links, state: CompareState, comparison: RunComparison) -> list[Choice]:
+def _field_choices(links: Links, state: CompareState, comparison: RunComparison) -> list[OptionLink]:
     if not comparison.fields:
         return []
     return [
-        Choice("first fields", links.to(state.changed(by="")), not state.by),
+        OptionLink("first fields", links.to(state.changed(by="")), not state.by),
         *(
-            Choice(name, links.to(state.changed(by=name)), name == state.by, f"{count}")
+            OptionLink(name, links.to(state.changed(by=name)), name == state.by, f"{count}")
             for name, count in comparison.fields
         ),
     ]
@@ -407,4 +407,4 @@ def _flips(site: Site, baseline: ComparedSide, other: ComparedSide, profile: str
     return lists
 
 
-PAGE = Page(state=CompareState, view=view, title="Compare")
+PAGE = ViewPage(state=CompareState, view=view, title="Compare")

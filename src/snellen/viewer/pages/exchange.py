@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from snellen.viewer.cases.exchanges import judge_exchange, raw_trace
-from snellen.viewer.site import MissingPageError, Page, Site
+from snellen.viewer.site import MissingPageError, Site, ViewPage
 from snellen.viewer.states import CaseState, ExchangeState
 
 
@@ -36,4 +36,4 @@ def view(site: Site, state: ExchangeState) -> Mapping[str, Any]:
     }
 
 
-PAGE = Page(state=ExchangeState, view=view, title="Raw exchange", listed=False)
+PAGE = ViewPage(state=ExchangeState, view=view, title="Raw exchange", listed=False)

@@ -27,7 +27,7 @@ from snellen.viewer.score_matrix import (
     part_cells,
     sort_rows,
 )
-from snellen.viewer.site import MissingPageError, Page, Site
+from snellen.viewer.site import MissingPageError, Site, ViewPage
 from snellen.viewer.slice_scores import slice_cells, slice_names
 from snellen.viewer.states import CompareState, MatrixState, SamplesState
 
@@ -38,7 +38,7 @@ COLOURED = 8
 
 
 @dataclass(frozen=True)
-class Choice:
+class OptionLink:
     """One link of a group of links, of which one is current."""
 
     label: str
@@ -83,7 +83,7 @@ class ShownColumn:
     name: str
     label: str
     ends: tuple[str, str]
-    sort: Choice
+    sort: OptionLink
     address: str = ""
     compare: str = ""
     cells: int = 0
@@ -154,9 +154,9 @@ def view(site: Site, state: MatrixState) -> Mapping[str, Any]:
         "name_order": _order(state, BY_NAME),
         "notes": (*data.notes, *matrix.notes),
         "benchmarks": [
-            Choice("all benchmarks", links.to(MatrixState(view=state.view)), not state.benchmark),
+            OptionLink("all benchmarks", links.to(MatrixState(view=state.view)), not state.benchmark),
             *(
-                Choice(
+                OptionLink(
                     benchmark_label(name),
                     links.to(MatrixState(benchmark=name, view=state.view)),
                     name == state.benchmark,
@@ -179,7 +179,7 @@ def model_matrix(entries: Sequence[RunEntry], state: MatrixState) -> MatrixData:
     if state.columns:
         columns = [name for name in columns if name in state.columns]
     matrix = build_matrix(
-        {row: found for row, names in cells.items() if (found := {c: names[c] for c in columns if c in names})},
+        {row: row_cells for row, names in cells.items() if (row_cells := {c: names[c] for c in columns if c in names})},
         columns,
         labels={name: benchmark_label(name) for name in columns},
         mean_over=None if state.mean == "none" else state.mean,
@@ -336,10 +336,10 @@ def _shown_columns(
     return columns
 
 
-def _sort_choice(links: Links, state: MatrixState, column: str, label: str) -> Choice:
+def _sort_choice(links: Links, state: MatrixState, column: str, label: str) -> OptionLink:
     """Return the link that sorts by a column; pressing it again turns the order around."""
     current = state.sort == column
-    return Choice(label, links.to(state.changed(sort=column, up=current and not state.up)), current)
+    return OptionLink(label, links.to(state.changed(sort=column, up=current and not state.up)), current)
 
 
 def _order(state: MatrixState, column: str) -> str:
@@ -349,12 +349,14 @@ def _order(state: MatrixState, column: str) -> str:
     return "ascending" if (column == BY_NAME) != state.up else "descending"
 
 
-def _option_groups(links: Links, state: MatrixState, data: MatrixData, *, live: bool) -> list[tuple[str, list[Choice]]]:
+def _option_groups(
+    links: Links, state: MatrixState, data: MatrixData, *, live: bool
+) -> list[tuple[str, list[OptionLink]]]:
     """Return the groups of links that change the page; an export has those that its pages are made for."""
 
-    def group(name: str, **choices: str) -> list[Choice]:
+    def group(name: str, **choices: str) -> list[OptionLink]:
         return [
-            Choice(label, links.to(state.changed(**{name: value})), getattr(state, name) == value)
+            OptionLink(label, links.to(state.changed(**{name: value})), getattr(state, name) == value)
             for value, label in choices.items()
         ]
 
@@ -364,7 +366,7 @@ def _option_groups(links: Links, state: MatrixState, data: MatrixData, *, live: 
             (
                 "profile",
                 [
-                    Choice(name or "default", links.to(state.changed(profile=name)), name == state.profile)
+                    OptionLink(name or "default", links.to(state.changed(profile=name)), name == state.profile)
                     for name in ("", *data.profiles)
                 ],
             )
@@ -373,15 +375,17 @@ def _option_groups(links: Links, state: MatrixState, data: MatrixData, *, live: 
         return groups
     if state.benchmark:
         columns = [
-            Choice(
+            OptionLink(
                 "its metrics",
                 links.to(state.changed(by="", parts="headline")),
                 not state.by and state.parts == "headline",
             ),
-            Choice("all metrics", links.to(state.changed(by="", parts="all")), not state.by and state.parts == "all"),
+            OptionLink(
+                "all metrics", links.to(state.changed(by="", parts="all")), not state.by and state.parts == "all"
+            ),
         ]
         columns += [
-            Choice(name, links.to(state.changed(by=name, sort="mean")), name == state.by, f"{count}")
+            OptionLink(name, links.to(state.changed(by=name, sort="mean")), name == state.by, f"{count}")
             for name, count in data.fields
         ]
         groups.insert(0, ("columns", columns))
@@ -389,11 +393,11 @@ def _option_groups(links: Links, state: MatrixState, data: MatrixData, *, live: 
         groups.append(("rows", group("rows", models="one a model", settings="one a setting")))
     if data.rows > MOST_ROWS:
         count = f"{data.rows:,}"
-        few = Choice(f"the best {MOST_ROWS} of {count}", links.to(state.changed(every=False)), not state.every)
-        groups.append(("rows", [few, Choice(f"all {count}", links.to(state.changed(every=True)), state.every)]))
+        few = OptionLink(f"the best {MOST_ROWS} of {count}", links.to(state.changed(every=False)), not state.every)
+        groups.append(("rows", [few, OptionLink(f"all {count}", links.to(state.changed(every=True)), state.every)]))
     if state.models or state.runs:
-        alone = Choice("only the selected", links.to(state), True)
-        groups.append(("rows", [alone, Choice("all", links.to(state.changed(models=(), runs=())), False)]))
+        alone = OptionLink("only the selected", links.to(state), True)
+        groups.append(("rows", [alone, OptionLink("all", links.to(state.changed(models=(), runs=())), False)]))
     groups.append(("mean", group("mean", all="over all", shared="over shared columns", none="none")))
     groups.append(("scale", group("scale", full="0 to 100 %", fit="fitted to each column")))
     return groups
@@ -416,4 +420,4 @@ def _selection(links: Links, state: MatrixState, data: MatrixData) -> Selection 
     return Selection(name, path_of(CompareState.page), path_of(MatrixState.page), hidden, every)
 
 
-PAGE = Page(state=MatrixState, view=view, title="Matrix")
+PAGE = ViewPage(state=MatrixState, view=view, title="Matrix")

@@ -28,7 +28,7 @@ from snellen.viewer.reviews.agreement_view import agreement_view
 from snellen.viewer.reviews.blind import blinded
 from snellen.viewer.reviews.case_token import CasePlace, case_token, read_token
 from snellen.viewer.reviews.desk import ReviewQueue
-from snellen.viewer.site import MissingPageError, Page, Site
+from snellen.viewer.site import MissingPageError, Site, ViewPage
 from snellen.viewer.states import ReviewState
 
 SCORE_VERDICTS = {"right": "correct", "unparseable": "invalid", "failed": "error"}
@@ -214,8 +214,8 @@ def _current(
     return None, 0
 
 
-class _Shown(NamedTuple):
-    """What a reviewer sees of a case beyond its view: digest, verdict and profile, as the decision records them."""
+class _ReviewedVerdict(NamedTuple):
+    """Digest, verdict and profile of a case beyond its view, as the decision records them."""
 
     digest: str
     verdict: str
@@ -273,7 +273,7 @@ def _case(
         "stale": bool(mine is not None and mine.digest and mine.digest != digest),
         "others": list(reviewers.values()) if state.step == "adjudicate" else [],
         "decisions": list(DECISION_TEXTS.items()),
-        "shown": _Shown(digest, verdict, case.profile),
+        "shown": _ReviewedVerdict(digest, verdict, case.profile),
         "known_run": bool(state.run) or len(entries) == 1,
     }
 
@@ -357,4 +357,4 @@ def _undo(site: Site, state: ReviewState, reviewer: str, client_id: str) -> Revi
     return back
 
 
-PAGE = Page(state=ReviewState, view=view, title="Review", submit=submit)
+PAGE = ViewPage(state=ReviewState, view=view, title="Review", submit=submit)

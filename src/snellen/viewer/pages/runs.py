@@ -18,7 +18,7 @@ from snellen.viewer.run_list import (
     group_runs,
     select,
 )
-from snellen.viewer.site import Page, Site
+from snellen.viewer.site import Site, ViewPage
 from snellen.viewer.states import CompareState, MatrixState, ReviewState, RunsState, SamplesState
 
 MOST_COMPARED = 12
@@ -29,9 +29,9 @@ POLL_S, IDLE_POLL_S = 2, 15
 def view(site: Site, state: RunsState) -> Mapping[str, Any]:
     """Make groups, filters, history and the list of what is not read."""
     entries = site.index.runs()
-    shown = select(entries, state)
+    selected = select(entries, state)
     groups, notes, pending = [], {}, False
-    for group in group_runs(shown, state):
+    for group in group_runs(selected, state):
         ranked = site.rankings.of(group, wait=not site.live)
         pending = pending or ranked.pending
         groups.append(with_places(group, ranked))
@@ -44,10 +44,10 @@ def view(site: Site, state: RunsState) -> Mapping[str, Any]:
         "figures": FIGURES,
         "falling": FALLING_FIRST,
         "filters": filter_choices(entries, state),
-        "shown": len(shown),
+        "shown": len(selected),
         "every": len(entries),
         "running": sum(entry.state == "running" for entry in entries),
-        "history": history_lines(shown, state.over) if state.over else [],
+        "history": history_lines(selected, state.over) if state.over else [],
         "skipped": site.index.skipped,
         "poll": POLL_S if active else IDLE_POLL_S,
         "version": f"{site.index.version}-{int(active)}-{int(pending)}",
@@ -74,4 +74,4 @@ def group_samples(group: RunGroup, groups: Sequence[RunGroup]) -> SamplesState:
     return SamplesState(benchmark=benchmark, runs=() if alone else comparable_keys(group))
 
 
-PAGE = Page(state=RunsState, view=view, title="Runs")
+PAGE = ViewPage(state=RunsState, view=view, title="Runs")

@@ -26,7 +26,7 @@ from snellen.viewer.index import (
 from snellen.viewer.index.entries import with_commonest_samples
 from snellen.viewer.index.patterns import RunColumn, column_letter, parse_pattern
 from snellen.viewer.labels import benchmark_label, model_label
-from snellen.viewer.site import MissingPageError, Page, Site
+from snellen.viewer.site import MissingPageError, Site, ViewPage
 from snellen.viewer.states import CaseState, SamplesState, read_slice, slice_filter
 from snellen.viewer.thumbnails import copy_or_placeholder
 
@@ -51,7 +51,7 @@ REFRESH_S = 5
 SQL_EXAMPLE = "SELECT run, sample_id, text FROM results WHERE text ILIKE '%cannot see%' LIMIT 50"
 
 
-class Choice(NamedTuple):
+class FilterLink(NamedTuple):
     """A link that sets or removes one filter; `samples` is how many it selects, None where that is not known."""
 
     label: str
@@ -64,13 +64,13 @@ class Facet(NamedTuple):
     """One field of the samples' meta with its values; `value` is the chosen one, `left_out` how many values are not shown."""
 
     name: str
-    choices: tuple[Choice, ...]
+    choices: tuple[FilterLink, ...]
     value: str | None
     open: bool
     left_out: int
 
 
-class Problem(NamedTuple):
+class QueryProblem(NamedTuple):
     """An error in what the reader typed, shown where it was typed."""
 
     message: str
@@ -193,7 +193,7 @@ def view(site: Site, state: SamplesState) -> Mapping[str, Any]:
         query = sample_query(columns, state)
         page = site.index.samples(query)
     except UsageError as error:
-        problem = Problem(error.message, error.hint)
+        problem = QueryProblem(error.message, error.hint)
         plain = dataclasses.replace(state, where=(), pattern="", text="", sort="", profile="", number=1)
         page = dataclasses.replace(site.index.samples(sample_query(columns, plain)), rows=(), total=0, next=None)
     view_model = {
@@ -357,7 +357,7 @@ def _facets(site: Site, state: SamplesState, page: SamplePage) -> list[Facet]:
         if value is not None:
             counts.setdefault(value, dict(values).get(value, 0))
         choices = tuple(
-            Choice(
+            FilterLink(
                 clip(text, 60) or "(empty)",
                 site.links.to(state.filtered(where=others if text == value else (*others, slice_filter(name, text)))),
                 text == value,
@@ -378,9 +378,9 @@ def pattern_presets(runs: int) -> list[str]:
     return [*flips, "none right", "all right", "any unparseable", "any failed"]
 
 
-def _presets(site: Site, state: SamplesState, columns: SampleColumns) -> list[Choice]:
+def _presets(site: Site, state: SamplesState, columns: SampleColumns) -> list[FilterLink]:
     return [
-        Choice(
+        FilterLink(
             text, site.links.to(state.filtered(pattern="" if text == state.pattern else text)), text == state.pattern
         )
         for text in pattern_presets(len(columns.shown))
@@ -389,9 +389,9 @@ def _presets(site: Site, state: SamplesState, columns: SampleColumns) -> list[Ch
 
 def _sql(site: Site, state: SamplesState, columns: SampleColumns, entries: Sequence[RunEntry]) -> dict[str, Any]:
     """Answer the query of the SQL box."""
-    kept = dataclasses.replace(state, sql="", benchmark=columns.benchmark)
+    filters = dataclasses.replace(state, sql="", benchmark=columns.benchmark)
     fields: dict[str, Any] = {
-        "sql_fields": kept.pairs(),
+        "sql_fields": filters.pairs(),
         "sql_example": SQL_EXAMPLE,
         "sql_problem": None,
         "sql_table": None,
@@ -401,8 +401,8 @@ def _sql(site: Site, state: SamplesState, columns: SampleColumns, entries: Seque
     try:
         table = site.index.sql(state.sql, SQL_ROWS)
     except UsageError as error:
-        return {**fields, "sql_problem": Problem(error.message, error.hint)}
-    return {**fields, "sql_table": _sql_table(site, kept, columns, entries, table)}
+        return {**fields, "sql_problem": QueryProblem(error.message, error.hint)}
+    return {**fields, "sql_table": _sql_table(site, filters, columns, entries, table)}
 
 
 def _sql_table(
@@ -434,4 +434,4 @@ def _sql_table(
     return {"columns": table.columns, "rows": rows, "count": count, "notes": table.notes}
 
 
-PAGE = Page(state=SamplesState, view=view, title="Samples")
+PAGE = ViewPage(state=SamplesState, view=view, title="Samples")
