@@ -135,14 +135,14 @@ def choose_columns(entries: Sequence[RunEntry], state: SamplesState) -> SampleCo
     alike = with_commonest_samples(runs)
     default = tuple(alike[:MOST_COLUMNS])
     by_key = {entry.key: entry for entry in chosen if entry in runs}
-    shown = tuple(by_key.values()) or default
+    column_runs = tuple(by_key.values()) or default
     if not by_key and len(alike) > MOST_COLUMNS:
         notes.append(f"{MOST_COLUMNS} of {len(alike):,} runs are shown. Choose others under Runs.")
     if not by_key and (others_count := len(runs) - len(alike)):
         verb = "run over other samples is" if others_count == 1 else "runs over other samples are"
         notes.append(f"{others_count:,} {verb} not shown (version, data, options or seed differ). Choose under Runs.")
-    others = tuple(entry for entry in runs if entry not in shown)
-    return SampleColumns(benchmark, shown, others, default, tuple(notes))
+    others = tuple(entry for entry in runs if entry not in column_runs)
+    return SampleColumns(benchmark, column_runs, others, default, tuple(notes))
 
 
 def _natural(text: str) -> list[tuple[int, str]]:
