@@ -100,8 +100,8 @@ class SampleAxis:
         """Return the row of each record of a run."""
         samples = self._samples(place, run.ordinal)
         if self._repeats == 1:
-            return self._row_of[samples]
-        return self._row_of[np.searchsorted(self._codes, samples * np.int64(self._repeats) + run.repeat)]
+            return np.asarray(self._row_of[samples])
+        return np.asarray(self._row_of[np.searchsorted(self._codes, samples * np.int64(self._repeats) + run.repeat)])
 
     def counting_of(self, runs: Sequence[tuple[RunColumns, int]]) -> list[NDArray[np.int32]]:
         """Return `counting` of each run; runs with the same samples in the same order share an array."""
