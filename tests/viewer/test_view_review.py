@@ -350,3 +350,28 @@ def test_of_many_samples_the_most_doubtful_are_queued_at_first_and_more_when_the
     for _ in range(6):
         tab.decide("right")
     assert len(tab.reviews()) == 6 and "Is the verdict right?" not in tab.html
+
+
+def test_more_runs_than_stand_side_by_side_are_queued_in_groups(root, monkeypatch):
+    from snellen.viewer.reviews import desk
+
+    index = open_index(root)
+    entries = sorted(index.runs(), key=lambda entry: entry.key)
+    together = desk.ReviewDesk().doubtful(index, entries, "")
+    monkeypatch.setattr(desk, "MOST_RUNS", 1)
+    apart = desk.ReviewDesk().doubtful(index, entries, "")
+    assert {case.place for case in apart.cases} == {case.place for case in together.cases}
+    assert apart.total == together.total == 6
+    assert "unparseable" in apart.cases[0].doubts
+    assert any("1 runs at a time" in note for note in apart.notes) and not together.notes
+
+
+def test_fewer_samples_of_many_runs_are_queued_at_first(root, monkeypatch):
+    from snellen.viewer.reviews import desk
+
+    index = open_index(root)
+    entries = sorted(index.runs(), key=lambda entry: entry.key)
+    monkeypatch.setattr(desk, "FIRST_REPLIES", 2)
+    monkeypatch.setattr(desk, "FEWEST_ROWS", 1)
+    few = desk.ReviewDesk().doubtful(index, entries, "")
+    assert len(few.cases) == 4 and few.total == 6

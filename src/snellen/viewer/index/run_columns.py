@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -27,7 +28,8 @@ class MappedColumns:
         self.whole = all(table is not None for table in tables)
         self._batches = [batch for table in tables if table is not None for batch in table.to_batches()]
         self._starts = np.cumsum([0, *(batch.num_rows for batch in self._batches)])
-        self.rows = int(self._starts[-1])
+        self._begins: list[int] = self._starts.tolist()
+        self.rows = self._begins[-1]
 
     def array(self, name: str, dtype: Any) -> NDArray[Any]:
         """Return a column of numbers; nulls of floats are NaN."""
@@ -42,8 +44,8 @@ class MappedColumns:
 
     def value(self, name: str, row: int) -> Any:
         """Return one cell."""
-        batch = int(np.searchsorted(self._starts, row, side="right")) - 1
-        return self._batches[batch].column(name)[row - int(self._starts[batch])].as_py()
+        batch = bisect_right(self._begins, row) - 1
+        return self._batches[batch].column(name)[row - self._begins[batch]].as_py()
 
     def lists(self, name: str) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Return all items of a column of lists, and the row of each."""

@@ -15,6 +15,7 @@ from snellen.runs.reviews.cases import JUDGE, MARGIN, MODELS, PROFILES, UNPARSEA
 from snellen.runs.reviews.decisions import CaseKey, VerdictReview, decision_id, disputed
 from snellen.runs.reviews.journal import ReviewJournal
 from snellen.viewer.index import RunEntry, SampleCell, SamplePage, SampleQuery, Sort, ViewIndex
+from snellen.viewer.index.pages import MOST_RUNS
 from snellen.viewer.reviews.case_token import CasePlace
 
 REVIEWABLE = frozenset({"right", "wrong", "partial", "unparseable"})
@@ -22,8 +23,8 @@ ORDERS: tuple[tuple[str, Sort], ...] = (
     *(("any unparseable", "id"), ("", "profiles"), ("", "judge"), ("", "disagree"), ("", "margin")),
 )
 """Pattern and sort order of the pages of samples that a queue is made of; each brings one reason for doubt to the top."""
-FIRST_ROWS = 200
-"""Samples of each order that are queued at first; when all of them are decided, MOST_ROWS."""
+FIRST_ROWS, FEWEST_ROWS, FIRST_REPLIES = 200, 5, 1_000
+"""Samples of each order that are queued at first, fewer of many runs; when all of them are decided, MOST_ROWS."""
 
 
 @dataclass(frozen=True)
@@ -103,13 +104,12 @@ class ReviewDesk:
                 self._audits[run] = (written, read_audit_sample(run))
             return self._audits[run][1]
 
-    def doubtful(
-        self, index: ViewIndex, entries: Sequence[RunEntry], profile: str, rows: int = FIRST_ROWS
-    ) -> ReviewQueue:
+    def doubtful(self, index: ViewIndex, entries: Sequence[RunEntry], profile: str, rows: int = 0) -> ReviewQueue:
         """Return the replies of runs of one benchmark, the most doubtful first, kept while the index is the same.
 
-        Of more samples than `rows`, those that some reason for doubt brings to the top are queued.
+        Of more samples than `rows` (0: as many as are opened in a moment), those that some reason for doubt brings to the top are queued.
         """
+        rows = rows or max(FEWEST_ROWS, min(FIRST_ROWS, FIRST_REPLIES // max(1, len(entries))))
         name = (tuple(entry.key for entry in entries), profile, rows)
         with self.lock:
             known = self._queues.get(name)
@@ -160,7 +160,10 @@ def _doubtful(index: ViewIndex, entries: Sequence[RunEntry], profile: str, rows:
     for entry in entries:
         sources.setdefault(entry.sample_source, []).append(entry)
     for runs in sources.values():  # models disagree only about the same samples
-        notes |= dict.fromkeys(_add_doubtful(cases, index, runs, profile, rows))
+        for start in range(0, len(runs), MOST_RUNS):
+            notes |= dict.fromkeys(_add_doubtful(cases, index, runs[start : start + MOST_RUNS], profile, rows))
+        if len(runs) > MOST_RUNS:
+            notes[f"whether models disagree is told of {MOST_RUNS} runs at a time"] = None
     ordered = sorted(
         cases.items(), key=lambda item: (-item[1].doubt, draw_place(0, (f"{item[0].run}/{item[1].sample_id}", 0)))
     )
