@@ -89,7 +89,7 @@ class SampleAxis:
     def _samples(self, place: int, numbers: NDArray[Any]) -> NDArray[Any]:
         """Return the samples of the axis with these numbers in a set; of an only set, the numbers themselves."""
         own = self._of_set[place]
-        return numbers if own is None else own[numbers]
+        return numbers if own is None else np.asarray(own[numbers])
 
     @cached_property
     def numbers(self) -> NDArray[np.int32]:
@@ -98,7 +98,7 @@ class SampleAxis:
 
     def rows(self, run: RunColumns, place: int) -> NDArray[np.int64]:
         """Return the row of each record of a run."""
-        samples = self._samples(place, run.ordinal)
+        samples: NDArray[np.int64] = self._samples(place, run.ordinal)
         if self._repeats == 1:
             return np.asarray(self._row_of[samples])
         return np.asarray(self._row_of[np.searchsorted(self._codes, samples * np.int64(self._repeats) + run.repeat)])
