@@ -46,7 +46,9 @@ results/demo-questions/benchmark.json: results/demo-creatures/taxonomy.csv
 # compile all of it again.
 test: $(VENV)/.installed-dev chromium axe sandbox lint
 	$(BIN)/python -m compileall -q src
-	$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not agents"
+	@rm -f $(VENV)/.test-status
+	$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not agents"; \
+	status=$$?; echo $$status > $(VENV)/.test-status; exit $$status
 
 test-browser: $(VENV)/.installed-dev chromium axe
 	$(BIN)/pytest -m browser

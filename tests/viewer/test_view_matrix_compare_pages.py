@@ -21,6 +21,8 @@ from snellen.viewer.rendering import render_page
 from snellen.viewer.site import MissingPageError, Site, ViewSettings
 from snellen.viewer.states import CompareState, MatrixState
 
+sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install 'snellen[dev]'")
+
 ADA, BERT, CLEO = "birds/ada", "birds/bert", "birds/cleo"
 HOSTILE = "<img src=x onerror=alert(1)>"
 
@@ -236,7 +238,7 @@ def test_two_models_are_selected_and_compared_by_keys_alone(browser, address):
         for key in ("j", "x", "j", "x", "c"):
             page.keyboard.press(key)
         page.wait_for_url("**/compare?*")
-        assert page.locator("#difference-title").is_visible()
+        page.locator("#difference-title").wait_for()
         assert page.locator(".sides li").count() == 2
         assert page.locator("table.differences tbody tr").count() == 1
 
@@ -253,19 +255,19 @@ def test_selected_rows_are_shown_alone_and_all_of_them_again(browser, results, a
             assert page.locator("[data-row]").count() == rows < before
             assert page.locator("table.heat").count() == (state.view == "heat")
             page.get_by_role("link", name="all", exact=True).click()
-            assert page.locator("[data-row]").count() == before
+            sync_api.expect(page.locator("[data-row]")).to_have_count(before)
 
 
 @pytest.mark.browser
 def test_a_run_is_added_made_the_baseline_and_removed(browser, address):
     with opened(browser, address + LiveLinks().to(CompareState(runs=(ADA, BERT)))) as page:
         page.locator("form.add button").click()
-        assert page.locator(".sides li").count() == 3
+        sync_api.expect(page.locator(".sides li")).to_have_count(3)
         assert page.locator(".square").count() == 2
         page.get_by_label("make baseline: C").click()
-        assert "cleo" in page.locator(".sides li").first.inner_text()
+        sync_api.expect(page.locator(".sides li").first).to_contain_text("cleo")
         page.get_by_label("remove B").click()
-        assert page.locator(".sides li").count() == 2
+        sync_api.expect(page.locator(".sides li")).to_have_count(2)
         assert "ada" not in page.locator(".sides").inner_text()
 
 

@@ -135,7 +135,7 @@ def test_without_a_script_the_form_and_the_links_do_the_same(browser, address):
         assert page.locator("#samples-pattern").input_value() == "A wrong and B right"
         page.locator(".runs-choice input").nth(2).uncheck()
         page.locator(".apply").click()
-        assert page.locator(".samples-table thead .run").count() == 2
+        sync_api.expect(page.locator(".samples-table thead .run")).to_have_count(2)
 
 
 def test_a_query_in_sql_is_answered_below_the_rows_and_keeps_the_filters(browser, address):

@@ -63,12 +63,6 @@
     place.after(bar(...["LaTeX", "CSV"].map((format) => button(`Copy as ${format}`, text.title, copier(format)))));
   }
 
-  // The light colours of the page: the first rule of its style sheet has them.
-  function lightColours() {
-    const rule = [...document.styleSheets[0].cssRules].find((one) => one.selectorText === ":root");
-    return [...rule.style].filter((name) => name.startsWith("--")).map((name) => [name, rule.style.getPropertyValue(name)]);
-  }
-
   const pixel = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
   // Mixed colours as programs that draw SVG know them: #rrggbb and an opacity.
   function plainColour(colour) {
@@ -100,9 +94,9 @@
   }
 
   function standAlone(svg) {
-    const root = document.documentElement, colours = lightColours(), copied = svg.cloneNode(true);
-    for (const [name, value] of colours) root.style.setProperty(name, value);
-    try { withoutStyleSheet(svg, copied); } finally { for (const [name] of colours) root.style.removeProperty(name); }
+    const root = document.documentElement, scheme = root.style.colorScheme, copied = svg.cloneNode(true);
+    root.style.colorScheme = "light"; // every colour of the page is a pair of light-dark()
+    try { withoutStyleSheet(svg, copied); } finally { root.style.colorScheme = scheme; }
     for (const link of copied.querySelectorAll("a")) {
       const group = document.createElementNS(SVG, "g");
       group.append(...link.childNodes);
