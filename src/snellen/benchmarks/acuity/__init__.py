@@ -1,6 +1,6 @@
 """Acuity: at which size, contrast or difference a model stops seeing, by adaptive thresholds on pictures drawn for the run.
 
-Source of the method: psi-marginal (Kontsevich & Tyler 1999; Prins 2013) in batches; see docs/acuity-method.md.
+Source of the method: psi-marginal (Kontsevich & Tyler 1999; Prins 2013) in batches; see docs/acuity.md.
 """
 
 from __future__ import annotations
