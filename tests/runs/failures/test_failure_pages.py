@@ -13,7 +13,6 @@ import pytest
 from failing_runs import KEY, label, run
 from msgspec import structs
 
-from reports.conftest import browser  # noqa: F401 - a fixture
 from reports.test_report_browser import opened
 from snellen import load_run
 from snellen.cli import main
@@ -197,7 +196,7 @@ def test_shares_are_of_what_is_not_correct_and_labels_that_nobody_has_are_left_o
 
 
 @pytest.mark.browser
-def test_the_pages_open_without_a_message_or_a_request_and_nothing_hostile_runs(browser, settled):  # noqa: F811
+def test_the_pages_open_without_a_message_or_a_request_and_nothing_hostile_runs(browser, settled):
     run("run")
     label("--pages", "site")
     addresses = [path.resolve().as_uri() for path in (Path("site/index.html"), *sorted(Path("site/pages").iterdir()))]
@@ -211,7 +210,7 @@ def test_the_pages_open_without_a_message_or_a_request_and_nothing_hostile_runs(
 
 
 @pytest.mark.browser
-def test_the_list_is_filtered_by_label_and_a_decision_made_there_is_read_back(browser, capsys, settled):  # noqa: F811
+def test_the_list_is_filtered_by_label_and_a_decision_made_there_is_read_back(browser, capsys, settled):
     run("run")
     label("--pages", "site")
     address = Path("site/index.html").resolve().as_uri()

@@ -4,6 +4,11 @@
   const root = document.documentElement;
   const live = root.dataset.live === "1";
 
+  // A request that a newer one replaces is no error. htmx would log its end as two.
+  if (live && window.htmx) htmx.logger = (element, name, detail) => {
+    const ended = name === "htmx:sendAbort" || (name === "htmx:afterRequest" && detail.xhr && !detail.xhr.status);
+    if (ended) delete detail.error;
+  };
   // htmx makes HTML of what the server sent; nothing may become a script or the address of one.
   if (live && window.trustedTypes) trustedTypes.createPolicy("default", { createHTML: (text) => text });
 
