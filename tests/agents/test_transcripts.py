@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from agents.conftest import picture
 from peak_memory import forget_peak, peak_kb
@@ -175,8 +176,8 @@ ASKED = AgentQuestion("What?", ("image.png",), (DIGEST,))
 
 
 def test_outcomes_are_told_apart_by_the_transcript_whatever_the_exit_status(here):
-    def outcome(*messages: dict, end="exit", asked=ASKED) -> str:
-        return _outcome(claw(here, *messages), ran(end), asked)
+    def outcome(*messages: dict, end="exit", asked=ASKED, limit="") -> str:
+        return _outcome(claw(here, *messages), structs.replace(ran(end), limit=limit), asked)
 
     assert outcome(SEEN, says("a hen")) == trace.STOP
     assert outcome(SEEN, says("a hen"), end="time") == trace.STOP  # whole before the time was up
@@ -189,6 +190,10 @@ def test_outcomes_are_told_apart_by_the_transcript_whatever_the_exit_status(here
     same = [message for n in range(8) for message in (calls(n, {"command": "ls"}), gives(n, "x"))]
     assert outcome(SEEN, *same) == trace.LOOP
     assert outcome(SEEN, *same, says("a hen")) == trace.STOP
+    assert outcome(SEEN, *same, end="limit", limit="requests") == trace.LOOP
+    assert outcome(SEEN, *same, end="limit", limit="memory") == "limit"
+    assert outcome(SEEN, *same[2:], end="limit", limit="requests") == "limit"
+    assert outcome(SEEN, says("a hen"), end="limit", limit="requests") == trace.STOP
     assert outcome(end="start") == "timeout"
     assert outcome() == trace.ABORTED
 

@@ -75,7 +75,7 @@ def test_a_sound_file_is_read_shown_and_priced(snellen: Snellen, tmp_path: Path)
     )
     assert "gold: " in said.out and "Nothing odd was found." in said.out
     assert "output <= 240. Estimated cost: ~$" in said.out
-    assert "Estimated cost: no price: add -m" in snellen("check", "my.csv").out
+    assert "Estimated cost: unknown: name the model with -m KIND:NAME" in snellen("check", "my.csv").out
 
 
 def test_the_reading_is_that_of_a_run(snellen: Snellen, tmp_path: Path) -> None:

@@ -58,6 +58,8 @@ class AgentModel(Model):
         UsageError: no such agent or sandbox, no --agent-model, an option that agents cannot use.
     """
 
+    supports = frozenset({"system"})
+
     def __init__(self, name: str, options: ModelOptions) -> None:
         self.name = f"agent:{name}"
         recipe, self._version = install.recipe_of(name)
@@ -205,8 +207,6 @@ class AgentModel(Model):
         async with self._slots:
             question, result, record = await runner.ask(settings, prompt)
         outcome = _outcome(record, result, question)
-        if result.limit and outcome not in (trace.STOP, trace.IMAGE_NEVER_SEEN):
-            outcome = "limit"
         if self._sessions is not None:
             head = self._head(sample_id, repeat, question, result, record, outcome)
             await asyncio.to_thread(_keep, self._sessions / session_name(sample_id, repeat), head, record)
@@ -295,11 +295,17 @@ def _keep(path: Path, head: dict[str, Any], record: Transcript) -> None:
 
 
 def _outcome(record: Transcript, result: ProcessResult, question: AgentQuestion) -> str:
-    """Return the outcome, by the transcript first: a whole answer counts however the process ended."""
+    """Return the outcome, by the transcript first: a whole answer counts however the process ended.
+
+    A loop that used up the requests is a loop: on a busy machine the last request may come before the loop is noticed.
+    """
     if record.finished and record.answer:
         unseen = question.images and not trace.images_seen(record.steps)
         return trace.IMAGE_NEVER_SEEN if unseen else trace.STOP
-    if result.end == "loop" or loops(record.steps):
+    looped = result.end == "loop" or loops(record.steps)
+    if result.limit and not (looped and result.limit == "requests"):
+        return "limit"
+    if looped:
         return trace.LOOP
     if result.end in ("time", "start"):
         return "timeout"

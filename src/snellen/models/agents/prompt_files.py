@@ -27,8 +27,10 @@ def write_question(prompt: Prompt, settings: MediaSettings, work: Path) -> Agent
     on a line of its own. The system prompt, which agents have of their own, comes first in the text.
 
     Raises:
-        InputError: the prompt holds a video. MediaError, DataError: an image cannot be read.
+        InputError: the prompt holds a video or earlier turns. MediaError, DataError: an image cannot be read.
     """
+    if prompt.history:
+        raise InputError("agents take no earlier turns", "Ask a benchmark of single questions, or another model.")
     lines: list[str] = [prompt.system] if prompt.system else []
     names: list[str] = []
     digests: list[str] = []
