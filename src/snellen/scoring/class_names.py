@@ -35,8 +35,13 @@ def tokens(name: str) -> tuple[str, ...]:
 def _tokens(name: str) -> tuple[str, ...]:
     if not name.isascii():
         name = without_marks(name.replace("\u2019", "'").replace("\u2018", "'").replace("\u02bc", "'"))
-    name = _SEVERAL.sub("", _POSSESSIVE.sub("", name.lower()).replace("'", ""))
-    return tuple(_AMERICAN.get(word) or stem(word) for word in _WORD.findall(name))
+    name = name.lower()
+    if "'" in name:
+        name = _POSSESSIVE.sub("", name).replace("'", "")
+    name = _SEVERAL.sub("", name)
+    words = _WORD.findall(name)
+    normalised = {word: _AMERICAN.get(word) or stem(word) for word in set(words)}
+    return tuple(map(normalised.__getitem__, words))
 
 
 SHORT = 200
@@ -58,6 +63,7 @@ class Names:
         """Index the classes. `alternatives` maps aliases to classes; aliases of unknown classes are ignored."""
         self._known: dict[str, str] = {}
         self._longest = 0
+        self._heads: set[str] = set()
         for name in classes:
             self._put(name, name)
         own = {name.lower(): name for name in self._known.values()}
@@ -68,7 +74,9 @@ class Names:
     def _put(self, written: str, name: str) -> None:
         words = tokens(written)
         if words:
-            self._known.setdefault("".join(words), name)
+            joined = "".join(words)
+            self._known.setdefault(joined, name)
+            self._heads.update(joined[:end] for end in range(len(joined) + 1))
             self._longest = max(self._longest, len(words) + 2)  # a reply may write one word as two
 
     def exactly(self, text: str) -> str | None:
@@ -87,14 +95,16 @@ class Names:
         """Yield (first word, word after the last, class) of each name, the longest one at each word."""
         at = 0
         while at < len(words):
-            for end in range(min(at + self._longest, len(words)), at, -1):
-                name = self._known.get("".join(words[at:end]))
-                if name is not None:
-                    yield at, end, name
-                    at = end
+            joined, after, longest = "", at + 1, None
+            for end in range(at, min(at + self._longest, len(words))):
+                joined += words[end]
+                if joined not in self._heads:
                     break
-            else:
-                at += 1
+                if (name := self._known.get(joined)) is not None:
+                    after, longest = end + 1, name
+            if longest is not None:
+                yield at, after, longest
+            at = after
 
     def replaced(self, text: str, by: Mapping[str, str]) -> str:
         """Replace every class name, matched as by `named`, with the given word."""
