@@ -25,6 +25,7 @@ MARKS = {
     "cluster-robust Jeffreys": "CJ",
     "prediction-powered": "PP",
     "cluster-robust prediction-powered": "CPP",
+    "posterior of the threshold, equal tails": "P",
 }
 """Short marks of interval methods, for narrow tables."""
 

@@ -166,9 +166,25 @@ def test_states_say_why_there_is_no_threshold():
     assert estimate(sharp, answered=40, asked=96).state == "ceiling"
     assert estimate(start, answered=8, asked=8).state == "open"
     assert estimate(start.fold([(1.0, RIGHT), (0.9, WRONG)] * 10), answered=20, asked=96).state in {"budget", "settled"}
-    lost = estimate(start, answered=64, asked=64, catch=CatchTrials(4, 8))
+    lost = estimate(start, answered=64, asked=64, catch=CatchTrials(2, 8))
     assert (lost.state, lost.value) == ("task not understood", None)
     assert estimate(blind, answered=40, asked=96).value is None
+
+
+def test_an_observer_who_often_slips_still_understands():
+    """A share of .5 is doubtful after eight catch trials and clear after 32; .6 and more never counts."""
+    doubtful, clear = CatchTrials(4, 8), CatchTrials(16, 32)
+    assert (doubtful.failed, clear.failed) == (False, True)
+    assert not CatchTrials(240, 400).failed and not CatchTrials(0, 7).failed
+
+
+def test_an_interval_beyond_the_levels_keeps_its_threshold():
+    """Few answers near the easiest level: the threshold is among the levels, its interval reaches beyond."""
+    model = forced_choice(LEVELS, 1 / 8)
+    answers = [(1.9, RIGHT), (1.7, WRONG), (2.0, RIGHT), (1.8, WRONG), (2.0, WRONG)] * 5
+    reached = estimate(Posterior.start(model).fold(answers), answered=25, asked=96)
+    assert reached.interval[1] > LEVELS[-1] > reached.interval[0]
+    assert reached.value is not None and reached.state == "budget"
 
 
 def test_a_criterion_does_not_move_the_threshold_of_pairs():

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from math import erfc, log, sqrt
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +71,23 @@ def seen(shape: Shape, z: Array) -> Array:
     raise UsageError(f"there is no curve of the shape {shape!r}", "Shapes: logistic, normal, weibull.")
 
 
+class Kernel(NamedTuple):
+    """Probabilities of the first outcome [M, N, X] in factors, with N = K x L nuisance parameters, L of them for each curve.
+
+    That of parameter n = k L + l is `floor[l] + mix[l] * curves[m, k, x]`: lapses are linear, so that few curves stand for
+    many parameters, and choosing levels needs 1 / L of the sums.
+
+    Attributes:
+        curves: [M, K, X].
+        mix: [L].
+        floor: [L].
+    """
+
+    curves: Array
+    mix: Array
+    floor: Array
+
+
 @dataclass(frozen=True, eq=False)
 class AnswerModel:
     """How probable each outcome is at each level, over a grid of thresholds and of nuisance parameters.
@@ -84,6 +101,7 @@ class AnswerModel:
         likelihood: levels [n] to probabilities [outcomes, M, N, n]; NaN stands for a pair of equal pictures.
         first_asked: index of the lowest candidate that has a level: 1 where the first candidate is an equal pair.
         base: the same model without abstentions, for a model that has them. Its nuisance parameters are the first axes.
+        kernel: the same probabilities of the first of two outcomes in factors, for choosing levels; None: not factored.
     """
 
     thresholds: Array
@@ -94,12 +112,18 @@ class AnswerModel:
     likelihood: Callable[[Array], Array]
     first_asked: int = 0
     base: AnswerModel | None = None
+    kernel: Callable[[Array], Kernel] | None = None
     _columns: dict[float, tuple[Array, Array]] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def table(self) -> Array:
         """Probabilities [outcomes, M, N, X] at the candidate levels."""
         return np.clip(self.likelihood(self.levels), LEAST, 1.0)
+
+    @cached_property
+    def factors(self) -> Kernel | None:
+        """The factors at the candidate levels."""
+        return None if self.kernel is None else self.kernel(self.levels)
 
     def column(self, level: float) -> tuple[Array, Array]:
         """Return the probabilities [outcomes, M, N] at any level, candidate or not, and their logarithms."""
@@ -126,6 +150,7 @@ def forced_choice(
     *,
     abstentions: bool = False,
     lapses: tuple[float, ...] = LAPSES,
+    typical_width: float = TYPICAL_WIDTH,
 ) -> AnswerModel:
     """Return the model of questions of which one option is right.
 
@@ -135,6 +160,7 @@ def forced_choice(
         shape: of the curve.
         abstentions: an answer may be an abstention; its rate is a further parameter.
         lapses: grid of the lapse rate. A single value fixes it, which makes intervals too narrow.
+        typical_width: centre of the prior of the curve's width, in decades.
 
     Raises:
         UsageError: there are fewer than two levels, they do not rise, or the guess rate is not in [0, 1).
@@ -147,15 +173,16 @@ def forced_choice(
     rates = np.asarray(ABSTENTIONS if abstentions else (0.0,))
     width, lapse, rate = (grid.reshape(-1) for grid in np.meshgrid(widths, slips, rates, indexing="ij"))
     weight = (
-        np.exp(-0.5 * (np.log(widths / TYPICAL_WIDTH) / log(WIDTH_FACTOR)) ** 2)[:, None, None]
+        np.exp(-0.5 * (np.log(widths / typical_width) / log(WIDTH_FACTOR)) ** 2)[:, None, None]
         * _lapse_prior(slips)[None, :, None]
         * np.ones(len(rates))[None, None, :]
     ).reshape(-1)
 
+    which_width = np.searchsorted(widths, width)
+
     def likelihood(at: Array) -> Array:
-        sees = (1.0 - lapse / (1.0 - guess))[None, :, None] * seen(
-            shape, (at[None, None, :] - thresholds[:, None, None]) / width[None, :, None]
-        )
+        curves = seen(shape, (at[None, None, :] - thresholds[:, None, None]) / widths[None, :, None])
+        sees = (1.0 - lapse / (1.0 - guess))[None, :, None] * curves[:, which_width]
         right = sees + (1.0 - sees) * (1.0 - rate)[None, :, None] * guess
         if not abstentions:
             return np.stack([right, 1.0 - right])
@@ -168,9 +195,20 @@ def forced_choice(
     prior = np.tile(weight / weight.sum() / len(thresholds), (len(thresholds), 1))
     nuisance = {"width": width, "lapse": lapse, "abstention": rate}
     if not abstentions:
-        return AnswerModel(thresholds, nuisance, prior, sizes, 2, likelihood)
+
+        def kernel(at: Array) -> Kernel:
+            curves = seen(shape, (at[None, None, :] - thresholds[:, None, None]) / widths[None, :, None])
+            return Kernel(curves, 1.0 - guess - slips, np.full(len(slips), guess))
+
+        return AnswerModel(thresholds, nuisance, prior, sizes, 2, likelihood, kernel=kernel)
     return AnswerModel(
-        thresholds, nuisance, prior, sizes, 3, likelihood, base=forced_choice(levels, guess, shape, lapses=lapses)
+        thresholds,
+        nuisance,
+        prior,
+        sizes,
+        3,
+        likelihood,
+        base=forced_choice(levels, guess, shape, lapses=lapses, typical_width=typical_width),
     )
 
 

@@ -17,7 +17,7 @@ from snellen.scoring.psychometrics.curve import AnswerModel, Array
 MASS = 0.95
 DIGITS = 9
 """Information is rounded to this many digits and the lowest of equal levels is taken, so that hosts agree."""
-NEGLIGIBLE = 1e-12
+NEGLIGIBLE = 1e-8
 """Thresholds of less weight are left out when levels are compared."""
 
 
@@ -80,7 +80,7 @@ class Posterior:
     def predicted(self, level: float) -> Array:
         """Return the probability of each outcome at a level."""
         shares = self.model.column(level)[0]
-        return np.asarray(shares.reshape(len(shares), -1) @ self.weights.reshape(-1))
+        return np.asarray(np.einsum("omn,mn->o", shares, self.weights))
 
     def draws(self, number: int, generator: np.random.Generator) -> tuple[Array, Array]:
         """Return indices [number] into thresholds and into nuisance parameters, drawn by weight."""
@@ -92,20 +92,8 @@ class Posterior:
 
 def information(posterior: Posterior) -> Array:
     """Return the mutual information in nats [X] between the threshold and the answer at each candidate level."""
-    weights = posterior.weights
-    mass = weights.sum(axis=1)
-    some = np.flatnonzero(mass > NEGLIGIBLE)
-    rows = slice(some[0], some[-1] + 1)  # a slice, because a selection would copy the table
-    weights, mass = weights[rows], np.maximum(mass[rows], 1e-300)
-    tables = posterior.model.table[:, rows]
-    # Joint probability [M, X] of each threshold and outcome; those of an outcome sum to the threshold's own.
-    joint = [np.matmul(weights[:, None, :], table)[:, 0, :] for table in tables[:-1]]
-    joint.append(np.maximum(mass[:, None] - sum(joint), 0.0))
-    total = np.zeros(len(posterior.model.levels))
-    for outcome in joint:
-        total += _entropy_terms(outcome.sum(axis=0))
-        total -= mass @ _entropy_terms(outcome / mass[:, None])
-    return np.asarray(total)
+    rows = _weighty(posterior)
+    return _information(posterior.model, posterior.weights[rows], rows)
 
 
 def choose_levels(posterior: Posterior, number: int, *, fixed: dict[int, float] | None = None) -> list[float]:
@@ -116,31 +104,66 @@ def choose_levels(posterior: Posterior, number: int, *, fixed: dict[int, float] 
         fixed: slot to the level that it must have: catch trials, and slots that are asked already.
     """
     current = posterior.without_abstentions()
-    model = current.model
+    model, rows = current.model, _weighty(current)
+    weights = current.weights[rows]
     chosen: list[float] = []
     for slot in range(number):
         if fixed is not None and slot in fixed:
             level = fixed[slot]
         else:
-            gains = np.round(information(current), DIGITS)[model.first_asked :]
+            gains = np.round(_information(model, weights, rows), DIGITS)[model.first_asked :]
             level = float(model.levels[model.first_asked + int(gains.argmax())])
         chosen.append(level)
         if slot + 1 < number:
-            current = _softly(current, level)
+            weights = _softly(model, weights, rows, level)
     return chosen
 
 
-def _softly(posterior: Posterior, level: float) -> Posterior:
-    """Fold an awaited answer in: the expected log likelihood of its outcomes."""
-    log_weights, logs = posterior.log_weights, posterior.model.column(level)[1]
-    for outcome, share in enumerate(posterior.predicted(level)):
-        log_weights = log_weights + share * logs[outcome]
-    return Posterior(posterior.model, _normalised(log_weights))
+def _weighty(posterior: Posterior) -> slice:
+    """Return the range of thresholds that have weight; a slice, because a selection would copy the tables."""
+    some = np.flatnonzero(posterior.weights.sum(axis=1) > NEGLIGIBLE)
+    return slice(int(some[0]), int(some[-1]) + 1)
+
+
+def _information(model: AnswerModel, weights: Array, rows: slice) -> Array:
+    # einsum in place of @: BLAS would start threads for these small tables, which cost more than the sums.
+    mass = np.maximum(weights.sum(axis=1), 1e-300)
+    total = mass.sum()
+    if model.factors is not None:
+        curves, mix, floor = model.factors
+        cells = (weights / mass[:, None]).reshape(len(mass), curves.shape[1], len(mix))
+        first = np.matmul(np.einsum("mkl,l->mk", cells, mix)[:, None, :], curves[rows])[:, 0, :]
+        first += np.einsum("mkl,l->m", cells, floor)[:, None]  # probability [M, X] of the first of two outcomes
+        lost = np.einsum("m,mx->x", mass, _binary_entropy(first))
+        return np.asarray(_binary_entropy(np.einsum("m,mx->x", mass, first) / total) - lost / total)
+    # Joint probability [M, X] of each threshold and outcome; those of an outcome sum to the threshold's own.
+    joint = [np.matmul(weights[:, None, :], table)[:, 0, :] for table in model.table[:-1, rows]]
+    joint.append(np.maximum(mass[:, None] - sum(joint), 0.0))
+    gains = np.zeros(len(model.levels))
+    for outcome in joint:
+        gains += _entropy_terms(outcome.sum(axis=0))
+        gains -= np.einsum("m,mx->x", mass, _entropy_terms(outcome / mass[:, None]))
+    return np.asarray(gains)
+
+
+def _softly(model: AnswerModel, weights: Array, rows: slice, level: float) -> Array:
+    """Fold an awaited answer in: by the expected log likelihood of its outcomes."""
+    shares, logs = model.column(level)
+    expected = [float((share[rows] * weights).sum()) for share in shares]
+    blended = sum(share * log[rows] for share, log in zip(expected, logs, strict=True))
+    folded = weights * np.exp(blended)
+    return np.asarray(folded / folded.sum())
 
 
 def _normalised(log_weights: Array) -> Array:
     shifted = log_weights - log_weights.max()
     return np.asarray(shifted - np.log(np.exp(shifted).sum()))
+
+
+def _binary_entropy(share: Array) -> Array:
+    rest = 1.0 - share  # np.maximum costs a fifth of np.clip
+    surprise = share * np.log(np.maximum(share, 1e-300)) + rest * np.log(np.maximum(rest, 1e-300))
+    return np.asarray(-surprise)
 
 
 def _entropy_terms(share: Array) -> Array:

@@ -16,7 +16,14 @@ from statistics import NormalDist
 
 import numpy as np
 
-from snellen.scoring.psychometrics.curve import AnswerModel, Array, check_levels, normal_cdf, threshold_grid
+from snellen.scoring.psychometrics.curve import (
+    AnswerModel,
+    Array,
+    Kernel,
+    check_levels,
+    normal_cdf,
+    threshold_grid,
+)
 
 EQUAL_PAIR = -inf
 """The level of a pair of equal pictures."""
@@ -43,21 +50,37 @@ def same_different(levels: tuple[float, ...]) -> AnswerModel:
     sizes = np.asarray(levels, dtype=np.float64)
     check_levels(sizes)
     thresholds = threshold_grid(sizes)
+    candidates = np.concatenate([[EQUAL_PAIR], sizes])
     slope, alarm, slip = (
         grid.reshape(-1) for grid in np.meshgrid(SLOPES, FALSE_ALARMS, SLIPS, indexing="ij")
     )  # fmt: skip
-    criterion = -np.array([NormalDist().inv_cdf(rate) for rate in alarm])
     weight = np.exp(-0.5 * (np.log(slope / TYPICAL_SLOPE) / SLOPE_SPREAD) ** 2)
 
-    def likelihood(at: Array) -> Array:
+    slopes, alarms = (grid.reshape(-1) for grid in np.meshgrid(SLOPES, FALSE_ALARMS, indexing="ij"))
+    criteria = -np.array([NormalDist().inv_cdf(rate) for rate in alarms])
+    curve_of = np.arange(len(slip)) // len(SLIPS)
+
+    def hits(at: Array) -> Array:
+        distance = at[None, None, :] - thresholds[:, None, None]
         with np.errstate(over="ignore"):
-            distance = at[None, None, :] - thresholds[:, None, None]
-            dprime = np.minimum(np.power(10.0, slope[None, :, None] * distance), MOST_DPRIME)
-        hit = (1.0 - slip)[None, :, None] * normal_cdf(dprime - criterion[None, :, None])
-        different = hit + (slip / 2)[None, :, None]
+            dprime = np.minimum(np.power(10.0, slopes[None, :, None] * distance), MOST_DPRIME)
+        return normal_cdf(dprime - criteria[None, :, None])
+
+    @lru_cache(maxsize=1)
+    def candidate_hits() -> Array:
+        return hits(candidates)  # the error function is not vectorised, so that each call of it counts
+
+    def likelihood(at: Array) -> Array:
+        places = np.searchsorted(candidates, at)
+        known = np.array_equal(candidates[np.minimum(places, len(candidates) - 1)], at)
+        curves = candidate_hits()[:, :, places] if known else hits(at)
+        different = (1.0 - slip)[None, :, None] * curves[:, curve_of] + (slip / 2)[None, :, None]
         return np.stack([different, 1.0 - different])
+
+    def kernel(at: Array) -> Kernel:
+        curves = candidate_hits() if at is candidates else hits(at)
+        return Kernel(curves, 1.0 - np.array(SLIPS), np.array(SLIPS) / 2)
 
     prior = np.tile(weight / weight.sum() / len(thresholds), (len(thresholds), 1))
     nuisance = {"slope": slope, "false_alarms": alarm, "lapse": slip}
-    candidates = np.concatenate([[EQUAL_PAIR], sizes])
-    return AnswerModel(thresholds, nuisance, prior, candidates, 2, likelihood, first_asked=1)
+    return AnswerModel(thresholds, nuisance, prior, candidates, 2, likelihood, first_asked=1, kernel=kernel)

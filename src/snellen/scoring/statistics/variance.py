@@ -60,6 +60,6 @@ def spread_metrics(scores: Scores, name: str = "variance") -> list[Metric]:
     rows = int(mask.sum())
     covered = coverage(rows, scores.expected)
     return [
-        Metric(f"{name}/between_questions", variances.between, rows, None, "variance", covered),
-        Metric(f"{name}/within_questions", variances.within, rows, None, "variance", covered),
+        Metric(f"{name}/between_questions", variances.between, rows, None, "variance", covered, lower_is_better=True),
+        Metric(f"{name}/within_questions", variances.within, rows, None, "variance", covered, lower_is_better=True),
     ]
