@@ -95,7 +95,7 @@ async def test_pieces_of_any_size_arrive_whole_and_with_their_length(pieces_size
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0, limit=1 << 21)
     port = server.sockets[0].getsockname()[1]
-    transport = Transport(parse_endpoint(f"http://127.0.0.1:{port}/v1"), None, 20.0)
+    transport = Transport(parse_endpoint(f"http://127.0.0.1:{port}/v1"), {}, 20.0)
     try:
         reply = await transport.post(f"http://127.0.0.1:{port}/v1/chat/completions", pieces)
     finally:

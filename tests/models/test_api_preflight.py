@@ -75,7 +75,7 @@ async def test_a_server_that_accepts_and_says_nothing_does_not_hang_the_check() 
 
 async def test_a_bad_key_is_told_from_a_missing_one(hostile: HostileServer, monkeypatch: pytest.MonkeyPatch) -> None:
     hostile.key = "the-right-key-1"
-    with pytest.raises(PreflightError, match="wants a key and OPENAI_API_KEY is not set"):
+    with pytest.raises(PreflightError, match="requires a key and OPENAI_API_KEY is not set"):
         await check(hostile.url("ok"))
     monkeypatch.setenv("OPENAI_API_KEY", "the-wrong-key-1")
     with pytest.raises(PreflightError, match="does not accept the key in OPENAI_API_KEY") as caught:
@@ -86,7 +86,7 @@ async def test_a_bad_key_is_told_from_a_missing_one(hostile: HostileServer, monk
 async def test_a_bad_key_is_found_where_the_list_of_models_is_public() -> None:
     chat = replies(401, {"error": {"message": "No auth credentials found"}})
     async with server(replies(200, {"data": [{"id": "stub-vlm"}]}), chat) as url:
-        with pytest.raises(PreflightError, match="wants a key"):
+        with pytest.raises(PreflightError, match="requires a key"):
             await check(url)
 
 

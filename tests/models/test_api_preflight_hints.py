@@ -87,6 +87,22 @@ def test_a_server_that_drops_the_first_check_is_told_what_was_sent(served, tmp_p
     assert "TLS" not in printed
 
 
+def test_a_first_reply_that_is_too_large_is_not_called_none(served, tmp_path, capsys, monkeypatch):
+    def send_much(handler):
+        handler.send_response(200)
+        handler.send_header("Content-Length", str(1 << 30))
+        handler.end_headers()
+        handler.close_connection = True
+
+    monkeypatch.setattr(Handler, "do_POST", send_much)
+    _, url = served({"id": "m"})
+    run = ["run", "chart", "-m", "api:m", "--base-url", f"{url}/v1", "--limit", "1", "-q", "--out", str(tmp_path / "r")]
+    assert main(run) == 4
+    printed = " ".join(capsys.readouterr().err.split())
+    assert "The reply is larger than 8 MiB" in printed
+    assert "The server's own log may say why." in printed and "none" not in printed
+
+
 @pytest.mark.parametrize(
     ("row", "warned"),
     [

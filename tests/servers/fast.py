@@ -21,6 +21,8 @@ from typing import cast
 from zlib import crc32
 
 MODEL = "stub-vlm"
+OTHER_MODEL = "stub-vlm-2"
+"""The second model in the server's list; it answers alike."""
 _USAGE = {"prompt_tokens": 120, "completion_tokens": 4, "total_tokens": 124}
 
 
@@ -30,6 +32,28 @@ def completion(text: str) -> bytes:
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
     head = {"id": "chatcmpl-1", "object": "chat.completion", "created": 0, "model": MODEL}
     return json.dumps({**head, "choices": [choice], "usage": _USAGE}).encode()
+
+
+def native(path: bytes, text: str) -> bytes:
+    """A reply of about 300 bytes in the protocol of the path; chat completions at every other one."""
+    if b"/messages " in path:
+        usage = {"input_tokens": 120, "output_tokens": 4}
+        head = {"id": "msg_1", "type": "message", "role": "assistant", "model": MODEL, "stop_reason": "end_turn"}
+        return json.dumps({**head, "content": [{"type": "text", "text": text}], "usage": usage}).encode()
+    if b":generateContent " in path:
+        candidate = {"content": {"role": "model", "parts": [{"text": text}]}, "finishReason": "STOP", "index": 0}
+        counts = {"promptTokenCount": 120, "candidatesTokenCount": 4, "totalTokenCount": 124}
+        head = {"modelVersion": MODEL, "responseId": "r-1"}
+        return json.dumps({"candidates": [candidate], "usageMetadata": counts, **head}).encode()
+    if b"/responses " in path:
+        item = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
+        usage = {"input_tokens": 120, "output_tokens": 4, "total_tokens": 124}
+        head = {"id": "resp_1", "object": "response", "status": "completed", "model": MODEL}
+        return json.dumps({**head, "output": [item], "usage": usage}).encode()
+    return completion(text)
+
+
+PATHS = (b"/messages ", b":generateContent ", b"/responses ")
 
 
 def http(body: bytes, status: str = "200 OK") -> bytes:
@@ -42,6 +66,7 @@ class Board:
     def __init__(self, latency_s: float, texts: list[str]) -> None:
         self.latency_s = latency_s
         self.replies = [http(completion(text)) for text in texts]
+        self.native = {path: [http(native(path, text)) for text in texts] for path in PATHS}
         self.many = len(texts) > 1
         self.served = self.in_flight = self.most = 0
 
@@ -84,7 +109,7 @@ class Connection(asyncio.Protocol):
         """Answer the request that begins with `head`."""
         board = self.board
         if head.startswith(b"GET"):
-            listing = {"object": "list", "data": [{"id": MODEL, "object": "model"}]}
+            listing = {"object": "list", "data": [{"id": model, "object": "model"} for model in (MODEL, OTHER_MODEL)]}
             stats = b"/stats " in head[:100]
             self.transport.write(http(board.stats() if stats else json.dumps(listing).encode()))
         elif head.endswith(b"{}"):
@@ -92,7 +117,9 @@ class Connection(asyncio.Protocol):
         else:
             board.in_flight += 1
             board.most = max(board.most, board.in_flight)
-            answer = board.replies[self.checksum % len(board.replies)]
+            line = head[: head.find(b"\r\n")]
+            replies = next((board.native[path] for path in PATHS if path in line), board.replies)
+            answer = replies[self.checksum % len(replies)]
             if board.latency_s:
                 asyncio.get_running_loop().call_later(board.latency_s, self.send, answer)
             else:

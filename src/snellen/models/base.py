@@ -5,12 +5,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from msgspec import Struct, field, structs
 
 from snellen.errors import UsageError
 from snellen.types import Generation, MediaSettings, Prompt, Response
+
+if TYPE_CHECKING:
+    from snellen.models.api.batches.service import BatchService
 
 PATIENCE_S = 900.0
 START_PATIENCE_S = 30.0
@@ -26,6 +29,11 @@ class ModelOptions(Struct, frozen=True):
         base_url: OpenAI-compatible endpoint, up to and including `/v1`.
         key_env: name of the environment variable that holds the key (never the key itself).
         extra_body: merged into every request body.
+        effort: how long a model may think: none, minimal, low, medium, high, xhigh, max; None: the model's own default.
+        detail: size at which a service reads images: auto (its own default), low, high, original (never scaled down).
+        responses: `openai:` uses the Responses API in place of chat completions.
+        stream: replies are read while they are written.
+        offline: requests are written to a file that another program answers; nothing is sent (docs/batches.md).
         timeout_s: seconds until a request counts as timed out.
         patience_s: seconds that a sample waits for a server that refuses it (429, 503) or cannot be reached, and that a
             run waits at its start for a server that is down; None: PATIENCE_S and, at the start, START_PATIENCE_S.
@@ -36,7 +44,9 @@ class ModelOptions(Struct, frozen=True):
         batch_size: prompts a local batch holds at most.
         stop_after_first_json: a local model stops once one whole JSON object is written.
         revision: hub revision of a local model.
-        prices: file with prices per model, for cost and `--max-cost`.
+        engine_args: arguments of an inference engine in this process (`vllm:`, `sglang:`), by its own names.
+        prices: file with prices per model, before those of the package's table (docs/cost.md).
+        cache: folder of answers that are kept across runs, `auto` for that of Snellen's cache; None: none (docs/cost.md).
         seed: the run's seed, for a local model that samples; an endpoint is sent that of `generation`.
         agent_model: PROVIDER/MODEL that an agent asks, behind `base_url`.
         sandbox: what an agent runs in: auto (bubblewrap), bubblewrap, apptainer, none.
@@ -56,6 +66,11 @@ class ModelOptions(Struct, frozen=True):
     base_url: str | None = None
     key_env: str | None = None
     extra_body: Mapping[str, Any] = field(default_factory=dict)
+    effort: str | None = None
+    detail: str = "auto"
+    responses: bool = False
+    stream: bool = False
+    offline: bool = False
     timeout_s: float = 300.0
     patience_s: float | None = None
     rpm: float | None = None
@@ -66,7 +81,9 @@ class ModelOptions(Struct, frozen=True):
     batch_size: int = 32
     stop_after_first_json: bool = False
     revision: str | None = None
+    engine_args: Mapping[str, Any] = field(default_factory=dict)
     prices: str | None = None
+    cache: str | None = None
     seed: int = 0
     agent_model: str | None = None
     sandbox: str = "auto"
@@ -99,6 +116,11 @@ class ModelSettings(TypedDict, total=False):
     base_url: str | None
     key_env: str | None
     extra_body: Mapping[str, Any]
+    effort: str | None
+    detail: str
+    responses: bool
+    stream: bool
+    offline: bool
     timeout_s: float
     patience_s: float | None
     rpm: float | None
@@ -109,7 +131,9 @@ class ModelSettings(TypedDict, total=False):
     batch_size: int
     stop_after_first_json: bool
     revision: str | None
+    engine_args: Mapping[str, Any]
     prices: str | None
+    cache: str | None
     seed: int
     agent_model: str | None
     sandbox: str
@@ -154,8 +178,10 @@ class Model:
             `concurrency` is.
         seed: the run's seed, for a model that returns the same reply to the same prompt and seed. The engine then gives
             each repeat of a sample a seed of its own. None: the model draws by itself.
-        price: price of the model's tokens; None: unknown, so that `--max-cost` needs `--prices`.
+        price: price of the model's tokens; None: unknown, so that `--max-cost` is refused.
         batch_limit: prompts that a batch holds at most by now; None: the model has no batches.
+        supports: parts of a prompt besides images and text that the model can use: `system`, `history`, and `logprobs`
+            where it returns probabilities of tokens. A run whose prompts need another one is refused at its start.
 
     Example:
         >>> class Adder(Model):
@@ -170,6 +196,7 @@ class Model:
     seed: int | None = None
     price: object | None = None
     batch_limit: int | None = None
+    supports: frozenset[str] = frozenset()
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
@@ -207,6 +234,24 @@ class Model:
         """
         return await self.answer(prompt)
 
+    def batches(self) -> BatchService:
+        """Return the service that answers this model's prompts by batches (`--batch`); nothing is sent yet.
+
+        Raises:
+            UsageError: the model has none.
+        """
+        raise UsageError(
+            f"--batch sends the questions to a service that answers them later, and {self.name} has none.",
+            "Use --model api:NAME with a service that offers batches, or omit --batch.",
+        )
+
+    async def request_identity(self, prompt: Prompt) -> bytes | None:
+        """Return everything that decides the reply to a prompt, for `--cache`; None: the reply must not be kept.
+
+        Never a key. The default is None: of most models a prompt is not all that decides.
+        """
+        return None
+
     async def executed(self) -> Mapping[str, Any] | None:
         """Return facts about the execution for run_meta.json, after the last reply; None: nothing to record."""
         return None
@@ -216,8 +261,8 @@ class Model:
 
 
 HOOKS = (
-    *("name", "in_flight", "seed", "price", "batch_limit", "identity", "attach", "hide", "preflight", "answer"),
-    *("answer_for", "executed", "close"),
+    *("name", "in_flight", "seed", "price", "batch_limit", "supports", "identity", "attach", "hide", "preflight"),
+    *("answer", "answer_for", "request_identity", "batches", "executed", "close"),
 )
 
 

@@ -17,20 +17,46 @@ from snellen.plugin_errors import plugin_fault
 from snellen.redaction import register_environment
 
 GROUP = "snellen.models"
-_KIND_THEN = re.compile(r"\s*(api|local|agent|tools|replay)\s*[:/=]\s*(\S.*)", re.IGNORECASE)
+_KIND_THEN = re.compile(
+    r"\s*(api|openai|anthropic|gemini|openrouter|azure|local|vllm|sglang|agent|tools|replay)\s*[:/=]\s*(\S.*)",
+    re.IGNORECASE,
+)
 """A kind of ours in other capitals, or with another sign behind it than a colon: API:NAME, api/NAME."""
 KINDS_ELSEWHERE = {
-    **dict.fromkeys(("openai", "openai-api", "vllm", "sglang", "azure", "openrouter", "litellm", "ollama"), "api"),
+    **dict.fromkeys(("openai-api", "litellm", "ollama"), "api"),
+    **dict.fromkeys(("claude", "claude-api"), "anthropic"),
+    **dict.fromkeys(("google", "google-genai", "googleai"), "gemini"),
+    **dict.fromkeys(("azure-openai", "openai-azure", "azureai"), "azure"),
     **dict.fromkeys(("hf", "huggingface", "transformers", "hub"), "local"),
 }
 """What other programs write before the colon to a kind of ours."""
 API_ORGANISATIONS = ("openai/", "anthropic/", "google/gemini", "x-ai/", "openrouter/")
 """Heads of names under which routers list models that no hub has."""
+API_KINDS = ("api", "openai", "anthropic", "gemini", "openrouter", "azure")
+"""Kinds that send questions to a server, without tools."""
+ENGINE_KINDS = ("vllm", "sglang")
+"""Kinds that run a checkpoint in an inference engine inside this process."""
 KINDS = {
     "api": ("snellen.models.api:open_model", "an OpenAI-compatible endpoint: api:gpt-6-astra --base-url https://…/v1"),
+    "openai": (
+        "snellen.models.api:open_openai",
+        "OpenAI's own API: openai:gpt-6-astra, with --responses the newer one",
+    ),
+    "anthropic": ("snellen.models.api:open_anthropic", "Anthropic's own API: anthropic:claude-…"),
+    "gemini": ("snellen.models.api:open_gemini", "Google's Gemini API: gemini:gemini-…"),
+    "openrouter": ("snellen.models.api:open_openrouter", "OpenRouter: openrouter:qwen/qwen3-vl-8b-instruct"),
+    "azure": ("snellen.models.api:open_azure", "a deployment at Azure OpenAI: azure:DEPLOYMENT --base-url https://…"),
     "local": (
         "snellen.models.local:open_model",
         "a Hugging Face folder or hub name, by transformers: local:Qwen/Qwen3-VL-8B-Instruct",
+    ),
+    "vllm": (
+        "snellen.models.in_process:open_vllm",
+        "the same checkpoints in vLLM, inside this process: vllm:Qwen/Qwen3-VL-8B-Instruct; a server's: api:NAME",
+    ),
+    "sglang": (
+        "snellen.models.in_process:open_sglang",
+        "the same in SGLang, inside this process: sglang:Qwen/Qwen3-VL-8B-Instruct; a server's: api:NAME",
     ),
     "embedded": (
         "snellen.models.embedded:open_model",
@@ -134,10 +160,16 @@ def open_model(spec: str, options: ModelOptions) -> Model:
             f"--agent-model, --sandbox, --sif and --agent-… are for agents, and {option} is set for --model {spec}.",
             f"Write --model agent:NAME, or omit {option}.",
         )
-    if kind in ("api", "local", "embedded", "replay") and options.tools is not None:
+    if kind in (*API_KINDS, "local", *ENGINE_KINDS, "embedded", "replay") and options.tools is not None:
         raise UsageError(f"--tools is not for --model {spec}.", "Write --model tools:NAME.")
+    if kind in KINDS and kind not in ENGINE_KINDS and options.engine_args:
+        raise UsageError(
+            f"--engine-args is for an engine in this process, and is set for --model {spec}.",
+            "Write --model vllm:NAME or sglang:NAME, or omit --engine-args.",
+        )
     if kind != "replay" and options.id_is != "id":
         raise UsageError(f"--id-is {options.id_is} is for replayed files, not for --model {spec}.", "Omit --id-is.")
+    _refuse_service_options(kind, spec, options)
     if kind in KINDS:
         module, _, attribute = KINDS[kind][0].partition(":")
         factory = getattr(import_module(module), attribute)
@@ -149,6 +181,15 @@ def open_model(spec: str, options: ModelOptions) -> Model:
         factory = _of_plugin(plugins[kind].load, kind)
         return as_model(_of_plugin(lambda: factory(name, options), kind))
     return cast(Model, factory(name, options))
+
+
+def _refuse_service_options(kind: str, spec: str, options: ModelOptions) -> None:
+    """Refuse options of services for models that have no service behind them, or use another protocol's forms."""
+    if kind in API_KINDS or kind not in KINDS:
+        return
+    names = ("responses", "stream") if kind == "tools" else ("effort", "detail", "responses", "stream")
+    if option := changed_option(options, names):
+        raise UsageError(f"{option} is for models behind an API, not for --model {spec}.", f"Omit {option}.")
 
 
 def _of_plugin(call: Callable[[], Any], kind: str) -> Any:

@@ -60,6 +60,8 @@ class ReplayModel(Model):
         UsageError: no path is named.
     """
 
+    supports = frozenset({"system", "history"})  # the answers are there, whatever the prompts
+
     def __init__(self, name: str, id_is: str = "id") -> None:
         if not name:
             raise UsageError("--model replay: names no file.", "Write --model replay:results/run, or replay:FILE.")

@@ -21,6 +21,7 @@ class SharedModel(Model):
     def __init__(self, model: Model, note: Callable[[str], None]) -> None:
         self.name = model.name
         self.in_flight, self.seed, self.price = model.in_flight, model.seed, model.price
+        self.supports = model.supports
         self._model = model
         self._said = note
         self._loaded = False
@@ -52,6 +53,9 @@ class SharedModel(Model):
 
     def hide(self, paths: Sequence[Path]) -> None:
         self._model.hide(paths)
+
+    async def request_identity(self, prompt: Prompt) -> bytes | None:
+        return await self._model.request_identity(prompt)
 
     async def answer(self, prompt: Prompt) -> Response:
         return await self._model.answer(prompt)

@@ -12,6 +12,8 @@ from importlib import resources
 import msgspec
 from msgspec import Struct
 
+from snellen.models.registry import API_KINDS
+
 _DATED = re.compile(r"-\d{4}-\d{2}-\d{2}$")
 _SHOWN = 3
 
@@ -81,7 +83,7 @@ def announced(model: str) -> Shutdown | None:
     kind, colon, rest = model.strip().partition(":")
     if colon and kind in ("local", "embedded", "replay", "agent"):
         return None
-    name = (rest if colon and kind in ("api", "tools") else model.strip()).rpartition("/")[2].lower()
+    name = (rest if colon and kind in (*API_KINDS, "tools") else model.strip()).rpartition("/")[2].lower()
     name = _read().aliases.get(name, name)
     for spelled in (name, _DATED.sub("", name)):
         for group in _read().shutdown:

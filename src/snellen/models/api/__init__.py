@@ -1,9 +1,19 @@
-"""Models behind an OpenAI-compatible chat completions endpoint: `--model api:NAME`.
+"""Models behind an API: `api:` for any OpenAI-compatible endpoint, and providers by name in their own protocol.
 
-`model` ties the parts together; `request` writes bodies, `transport` sends them, `response` reads replies, `errors` and
-`rate_limits` classify failures, `preflight` checks before the run, `keys`, `endpoint` and `prices` read the settings.
+`model` ties the parts together. `services` are the providers as data and `protocol` the forms of one model's requests;
+`request` and `response` write and read chat completions, `openai_responses`, `anthropic_messages` and `gemini_content`
+the other protocols. `transport` sends, `errors` and `rate_limits` classify failures, `preflight` checks before the run,
+`keys`, `endpoint` and `prices` read the settings.
 """
 
-from snellen.models.api.model import ApiModel, open_model
+from snellen.models.api.model import (
+    ApiModel,
+    open_anthropic,
+    open_azure,
+    open_gemini,
+    open_model,
+    open_openai,
+    open_openrouter,
+)
 
-__all__ = ["ApiModel", "open_model"]
+__all__ = ["ApiModel", "open_anthropic", "open_azure", "open_gemini", "open_model", "open_openai", "open_openrouter"]

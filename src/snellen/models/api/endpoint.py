@@ -113,9 +113,9 @@ def find_proxy(endpoint: Endpoint) -> str | None:
     return proxy
 
 
-def check_temperature(temperature: float | None, endpoint: Endpoint) -> None:
-    """Refuse a temperature that the provider refuses. Raises UsageError."""
-    limit = MAX_TEMPERATURE.get(endpoint.host)
+def check_temperature(temperature: float | None, endpoint: Endpoint, limit: float | None = None) -> None:
+    """Refuse a temperature that the provider refuses: above `limit`, else above that of its host. Raises UsageError."""
+    limit = MAX_TEMPERATURE.get(endpoint.host) if limit is None else limit
     if temperature is not None and limit is not None and temperature > limit:
         raise UsageError(
             f"--temperature {temperature:g}: {endpoint.host} accepts 0 to {limit:g}",

@@ -15,6 +15,7 @@ from snellen.errors import (
     AuthError,
     BadReplyError,
     BadRequestError,
+    KeyRefusedError,
     ModelError,
     NoCreditError,
     RateLimitError,
@@ -30,6 +31,30 @@ _NO_CREDIT = re.compile(
     r"insufficient_(?:quota|credits?|balance|funds)|.*billing.*|.*_credits?_exhausted", re.IGNORECASE
 )
 _NO_CREDIT_WORDS = re.compile(r"exceeded your current quota.{0,40}billing|credit balance is too low", re.IGNORECASE)
+_GOOGLE_KEY = "API_KEY_INVALID"
+"""Google answers a wrong key with status 400 and this reason."""
+STATUS_OF_TYPE = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "api_error": 500,
+    "server_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+    "RESOURCE_EXHAUSTED": 429,
+    "INTERNAL": 500,
+    "UNAVAILABLE": 503,
+    "DEADLINE_EXCEEDED": 504,
+}
+"""HTTP status that a type of error has at OpenAI, Anthropic and Google, for errors that come without one."""
+_CODE_CHARACTERS = 100
+"""Characters of an error's code, which is a short name or a number; a server may send anything in its place."""
+_READ_FOR_REASON = 10_000
 _NO_SERVER = (502, 521, 522, 523)
 """A proxy in front of the server says that it cannot reach it."""
 
@@ -60,7 +85,8 @@ def error_object(error: Any) -> tuple[str, str]:
     kind = error.get("type") or ""
     if isinstance(kind, str) and _NO_CREDIT.fullmatch(kind):
         code = kind  # beside a code that only repeats the status
-    return excerpt(text.encode("utf-8", "replace")), str(code or kind)
+    named = excerpt(str(code or kind).encode("utf-8", "replace"), _CODE_CHARACTERS)
+    return excerpt(text.encode("utf-8", "replace")), named
 
 
 def from_status(status: int, headers: Mapping[str, str], body: bytes) -> ModelError:
@@ -79,6 +105,8 @@ def from_status(status: int, headers: Mapping[str, str], body: bytes) -> ModelEr
             reply = json_or_none(body)
             reply = reply[0] if isinstance(reply, list) and reply else reply
             wait_s = retry_in_body(reply.get("error") if isinstance(reply, dict) else None, message)
+    if status == 400 and _GOOGLE_KEY.encode() in body[:_READ_FOR_REASON]:
+        status = 401
     return from_code(status, message, code, wait_s)
 
 
@@ -90,7 +118,7 @@ def from_code(status: int, message: str, code: str, wait_s: float | None = None)
     if status == 402 or (400 <= status < 500 and _no_credit(message, code, wait_s)):
         return NoCreditError(description, "The account has no credit left: top it up, then run the same command again.")
     if status in (401, 403):
-        return AuthError(
+        return (KeyRefusedError if status == 401 else AuthError)(
             description, "Check the key (OPENAI_API_KEY, or the variable of --key-env) and what it may use."
         )
     if status in (425, 429, 529):

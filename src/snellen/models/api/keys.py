@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from snellen import redaction
 from snellen.dotenv_file import dotenv_value
@@ -12,11 +13,12 @@ from snellen.redaction.arguments import VARIABLE, may_be_shown
 DEFAULT_VARIABLE = "OPENAI_API_KEY"
 
 
-def find_key(variable: str | None) -> str | None:
+def find_key(variable: str | None, usual: Sequence[str] = (DEFAULT_VARIABLE,)) -> str | None:
     """Return the API key, registered for redaction, or None where there is none (a local server often wants none).
 
     Args:
-        variable: name of the environment variable that holds the key; None: OPENAI_API_KEY.
+        variable: name of the environment variable that holds the key; None: the first of `usual` that is set.
+        usual: the service's own variables.
 
     The environment wins over .env, as python-dotenv does it.
 
@@ -25,8 +27,9 @@ def find_key(variable: str | None) -> str | None:
         UsageError: what was named is no variable, but perhaps the key itself.
     """
     require_variable(variable)
-    name = variable or DEFAULT_VARIABLE
-    key = (os.environ.get(name) or dotenv_value(name) or "").strip()
+    names = (variable,) if variable else usual
+    name = next((each for each in names if _value(each)), names[0])
+    key = _value(name)
     if key:
         redaction.register(key)
     if key and not (key.isascii() and key.isprintable() and " " not in key):
@@ -45,6 +48,15 @@ def find_key(variable: str | None) -> str | None:
             f"Set it (export {variable}=…), write it into .env, or name another one with --key-env.",
         )
     return key or None
+
+
+def is_set(name: str) -> bool:
+    """Return True if a variable is set, in the environment or in .env."""
+    return bool(_value(name))
+
+
+def _value(name: str) -> str:
+    return (os.environ.get(name) or dotenv_value(name) or "").strip()
 
 
 def require_variable(variable: str | None) -> None:

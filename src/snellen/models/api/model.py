@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import re
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
+from msgspec import structs
 
-from snellen.errors import BadRequestError, UsageError
+from snellen.errors import BadRequestError, ModelError, UsageError
 from snellen.event_loop import off_loop
-from snellen.models.api.endpoint import check_temperature, parse_endpoint, warn_of_temperature
-from snellen.models.api.errors import from_status
-from snellen.models.api.keys import DEFAULT_VARIABLE, find_key
-from snellen.models.api.prices import Price, load_price
-from snellen.models.api.request import Body, BodyWriter
-from snellen.models.api.response import read_reply
+from snellen.media import images_unchanged
+from snellen.models.api.endpoint import check_temperature, warn_of_temperature
+from snellen.models.api.prices import Price, find_price, provider_of
+from snellen.models.api.protocol import open_protocol, request_id
+from snellen.models.api.request import Body
 from snellen.models.base import Model, ModelOptions, changed_option
 from snellen.models.shutdowns import announced
 from snellen.models.trace import Exchange
-from snellen.types import Prompt, Response
+from snellen.types import Image, Prompt, Response, Video
 
 if TYPE_CHECKING:
+    from snellen.models.api.batches.service import BatchService
+    from snellen.models.api.image_files import ImageFiles
     from snellen.models.api.transport import Transport
+
+OFFLINE_URL = "http://run-batch.invalid/v1"
+"""Address of a model to which no request is sent: its requests are written to a file (`batches.files`)."""
+_TRACED_DIGEST = re.compile(rb"\bsha256:([0-9a-f]{64})\b")
+_NOT_FINITE = re.compile(rb"[:,\[]\s*-?(?:NaN|Infinity)\b")
 
 
 def open_model(name: str, options: ModelOptions) -> ApiModel:
@@ -31,55 +42,116 @@ def open_model(name: str, options: ModelOptions) -> ApiModel:
     return ApiModel(name, options)
 
 
+def open_openai(name: str, options: ModelOptions) -> ApiModel:
+    """Return the model behind `--model openai:NAME`."""
+    return ApiModel(name, options, "openai")
+
+
+def open_anthropic(name: str, options: ModelOptions) -> ApiModel:
+    """Return the model behind `--model anthropic:NAME`."""
+    return ApiModel(name, options, "anthropic")
+
+
+def open_gemini(name: str, options: ModelOptions) -> ApiModel:
+    """Return the model behind `--model gemini:NAME`."""
+    return ApiModel(name.removeprefix("models/"), options, "gemini")
+
+
+def open_openrouter(name: str, options: ModelOptions) -> ApiModel:
+    """Return the model behind `--model openrouter:ORGANISATION/NAME`."""
+    return ApiModel(name, options, "openrouter")
+
+
+def open_azure(name: str, options: ModelOptions) -> ApiModel:
+    """Return the deployment behind `--model azure:DEPLOYMENT`."""
+    return ApiModel(name, options, "azure")
+
+
+class ApiReply(NamedTuple):
+    """One reply: its bytes, the seconds that it took, the provider's id, and the seconds to the first text of a stream."""
+
+    body: bytes
+    latency_s: float
+    request_id: str = ""
+    first_token_s: float = 0.0
+
+
 class ApiModel(Model):
-    """A model behind an OpenAI-compatible chat completions endpoint.
+    """A model behind an API: an OpenAI-compatible endpoint, or a provider's own protocol.
+
+    With `ModelOptions.offline`, requests go to `request_file`, and answers are read from `result_files`;
+    `answering_ended` says that there will be no more of them.
 
     Args:
-        name: as typed after --model, with or without the leading `api:`.
+        name: as typed after --model, with or without the leading kind.
         options: base URL, name of the key's variable, generation and media settings, extra body, prices, timeout.
+        kind: api, openai, anthropic, gemini, openrouter or azure.
 
     Raises:
-        UsageError: no model name, an option that only local models know, an address or an extra body that cannot be
-            used, no price for the model.
+        UsageError: no model name, an option that only local models or other services know, an address or an extra body
+            that cannot be used, no price for the model.
     """
 
-    def __init__(self, name: str, options: ModelOptions) -> None:
-        self._model = name.removeprefix("api:")
-        self.name = f"api:{self._model}"
+    def __init__(self, name: str, options: ModelOptions, kind: str = "api") -> None:
+        self._kind = kind
+        self._model = name.removeprefix(f"{kind}:")
+        self.name = f"{kind}:{self._model}"
         if not self._model:
-            raise UsageError("--model api: names no model.", "Write --model api:NAME, as the server calls it.")
+            raise UsageError(f"--model {kind}: names no model.", f"Write --model {kind}:NAME, as the server calls it.")
         if self._model.startswith(("http://", "https://")):
             raise UsageError(
-                f"--model api:{self._model} names an address; a model's name was expected.",
-                f"Write --model api:NAME --base-url {self._model}",
+                f"--model {kind}:{self._model} names an address; a model's name was expected.",
+                f"Write --model {kind}:NAME --base-url {self._model}",
             )
         if self._model != self._model.strip():
             raise UsageError(
-                f"--model {self.name!r} has spaces around the name.", f"Write --model api:{self._model.strip()}"
+                f"--model {self.name!r} has spaces around the name.", f"Write --model {kind}:{self._model.strip()}"
             )
         _refuse_local_options(options)
+        if options.offline and options.base_url is None:
+            options = structs.replace(options, base_url=OFFLINE_URL)
         self._options = options
-        self._endpoint = parse_endpoint(options.base_url)
-        check_temperature(options.generation.temperature, self._endpoint)
-        self._url = self._endpoint.url("/chat/completions")
-        self.writer = BodyWriter(self._model, options)
-        self.price: Price | None = load_price(options.prices, self._model) if options.prices else None
+        self.protocol = open_protocol(kind, self._model, options)
+        self._endpoint = self.protocol.endpoint
+        check_temperature(options.generation.temperature, self._endpoint, self.protocol.row.max_temperature)
+        self._url = self.protocol.url()
+        self.writer = self.protocol.writer
+        self.supports = self.writer.supports
+        known = find_price(provider_of(kind, str(self._endpoint)), self._model, options.prices)
+        self.price: Price | None = None if known is None else known.price
         self.patience_s = options.sample_patience_s()
         self._transport: Transport | None = None
-        self._has_key = False
+        self.writer.uploads = bool(self.protocol.row.image_upload)
+        self._files: ImageFiles | None = None
+        self._folders: list[Path] = []
+        self.request_file: Path | None = None
+        self.result_files: tuple[Path, ...] = ()
+        self.answering_ended = False
 
     def __repr__(self) -> str:
-        return f"ApiModel({self._model!r}, {str(self._endpoint)!r})"
+        return f"ApiModel({self.name.removeprefix('api:')!r}, {str(self._endpoint)!r})"
+
+    @property
+    def shareable(self) -> bool:
+        """True: runs that share the model share its uploaded files too, and each remembers them."""
+        return True
+
+    def attach(self, folder: Path) -> None:
+        """Take the run's folder, in which uploaded images are remembered (`image_files`)."""
+        self._folders.append(folder)
+        if self._files is not None:
+            self._files.attach(folder)
 
     def identity(self) -> Mapping[str, Any]:
         """Return everything that can change an answer: address, model, settings. Never the key, nor its source."""
         return {
-            "kind": "api",
+            "kind": self._kind,
             "model": self._model,
             "base_url": str(self._endpoint),
             "generation": msgspec.to_builtins(self._options.generation),
             "media": msgspec.to_builtins(self._options.media),
             "extra_body": dict(self._options.extra_body),
+            **self.protocol.identity(),
         }
 
     async def preflight(self) -> None:
@@ -88,21 +160,41 @@ class ApiModel(Model):
         Raises:
             PreflightError: no, and what to do about it.
         """
+        if self._options.offline:
+            return
         from snellen.models.api import preflight
         from snellen.models.api.transport import Transport
 
         if (ended := announced(self._model)) is not None:
             print(f"snellen: warning: {ended.warning()}", file=sys.stderr)
-        warn_of_temperature(self._options.generation.temperature, self._endpoint)
+        if self._kind == "api":
+            warn_of_temperature(self._options.generation.temperature, self._endpoint)
         # A transport of its own: its timeout is shorter, and it goes when the check is done.
-        key = find_key(self._options.key_env)
-        transport = Transport(self._endpoint, key, min(preflight.TIMEOUT_S, self._options.timeout_s))
-        key_name = self._options.key_env or DEFAULT_VARIABLE
+        key = self.protocol.key()
+        transport = Transport(
+            self._endpoint, self.protocol.headers(key), min(preflight.TIMEOUT_S, self._options.timeout_s)
+        )
         try:
             wait_s = self._options.start_patience_s()
-            await preflight.wait_and_check(transport, self._endpoint, self._model, key_name, key is not None, wait_s)
+            await preflight.wait_and_check(transport, self.protocol, key is not None, wait_s)
         finally:
             await transport.close()
+
+    async def request_identity(self, prompt: Prompt) -> bytes | None:
+        """Return service, address, headers without the key, and the request body with images by digest.
+
+        None for a prompt with an image that the server fetches: its content may change behind the address.
+
+        Raises:
+            InputError: an image or video cannot be read.
+        """
+        if images_unchanged(self._options.media) and any(
+            getattr(part.blob, "url", None) for part in prompt.conversation_parts if isinstance(part, Image | Video)
+        ):
+            return None
+        body = await self.writer.write(prompt)
+        facts = [self._kind, self._url, self._model, self.protocol.identity()]
+        return msgspec.json.encode(facts, order="deterministic") + b"\n" + body.traced
 
     async def answer(self, prompt: Prompt) -> Response:
         """Send one request and return its reply.
@@ -113,15 +205,62 @@ class ApiModel(Model):
             ModelError: there is no answer; the kind says why, and `retry_after_s` what the server asked for.
         """
         body = await self.writer.write(prompt)
+        placed = await self.placed(body)
         try:
-            return await self._send(body)
-        except BadRequestError as error:
-            if not self.renamed(error, body):
+            return await self._send(placed)
+        except ModelError as error:
+            if self._renews(error, placed):
+                return await self._send(await self.placed(body))
+            if not isinstance(error, BadRequestError) or not self.renamed(error, body):
                 raise
             renamed = await self.writer.write(prompt)
             if renamed.traced == body.traced:
                 raise
-        return await self._send(renamed)
+        return await self._send(await self.placed(renamed))
+
+    async def placed(self, body: Body, valid_s: float | None = None) -> Body:
+        """Return a body whose images above the inline limit are uploaded and named.
+
+        Args:
+            body: as the writer has written it.
+            valid_s: seconds that the uploads have to live on; None: as an ordinary request needs.
+
+        Raises:
+            ModelError: an image could not be uploaded.
+        """
+        if not body.files:
+            return body
+        from snellen.models.api.image_files import VALID_S
+
+        return await self._image_files().place(body, VALID_S if valid_s is None else valid_s)
+
+    def _image_files(self) -> ImageFiles:
+        if self._files is None:
+            from snellen.models.api.batches.transport import BatchTransport
+            from snellen.models.api.image_files import ImageFiles
+
+            protocol, timeout_s = self.protocol, self._options.timeout_s
+
+            def open_transport() -> BatchTransport:
+                return BatchTransport(protocol.endpoint, lambda: protocol.headers(protocol.key()), timeout_s)
+
+            self._files = ImageFiles(protocol.row, protocol.endpoint, open_transport)
+            for folder in self._folders:
+                self._files.attach(folder)
+        return self._files
+
+    def _renews(self, error: ModelError, placed: Body) -> bool:
+        if not placed.files:
+            return False
+        references = [bytes(placed.pieces[file.place]).decode() for file in placed.files]
+        return self._image_files().renew(error, [file.encoded.digest for file in placed.files], references)
+
+    def renews_upload(self, error: ModelError, traced: bytes) -> bool:
+        """Return True if a row of a batch failed because an uploaded image is gone; the next row uploads it anew."""
+        if self._files is None and not (self.writer.uploads and _TRACED_DIGEST.search(traced)):
+            return False
+        digests = dict.fromkeys(digest.decode() for digest in _TRACED_DIGEST.findall(traced))
+        return self._image_files().renew(error, digests)
 
     def renamed(self, error: BadRequestError, body: Body) -> bool:
         """Return True if the server refused the name of the limit on new tokens; the newer one is used from here on.
@@ -134,28 +273,71 @@ class ApiModel(Model):
         return True
 
     async def _send(self, body: Body) -> Response:
-        data, latency = await self.exchange(body)
-        return await off_loop(len(data), lambda: read_reply(data, latency, self.price, _trace(body, data)))
+        reply = await self.exchange(body)
+        data = reply.body
+        read = self.protocol.read_reply
+        response = await off_loop(
+            len(data), lambda: read(data, reply.latency_s, self.price, _trace(body, data), reply.request_id)
+        )
+        if reply.first_token_s or body.oversized is not None:
+            response = structs.replace(response, first_token_s=reply.first_token_s, oversized_images=body.oversized)
+        return response
 
-    async def exchange(self, body: Body) -> tuple[bytes, float]:
-        """Send one request; return the bytes of the reply, keys struck out, and the seconds it took.
+    def read(self, body: Body, reply: bytes, request_id: str = "") -> Response:
+        """Return the answer in a reply that came by another way than a request of its own.
+
+        Args:
+            body: what was asked; its `traced` stands in the trace.
+            reply: as the server sent it, keys struck out.
+            request_id: the provider's.
+
+        Raises:
+            ModelError: there is no answer in it.
+        """
+        return self.protocol.read_reply(reply, 0.0, self.price, _trace(body, reply), request_id)
+
+    def batches(self) -> BatchService:
+        """Return the service's batches. Nothing is sent, and no key is read, until the first call."""
+        from snellen.models.api.batches.open import open_batches
+
+        return open_batches(self, self._options)
+
+    async def exchange(self, body: Body) -> ApiReply:
+        """Send one request; return the reply, keys struck out.
 
         Raises:
             ModelError: no whole reply, or one whose HTTP status is not 2xx.
         """
         transport = self._transport or self._open()
         started = perf_counter()
-        reply = await transport.post(self._url, body.pieces)
+        first_token_s = 0.0
+        if self._options.stream:
+            from snellen.models.api.stream import FirstText, assemble
+
+            first_text = FirstText(self.protocol.row.protocol)
+
+            def on_chunk(chunk: bytes) -> None:
+                nonlocal first_token_s
+                if not first_text.seen and first_text.add(chunk):
+                    first_token_s = perf_counter() - started
+
+            reply = await transport.post(self._url, body.pieces, on_chunk)
+        else:
+            reply = await transport.post(self._url, body.pieces)
         latency = perf_counter() - started
         if not 200 <= reply.status < 300:
-            raise await off_loop(len(reply.body), from_status, reply.status, reply.headers, reply.body)
-        return reply.body, latency
+            raise await off_loop(len(reply.body), self.protocol.read_error, reply.status, reply.headers, reply.body)
+        data = reply.body
+        if self._options.stream:
+            data = await off_loop(len(data), assemble, self.protocol.row.protocol, data)
+        return ApiReply(data, latency, request_id(reply.headers), first_token_s)
 
     def _open(self) -> Transport:
         # aiohttp takes 0.1 s to import, which a run without requests does not need.
         from snellen.models.api.transport import Transport
 
-        self._transport = Transport(self._endpoint, find_key(self._options.key_env), self._options.timeout_s)
+        headers = self.protocol.headers(self.protocol.key())
+        self._transport = Transport(self._endpoint, headers, self._options.timeout_s)
         return self._transport
 
     async def close(self) -> None:
@@ -164,6 +346,8 @@ class ApiModel(Model):
         transport, self._transport = self._transport, None
         if transport is not None:
             await transport.close()
+        if self._files is not None:
+            await self._files.close()
 
 
 def _refuse_local_options(options: ModelOptions) -> None:
@@ -178,6 +362,9 @@ def _trace(body: Body, reply: bytes) -> Exchange:
         body: what was sent.
         reply: what `exchange` returned, keys struck out.
     """
+    if _NOT_FINITE.search(reply) is not None:  # no JSON, and written so by servers in Python
+        with contextlib.suppress(ValueError, RecursionError):  # it stands in a text
+            reply = json.dumps(json.loads(reply, parse_constant=lambda name: None), ensure_ascii=False).encode()
     if b"\n" in reply or b"\r" in reply or not _is_utf8(reply):
         # Members that were skipped unread may hold anything; in the shard there is only UTF-8.
         text = reply.decode("utf-8", "replace")

@@ -8,6 +8,7 @@ import sys
 import time
 from difflib import get_close_matches
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 from aiohttp import ClientConnectorDNSError, ClientConnectorError, ClientSSLError
@@ -15,9 +16,12 @@ from aiohttp import ClientConnectorDNSError, ClientConnectorError, ClientSSLErro
 from snellen.errors import BadReplyError, ModelError, NetworkError, PreflightError
 from snellen.models.api.endpoint import Endpoint
 from snellen.models.api.errors import from_status, server_message
+from snellen.models.api.protocol import ServiceProtocol
 from snellen.models.api.transport import HttpReply, Transport
 
 TIMEOUT_S = 20.0
+KEY_HOSTS = ("api.openai.com", "api.anthropic.com", "generativelanguage.googleapis.com", "openrouter.ai")
+"""Hosts that answer nobody without a key."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 5.0
 
 
@@ -25,9 +29,7 @@ class ServerDownError(PreflightError):
     """A server that refuses connections, or says by a status of 5xx that it is not ready yet."""
 
 
-async def wait_and_check(
-    transport: Transport, endpoint: Endpoint, model: str, key_name: str, has_key: bool, wait_s: float
-) -> None:
+async def wait_and_check(transport: Transport, protocol: ServiceProtocol, has_key: bool, wait_s: float) -> None:
     """Check the server as `check`; wait up to `wait_s` seconds for one that is down, and print that this is done.
 
     Raises:
@@ -36,7 +38,7 @@ async def wait_and_check(
     end, pause_s = time.monotonic() + wait_s, FIRST_PAUSE_S
     while True:
         try:
-            return await check(transport, endpoint, model, key_name, has_key)
+            return await check(transport, protocol, has_key)
         except ServerDownError as error:
             left_s = end - time.monotonic()
             if left_s <= 0.0:
@@ -49,7 +51,7 @@ async def wait_and_check(
         pause_s = min(2.0 * pause_s, LONGEST_PAUSE_S)
 
 
-async def check(transport: Transport, endpoint: Endpoint, model: str, key_name: str, has_key: bool) -> None:
+async def check(transport: Transport, protocol: ServiceProtocol, has_key: bool) -> None:
     """Send two requests that cost nothing: the list of models, and a chat completion without a question.
 
     The second one shows whether the key is good where the list is public, and whether the address is right where
@@ -59,12 +61,13 @@ async def check(transport: Transport, endpoint: Endpoint, model: str, key_name: 
         PreflightError: nothing answers, the key is missing or not accepted, there is no such endpoint, or the server
             lists its models and this one is not among them.
     """
-    if not has_key and endpoint.host == "api.openai.com":
+    endpoint, model, key_name = protocol.endpoint, protocol.model, " or ".join(protocol.key_names)
+    if not has_key and endpoint.host in KEY_HOSTS:
         raise PreflightError(
-            f"{endpoint} wants a key and {key_name} is not set, in the environment or in .env. No request was sent.",
-            f"Type: export {key_name}=... (or name another variable with --key-env). For another server: --base-url http://HOST:PORT/v1",
+            f"{endpoint} requires a key and {key_name} is not set, in the environment or in .env. No request was sent.",
+            f"Type: export {protocol.key_names[0]}=... (or name another variable with --key-env). For another server: --base-url http://HOST:PORT/v1",
         )
-    listing = await _ask(transport, endpoint, "/models", None)
+    listing = await _ask(transport, endpoint, _listing_path(protocol), None)
     if listing.status == 400 and not _is_json(listing.body) and _WANTS_TLS.search(listing.body):
         raise PreflightError(f"{endpoint} speaks TLS alone (HTTP 400).", _by_tls(endpoint))
     _refuse_key(listing, endpoint, key_name, has_key)
@@ -77,6 +80,9 @@ async def check(transport: Transport, endpoint: Endpoint, model: str, key_name: 
     if 300 <= listing.status < 400:
         error = from_status(listing.status, listing.headers, b"")
         raise PreflightError(error.message, error.hint)
+    if protocol.kind != "api":
+        _check_provider(listing, protocol)
+        return
     probe = await _ask(transport, endpoint, "/chat/completions", b"{}")
     _refuse_key(probe, endpoint, key_name, has_key)
     missing = listing.status in (404, 405)
@@ -91,6 +97,26 @@ async def check(transport: Transport, endpoint: Endpoint, model: str, key_name: 
         raise PreflightError(
             f"{endpoint} has no chat completions: /models and /chat/completions answer HTTP {probe.status}.",
             "--base-url must end where /models and /chat/completions begin, which is mostly at /v1.",
+        )
+
+
+def _listing_path(protocol: ServiceProtocol) -> str:
+    """Return the path of the list of models; of one model where the service's list comes in pages."""
+    return (protocol.row.model_path or "/models").format(model=quote(protocol.model, safe="/"))
+
+
+def _check_provider(listing: HttpReply, protocol: ServiceProtocol) -> None:
+    """Refuse a model that a provider does not have. A gateway without a list of models is accepted.
+
+    No question without content is sent, as to other servers: address and protocol of a provider are known.
+    """
+    if listing.status == 200 and not protocol.row.model_path:
+        _check_listed(listing.body, protocol.endpoint, protocol.model, protocol.kind)
+    message, _ = server_message(listing.body)
+    if listing.status == 404 and protocol.row.model_path and protocol.model in message:
+        raise PreflightError(
+            f"{protocol.row.title} has no model {protocol.model!r}: {message}",
+            f"Check the name; write --model {protocol.kind}:NAME as {protocol.row.title} lists it.",
         )
 
 
@@ -150,7 +176,7 @@ async def _ask(transport: Transport, endpoint: Endpoint, path: str, body: bytes 
         if body is not None:  # GET was answered, so the server is there and speaks this protocol
             hint = (
                 f"Before the first sample {body.decode()} is sent to {path}, and HTTP 400 is a good reply. "
-                "The server's own log may say why it sent none."
+                "The server's own log may say why."
             )
         elif answered and endpoint.base.startswith("http://"):
             hint += f" If it speaks TLS: {_by_tls(endpoint)}"
@@ -175,12 +201,12 @@ def _refuse_key(reply: HttpReply, endpoint: Endpoint, key_name: str, has_key: bo
             f"Set {key_name} to a key of this server, or name another variable with --key-env.",
         )
     raise PreflightError(
-        f"{endpoint} wants a key and {key_name} is not set (HTTP {reply.status}).",
+        f"{endpoint} requires a key and {key_name} is not set (HTTP {reply.status}).",
         f"Set {key_name}, in the environment or in .env, or name another variable with --key-env.",
     )
 
 
-def _check_listed(body: bytes, endpoint: Endpoint, model: str) -> None:
+def _check_listed(body: bytes, endpoint: Endpoint, model: str, kind: str = "api") -> None:
     """Refuse a model that is not in the server's list. Servers add `models/` before a name or a tag after it; both are accepted."""
     try:
         reply: Any = msgspec.json.decode(body)
@@ -204,4 +230,4 @@ def _check_listed(body: bytes, endpoint: Endpoint, model: str) -> None:
     raise PreflightError(
         f"{endpoint} has no model {model!r}; it lists {len(listed)}.",
         f"Did you mean {', '.join(suggestions)}?",
-    ).near(model, listed, "api:{}")
+    ).near(model, listed, f"{kind}:{{}}")

@@ -1,37 +1,57 @@
 """Request bodies: pieces of bytes that are sent one after the other and never joined.
 
+`BodyWriter` writes those of chat completions; the writers of other protocols inherit its order of parts and its cache.
 An image, or a video's file, is encoded once per run, not once per question: its data URI is a cached piece of bytes,
 and no JSON encoder ever sees it. All requests in flight share that piece. What is left per question is its text.
 """
 
 from __future__ import annotations
 
-import re
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import structs
 
 from snellen.errors import DataError, InputError, MediaError, ModelError, UsageError
 from snellen.media import MediaCache, images_unchanged
+from snellen.media.encode import Encoded
+from snellen.models.api.services import Service, service
 from snellen.models.base import ModelOptions, effective
+from snellen.models.image_tokens import ImageLimit
 from snellen.sources import cache_folder
-from snellen.types import Generation, Image, Part, Prompt, Text, Video
+from snellen.types import Generation, Image, Part, Prompt, Text, TurnRole, Video
 
-# OpenAI's reasoning models. They refuse max_tokens, which nearly every other server knows (and not all know the newer
-# name), and any temperature or top_p; and the limit on new tokens counts their reasoning, which no benchmark allows for.
-_REASONING_MODEL = re.compile(r"(?:.*/)?(?:o\d|gpt-[5-9])", re.IGNORECASE)
+_END = b"}},"
+Piece: TypeAlias = bytes | memoryview
+ImageSize: TypeAlias = tuple[int, int] | None
+"""Width and height in pixels; None of an image that the server fetches itself."""
 
-_TEXT, _IMAGE, _END = b'{"type":"text","text":', b'{"type":"image_url","image_url":{"url":', b"}},"
-# As vLLM, SGLang and OpenRouter read it; it is no part of OpenAI's own protocol.
-_VIDEO = b'{"type":"video_url","video_url":{"url":'
+
+class PendingFile(NamedTuple):
+    """An image that is sent by its uploaded file: `place` is the number of the piece that will name the file."""
+
+    place: int
+    encoded: Encoded
 
 
 class Body(NamedTuple):
-    """One request body: `pieces` as they go out, `traced` the same JSON with the digest of each image or video in its place."""
+    """One request body: `pieces` as they go out, `traced` the same JSON with the digest of each image or video in its place.
 
-    pieces: tuple[bytes, ...]
+    `oversized` counts the images that are larger than the service takes without scaling them down; None: not known.
+    `files` are images above the inline limit, whose pieces are empty until `image_files` has uploaded them.
+    """
+
+    pieces: tuple[Piece, ...]
     traced: bytes
+    oversized: int | None = None
+    files: tuple[PendingFile, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole body."""
+        return sum(map(len, self.pieces))
 
     @property
     def sent(self) -> bytes:
@@ -40,42 +60,101 @@ class Body(NamedTuple):
 
 
 class BodyWriter:
-    """Turns prompts into request bodies for one model.
+    """Turns prompts into bodies of chat completions for one model.
 
-    `tokens_field` is the name under which the limit on new tokens is sent; it may be changed while running.
+    `tokens_field` is the name under which the limit on new tokens is sent; it may be changed while running. `uploads`
+    is set where somebody uploads the images that are above the inline limit (`image_files`). `limit` is the size up to
+    which the service does not scale images down; None: not known. `local_paths`: images that are files of this machine
+    and go out unchanged are named by their paths, for a server that reads them from its disk.
+
+    Args:
+        model: as the service calls it.
+        options: generation and media settings, effort, detail, extra body.
+        row: the service; None: any server with chat completions.
+
+    Raises:
+        UsageError: the extra body sets what Snellen decides, or the service does not know the effort or the detail.
     """
 
-    def __init__(self, model: str, options: ModelOptions) -> None:
-        _refuse_fixed_fields(options)
-        self._reasons = _REASONING_MODEL.match(model) is not None
-        self.tokens_field = "max_completion_tokens" if self._reasons else "max_tokens"
-        self._head = b'{"model":' + msgspec.json.encode(model) + b',"messages":['
-        self._generation = options.generation
-        self._extra = dict(options.extra_body)
+    fixed_fields: ClassVar[tuple[str, ...]] = ("model", "messages", "stream", "n")
+    openings: ClassVar[dict[TurnRole, bytes]] = {
+        "user": b'{"role":"user","content":',
+        "assistant": b'{"role":"assistant","content":',
+    }
+    takes_string: ClassVar[bool] = True
+    """A turn of one text may be a plain string, which servers of text-only models understand too."""
+    takes_urls: ClassVar[bool] = True
+    takes_videos: ClassVar[bool] = True
+    supports: ClassVar[frozenset[str]] = frozenset({"system", "history", "logprobs"})
+    """What of a prompt the protocol has."""
+    takes_files: ClassVar[bool] = False
+    """The protocol can name an uploaded image."""
+
+    def __init__(self, model: str, options: ModelOptions, row: Service | None = None) -> None:
+        self.row = row or service("api")
+        self.model = model
+        _refuse_fixed_fields(options, self.fixed_fields)
+        _refuse_unknown_words(options, self.row)
+        self._reasons = self.row.reasons(model)
+        self.tokens_field = self.row.tokens_field or ("max_completion_tokens" if self._reasons else "max_tokens")
+        self.generation = options.generation
+        self.effort = options.effort
+        self.detail = options.detail
+        self.stream = options.stream
+        self._sampling_of_benchmark = row is None or row is service("api")
+        self.extra = dict(options.extra_body)
         self._media = MediaCache(options.media, shared=cache_folder() / "frames")
         self._native = options.media.video == "native"
+        if self._native and not self.takes_videos:
+            raise UsageError(
+                f"--video native: {self.row.title} takes no videos, only images.", "Omit it: frames are sent instead."
+            )
         # An image behind a URL goes out as a URL, unless we were asked to change images.
-        self._urls = images_unchanged(options.media)
+        self._urls = self.takes_urls and images_unchanged(options.media)
+        self.limit: ImageLimit | None = None
         self._tail: tuple[Generation | None, str, bytes] | None = None
+        self.uploads = False
+        self.local_paths = False
+        if self.row.image_upload and not self.takes_files:
+            raise UsageError(
+                f"image_upload is set for {self.row.title}, and its protocol cannot name an uploaded image.",
+                "Omit image_upload in the file of SNELLEN_SERVICES.",
+            )
 
     async def write(self, prompt: Prompt) -> Body:
         """Return the body for one prompt.
 
         Raises:
-            InputError: an image or video cannot be read or is over the limits, or the text is not valid Unicode.
+            InputError: an image or video cannot be read or is over the limits, the body is larger than the service
+                takes, or the text is not valid Unicode.
         """
-        head, tail = self._head, self.tail(prompt.generation)
+        most = self.row.request_bytes
+        body = await self._written(prompt, self.row.image_inline_bytes if self.uploads else None)
+        if self.uploads and most is not None and body.size > most:
+            body = await self._written(prompt, 0)
+        if most is not None and body.size > most:
+            raise InputError(
+                f"The request has {body.size:,} bytes; {self.row.title} takes {most:,} at most.",
+                "Send smaller images: --max-long-side PIXELS or --max-pixels NUMBER; of a video, fewer --frames.",
+            )
+        return body
+
+    async def _written(self, prompt: Prompt, inline: int | None) -> Body:
+        """Return the body; images of more base64 text than `inline` are left to be uploaded (None: none is)."""
+        tail = self.tail(prompt.generation)
+        draft = _Draft(inline, self.limit)
         try:
-            if prompt.system:
-                head += b'{"role":"system","content":' + msgspec.json.encode(prompt.system) + b"},"
-            head += b'{"role":"user","content":'
-            if len(prompt.parts) == 1 and isinstance(prompt.parts[0], Text):
-                # The plain string is what servers of text-only models understand too.
-                body = head + msgspec.json.encode(prompt.parts[0].text) + tail
-                return Body((body,), body)
-            sent, traced = [head, b"["], [head, b"["]
+            head = self.head(prompt.system)
+            if prompt.history:
+                return await self._conversation(prompt, head, tail, draft)
+            head += self.openings["user"]
+            if len(prompt.parts) == 1 and self.takes_string and isinstance(prompt.parts[0], Text):
+                draft.add(head + msgspec.json.encode(prompt.parts[0].text) + tail)
+                return draft.body()
+            draft.add(head)
+            draft.add(b"[")
             for part in prompt.parts:
-                await self._put(part, sent, traced)
+                await self._put(part, draft)
         except ModelError:
             raise
         except (MediaError, DataError) as error:
@@ -83,38 +162,93 @@ class BodyWriter:
         except UnicodeEncodeError as error:
             raise InputError(f"The prompt is not valid Unicode: {error.reason} at character {error.start}.") from error
         # Each part ends in a comma; the last one gives way to the bracket.
-        end = b"]" + tail
-        sent[-1] = sent[-1].removesuffix(b",")
-        traced[-1] = traced[-1].removesuffix(b",")
-        sent.append(end)
-        traced.append(end)
-        return Body(tuple(sent), b"".join(traced))
+        draft.drop_comma()
+        draft.add(b"]" + tail)
+        return draft.body()
 
-    async def _put(self, part: Part, sent: list[bytes], traced: list[bytes]) -> None:
+    async def _conversation(self, prompt: Prompt, head: bytes, tail: bytes, draft: _Draft) -> Body:
+        """Write a prompt with earlier turns; a turn of text alone is a plain string where the protocol has that."""
+        draft.add(head)
+        turns: list[tuple[TurnRole, Sequence[Part]]] = [(turn.role, turn.parts) for turn in prompt.history]
+        turns.append(("user", prompt.parts))
+        for number, (role, parts) in enumerate(turns):
+            closing = tail if number == len(turns) - 1 else b"},"
+            if role == "assistant":
+                parts = (Text("\n".join(part.text for part in parts if isinstance(part, Text))),)
+            piece = self.openings[role]
+            if self.takes_string and len(parts) == 1 and isinstance(parts[0], Text):
+                piece += msgspec.json.encode(parts[0].text) + closing
+            else:
+                draft.add(piece + b"[")
+                for part in parts:
+                    await self._put(part, draft)
+                piece = b"]" + closing
+                draft.drop_comma()
+            draft.add(piece)
+        return draft.body()
+
+    async def _put(self, part: Part, draft: _Draft) -> None:
         if isinstance(part, Video) and not self._native:
             for number, frame in enumerate(await self._media.fetch_frames(part)):
                 if part.pick is not None and (label := part.pick.text_before(number)) is not None:
-                    await self._put(label, sent, traced)
-                await self._put(frame, sent, traced)
+                    await self._put(label, draft)
+                await self._put(frame, draft)
             return
         if isinstance(part, Text):
-            piece = _TEXT + msgspec.json.encode(part.text) + b"},"
+            piece = self.text_part(part.text)
         else:
-            kind = _IMAGE if isinstance(part, Image) else _VIDEO
             url = getattr(part.blob, "url", None) if self._urls else None
             if not isinstance(url, str) or not url.startswith(("http://", "https://")):
                 fetching = self._media.fetch(part) if isinstance(part, Image) else self._media.fetch_video(part)
                 encoded = await fetching
-                sent += (kind, b'"', encoded.data_uri, b'"', _END)
-                traced += (kind, b'"sha256:', encoded.digest.encode(), b'"', _END)
+                path = getattr(part.blob, "path", None) if self.local_paths and not encoded.changed else None
+                if isinstance(path, Path):
+                    draft.add_path(
+                        self.url_part(part, path.absolute().as_uri()), self.media_part(part, encoded), encoded
+                    )
+                elif draft.inline is not None and len(encoded.base64) > draft.inline:
+                    before, after = self.file_part(part, encoded)
+                    draft.add_media(before, None, after, encoded)
+                else:
+                    draft.add_media(*self.media_part(part, encoded), encoded)
+                if isinstance(part, Image):
+                    draft.sizes.append((encoded.width, encoded.height))
                 return
-            piece = kind + msgspec.json.encode(url) + _END  # the server may follow it
-        sent.append(piece)
-        traced.append(piece)
+            piece = self.url_part(part, url)  # the server may follow it
+            draft.sizes.append(None)
+        draft.add(piece)
 
     def close(self) -> None:
         """Let the threads go that encode images."""
         self._media.close()
+
+    def head(self, system: str) -> bytes:
+        """Return what stands before the first turn, with the system text."""
+        opening = b'{"model":' + msgspec.json.encode(self.model) + b',"messages":['
+        if system:
+            opening += b'{"role":"system","content":' + msgspec.json.encode(system) + b"},"
+        return opening
+
+    def text_part(self, text: str) -> bytes:
+        """Return one text as a part, with a comma behind it."""
+        return b'{"type":"text","text":' + msgspec.json.encode(text) + b"},"
+
+    def media_part(self, part: Image | Video, encoded: Encoded) -> tuple[bytes, Piece, bytes]:
+        """Return an image or a video's file as a part: what stands before its bytes, the bytes, what stands behind."""
+        return _KINDS[type(part)] + b'"', encoded.data_uri, b'"' + self._detailed(part)
+
+    def file_part(self, part: Image | Video, encoded: Encoded) -> tuple[bytes, bytes]:
+        """Return an image or video as a part that names its uploaded file: what stands before the name, and behind it."""
+        raise NotImplementedError
+
+    def url_part(self, part: Image | Video, url: str) -> bytes:
+        """Return an image or video that the service fetches by itself."""
+        return _KINDS[type(part)] + msgspec.json.encode(url) + self._detailed(part)
+
+    def _detailed(self, part: Image | Video) -> bytes:
+        if self.detail == "auto" or isinstance(part, Video):
+            return _END
+        return b',"detail":"' + self.detail.encode() + b'"' + _END
 
     def tail(self, prompted: Generation | None) -> bytes:
         """Return everything after the content: the end of the message, then the settings as JSON members."""
@@ -127,31 +261,122 @@ class BodyWriter:
         self._tail = (prompted, self.tokens_field, b"}]" + members)
         return self._tail[2]
 
-    def settings(self, prompted: Generation | None) -> dict[str, Any]:
-        """Return members of the request besides model and messages, under the names that the protocol gives them.
+    def chosen(self, prompted: Generation | None) -> Generation:
+        """Return the generation settings of one prompt: the user's, else those of the benchmark that may be sent.
 
-        A reasoning model by name gets the temperature, top_p and token limit that the user set, not the benchmark's.
+        A model that thinks unasked gets the temperature, top_p and token limit that the user set, not the benchmark's:
+        its limit includes the thinking. A provider named by its own kind gets no sampling but the user's.
         """
-        if self._reasons and prompted is not None:
+        if prompted is not None and (self._reasons or (self.effort or "none") != "none"):
             prompted = structs.replace(prompted, max_tokens=None, temperature=None, top_p=None)
-        chosen = effective(self._generation, prompted)
-        fields = {
+        if prompted is not None and not self._sampling_of_benchmark:
+            extra = {name: value for name, value in prompted.extra.items() if name not in _SAMPLING}
+            prompted = structs.replace(prompted, temperature=None, top_p=None, extra=extra)
+        return effective(self.generation, prompted)
+
+    def settings(self, prompted: Generation | None) -> dict[str, Any]:
+        """Return members of the request besides model and messages, under the names that the protocol gives them."""
+        chosen = self.chosen(prompted)
+        fields: dict[str, Any] = {
             self.tokens_field: chosen.max_tokens,
             "temperature": chosen.temperature,
             "top_p": chosen.top_p,
             "seed": chosen.seed,
             "stop": list(chosen.stop) or None,
+            "logprobs": None if chosen.logprobs is None else True,
+            "top_logprobs": chosen.logprobs,
+            "reasoning_effort": self.effort,
         }
-        extra = {**chosen.extra, **self._extra}
+        if self.stream:
+            fields |= {"stream": True, "stream_options": {"include_usage": True}}
+        extra = {**chosen.extra, **self.extra}
         if "max_tokens" in extra or "max_completion_tokens" in extra:
             del fields[self.tokens_field]
         return {**{name: value for name, value in fields.items() if value is not None}, **extra}
 
 
-def _refuse_fixed_fields(options: ModelOptions) -> None:
-    for field in ("model", "messages", "stream", "n"):
+class _Draft:
+    """A body while it is written.
+
+    Attributes:
+        inline: base64 characters of an image above which it is uploaded; None: never.
+        sizes: of the images so far.
+    """
+
+    def __init__(self, inline: int | None, limit: ImageLimit | None) -> None:
+        self.inline = inline
+        self.sizes: list[ImageSize] = []
+        self._limit = limit
+        self._sent: list[Piece] = []
+        self._traced: list[bytes] = []
+        self._files: list[PendingFile] = []
+
+    def add(self, piece: bytes) -> None:
+        """Add what is sent and traced alike."""
+        self._sent.append(piece)
+        self._traced.append(piece)
+
+    def add_media(self, before: bytes, data: Piece | None, after: bytes, encoded: Encoded) -> None:
+        """Add an image or video between two pieces; `data` None leaves the place of its file's name empty."""
+        if data is None:
+            self._files.append(PendingFile(len(self._sent) + 1, encoded))
+        self._sent += (before, b"" if data is None else data, after)
+        self._traced += (before, b"sha256:", encoded.digest.encode(), after)
+
+    def add_path(self, sent: bytes, inline: tuple[bytes, Piece, bytes], encoded: Encoded) -> None:
+        """Add an image that is named by its path, and traced as if its bytes stood there."""
+        before, _, after = inline
+        self._sent.append(sent)
+        self._traced += (before, b"sha256:", encoded.digest.encode(), after)
+
+    def drop_comma(self) -> None:
+        """Remove the comma behind the last part."""
+        self._sent[-1] = bytes(self._sent[-1]).removesuffix(b",")
+        self._traced[-1] = self._traced[-1].removesuffix(b",")
+
+    def body(self) -> Body:
+        return Body(tuple(self._sent), b"".join(self._traced), self._oversized(), tuple(self._files))
+
+    def _oversized(self) -> int | None:
+        """Count the images above the limit; None without a limit, or where the server fetches an image itself."""
+        limit = self._limit
+        if limit is None or None in self.sizes:
+            return None
+        return sum(size is not None and limit.exceeded(*size) for size in self.sizes)
+
+
+# A video as vLLM, SGLang and OpenRouter read it; it is no part of OpenAI's own protocol.
+_KINDS = {
+    Image: b'{"type":"image_url","image_url":{"url":',
+    Video: b'{"type":"video_url","video_url":{"url":',
+}
+_SAMPLING = ("temperature", "top_p", "top_k", "topP", "topK")
+
+
+def merged(fields: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge an extra body into settings, objects member by member; None leaves a member out."""
+    result = dict(fields)
+    for name, value in extra.items():
+        under = result.get(name)
+        result[name] = merged(under, value) if isinstance(under, dict) and isinstance(value, Mapping) else value
+    return {name: value for name, value in result.items() if value is not None}
+
+
+def _refuse_fixed_fields(options: ModelOptions, fields: tuple[str, ...]) -> None:
+    for field in fields:
         if field in options.extra_body or field in options.generation.extra:
             raise UsageError(
                 f"The extra body sets {field!r}, which Snellen itself decides: one whole answer to each question.",
                 "Omit it. To ask each question several times, use --repeats.",
             )
+
+
+def _refuse_unknown_words(options: ModelOptions, row: Service) -> None:
+    """Refuse an effort or a detail that the service does not have."""
+    for option, word, known in (("effort", options.effort, row.efforts), ("detail", options.detail, row.details)):
+        if word is None or word == "auto" or word in known:
+            continue
+        words = (*(("auto",) if option == "detail" else ()), *known)
+        raise UsageError(
+            f"--{option} {word}: {row.title} has {', '.join(words) or 'none'}.", "Use one of these, or omit it."
+        )

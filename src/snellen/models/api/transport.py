@@ -6,7 +6,7 @@ compression asked for, because replies are short and unpacking them costs more t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import aiohttp
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 CONNECT_S = 30.0
 LARGEST_REPLY = 8 * 2**20
+LARGEST_STREAM = 64 * 2**20
+"""A stream repeats names and ids with each token."""
 
 # Joining costs less than several writes up to here; beyond, the copy would outweigh the images that it is made of.
 _JOINED_UP_TO = 2**17
@@ -44,17 +46,21 @@ class Transport:
     The number of connections is not limited here: the engine decides how many requests are in flight.
     """
 
-    def __init__(self, endpoint: Endpoint, key: str | None, timeout_s: float) -> None:
+    def __init__(self, endpoint: Endpoint, headers: Mapping[str, str], timeout_s: float) -> None:
+        """Open no connection yet.
+
+        Args:
+            endpoint: the server; every address that is asked lies on it.
+            headers: of every request, the key among them (`ServiceProtocol.headers`).
+            timeout_s: seconds for one exchange.
+        """
         headers = {
             "User-Agent": "snellen",
             "Accept": "application/json",
             "Content-Type": "application/json",
             "Accept-Encoding": "identity",
+            **headers,
         }
-        if key is not None:
-            headers["Authorization"] = f"Bearer {key}"
-            if "api-version=" in endpoint.query:
-                headers["api-key"] = key  # Azure's name for it
         self._endpoint = endpoint
         self._timeout_s = timeout_s
         # Sooner than the whole request, so that a server that is not there is told from one that is slow.
@@ -69,18 +75,29 @@ class Transport:
             trust_env=False,
         )
 
-    async def post(self, url: str, pieces: Sequence[bytes]) -> HttpReply:
-        """Send a JSON body, given as pieces. See `_request` for errors."""
+    async def post(
+        self, url: str, pieces: Sequence[bytes | memoryview], on_chunk: Callable[[bytes], None] | None = None
+    ) -> HttpReply:
+        """Send a JSON body, given as pieces. See `_request` for errors.
+
+        Args:
+            url: the address.
+            pieces: of the body, in order.
+            on_chunk: the reply is a stream, and this is called with each piece of it as it arrives.
+        """
         size = sum(map(len, pieces))
-        return await self._request(
-            "POST", url, data=b"".join(pieces) if size <= _JOINED_UP_TO else _Pieces(pieces, size)
-        )
+        data = b"".join(pieces) if size <= _JOINED_UP_TO else _Pieces(pieces, size)
+        if on_chunk is None:
+            return await self._request("POST", url, data=data)
+        return await self._request("POST", url, on_chunk, data=data, headers={"Accept": "text/event-stream"})
 
     async def get(self, url: str) -> HttpReply:
         """Fetch an address. See `_request` for errors."""
         return await self._request("GET", url)
 
-    async def _request(self, method: str, url: str, **options: Any) -> HttpReply:
+    async def _request(
+        self, method: str, url: str, on_chunk: Callable[[bytes], None] | None = None, **options: Any
+    ) -> HttpReply:
         """Make one exchange, whole or not at all.
 
         Raises:
@@ -93,7 +110,8 @@ class Transport:
         try:
             async with self._session.request(method, url, allow_redirects=False, **options) as response:
                 begun = True
-                body = await _read(response)
+                streamed = on_chunk is not None and response.status == 200
+                body = await (_read(response, LARGEST_STREAM, on_chunk) if streamed else _read(response))
             # Here, before anything is read, so that a key that the server sends back is in no answer or error.
             return HttpReply(response.status, response.headers, await off_loop(len(body), redact_bytes, body))
         except TimeoutError as error:
@@ -144,14 +162,14 @@ class _Pieces(Payload):
 
     _autoclose = True
 
-    def __init__(self, pieces: Sequence[bytes], size: int) -> None:
+    def __init__(self, pieces: Sequence[bytes | memoryview], size: int) -> None:
         super().__init__(pieces, content_type="application/json")
         self._pieces = pieces
         self._size = size
 
     async def write(self, writer: AbstractStreamWriter) -> None:
         """Write all pieces; small ones go together with what follows them."""
-        small: list[bytes] = []
+        small: list[bytes | memoryview] = []
         waiting = 0
         for piece in self._pieces:
             if waiting + len(piece) <= _SLICE:
@@ -172,19 +190,25 @@ class _Pieces(Payload):
         return b"".join(self._pieces).decode(encoding, errors)
 
 
-async def _read(response: aiohttp.ClientResponse) -> bytes:
-    """Return the whole body, at most LARGEST_REPLY bytes. Reads on only while the limit is kept."""
+async def _read(
+    response: aiohttp.ClientResponse, largest: int = LARGEST_REPLY, on_chunk: Callable[[bytes], None] | None = None
+) -> bytes:
+    """Return the whole body, at most `largest` bytes. Reads on only while the limit is kept."""
     declared = response.content_length
-    if declared is None or declared <= LARGEST_REPLY:
+    if declared is None or declared <= largest:
         read = response.content.readany
         first = await read()
+        if on_chunk is not None:
+            on_chunk(first)
         chunks = [first]
         size = len(first)
-        while size <= LARGEST_REPLY:
+        while size <= largest:
             chunk = await read()
             if not chunk:
                 return first if len(chunks) == 1 else b"".join(chunks)
+            if on_chunk is not None:
+                on_chunk(chunk)
             chunks.append(chunk)
             size += len(chunk)
     response.close()
-    raise BadReplyError(f"The reply is larger than {LARGEST_REPLY >> 20} MiB; it was not read to its end.")
+    raise BadReplyError(f"The reply is larger than {largest >> 20} MiB; it was not read to its end.")

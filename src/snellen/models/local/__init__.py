@@ -79,7 +79,7 @@ def require_usable(options: ModelOptions, *, in_memory: bool = False) -> None:
     if options.dtype not in DTYPES:
         raise UsageError(f"dtype {options.dtype!r} is not known.", f"Choose one of: {', '.join(DTYPES)}.")
     kind, _, index = options.device.partition(":")
-    if kind not in ("auto", "cpu", "cuda", "mps") or (index and not (kind == "cuda" and index.isdigit())):
+    if kind not in ("auto", "cpu", "cuda", "mps") or (index and not (kind == "cuda" and index.isdecimal())):
         raise UsageError(f"device {options.device!r} is not known.", "Choose one of: auto, cpu, cuda, cuda:N, mps.")
     if options.batch_size < 1:
         raise UsageError(f"--batch-size {options.batch_size} is too small.", "Choose a batch size of 1 or more.")

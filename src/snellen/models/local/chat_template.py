@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from snellen.errors import BadRequestError
 from snellen.media import MediaCache, open_image, shown_at_most
-from snellen.types import Image, MediaSettings, Prompt, Text, Video
+from snellen.types import Image, MediaSettings, Part, Prompt, Text, Turn, Video
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +35,7 @@ class Conversation(Struct, frozen=True):
 def size_of(prompt: Prompt, media: MediaSettings) -> tuple[int, ...]:
     """Return (images, characters) of a prompt, without reading any: what decides how much padding it brings to a batch."""
     images = characters = 0
-    for part in prompt.parts:
+    for part in prompt.conversation_parts:
         if isinstance(part, Text):
             characters += len(part.text)
         elif isinstance(part, Image):
@@ -51,9 +51,19 @@ def converse(prompt: Prompt, media: MediaCache) -> Conversation:
     Raises:
         DataError, MediaError: an image or a clip cannot be read.
     """
-    content: list[dict[str, Any]] = []
     sent: list[SentImage] = []
-    for part in prompt.parts:
+    messages: list[dict[str, Any]] = []
+    if prompt.system:
+        messages.append({"role": "system", "content": [{"type": "text", "text": prompt.system}]})
+    for turn in (*prompt.history, Turn("user", prompt.parts)):
+        messages.append({"role": turn.role, "content": _content(turn.parts, media, sent)})
+    return Conversation(messages, sent)
+
+
+def _content(parts: Sequence[Part], media: MediaCache, sent: list[SentImage]) -> list[dict[str, Any]]:
+    """Return the content of one message; its images are added to `sent`."""
+    content: list[dict[str, Any]] = []
+    for part in parts:
         if isinstance(part, Text):
             content.append({"type": "text", "text": part.text})
             continue
@@ -64,10 +74,7 @@ def converse(prompt: Prompt, media: MediaCache) -> Conversation:
             opened = open_image(image, media.settings, media.limit)
             sent.append(SentImage(*opened.size, hashlib.sha256(opened.tobytes()).hexdigest()))
             content.append({"type": "image", "image": opened})
-    messages: list[dict[str, Any]] = [{"role": "user", "content": content}]
-    if prompt.system:
-        messages.insert(0, {"role": "system", "content": [{"type": "text", "text": prompt.system}]})
-    return Conversation(messages, sent)
+    return content
 
 
 def encode(loaded: Loaded, conversations: Sequence[Conversation]) -> Any:
@@ -107,9 +114,47 @@ def rendered(loaded: Loaded, conversations: Sequence[Conversation]) -> list[str]
     )
 
 
+MARKS = ("Qzx system", "Qzx question", "Qzx answer", "Qzx end")
+"""Words that no chat template holds by itself, to see whether it writes what it is given."""
+
+
+def omitted_by_template(processor: Any) -> frozenset[str]:
+    """Return which of `system` and `history` a chat template refuses or leaves out."""
+    system, question, answer, end = (
+        {"role": role, "content": [{"type": "text", "text": words}]}
+        for role, words in zip(("system", "user", "assistant", "user"), MARKS, strict=True)
+    )
+    omitted = set()
+    for name, messages in (("system", [system, end]), ("history", [question, answer, end])):
+        try:
+            text = processor.apply_chat_template([messages], add_generation_prompt=True, tokenize=False)[0]
+        except Exception:  # noqa: BLE001 - templates raise what they like on roles that they do not know
+            omitted.add(name)
+            continue
+        marks = (MARKS[0], MARKS[3]) if name == "system" else MARKS[1:]
+        if any(mark not in text for mark in marks):
+            omitted.add(name)
+    return frozenset(omitted)
+
+
+def require_written(prompt: Prompt, omitted: frozenset[str], name: str) -> None:
+    """Raise BadRequestError for a system text or earlier turns that the chat template of a model omits."""
+    for part, words in (("system", prompt.system), ("history", prompt.history)):
+        if words and part in omitted:
+            what = "a system text" if part == "system" else "earlier turns"
+            raise BadRequestError(
+                f"the chat template of {name} does not write {what}, so that the model would not read it.",
+                "Omit --system." if part == "system" else "Omit --few-shot.",
+            )
+
+
 def content_digest(prompt: Prompt, conversation: Conversation) -> bytes:
     """Return digest of what is asked, texts and pixels: the same on every machine, unlike the keys of the images."""
     total = hashlib.blake2b(prompt.system.encode(), digest_size=16)
+    for turn in prompt.history:  # none: the digest is that of versions without earlier turns
+        total.update(f"\0{turn.role}\0".encode())
+        for part in turn.parts:
+            total.update(part.text.encode() if isinstance(part, Text) else b"\0")
     for part in prompt.parts:
         if isinstance(part, Text):
             total.update(part.text.encode())

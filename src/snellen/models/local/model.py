@@ -6,6 +6,7 @@ import asyncio
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,8 +18,18 @@ from snellen.errors import ModelError
 from snellen.media import MediaCache
 from snellen.models.base import Model, ModelOptions, effective
 from snellen.models.local.batching import Batches, Job
-from snellen.models.local.chat_template import Conversation, content_digest, converse, encode, rendered, size_of
+from snellen.models.local.chat_template import (
+    Conversation,
+    content_digest,
+    converse,
+    encode,
+    omitted_by_template,
+    rendered,
+    require_written,
+    size_of,
+)
 from snellen.models.local.checkpoint import Checkpoint, find
+from snellen.models.local.image_size import MOST_SIZES, processed_images
 from snellen.sources import cache_folder
 from snellen.types import Prompt, Response, Usage
 
@@ -63,6 +74,9 @@ class LocalModel(Model):
         self._readers: ThreadPoolExecutor | None = None
         self._closed = False
         self._shared = SharedWeights()
+        self._sent: Counter[tuple[int, int]] = Counter()
+        self._omitted: frozenset[str] | None = None
+        self.supports = frozenset({"system"} if label == "embedded" else {"system", "history"})
 
     def share(self, weights: SharedWeights) -> None:
         """Use the checkpoint in `weights`, or load it into there. It stays loaded when this model is closed.
@@ -120,6 +134,20 @@ class LocalModel(Model):
             model=self.name,
             trace={"request": {"prompt": reply.prompt, "pictures": images}, "reply": {"text": reply.text}},
         )
+
+    async def executed(self) -> Mapping[str, Any] | None:
+        """Return the sizes of images before and after the processor, of the most frequent sizes that were sent.
+
+        A processor that cannot be asked so is named with its error under `images_error`: the answers are there already.
+        """
+        sent, loaded = sorted(size for size, _ in self._sent.most_common(MOST_SIZES)), self._loaded
+        if not sent or loaded is None:
+            return None
+        try:
+            sizes = await asyncio.to_thread(processed_images, loaded.processor, loaded.model, sent)
+        except Exception as error:  # noqa: BLE001 - any fault of any processor; the run is over and must be recorded
+            return {"images_error": f"{type(error).__name__}: {error}"[:200]}
+        return {"images": msgspec.to_builtins(sizes)}
 
     async def close(self) -> None:
         """End the threads and free the memory. Prompts that still wait fail with ModelError."""
@@ -185,9 +213,19 @@ class LocalModel(Model):
     def _read(self, prompt: Prompt, seed: int | None) -> RowContent:
         from snellen.models.local.generate import row_seed
 
+        self._require_template(prompt)
         conversation = converse(prompt, self._media)
+        self._sent.update((image.width, image.height) for image in conversation.images)
         row = 0 if seed is None else row_seed(seed, content_digest(prompt, conversation))
         return RowContent(conversation, row)
+
+    def _require_template(self, prompt: Prompt) -> None:
+        """Raise BadRequestError for a system text or earlier turns that the chat template does not write."""
+        if not (prompt.system or prompt.history) or self._loaded is None:
+            return
+        if self._omitted is None:
+            self._omitted = omitted_by_template(self._loaded.processor)
+        require_written(prompt, self._omitted, self.name)
 
     @staticmethod
     def _generate(loaded: Loaded, jobs: Sequence[Job[Reply]], inputs: Any, stopped: Callable[[], bool]) -> list[Reply]:

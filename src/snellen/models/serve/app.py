@@ -116,7 +116,7 @@ async def _wait_for_disconnect(request: Request) -> None:
 
 async def _body(request: Request, max_bytes: int) -> bytes:
     declared = request.headers.get("content-length", "0")
-    pieces, size = [], int(declared) if declared.isdigit() else 0
+    pieces, size = [], int(declared) if declared.isdecimal() and len(declared) < 19 else 0
     if size <= max_bytes:
         size = 0
         async for piece in request.stream():

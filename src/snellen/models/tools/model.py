@@ -33,6 +33,7 @@ from snellen.event_loop import off_loop
 from snellen.media import encode
 from snellen.models import trace
 from snellen.models.api import ApiModel
+from snellen.models.api.model import ApiReply
 from snellen.models.api.response import read_reply
 from snellen.models.base import Model, ModelOptions
 from snellen.models.tools import settings as tool_settings
@@ -68,6 +69,8 @@ class ToolsModel(Model):
     Raises:
         UsageError: as for `api:`, or a tool is asked for that the settings cannot give.
     """
+
+    supports = frozenset({"system"})
 
     def __init__(self, name: str, options: ModelOptions, settings: ToolSettings) -> None:
         self._api = ApiModel(name, structs.replace(options, tools=None))
@@ -116,6 +119,8 @@ class ToolsModel(Model):
         Raises:
             ModelError: there is no answer.
         """
+        if prompt.history:
+            raise InputError("a model with tools takes no earlier turns", "Write --model api:NAME.")
         chat = _Chat(self._api, self._made(), self._settings, Context(ToolImages(await self._given(prompt))))
         try:
             return await chat.run(prompt)
@@ -178,8 +183,9 @@ class _Chat:
         self.steps.append(Step(self.turn, "user", text))
 
     async def _ask(self, last: bool) -> tuple[Response, list[ToolCall]]:
-        data, latency = await self._exchange(last)
-        reply = await off_loop(len(data), read_reply, data, latency, self._api.price)
+        exchange = await self._exchange(last)
+        data, latency = exchange.body, exchange.latency_s
+        reply = await off_loop(len(data), read_reply, data, latency, self._api.price, None, exchange.request_id)
         calls = read_calls(data, self.turn)
         self.turn += 1
         self._chat.add_said(reply.text, calls)
@@ -190,7 +196,7 @@ class _Chat:
         )
         return reply, calls
 
-    async def _exchange(self, last: bool) -> tuple[bytes, float]:
+    async def _exchange(self, last: bool) -> ApiReply:
         """Send one request, tried again where that can help: one busy moment must not lose a conversation."""
         attempt, refusals, waited_s = 1, 0, 0.0
         while True:
