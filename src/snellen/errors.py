@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Self
 
 from snellen import exit_signals
-from snellen.types import Status
+from snellen.types import Response, Status
 
 
 class SnellenError(Exception):
@@ -186,6 +186,8 @@ class ModelError(SnellenError):
         if limits:
             self.limits = limits
         self.trace: object = None  # how far it came, where a model knows: kept in traces/ like that of an answer
+        # A refusal's tokens, its provider's id and what it cost; `text` is empty, since no answer may be read from it.
+        self.response: Response | None = None
 
 
 class RateLimitError(ModelError):
@@ -238,6 +240,10 @@ class AuthError(ModelError):
     kind = "auth"
 
 
+class KeyRefusedError(AuthError):
+    """The server answered 401: the key is missing, wrong or revoked, for all samples alike, and the run ends early."""
+
+
 class NoCreditError(AuthError):
     """The account has no credit left, or its quota is used up: waiting does not help, and the run ends early."""
 
@@ -247,6 +253,19 @@ class RefusalError(ModelError):
 
     kind = "refusal"
     status: Status = "refused"
+
+
+class BatchExpiredError(ModelError):
+    """A batch ended without an answer to this row: its time was up, or its results lack the row."""
+
+    kind = "batch_expired"
+    retry = True
+
+
+class BatchCancelledError(ModelError):
+    """A batch was cancelled before this row was answered."""
+
+    kind = "batch_cancelled"
 
 
 class OutOfMemoryError(ModelError):
@@ -316,6 +335,12 @@ class TooManyFailuresError(SnellenError):
 
 class WorkersGoneError(SnellenError):
     """No worker of a scaled-out run is left, and none could be started. What was answered is recorded."""
+
+    exit_code = 8
+
+
+class BatchError(SnellenError):
+    """A service refused a batch, or a batch was cancelled meanwhile. What was answered is recorded; the run can go on."""
 
     exit_code = 8
 

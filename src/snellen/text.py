@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -25,8 +27,25 @@ def json_or_none(data: bytes) -> Any:
     """Decode untrusted JSON; None where it is none."""
     try:
         return msgspec.json.decode(data)
-    except (msgspec.DecodeError, RecursionError):
+    except (ValueError, RecursionError):  # bytes that are no UTF-8 are a UnicodeDecodeError
         return None
+
+
+def json_with_constants(data: bytes) -> Any:
+    """Decode untrusted JSON in which NaN and Infinity may stand as Python writes them, though JSON has neither.
+
+    Raises:
+        msgspec.DecodeError: it is no JSON.
+        UnicodeDecodeError: it is no UTF-8.
+        RecursionError: it is nested too deeply.
+    """
+    try:
+        return msgspec.json.decode(data)
+    except msgspec.DecodeError:
+        if b"NaN" in data or b"Infinity" in data:
+            with suppress(ValueError):
+                return json.loads(data)
+        raise
 
 
 def slug(text: str, limit: int | None = None) -> str:

@@ -9,6 +9,7 @@ from msgspec import Struct, field, structs
 
 Kind: TypeAlias = Literal["truth", "choice", "choice_text", "count", "number", "short", "open"]
 Status: TypeAlias = Literal["ok", "error", "timeout", "refused"]
+TurnRole: TypeAlias = Literal["user", "assistant"]
 Verdict: TypeAlias = Literal["correct", "wrong", "partial", "invalid", "error", "unscored"]
 KINDS: tuple[str, ...] = get_args(Kind)
 VERDICTS: tuple[str, ...] = get_args(Verdict)
@@ -79,7 +80,8 @@ Part: TypeAlias = Text | Image | Video
 class Generation(Struct, frozen=True, omit_defaults=True):
     """Sampling settings of the model. None leaves a setting to the model's own default.
 
-    `max_tokens` counts new tokens; `extra` goes verbatim into the request body or the generate call.
+    `max_tokens` counts new tokens; `extra` goes verbatim into the request body or the generate call. `logprobs` is the
+    number of alternatives for which each token's probability is requested; None: no probabilities.
     """
 
     max_tokens: int | None = None
@@ -88,6 +90,7 @@ class Generation(Struct, frozen=True, omit_defaults=True):
     seed: int | None = None
     stop: tuple[str, ...] = ()
     extra: Mapping[str, Any] = field(default_factory=dict)
+    logprobs: int | None = None
 
 
 class MediaSettings(Struct, frozen=True, omit_defaults=True):
@@ -111,19 +114,57 @@ class MediaSettings(Struct, frozen=True, omit_defaults=True):
     corrupt: str = ""
 
 
+class Turn(Struct, frozen=True):
+    """An earlier turn of a conversation: what the user or the model (`assistant`) said. The model's turns are text."""
+
+    role: TurnRole
+    parts: tuple[Part, ...]
+
+    def __post_init__(self) -> None:
+        if self.role not in ("user", "assistant"):
+            raise ValueError(f"a Turn has the role {self.role!r}; expected 'user' or 'assistant'")
+        _require_parts(self.parts, f"Turn({self.role!r}, (Text('...'),))")
+        if self.role == "assistant" and not all(isinstance(part, Text) for part in self.parts):
+            raise TypeError("a Turn of the assistant holds an image or video: models answer in text; write Text('...')")
+
+
 class Prompt(Struct, frozen=True):
-    """Content of one request: text, images and video in the order in which the model reads them."""
+    """Content of one request: text, images and video in the order in which the model reads them.
+
+    `history` holds the turns before `parts`: user and assistant in turn, from the user's first to the assistant's last.
+    `system` is read before them.
+    """
 
     parts: tuple[Part, ...]
     system: str = ""
     generation: Generation | None = None
+    history: tuple[Turn, ...] = ()
 
     def __post_init__(self) -> None:
-        if not isinstance(self.parts, (tuple, list)):
-            raise TypeError(f"{self.parts!r} is no tuple of parts: write Prompt((Image(...), Text('...')))")
-        for part in self.parts:
-            if not isinstance(part, (Text, Image, Video)):
-                raise TypeError(f"{part!r} is no part of a Prompt: write Text('...'), Image(...) or Video(...)")
+        _require_parts(self.parts, "Prompt((Image(...), Text('...')))")
+        if self.history:
+            for turn in self.history:
+                if not isinstance(turn, Turn):
+                    raise TypeError(f"{turn!r} is no turn of a Prompt's history: write Turn('user', (Text('...'),))")
+            roles = [turn.role for turn in self.history]
+            if len(roles) % 2 or roles != ["user", "assistant"] * (len(roles) // 2):
+                raise ValueError(
+                    f"the history of a Prompt has the roles {', '.join(roles)}; expected user and assistant in turn, "
+                    "from the user's first to the assistant's last"
+                )
+
+    @property
+    def conversation_parts(self) -> tuple[Part, ...]:
+        """All parts that the model reads, those of earlier turns first."""
+        return (*(part for turn in self.history for part in turn.parts), *self.parts) if self.history else self.parts
+
+
+def _require_parts(parts: object, form: str) -> None:
+    if not isinstance(parts, (tuple, list)):
+        raise TypeError(f"{parts!r} is no tuple of parts: write {form}")
+    for part in parts:
+        if not isinstance(part, (Text, Image, Video)):
+            raise TypeError(f"{part!r} is no part of a Prompt: write Text('...'), Image(...) or Video(...)")
 
 
 class Sample(Struct, frozen=True):
@@ -160,7 +201,8 @@ class Sample(Struct, frozen=True):
 class Usage(Struct, frozen=True, omit_defaults=True):
     """Tokens as the server counts them; `cost` in US dollars, None where no price is known.
 
-    `reasoning_tokens` are part of the output, `cached_tokens` part of the input.
+    `reasoning_tokens` are part of the output; `cached_tokens` (read from the server's cache), `cache_write_tokens` and
+    `image_tokens` are parts of the input.
     """
 
     input_tokens: int = 0
@@ -168,13 +210,37 @@ class Usage(Struct, frozen=True, omit_defaults=True):
     reasoning_tokens: int = 0
     cost: float | None = None
     cached_tokens: int = 0
+    cache_write_tokens: int = 0
+    image_tokens: int = 0
+
+
+class TokenLogprob(Struct, frozen=True, array_like=True):
+    """One token of an answer with natural logarithms of probabilities, as the server gives them.
+
+    A record holds it as [text, logprob, [[text, logprob], …]].
+
+    Attributes:
+        text: the token's text, cut to 64 characters.
+        logprob: that of the token, 0 or less; None where the server gave none, or no finite one.
+        alternatives: (text, logprob) of the likeliest tokens at this place, likeliest first; the token itself is among
+            them where the server lists it.
+    """
+
+    text: str
+    logprob: float | None = None
+    alternatives: tuple[tuple[str, float], ...] = ()
 
 
 class Response(Struct, frozen=True, omit_defaults=True):
     """Reply of a model.
 
-    `latency_s` is seconds from sending to the last byte; `trace` is the raw exchange (images by digest), which the
-    engine moves into traces/ and never into results.jsonl.
+    `latency_s` is seconds from sending to the last byte, `first_token_s` to the first piece of text of a streamed reply.
+    `finish_reason` of an API model is `stop`, `length` (cut off) or `refused`; `request_id` is the provider's. `trace` is
+    the raw exchange (images by digest), which the engine moves into traces/ and never into results.jsonl. `logprobs` are
+    the answer's first tokens, without its thinking (snellen.logprobs.answer_tokens makes them); None where none were
+    requested or given. `batch` is the service's id of the batch by which the reply came; empty: it was asked by
+    itself. `cached_answer` names the entry of `--cache` that the answer was taken from; "": it was sent. `oversized_images`
+    counts the images of the request that are larger than the service takes without scaling them down; None: not known.
     """
 
     text: str
@@ -184,6 +250,30 @@ class Response(Struct, frozen=True, omit_defaults=True):
     reasoning: str = ""
     model: str = ""
     trace: Any = None
+    logprobs: tuple[TokenLogprob, ...] | None = None
+    request_id: str = ""
+    first_token_s: float = 0.0
+    batch: str = ""
+    cached_answer: str = ""
+    oversized_images: int | None = None
+
+
+class ProcessedImage(Struct, frozen=True, omit_defaults=True):
+    """Size of an image before and after a model's own processor, in pixels.
+
+    Attributes:
+        sent_width, sent_height: as it was sent.
+        width, height: as the model got it; None: unknown.
+        patch: side of one patch (of merged ones: of their square) in pixels after the processor; None: unknown.
+        tiles: how many pieces it was cut into; 1: none.
+    """
+
+    sent_width: int
+    sent_height: int
+    width: int | None = None
+    height: int | None = None
+    patch: int | None = None
+    tiles: int = 1
 
 
 class Failure(Struct, frozen=True):
@@ -280,6 +370,7 @@ class Metric(Struct, frozen=True):
         coverage: scored samples / samples that the benchmark has for this number, 0 to 1.
         chance: what guessing reaches, where that is known.
         interval: how `ci95` was made; filled in from an `Interval`, None where there is none or an old file does not say.
+        lower_is_better: True for errors, thresholds and the like: a smaller value means a better model.
     """
 
     name: str
@@ -290,6 +381,7 @@ class Metric(Struct, frozen=True):
     coverage: float = 1.0
     chance: float | None = None
     interval: IntervalMethod | None = None
+    lower_is_better: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.ci95, Interval):

@@ -88,7 +88,7 @@ def test_a_run_without_an_answer_prints_no_score_and_the_commonest_error_with_wh
     code, out, err = ask(snellen, server)
     assert code != 0
     assert "0.000" not in out and "┃" not in out
-    if status in (400, 402):  # no vision, no credit: the run stops after the third sample
+    if status in (400, 401, 402):  # no vision, no key, no credit: the run stops after the third sample
         assert "stopped: the " in err and server["replies"] == -3
         assert hint in err and f"HTTP {status}" in err and out == ""
     else:
@@ -176,3 +176,11 @@ def test_a_summary_that_an_older_version_wrote_with_zeros_is_read_without_a_valu
 )
 def test_each_error_leads_to_what_to_do_about_it(kind, message, words):
     assert words in advice(kind, message)
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"), [("bad_reply", "no candidates"), ("auth", "denied"), ("server", "HTTP 404: no")]
+)
+def test_advice_about_api_names_it_because_other_kinds_have_other_addresses(kind, message):
+    """A model behind a provider's own protocol fails with the same kinds of errors."""
+    assert "api:" in advice(kind, message)

@@ -22,15 +22,17 @@ from snellen.engine.run_folder import JUDGE_RUNS, RunFolder, RunMeta, RunSpec
 from snellen.errors import UntrustedRunError, UsageError
 from snellen.models.api.endpoint import parse_endpoint
 from snellen.models.api.keys import DEFAULT_VARIABLE
+from snellen.models.api.services import PROVIDERS, service
 from snellen.models.base import AGENT_LIMITS, DEFAULTS
+from snellen.models.registry import API_KINDS
 
 JUDGE_URL, JUDGE_KEY = "JUDGE_BASE_URL", "JUDGE_API_KEY"
 HARMLESS = (
     *("generation", "media", "timeout_s", "patience_s", "rpm", "tpm", "concurrency", "dtype", "device", "batch_size"),
-    *("stop_after_first_json", "revision", "seed", "id_is"),
+    *("stop_after_first_json", "revision", "seed", "id_is", "effort", "detail", "responses", "stream"),
 )
 """Options that lead to no file, program or address."""
-PROGRAMS = ("agent", "local")
+PROGRAMS = ("agent", "local", "vllm", "sglang")
 """Kinds of models that start programs, or load files that another person may have made."""
 
 
@@ -101,6 +103,12 @@ def _is_usual(spec: RunSpec, part: Literal["endpoint", "key"]) -> bool:
     """
     base_url, key_env = spec.options.base_url, spec.options.key_env
     judge = spec.benchmark in JUDGE_RUNS
+    kind = spec.model.partition(":")[0]
+    if kind in PROVIDERS:
+        # A provider's key may go to the provider's own address alone, and only that key there.
+        if part == "key":
+            return key_env is None or key_env in service(kind).key_variables or (judge and key_env == JUDGE_KEY)
+        return base_url is None
     if part == "key":
         return key_env in (None, DEFAULT_VARIABLE) or (judge and key_env == JUDGE_KEY)
     if base_url is None:
@@ -148,6 +156,8 @@ def check_rerun(folder: RunFolder, meta: RunMeta, spec: RunSpec, *, trust: bool,
     for name, value in data.options.items():
         if ("/" in value or "\\" in value or os.path.exists(value)) and not _inside(folder.path, Path(value)):  # noqa: PTH110
             raise _refused(folder, f"the file {value} (option {name})")
+    if recorded.few_shot and (pool := recorded.few_shot_from) is not None and not _inside(folder.path, Path(pool)):
+        raise _refused(folder, f"the few-shot examples {pool}")
     if registry.is_path(recorded.benchmark) and not _inside(folder.path, Path(recorded.benchmark)):
         raise _refused(folder, f"the set {recorded.benchmark}")
 
@@ -160,7 +170,7 @@ def _reached(folder: RunFolder, spec: RunSpec) -> Iterator[str]:
         yield f"the model {spec.model}"
     elif kind == "replay" and not _inside(folder.path, Path(name)):
         yield f"the file {name} to replay"
-    elif name and kind not in ("api", "tools", "embedded", "replay"):
+    elif name and kind not in (*API_KINDS, "tools", "embedded", "replay"):
         yield f"the model {spec.model}"
     if options.tools is not None:
         yield f"the tool settings {options.tools}"

@@ -29,9 +29,11 @@ FILES = (
     "failures.jsonl",
     "reviews.jsonl",
     "audit_sample.json",
+    "batches.jsonl",
+    "uploads.jsonl",
 )
-FOLDERS = ("traces", "exports", "sessions", "raw_judge_inputs", "raw_judge_outputs")
-LISTED = ("traces", "raw_judge_inputs", "raw_judge_outputs")
+FOLDERS = ("traces", "exports", "sessions", "raw_judge_inputs", "raw_judge_outputs", "batches")
+LISTED = ("traces", "raw_judge_inputs", "raw_judge_outputs", "batches")
 """Folders whose entries are checked too."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
 from importlib import metadata
 from typing import Any
@@ -19,7 +19,7 @@ from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.errors import FingerprintError, MediaError, UsageError
 from snellen.media import check_pick, describe
 from snellen.models.base import Model
-from snellen.types import MediaSettings, Prompt, Text, Video
+from snellen.types import MediaSettings, Part, Prompt, Text, Video
 
 PROMPTS_READ = 1000
 
@@ -34,7 +34,7 @@ def identity(spec: RunSpec, benchmark: Benchmark, model: Model) -> dict[str, Any
     Raises:
         UsageError: such questions, and settings that ask for other frames.
     """
-    prompts, picks = _prompts(benchmark, spec)
+    prompts, picks = _prompts(benchmark, spec, model)
     parts: dict[str, Any] = msgspec.to_builtins(
         {
             "benchmark": benchmark.name,
@@ -52,7 +52,7 @@ def identity(spec: RunSpec, benchmark: Benchmark, model: Model) -> dict[str, Any
     )
     if picks:
         parts["frames"] = picks
-    return parts
+    return {**parts, **benchmark.study}
 
 
 def digest(identity: Mapping[str, Any]) -> str:
@@ -60,10 +60,18 @@ def digest(identity: Mapping[str, Any]) -> str:
     return blake2b(msgspec.json.encode(identity, order="deterministic"), digest_size=8).hexdigest()
 
 
-def _prompts(benchmark: Benchmark, spec: RunSpec) -> tuple[str, list[str]]:
-    """Digest ids, texts and the order of parts of the first samples; name the rules by which they pick frames."""
+def _prompts(benchmark: Benchmark, spec: RunSpec, model: Model) -> tuple[str, list[str]]:
+    """Digest ids, texts and the order of parts of the first samples; name the rules by which they pick frames.
+
+    Raises:
+        UsageError: a sample has earlier turns that the model cannot use, or frames that the settings exclude.
+    """
     total, picks = blake2b(digest_size=8), set[str]()
     for sample in itertools.islice(benchmark.samples(spec.data), PROMPTS_READ):
+        if sample.prompt.history and "history" not in model.supports:
+            from snellen.engine.study import unsupported_history
+
+            raise unsupported_history(spec, benchmark, sample)
         total.update(sample.id.encode() + b"\0")
         for line in _outline(sample.prompt):
             total.update(line.encode() + b"\0")
@@ -72,7 +80,7 @@ def _prompts(benchmark: Benchmark, spec: RunSpec) -> tuple[str, list[str]]:
 
 
 def _picks(prompt: Prompt, settings: MediaSettings) -> Iterator[str]:
-    for part in prompt.parts:
+    for part in prompt.conversation_parts:
         if isinstance(part, Video) and part.pick is not None and settings.video != "native":
             try:
                 check_pick(part.pick, settings)
@@ -83,12 +91,21 @@ def _picks(prompt: Prompt, settings: MediaSettings) -> Iterator[str]:
 
 def _outline(prompt: Prompt) -> Iterator[str]:
     yield prompt.system
-    for part in prompt.parts:
+    for turn in prompt.history:  # none: the digest is that of versions without earlier turns
+        yield f"\0{turn.role}"
+        yield from _outline_parts(turn.parts)
+    if prompt.history:
+        yield "\0user"
+    yield from _outline_parts(prompt.parts)
+    if prompt.generation is not None:
+        yield msgspec.json.encode(prompt.generation, order="deterministic").decode()
+
+
+def _outline_parts(parts: Iterable[Part]) -> Iterator[str]:
+    for part in parts:
         yield part.text if isinstance(part, Text) else type(part).__name__
         if isinstance(part, Video) and part.pick is not None:
             yield part.pick.name
-    if prompt.generation is not None:
-        yield msgspec.json.encode(prompt.generation, order="deterministic").decode()
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any, Any]]:

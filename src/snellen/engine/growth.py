@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -18,10 +18,12 @@ from snellen.engine import journal
 from snellen.engine.final_records import final_records
 from snellen.engine.journal import RecordHead
 from snellen.engine.journal_damage import Damage
+from snellen.engine.progress import GroupProgress
 from snellen.engine.resume import ANSWERED, Work
 from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.errors import DataError, PluginError, UsageError
 from snellen.scoring.scores import score_record
+from snellen.text import shorten
 from snellen.types import Record, Sample
 
 
@@ -39,6 +41,9 @@ class Feed(Protocol):
 
     def holds_more(self) -> bool:
         """Return True if a question is left that nobody has taken."""
+
+    def groups(self) -> GroupProgress | None:
+        """Return how many groups of questions have ended; None where that is not told."""
 
 
 class FixedFeed:
@@ -59,6 +64,9 @@ class FixedFeed:
     def holds_more(self) -> bool:
         return next(self._work, None) is not None
 
+    def groups(self) -> None:
+        """Tell nothing: all questions are known."""
+
 
 class GrowingFeed:
     """Questions that depend on answers. Whoever finds none waits while others are pending.
@@ -71,6 +79,7 @@ class GrowingFeed:
         self._growth, self._limit = growth, limit
         self._queue = deque(sample for sample, _ in work)
         self._open = Counter(sample.group for sample in self._queue)
+        self._groups = {*growth.groups, *self._open} - {""}
         self._pending = {sample.id for sample in self._queue}
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._closed = False
@@ -98,6 +107,7 @@ class GrowingFeed:
                 self._queue.append(each)
                 self._pending.add(each.id)
                 self._open[each.group] += 1
+                self._groups |= {each.group} - {""}
         if self._queue or not self._pending:
             self._wake()
 
@@ -107,6 +117,12 @@ class GrowingFeed:
 
     def holds_more(self) -> bool:
         return bool(self._queue)
+
+    def groups(self) -> GroupProgress | None:
+        if not self._groups:
+            return None
+        ended = sum(not self._open[group] for group in self._groups)
+        return GroupProgress(f"{self._growth.benchmark.cluster}s", ended, len(self._groups))
 
     def _wake(self) -> None:
         while self._waiting:
@@ -122,12 +138,14 @@ class Growth:
     Attributes:
         answers: sample id to answer; a failed question has the verdict `error`.
         failed: ids of those whose request failed: a continued run asks them again.
+        groups: groups of the answered questions.
     """
 
     benchmark: Benchmark
     data: Data
     answers: dict[str, ScoredAnswer]
     failed: list[str]
+    groups: set[str] = field(default_factory=set)
 
     @classmethod
     def read(cls, benchmark: Benchmark, spec: RunSpec, results: Path) -> Growth:
@@ -154,6 +172,7 @@ class Growth:
         """Add an answer, or replace a failure."""
         scorer = next(iter(self.benchmark.score.values()))
         score = score_record(sample, record, scorer)
+        self.groups.add(sample.group)
         self.answers[sample.id] = ScoredAnswer(record.status, score.verdict, score.extracted)
 
     def grow(self, pending: Iterable[str] = ()) -> list[Sample]:
@@ -197,7 +216,7 @@ def sample_of(benchmark: Benchmark, data: Data, sample_id: str) -> Sample:
         return benchmark.sample(data, sample_id)
     except (LookupError, ValueError, DataError) as error:
         raise DataError(
-            f"record {sample_id!r} belongs to no question of {benchmark.name}",
+            f"record {shorten(repr(sample_id), 200)} belongs to no question of {benchmark.name}",
             "The answers were made with other settings: pass the same options, or name the right --benchmark.",
         ) from error
 
@@ -206,7 +225,7 @@ def recorded_view(benchmark: Benchmark, folder: RunFolder, limit_spec: Callable[
     """Return a growing benchmark as that of one run: its samples are those that the journal holds, in that order.
 
     Everything that reads a run therefore treats it like any other. Its size is the number of recorded questions, and
-    those that are open now: a run that goes on has coverage below 1. Another benchmark is returned as it is.
+    those that are open now: a run that goes on has answered fewer. Another benchmark is returned as it is.
     """
     if benchmark.grow is None:
         return benchmark

@@ -104,6 +104,12 @@ class Journal:
         if not self._dirty.is_set():
             self._dirty.set()
 
+    def sync(self) -> None:
+        """Bring everything to the disk now, for a caller who notes elsewhere that it is recorded."""
+        if self._failure is not None:
+            raise self._failure
+        self._commit()
+
     def close(self) -> None:
         """Bring everything to the disk and close the file."""
         if self._closed.is_set():

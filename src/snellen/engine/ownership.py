@@ -83,6 +83,10 @@ def _covered(meta: RunMeta) -> bytes:
     for name in ("agent_network", "agent_config", "agent_bin", *AGENT_LIMITS):
         if getattr(options, name) != getattr(DEFAULTS, name):
             parts[name] = getattr(options, name)
+    if options.engine_args:
+        parts["engine_args"] = dict(options.engine_args)
+    if spec.few_shot_from is not None:
+        parts["few_shot_from"] = spec.few_shot_from
     return msgspec.json.encode(parts, order="deterministic", enc_hook=str)
 
 

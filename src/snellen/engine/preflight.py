@@ -12,10 +12,11 @@ from snellen.engine.run_folder import RunFolder, RunSpec, Totals
 from snellen.errors import DataError, PreflightError
 from snellen.media.video import check_pyav
 from snellen.models.base import Model
+from snellen.models.registry import API_KINDS
 from snellen.sources.blobs import stream
 from snellen.types import Image, Sample, Video
 
-DECODING = ("api", "tools", "local", "embedded", "agent")
+DECODING = (*API_KINDS, "tools", "local", "embedded", "agent")
 """Kinds of models for which Snellen takes frames out of videos; replayed answers need none."""
 CHECKED_SAMPLES = 20
 LEAST_FREE_BYTES = 64 << 20
@@ -77,7 +78,7 @@ def require_readable(work: Work, before: Totals) -> Work:
 
 def unreadable(sample: Sample) -> DataError | None:
     """Return the reason why a sample's files cannot be read, else None. Of a video the beginning is read."""
-    for part in sample.prompt.parts:
+    for part in sample.prompt.conversation_parts:
         try:
             if isinstance(part, Image):
                 part.blob.read()
@@ -108,6 +109,6 @@ def require_video_reader(benchmark: Benchmark, spec: RunSpec, done: set[Key] | N
     if spec.model.partition(":")[0] not in DECODING or spec.options.media.video == "native" or find_spec("av"):
         return
     for sample, _ in pending(benchmark, spec, done or set()):
-        for part in sample.prompt.parts:
+        for part in sample.prompt.conversation_parts:
             if isinstance(part, Video) and part.blob is not None:
                 check_pyav(part.blob.key)

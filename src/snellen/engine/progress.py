@@ -7,7 +7,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import IO, Any, Protocol
+from typing import IO, Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -15,6 +15,28 @@ from snellen.scoring.interval_text import bracketed, mark
 from snellen.scoring.statistics.running_mean import RunningMean
 from snellen.terminal_text import one_line
 from snellen.types import Record, Score
+
+
+class ServiceProgress(Protocol):
+    """Progress of work that a service does by itself, such as batches."""
+
+    def text(self) -> str: ...
+
+    def event(self) -> dict[str, Any]: ...
+
+
+class GroupProgress(NamedTuple):
+    """How many groups of questions have ended, of those that are known; for benchmarks whose questions follow from answers.
+
+    Attributes:
+        noun: what a group is, in the plural.
+        ended: groups without a further question.
+        known: groups with a question so far.
+    """
+
+    noun: str
+    ended: int
+    known: int
 
 
 class Progress:
@@ -38,9 +60,11 @@ class Progress:
         self.limit = concurrency
         self.retries = 0
         self.note = ""
+        self.groups: GroupProgress | None = None
         self.waiting_s: float | None = None
         self.waiting_for = ""
         self.paced_per_s: float | None = None
+        self.batches: ServiceProgress | None = None
         self.started = time.monotonic()
 
     def add(self, record: Record) -> None:
@@ -107,9 +131,12 @@ class Progress:
         """Format the progress as one plain line."""
         of = f"/{self.total:,}" if self.total is not None else ""
         parts = [f"{self.name}: {self.done:,}{of}", f"{self.rate:.1f}/s"]
-        if self.eta_s is not None and self.done != self.total:
+        if self.groups is not None:
+            parts.append(f"{self.groups.ended:,} of {self.groups.known:,} {self.groups.noun} done")
+        if self.eta_s is not None and self.done != self.total and self.batches is None:
             parts.append(f"ETA {clock(self.eta_s)}")
-        if self.scored and self.answered:  # where every request failed there is no score
+        # Where every request failed there is no score; where questions follow from answers it says nothing.
+        if self.scored and self.answered and self.groups is None:
             # Earlier answers are not scored again on the way, nor is each of very many, nor a very long one.
             new = f" of {self.scored:,} new" if self.before else ""
             if self.scored < self.done - self.before:
@@ -126,7 +153,7 @@ class Progress:
             parts.append(f"tokens {self.input_tokens + self.output_tokens:,}")
         if self.priced:
             parts.append(f"${self.cost:.4f}")
-        parts.append(f"in flight {self.active}/{self.limit}")
+        parts.append(f"in flight {self.active}/{self.limit}" if self.batches is None else self.batches.text())
         if self.waiting_s is not None:
             parts.append(f"waiting {math.ceil(self.waiting_s)} s for {self.waiting_for}")
         elif self.paced_per_s is not None:
@@ -144,6 +171,7 @@ class Progress:
             "total": self.total,
             "rate": round(self.rate, 3),
             "eta_s": None if self.eta_s is None else round(self.eta_s, 1),
+            **({} if self.groups is None else {"groups": self.groups._asdict()}),
             "score": self.score.mean if self.answered else None,
             "ci95": self.score.interval() if self.answered else None,
             "scored": self.scored,
@@ -157,6 +185,7 @@ class Progress:
             "limit": self.limit,
             "waiting_s": None if self.waiting_s is None else round(self.waiting_s, 1),
             "waiting_for": self.waiting_for if self.waiting_s is not None else None,
+            **({} if self.batches is None else {"batches": self.batches.event()}),
         }
 
 

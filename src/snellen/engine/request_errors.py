@@ -150,9 +150,9 @@ def advice(kind: str, message: str, *, answered: int = 0) -> str:
     if not answered and refuses_images(message):
         return "The model may not take images: choose a model with vision, or start the server with one."
     if status == 404:
-        return "Check that --base-url ends in /v1 (http://HOST:PORT/v1), and that the server has a model of this name."
+        return "Check that the server has a model of this name, and --base-url: of api: it ends in /v1 (http://HOST:PORT/v1)."
     if status in (401, 403) or kind == "auth" or _KEY.search(message):
-        return "Check the key: OPENAI_API_KEY, or the variable that --key-env names."
+        return "Check the key: in the variable that --key-env names, else the usual one of the model's kind (api: OPENAI_API_KEY)."
     if status == 429 or kind == "rate_limit":
         return "The server limits requests or the quota: lower --concurrency, or run the same command again later."
     if status == 413:
@@ -176,7 +176,7 @@ def advice(kind: str, message: str, *, answered: int = 0) -> str:
     if kind == "timeout":
         return "The server is too slow: raise --timeout, or lower --concurrency."
     if kind == "bad_reply":
-        return "Check that --base-url is an OpenAI-compatible endpoint, up to and including /v1."
+        return "Check that --base-url is an endpoint of the model's kind; api: needs an OpenAI-compatible one, up to and including /v1."
     if kind == "no_answer":
         return "The file of answers has none for these samples: check that its ids are those of the benchmark."
     if kind in ("input", "media", "data"):

@@ -26,6 +26,9 @@ NAMED = 10
 
 class _ReplyUsage(Struct, frozen=True, gc=False):
     usage: Usage = Usage()
+    cached_answer: str = ""
+    oversized_images: int | None = None
+    batch: str = ""
 
 
 class UsageHead(RecordHead, frozen=True, gc=False):
@@ -48,8 +51,10 @@ def read_state(folder: RunFolder, damage: Damage) -> tuple[Totals, set[Key]]:
     done: set[Key] = set()
     failed: dict[Key, str] = {}
     answered: Counter[str] = Counter()
-    tokens_in = tokens_out = 0
+    tokens_in = tokens_out = cached = 0
     cost: float | None = None
+    oversized: int | None = None
+    batches = False
     for head in journal.read(folder.results, UsageHead, damage, record_type=Record):
         sample_key = key(head.sample_id, head.repeat)
         if head.status in ANSWERED:
@@ -64,6 +69,10 @@ def read_state(folder: RunFolder, damage: Damage) -> tuple[Totals, set[Key]]:
             tokens_out += usage.output_tokens
             if usage.cost is not None:
                 cost = (cost or 0.0) + usage.cost
+            cached += bool(head.response.cached_answer)
+            batches |= bool(head.response.batch)  # their images are not counted
+            if head.response.oversized_images is not None:
+                oversized = (oversized or 0) + max(head.response.oversized_images, 0)
     lost = Counter(failed.values())
     return (
         Totals(
@@ -76,6 +85,8 @@ def read_state(folder: RunFolder, damage: Damage) -> tuple[Totals, set[Key]]:
             ),  # a server's own words: what no file can hold is not written
             output_tokens=min(max(tokens_out, 0), INT64 - 1),
             cost=cost,
+            cached=cached,
+            oversized_images=None if oversized is None or batches else min(oversized, INT64 - 1),
         ),
         done,
     )
@@ -108,14 +119,19 @@ def with_size(meta: RunMeta, size: int | None) -> RunMeta:
     totals, coverage = meta.totals, structs.replace(meta.coverage, of=size)
     recorded = totals.done + totals.error + totals.timeout
     known = [count for count in (coverage.limit, size) if count is not None]
-    short = bool(known) and recorded < min(known) * meta.spec.repeats
+    short = bool(known) and not coverage.shards and recorded < min(known) * meta.spec.repeats
     state = "partial" if short and meta.state == "complete" and not meta.judges else meta.state
     return structs.replace(meta, coverage=coverage, state=state)
 
 
 def pending(benchmark: Benchmark, spec: RunSpec, done: set[Key]) -> Work:
     """Yield (sample, repeat) in the benchmark's order, up to the limit, without those that are done."""
-    samples = itertools.islice(benchmark.samples(spec.data), spec.limit)
+    samples: Iterator[Sample] = itertools.islice(benchmark.samples(spec.data), spec.limit)
+    if spec.shard:
+        from snellen.engine.sharding import parse_shard
+
+        shard, every = parse_shard(spec.shard), samples
+        samples = (sample for sample in every if shard.holds(sample.id))
     if spec.repeats == 1:
         return ((sample, 0) for sample in samples if sample.id not in done)
     return (
@@ -148,7 +164,7 @@ def without_record(folder: RunFolder, benchmark: Benchmark, spec: RunSpec) -> st
 
 
 def expected(size: int | None, spec: RunSpec) -> int | None:
-    """Return the number of answers of this call; None if the benchmark's size is unknown."""
-    if size is None:
+    """Return the number of answers of this call; None if the benchmark's size is unknown, or a part of it is run."""
+    if size is None or spec.shard:
         return None
     return min(size, spec.limit if spec.limit is not None else size) * spec.repeats

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from msgspec import Struct, structs
@@ -18,6 +19,7 @@ from snellen.event_loop import off_loop
 from snellen.models.base import PATIENCE_S, Model
 from snellen.plugin_errors import place_of
 from snellen.redaction import redact
+from snellen.redaction.gold import strike
 from snellen.types import Failure, Generation, Image, Prompt, Record, Response, Sample, Text, Video
 
 SILENT_S = 2.0
@@ -74,6 +76,7 @@ class RetryingClient:
         *,
         timeout_s: float = 300.0,
         count_tokens: bool = False,
+        concealed: Sequence[str] = (),
     ) -> None:
         self._model = model
         self._gate = gate
@@ -84,6 +87,7 @@ class RetryingClient:
         self._seed = seed
         self._timeout_s = timeout_s
         self._count_tokens = count_tokens
+        self._concealed = tuple(concealed)
         self._chance = random.Random(seed)  # noqa: S311 - jitter of waits, not a secret
 
     async def ask(
@@ -95,7 +99,7 @@ class RetryingClient:
             attempts: how many, where not those of the back-off.
             before: requests that were made for this sample earlier; they are counted in the record.
         """
-        prompt = self._prompt(sample.prompt, repeat)
+        prompt = repeated_prompt(sample.prompt, repeat, self._seed)
         tokens = _estimate(prompt) if self._count_tokens else 0.0
         limit = self._backoff.attempts if attempts is None else attempts
         started = time.time()
@@ -130,7 +134,7 @@ class RetryingClient:
                     await self._traces.add(sample.id, repeat, sent, response.trace)
                     response = structs.replace(response, trace=None)
                 size = len(response.text) + len(response.reasoning)
-                response = await off_loop(size, _recorded_response, response)
+                response = await off_loop(size, recorded_response, response)
                 return SampleOutcome(Record(sample.id, "ok", repeat, response, None, sent, started, time.time()))
             if self._stop.requested():
                 return await self._failed(sample, repeat, failure, sent, started)
@@ -151,10 +155,14 @@ class RetryingClient:
     ) -> SampleOutcome:
         if error.trace is not None:
             await self._traces.add(sample.id, repeat, sent, error.trace)
-        message = await off_loop(len(error.message), _recorded, error.message)
+        message = await off_loop(len(error.message), recorded_text, error.message)
+        if self._concealed:  # a server may quote the request
+            message = strike(message, self._concealed)
         if waited:
             message += f" (still failing after {self._backoff.patience_s:g} s of --patience)"
-        record = Record(sample.id, error.status, repeat, None, Failure(error.kind, message), sent, started, time.time())
+        response = None if error.response is None else recorded_response(structs.replace(error.response, trace=None))
+        failure = Failure(error.kind, message)
+        record = Record(sample.id, error.status, repeat, response, failure, sent, started, time.time())
         return SampleOutcome(record, error, silent)
 
     async def _once(self, ticket: Ticket, prompt: Prompt, sample_id: str, repeat: int) -> Response:
@@ -198,12 +206,6 @@ class RetryingClient:
         gate.answered(ticket, usage.input_tokens + usage.output_tokens)
         return response
 
-    def _prompt(self, prompt: Prompt, repeat: int) -> Prompt:
-        if repeat == 0 or self._seed is None:
-            return prompt
-        generation = prompt.generation or Generation()
-        return structs.replace(prompt, generation=structs.replace(generation, seed=self._seed + repeat))
-
 
 class _Refused(Exception):
     """Refusal of a request by the server: it uses up no attempt."""
@@ -213,10 +215,18 @@ class _Refused(Exception):
         self.error = error
 
 
+def repeated_prompt(prompt: Prompt, repeat: int, seed: int | None) -> Prompt:
+    """Return the prompt of one repeat of a sample: from the second on with a seed of its own, where there is a seed."""
+    if repeat == 0 or seed is None:
+        return prompt
+    generation = prompt.generation or Generation()
+    return structs.replace(prompt, generation=structs.replace(generation, seed=seed + repeat))
+
+
 def _estimate(prompt: Prompt) -> float:
     """Estimate the tokens that a prompt and its reply may use."""
     tokens = len(prompt.system) / CHARACTERS_A_TOKEN + TOKENS_A_REPLY
-    for part in prompt.parts:
+    for part in prompt.conversation_parts:
         if isinstance(part, Text):
             tokens += len(part.text) / CHARACTERS_A_TOKEN
         elif isinstance(part, Image):
@@ -226,17 +236,19 @@ def _estimate(prompt: Prompt) -> float:
     return tokens
 
 
-def _recorded_response(response: Response) -> Response:
+def recorded_response(response: Response) -> Response:
     """Return the response with its texts as results.jsonl can hold them."""
-    before = (response.text, response.reasoning, response.finish_reason, response.model)
-    after = tuple(_recorded(text) if text else text for text in before)
+    names = ("text", "reasoning", "finish_reason", "model", "request_id")
+    before = tuple(getattr(response, name) for name in names)
+    after = tuple(recorded_text(text) if text else text for text in before)
     if after == before:
         return response
-    text, reasoning, finish_reason, model = after
-    return structs.replace(response, text=text, reasoning=reasoning, finish_reason=finish_reason, model=model)
+    # The tokens of a text that held a key hold its pieces.
+    logprobs = response.logprobs if redact(response.text) == response.text else None
+    return structs.replace(response, **dict(zip(names, after, strict=True)), logprobs=logprobs)
 
 
-def _recorded(text: str) -> str:
+def recorded_text(text: str) -> str:
     """Return the text as results.jsonl can hold it: no key, and no half of a surrogate pair.
 
     Halves come from models that cut an emoji in two, and from file names that are not UTF-8.

@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 import itertools
 import time
-from collections.abc import Coroutine, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any
 
 from msgspec import structs
 
@@ -24,20 +24,24 @@ from snellen.engine.preflight import preflight, require_video_reader
 from snellen.engine.progress import Display, Progress, Silent
 from snellen.engine.rate_limits import check_pace
 from snellen.engine.resume import Key, Work, all_recorded, expected, key, pending, read_state, without_record
-from snellen.engine.retry import Backoff, RetryingClient
+from snellen.engine.retry import Backoff, RetryingClient, SampleOutcome
 from snellen.engine.run_folder import Coverage, RunFolder, RunMeta, RunSpec, Totals
-from snellen.engine.stopping import FailureLimit, SpendingLimit, Stop, require_price
-from snellen.engine.traces import Traces
+from snellen.engine.spending import SpendingLimit
+from snellen.engine.stopping import FailureLimit, Stop, require_price
+from snellen.engine.study import require_supported
+from snellen.engine.traces import RunWriters, Traces
 from snellen.errors import (
     InterruptedRunError,
     RunChangedError,
     RunError,
     StorageError,
+    UsageError,
 )
 from snellen.models.base import Model
+from snellen.models.registry import API_KINDS
 from snellen.types import Image, Record, Sample, Score, Video
 
-REMOTE = ("api", "tools")
+REMOTE = (*API_KINDS, "tools")
 """Kinds of models behind a server that others may use too: a run begins gently, and its pace follows refusals."""
 
 
@@ -58,7 +62,7 @@ async def run(
     for the progress line, and collects the scores for a summary. `limits` are shared with other runs in this loop.
 
     Raises:
-        UsageError: a bound on dollars without prices, a pace that cannot be kept; nothing was asked, and the folder is as it was.
+        UsageError: a bound on dollars without prices, a pace that cannot be kept, a prompt that the model cannot use; nothing was asked, and the folder is as it was.
         FingerprintError: the folder holds a run with other settings. RunError: answers of which nobody says whose.
         PreflightError, MissingExtraError: the model, the data or a reader of videos is not there; nothing was asked.
         StorageError, BudgetError, TooManyFailuresError, InterruptedRunError: ended early; the run can go on.
@@ -66,13 +70,28 @@ async def run(
     """
     display = display or Silent()
     require_price(spec, model)
+    if spec.batch or folder.batches.exists():
+        from snellen.engine.batches.requirements import require_batches
+
+        require_batches(spec, benchmark, model, folder)
+    if spec.options.cache is not None:
+        from snellen.engine.answer_cache import require_cacheable
+
+        require_cacheable(model, by_batches=spec.batch)
     check_pace(spec.options.sample_patience_s(), spec.options.rpm, spec.options.tpm)
+    require_supported(spec, model)
+    if spec.shard and benchmark.grow is not None:
+        raise UsageError(
+            f"--shard: {benchmark.name} chooses each question by the answers before it, so that it cannot be divided.",
+            "Omit --shard, and compare runs with other seeds: --seed 1.",
+        )
+    identity = fingerprint.identity(spec, benchmark, model)  # what cannot be read or asked leaves no folder
     with folder.locked():
-        identity = fingerprint.identity(spec, benchmark, model)
         widest = spec.limit
         if folder.exists():
             fingerprint.require_same(folder, identity)
             widest = _wider(folder.meta().coverage.limit, spec.limit)
+            _require_same_part(folder, spec)
         elif folder.results.exists() and folder.results.stat().st_size:
             raise RunError(
                 f"{folder.results} exists without a run_meta.json, so its answers cannot be attributed",
@@ -87,12 +106,17 @@ async def run(
             lost = without_record(folder, benchmark, structs.replace(spec, limit=widest))
             journal.mend(folder.results, Record)
         size = benchmark.size(spec.data)
+        known = {"executor": folder.meta().environment.get("executor")} if folder.exists() else {}
         meta = RunMeta(
             fingerprint=fingerprint.digest(identity),
             identity=identity,
-            coverage=Coverage(widest, size),
+            coverage=Coverage(widest, size, (spec.shard,) if spec.shard else ()),
             spec=structs.replace(spec, limit=widest),
-            environment=fingerprint.environment(spec.options.media),
+            environment={
+                **fingerprint.environment(spec.options.media),
+                **{name: facts for name, facts in known.items() if facts is not None},
+                **_batch_facts(folder),
+            },
             totals=structs.replace(before, seconds=folder.meta().totals.seconds if folder.exists() else 0.0),
             restricted=benchmark.restricted,
             places=absolute_places(spec),
@@ -116,25 +140,31 @@ async def run(
             progress.note = f"cut {repaired} bytes of a torn last line"
         if lost:
             progress.note = lost
-        traces = Traces(folder.traces)
+        traces = Traces(folder.traces, concealed=bool(benchmark.concealed))
         writer = Journal(folder.results, first=traces.sync)
         state, change = "partial", None
         feed = FixedFeed(work) if growth is None else GrowingFeed(growth, work, spec.limit)
         try:
-            await _execute(
-                spec,
-                benchmark,
-                model,
-                folder,
-                feed,
-                meta.totals,
-                progress,
-                display,
-                backoff,
-                _RunFiles(writer, traces),
-                scores,
-                limits,
-            )
+            if spec.batch:
+                from snellen.engine.batches.execute import BatchJob, execute_batches
+
+                job = BatchJob(spec, meta.spec, benchmark, model, folder, done, meta.totals, _seed(spec, model))
+                await execute_batches(job, progress, display, backoff, RunWriters(writer, traces))
+            else:
+                await _execute(
+                    spec,
+                    benchmark,
+                    model,
+                    folder,
+                    feed,
+                    meta.totals,
+                    progress,
+                    display,
+                    backoff,
+                    RunWriters(writer, traces),
+                    scores,
+                    limits,
+                )
             state = _ended(benchmark, meta.spec, spec, folder)
         except RunChangedError as error:
             change = error
@@ -148,7 +178,7 @@ async def run(
                 meta,
                 totals=structs.replace(after, seconds=round(seconds, 3)),
                 state="partial" if change is not None else state,
-                environment=await _executed(model, meta.environment),
+                environment={**await _executed(model, meta.environment), **_batch_facts(folder)},
                 records=writer.number,
             )
             if change is None:
@@ -158,13 +188,6 @@ async def run(
                 folder.write_meta(meta)
             raise change
         return meta
-
-
-class _RunFiles(NamedTuple):
-    """The open files of a run's answers and of its raw requests and replies."""
-
-    journal: Journal
-    traces: Traces
 
 
 async def _execute(
@@ -177,7 +200,7 @@ async def _execute(
     progress: Progress,
     display: Display,
     backoff: Backoff | None,
-    files: _RunFiles,
+    files: RunWriters,
     scores: LiveScores | None,
     limits: Sequence[RequestLimit],
 ) -> None:
@@ -202,10 +225,17 @@ async def _execute(
     def stop_waiting() -> None:
         gate.stop()
         feed.close()
+        budget.close()
 
+    cache = None
+    if options.cache is not None:
+        from snellen.engine.answer_cache import open_cache
+
+        cache = open_cache(options.cache, model)
+    budget = SpendingLimit(spec, before, model)
+    if cache is None:  # kept answers cost nothing
+        budget.check()
     stop.on_request = stop_waiting
-    budget = SpendingLimit(spec, before)
-    budget.check()
     failures = FailureLimit(max(100, 4 * workers), backoff.patience_s)
     lost: dict[Key, Record] = {}
     client = RetryingClient(
@@ -218,6 +248,7 @@ async def _execute(
         _seed(spec, model),
         timeout_s=options.timeout_s,
         count_tokens=options.tpm is not None,
+        concealed=benchmark.concealed,
     )
 
     async def live(sample: Sample, record: Record) -> Score | None:
@@ -238,15 +269,24 @@ async def _execute(
             if question is None:
                 return
             sample, repeat = question
-            outcome = await client.ask(sample, repeat)
+            cached = None if cache is None else await cache.look_up(sample, repeat)
+            outcome = None if cached is None or cached.record is None else SampleOutcome(cached.record)
+            if outcome is None:
+                reserved = await budget.reserve(sample.prompt)
+                if reserved is None:  # the budget is used up, or the run ends
+                    stop.request()
+                    return
+                outcome = await client.ask(sample, repeat)
+                budget.settle(reserved, None if outcome is None else outcome.record)
             if outcome is None:  # the run ends, and the sample was never sent
                 return
             record = outcome.record
             writer.append(record)
+            if cache is not None and cached is not None and cached.record is None:
+                cache.store(cached.key, record)
             feed.settle(sample, record)
             progress.add(record)
-            budget.spend(record)
-            images = any(isinstance(part, Image | Video) for part in sample.prompt.parts)
+            images = any(isinstance(part, Image | Video) for part in sample.prompt.conversation_parts)
             failures.add(record, outcome.error, silent=outcome.silent, images=images)
             if outcome.error is not None and outcome.error.retry:
                 lost[key(sample.id, repeat)] = structs.replace(record, response=None)
@@ -263,10 +303,14 @@ async def _execute(
         """Repeat requests that failed for a reason that may pass; another failure changes nothing."""
         for sample, repeat in again:
             before = lost[key(sample.id, repeat)]
+            reserved = await budget.reserve(sample.prompt)
+            if reserved is None:
+                stop.request()
+                return
             outcome = await client.ask(sample, repeat, attempts=1, before=before.attempts)
+            budget.settle(reserved, None if outcome is None else outcome.record)
             if outcome is None:
                 return
-            budget.spend(outcome.record)
             if outcome.error is None or not outcome.error.retry:
                 writer.append(outcome.record)
                 feed.settle(sample, outcome.record)
@@ -280,6 +324,7 @@ async def _execute(
     async def show() -> None:
         while True:
             progress.active, progress.limit = gate.active, int(pacer.limit)
+            progress.groups = feed.groups()
             waiting = gate.waiting()
             progress.waiting_s = None if waiting is None else waiting.seconds
             if waiting is not None:
@@ -305,13 +350,15 @@ async def _execute(
         screen.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await screen
-        progress.active = 0
+        progress.active, progress.groups = 0, feed.groups()
         progress.waiting_s = progress.paced_per_s = None
         try:
             traces.close()
         finally:
             writer.close()
-    if budget.unpriced or feed.holds_more():  # used up by the last answer, it has stopped nothing
+            if cache is not None:
+                cache.close()
+    if budget.unpriced or budget.refused or feed.holds_more():  # used up by the last answer, it has stopped nothing
         budget.check()
     failures.check(folder)
     if stop.interrupted:
@@ -364,13 +411,34 @@ def _ended(benchmark: Benchmark, full_spec: RunSpec, requested: RunSpec, folder:
     if benchmark.grow is not None:
         growth = Growth.read(benchmark, full_spec, folder.results)
         return "partial" if growth.grow() else "complete"
-    return "complete" if full_spec.limit == requested.limit or all_recorded(folder, benchmark, full_spec) else "partial"
+    asked = full_spec.limit == requested.limit and not requested.options.offline
+    return "complete" if asked or all_recorded(folder, benchmark, full_spec) else "partial"
+
+
+def _batch_facts(folder: RunFolder) -> Mapping[str, Any]:
+    """Return what run_meta.json says of a run's batches; empty for a run without any. Raises RunError."""
+    if not folder.batches.exists():
+        return {}
+    from snellen.engine.batches.log import batch_facts
+
+    return batch_facts(folder.path)
 
 
 async def _executed(model: Model, environment: dict[str, Any]) -> dict[str, Any]:
     """Return the environment, with the states of a model's workers."""
     executed = await model.executed()
     return environment if executed is None else {**environment, "executor": executed}
+
+
+def _require_same_part(folder: RunFolder, spec: RunSpec) -> None:
+    """Raise RunError for a folder of another part of the samples; a merged one takes what its parts lack."""
+    recorded = folder.meta().spec.shard
+    if recorded != spec.shard:
+        raise RunError(
+            f"{folder.path} holds {f'part {recorded}' if recorded else 'a run that is not divided'}, and this call asks for "
+            f"{f'part {spec.shard}' if spec.shard else 'all samples'}.",
+            "Choose another folder with --out. Parts are joined by: snellen merge OUT PART...",
+        )
 
 
 def _wider(old: int | None, new: int | None) -> int | None:

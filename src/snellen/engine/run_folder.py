@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
 import filelock
 import msgspec
@@ -30,12 +30,16 @@ JUDGE_RUNS = (JUDGED, LABELLED)
 IMPORTED = "imported"
 """Kind of the model whose answers another program recorded, and the name of their origin in `environment`."""
 
+BATCH_LOG = "batches.jsonl"
+
 
 class RunSpec(Struct, frozen=True, kw_only=True):
     """Settings of a run, as `snellen rerun` repeats them. Holds names of keys, never keys.
 
     `nproc` and `ray` say how many workers answer and where (snellen.engine.ray); None and None: this process alone.
-    `strict_data` refuses data with a row that cannot be asked.
+    `strict_data` refuses data with a row that cannot be asked. `system` is read before each prompt, `few_shot` examples of
+    the pool `few_shot_from` stand before each question (snellen.engine.study). `shard` is K/N: only samples of part K.
+    `batch` asks by batches, and looks at them every `poll_s` seconds (None: the default).
     """
 
     benchmark: str
@@ -50,21 +54,53 @@ class RunSpec(Struct, frozen=True, kw_only=True):
     nproc: int | None = None
     ray: str | None = None
     strict_data: bool = False
+    system: str = ""
+    few_shot: int = 0
+    few_shot_from: str | None = None
+    few_shot_draw: Literal["fixed", "each"] = "fixed"
+    shard: str = ""
+    batch: bool = False
+    poll_s: float | None = None
 
 
-class Coverage(Struct, frozen=True):
-    """Part of the benchmark that the run covers: the first `limit` of `of` samples; None: all, unknown."""
+WHOLE_SHARD = "1/1"
+"""The only part of one, which is all of the run."""
+
+
+class Coverage(Struct, frozen=True, omit_defaults=True):
+    """Part of the benchmark that the run covers: the first `limit` of `of` samples; None: all, unknown.
+
+    `shards` are the parts K/N of these by sample id; empty: all of them.
+    """
 
     limit: int | None
     of: int | None
+    shards: tuple[str, ...] = ()
 
     @property
     def full(self) -> bool:
-        return self.limit is None or (self.of is not None and self.limit >= self.of)
+        return self.shards in ((), (WHOLE_SHARD,)) and (
+            self.limit is None or (self.of is not None and self.limit >= self.of)
+        )
+
+    @property
+    def part(self) -> str:
+        """Return the part in words, for a sentence about samples: `only the first 20 of 100 samples`; empty if full."""
+        if self.full:
+            return ""
+        of = "" if self.of is None else f" of {self.of:,}"
+        if self.shards in ((), (WHOLE_SHARD,)):
+            return f"only the first {self.limit or 0:,}{of} samples"
+        named = f"part {self.shards[0]}" if len(self.shards) == 1 else f"{len(self.shards):,} parts"
+        first = "the samples" if self.limit is None else f"the first {self.limit:,}{of} samples"
+        return f"only {named} of {first}"
 
 
 class Totals(Struct, frozen=True):
-    """Counts and use of a run, summed over its journal."""
+    """Counts and use of a run, summed over its journal; `cached` answers were taken from `--cache`.
+
+    `oversized_images` were larger than the service takes without scaling them down; None: no answer says so.
+    """
 
     ok: int = 0
     error: int = 0
@@ -74,6 +110,8 @@ class Totals(Struct, frozen=True):
     output_tokens: int = 0
     cost: float | None = None
     seconds: float = 0.0
+    cached: int = 0
+    oversized_images: int | None = None
 
     @property
     def done(self) -> int:
@@ -133,6 +171,11 @@ class RunFolder:
     @property
     def results(self) -> Path:
         return self.path / "results.jsonl"
+
+    @property
+    def batches(self) -> Path:
+        """The log of a run by batches (snellen.engine.batches.log)."""
+        return self.path / BATCH_LOG
 
     @property
     def traces(self) -> Path:

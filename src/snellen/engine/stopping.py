@@ -1,4 +1,4 @@
-"""Early stopping: signals, budgets, repeated failures."""
+"""Early stopping: signals, repeated failures, and a bound on dollars without a price."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from snellen import exit_signals
 from snellen.engine.progress import Progress
 from snellen.engine.request_errors import advice, refuses_images
-from snellen.engine.run_folder import RunFolder, RunSpec, Totals
-from snellen.errors import BudgetError, ModelError, NoCreditError, TooManyFailuresError, UsageError
+from snellen.engine.run_folder import RunFolder, RunSpec
+from snellen.errors import KeyRefusedError, ModelError, NoCreditError, TooManyFailuresError, UsageError
 from snellen.models.base import Model
 from snellen.models.registry import KINDS
 from snellen.types import Record
@@ -120,60 +120,23 @@ def require_price(spec: RunSpec, model: Model) -> None:
             "Omit --max-cost, or use --max-tokens-total.",
         )
     raise UsageError(
-        f"--max-cost {spec.max_cost:g} was given without a price file: the cost of {spec.model} is unknown. No request "
-        "asked",
-        "Name one (--prices FILE, see docs/models-api.md), or use --max-tokens-total.",
+        f"--max-cost {spec.max_cost:g} was given, and no price of {spec.model} is known: it is not in the table of prices. "
+        "No request was sent",
+        "Name a price file (--prices FILE, see docs/cost.md), or use --max-tokens-total.",
     )
-
-
-class SpendingLimit:
-    """Bounds on a run's cost and tokens, over all its sessions."""
-
-    def __init__(self, spec: RunSpec, before: Totals) -> None:
-        self._max_cost = spec.max_cost
-        self._max_tokens = spec.max_tokens_total
-        self._cost = before.cost or 0.0
-        self._tokens = before.input_tokens + before.output_tokens
-        self.limited = spec.max_cost is not None or spec.max_tokens_total is not None
-        self.unpriced = False
-        self.spent = self._used_up()
-
-    def spend(self, record: Record) -> None:
-        if not self.limited or record.response is None:
-            return
-        usage = record.response.usage
-        self._tokens += usage.input_tokens + usage.output_tokens
-        self._cost += usage.cost or 0.0
-        self.unpriced = self.unpriced or (self._max_cost is not None and usage.cost is None)
-        self.spent = self.unpriced or self._used_up()
-
-    def _used_up(self) -> bool:
-        over_tokens = self._max_tokens is not None and self._tokens >= self._max_tokens
-        over_cost = self._max_cost is not None and self._cost >= self._max_cost
-        return over_tokens or over_cost
-
-    def check(self) -> None:
-        if self.unpriced:
-            raise BudgetError(
-                "--max-cost was given, but no price is known for this model, so its cost cannot be bounded",
-                "Add it to a price file (--prices FILE), or use --max-tokens-total.",
-            )
-        if self.spent:
-            raise BudgetError(
-                f"the budget is used up: {self._tokens:,} tokens, ${self._cost:.4f}",
-                "All answers so far are recorded. Run the same command with a larger budget to resume.",
-            )
 
 
 class FailureLimit:
     """Stop for a run in which everything fails, so that a dead server does not cost a night.
 
-    It is stopped after `most` failures in a row, after three in a row for want of credit, after three samples whose images
+    It is stopped after `most` failures in a row, after three in a row for want of credit or because the key is not accepted
+    any more (401), after three samples whose images
     the server refuses while it has answered none with images, and as soon as one sample has waited out its patience
     while the server answered nobody.
     """
 
     MOST_WITHOUT_CREDIT = 3
+    MOST_WITHOUT_KEY = 3
     MOST_WITHOUT_VISION = 3
 
     def __init__(self, limit: int, patience_s: float = 0.0) -> None:
@@ -181,6 +144,7 @@ class FailureLimit:
         self._patience_s = patience_s
         self._row = 0
         self._without_credit = 0
+        self._without_key = 0
         self._without_vision = 0
         self._sees = False
         self._silent = False
@@ -189,7 +153,11 @@ class FailureLimit:
     @property
     def broken(self) -> bool:
         return (
-            self._silent or self._row >= self._most or self._without_credit >= self.MOST_WITHOUT_CREDIT or self._blind
+            self._silent
+            or self._row >= self._most
+            or self._without_credit >= self.MOST_WITHOUT_CREDIT
+            or self._without_key >= self.MOST_WITHOUT_KEY
+            or self._blind
         )
 
     @property
@@ -209,6 +177,7 @@ class FailureLimit:
             return
         self._silent = self._silent or silent
         self._without_credit = self._without_credit + 1 if isinstance(error, NoCreditError) else 0
+        self._without_key = self._without_key + 1 if isinstance(error, KeyRefusedError) else 0
         if record.status in ("ok", "refused"):
             self._row = 0
             self._sees = self._sees or images
@@ -234,6 +203,11 @@ class FailureLimit:
             raise TooManyFailuresError(
                 f"stopped: the account has no credit or quota left: {self._last.error.message}",
                 f"Top it up, or wait until the quota is renewed. {again}",
+            )
+        if self._without_key >= self.MOST_WITHOUT_KEY:
+            raise TooManyFailuresError(
+                f"stopped: the server does not accept the key: {self._last.error.message}",
+                f"Set the variable of the key to one that is accepted. {again}",
             )
         if self._blind:
             raise TooManyFailuresError(

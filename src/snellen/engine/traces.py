@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from snellen.engine.journal import append_whole, changed, repair, storage_error
+from snellen.engine.journal import Journal, append_whole, changed, repair, storage_error
 from snellen.event_loop import off_loop
 from snellen.models.trace import Exchange
 from snellen.redaction import redact_bytes
 
 SHARD_BYTES = 64 << 20
+CONCEALED = "the request shows gold answers of a restricted benchmark as few-shot examples"
 
 
 class Traces:
@@ -23,12 +24,17 @@ class Traces:
     `sync` belongs before the journal's own fsync, so that what is recorded has its trace after a power cut too. Opening
     cuts off a torn last line.
 
+    Args:
+        folder: the folder traces/ of a run.
+        concealed: requests hold gold answers that must not be written, so that each trace says only that it is omitted.
+
     Raises:
         StorageError: a shard cannot be written. RunChangedError: something else deleted it meanwhile.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, concealed: bool = False) -> None:
         self._folder = folder
+        self._concealed = concealed
         self._fd: int | None = None
         self._path = folder
         self._size = 0
@@ -44,6 +50,8 @@ class Traces:
     async def add(self, sample_id: str, repeat: int, attempt: int, trace: Any) -> None:
         """Write one exchange. Keys are struck from a long one off the event loop."""
         line: dict[str, Any] = {"sample_id": sample_id, "repeat": repeat, "attempt": attempt}
+        if self._concealed:
+            trace = {"omitted": CONCEALED}
         if isinstance(trace, Exchange):  # its reply holds no key, and half of the cost would be to look again
             head = self._encode({**line, "trace": {"request": trace["request"]}}).removesuffix(b"}}")
             content = await off_loop(len(head), redact_bytes, head) + b',"reply":' + bytes(trace["reply"]) + b"}}\n"
@@ -92,3 +100,10 @@ class Traces:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         with self._lock:
             self._fd, self._path, self._size = fd, path, 0
+
+
+class RunWriters(NamedTuple):
+    """The open files of a run's answers and of its raw requests and replies."""
+
+    journal: Journal
+    traces: Traces

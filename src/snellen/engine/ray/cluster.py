@@ -227,7 +227,15 @@ def one_paragraph(error: BaseException, limit: int = 400) -> str:
 
 def _host_and_port(address: str) -> tuple[str, int]:
     host, sign, port = address.removeprefix("ray://").rpartition(":")
-    if not sign or not host or not port.isdigit() or not 0 < int(port) < 65536 or "/" in host or "@" in host:
+    if (
+        not sign
+        or not host
+        or not port.isdecimal()
+        or len(port) > 5
+        or not 0 < int(port) < 65536
+        or "/" in host
+        or "@" in host
+    ):
         raise UsageError(
             f"--ray {address}: expected auto, HOST:PORT or ray://HOST:PORT.",
             "`ray start --head` prints the address.",

@@ -15,11 +15,11 @@ from snellen.engine.ray.transfer import packed_prompt, unpacked_prompt
 from snellen.engine.ray.worker import UNSEEN
 from snellen.errors import PreflightError, UsageError
 from snellen.models.base import Model, ModelOptions
-from snellen.models.registry import open_model
+from snellen.models.registry import API_KINDS, open_model
 from snellen.types import Prompt, Response
 
 # They wait for another user's machine: more of them in flight is --concurrency.
-NOT_HERE = ("api", "agent", "tools", "replay")
+NOT_HERE = (*API_KINDS, "agent", "tools", "replay")
 ROUNDING = (
     "Each worker batches what it is asked, so that nproc decides which prompts share a batch. In {dtype} a near tie "
     "between two tokens can fall either way with the batch."
@@ -67,7 +67,7 @@ class RayModel(Model):
         self._entered = False
         self._pool: WorkerPool | None = None
         self._states: list[Mapping[str, Any]] = []
-        self.seed = self._plan.seed
+        self.seed, self.supports = self._plan.seed, self._plan.supports
 
     @property
     def in_flight(self) -> int:  # type: ignore[override]

@@ -20,7 +20,7 @@ from snellen.media.video import Frame
 from snellen.sources import FileBlob, Tree, open_tree
 from snellen.sources.archive import ArchiveLimits, MemberBlob
 from snellen.sources.blobs import Base64Blob, BytesBlob, Drawn, Unreadable, UrlBlob
-from snellen.types import Blob, Image, Prompt, Text, Video
+from snellen.types import Blob, Image, Part, Prompt, Turn, Video
 
 # These hold all that they need.
 WHOLE = (BytesBlob, Base64Blob, UrlBlob, Unreadable, Frame)
@@ -94,8 +94,13 @@ def unpacked_prompt(prompt: Prompt) -> Prompt | None:
 
 
 def _changed(prompt: Prompt, change: Callable[[Any], Any]) -> Prompt:
-    parts: list[Text | Image | Video] = []
-    for part in prompt.parts:
+    history = tuple(Turn(turn.role, _changed_parts(turn.parts, change)) for turn in prompt.history)
+    return structs.replace(prompt, parts=_changed_parts(prompt.parts, change), history=history)
+
+
+def _changed_parts(before: tuple[Part, ...], change: Callable[[Any], Any]) -> tuple[Part, ...]:
+    parts: list[Part] = []
+    for part in before:
         if isinstance(part, Image):
             parts.append(Image(change(part.blob)))
         elif isinstance(part, Video):
@@ -104,7 +109,7 @@ def _changed(prompt: Prompt, change: Callable[[Any], Any]) -> Prompt:
             parts.append(structs.replace(part, blob=blob, frames=frames))
         else:
             parts.append(part)
-    return structs.replace(prompt, parts=tuple(parts))
+    return tuple(parts)
 
 
 def _place(blob: Blob) -> FilePlace | None:

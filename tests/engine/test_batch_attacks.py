@@ -1,0 +1,222 @@
+"""Batch services that reply with nonsense or malice: nothing is paid without end, no key goes elsewhere, memory is bounded."""
+
+from __future__ import annotations
+
+import json
+import threading
+import tracemalloc
+from collections import Counter
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from batch_runs import arithmetic_answer, run_batches
+
+from servers import batches_gemini, batches_openai
+from servers.batches import KEY, MODEL, Batch, BatchServer, Plan
+from snellen.engine.batches.log import read_log
+from snellen.engine.run_folder import RunFolder
+from snellen.errors import BatchError, RunError
+from snellen.models.api.batches.lines import LARGEST_LINE, LineSplitter
+from snellen.models.api.batches.service import BatchStatus, best_match
+
+N = 20
+MODELS = {"openai": f"api:{MODEL}", "anthropic": f"anthropic:{MODEL}", "gemini": f"gemini:{MODEL}"}
+IDS: list[Any] = ["../../v1/models", "a/b", "x" * 100_000, "batch\n1", "\x1b[31mred", "a b", "..", "", None, 7, ["x"]]
+
+
+READ = ("GET /v1/batches?limit=100", "POST /v1/chat/completions")  # the latter is the preflight's, and asks nothing
+
+
+class HostileServer(ThreadingHTTPServer):
+    """Names one id for every batch; `paths` has what was asked for."""
+
+    def __init__(self, identity: Any) -> None:
+        super().__init__(("127.0.0.1", 0), HostileHandler)
+        self.identity = identity
+        self.paths: list[str] = []
+
+
+class HostileHandler(BaseHTTPRequestHandler):
+    server: HostileServer
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Nothing is printed."""
+
+    def do_GET(self) -> None:
+        listed = {"data": []} if "batches" in self.path else {"data": [{"id": MODEL}], "id": MODEL}
+        self._send(listed)
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        identity = "file-1" if self.path.endswith("/files") else self.server.identity
+        self._send({"id": identity, "status": "validating"})
+
+    def _send(self, reply: object) -> None:
+        self.server.paths.append(f"{self.command} {self.path}")
+        data = json.dumps(reply).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+
+@pytest.mark.parametrize("identity", IDS, ids=lambda identity: repr(identity)[:12])
+def test_ids_that_cannot_be_used_end_the_run_after_three_creations(identity: Any, tmp_path: Path) -> None:
+    server = HostileServer(identity)
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    try:
+        with pytest.raises(BatchError, match="does not show it") as failure:
+            run_batches(f"http://127.0.0.1:{server.server_address[1]}/v1", tmp_path / "run", N)
+    finally:
+        server.shutdown()
+        server.server_close()
+    calls = Counter(server.paths)
+    assert calls["POST /v1/batches"] == 3
+    assert set(calls) <= {"POST /v1/batches", "POST /v1/files", "GET /v1/models", *READ}
+    assert len(str(failure.value)) < 2000
+    assert (tmp_path / "run/batches.jsonl").stat().st_size < 5000
+
+
+@pytest.mark.parametrize("output", ["../../v1/models", "\x1b[31mred", "file 1?x=1"])
+def test_results_under_an_unusable_id_end_the_run_at_once(output: str, tmp_path: Path) -> None:
+    """The id does not change when it is read again, so that patience would be lost."""
+
+    class Ended(HostileHandler):
+        def do_GET(self) -> None:
+            ended = {"id": "batch_1", "status": "completed", "output_file_id": output}
+            self._send(ended if "/batches/" in self.path else {"data": [{"id": MODEL}]})
+
+    server = HostileServer("batch_1")
+    server.RequestHandlerClass = Ended
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    try:
+        with pytest.raises(BatchError, match="batch_1 has ended, and its results cannot be fetched"):
+            run_batches(f"http://127.0.0.1:{server.server_address[1]}/v1", tmp_path / "run", N)
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert not any("models" in path for path in server.paths if "content" in path)
+
+
+@pytest.mark.parametrize("service", MODELS)
+def test_a_redirect_is_not_followed(service: str, tmp_path: Path) -> None:
+    """The handler that would get the key counts its calls."""
+    received: list[str] = []
+
+    class Elsewhere(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            received.append(self.headers.get("Authorization", ""))
+
+        do_POST = do_GET
+
+    other = ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere)
+    threading.Thread(target=other.serve_forever, args=(0.02,), daemon=True).start()
+    address = f"http://127.0.0.1:{other.server_address[1]}/"
+    plan = Plan(answer=arithmetic_answer, refuse=lambda call, number: (302, address) if call == "status" else None)
+    with BatchServer(plan) as server, pytest.raises(BatchError, match="not sent on to another address"):
+        run_batches(server.address(service), tmp_path / "run", N, MODELS[service])
+    other.shutdown()
+    other.server_close()
+    assert received == []
+
+
+@pytest.mark.parametrize("service", ["openai", "gemini"])
+def test_of_several_batches_with_the_label_one_that_runs_is_taken(
+    service: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = Plan(seconds=0.1, answer=arithmetic_answer, silent_creates=(1,))
+    module = {"openai": batches_openai, "gemini": batches_gemini}[service]
+    create = module._create
+
+    def twice(server: BatchServer, http: Any, *arguments: Any) -> None:
+        create(server, http, *arguments)
+        (first,) = server.batches.values()
+        name = {"openai": "batch_0", "gemini": "batches/b0"}[service]
+        cancelled = Batch(name, first.rows, first.created, first.label, first.input, cancelled=True, outcomes=[])
+        cancelled.outcomes = ["cancelled"] * len(first.rows)
+        server.batches = {name: cancelled, **server.batches}
+
+    monkeypatch.setattr(module, "_create", twice)
+    with BatchServer(plan) as server:
+        run_batches(server.address(service), tmp_path / "run", N, MODELS[service])
+        assert server.calls["create"] == 1
+        assert set(server.paid.values()) == {1}
+    records = list(RunFolder(tmp_path / "run").records())
+    assert Counter(record.sample_id for record in records) == Counter(f"q{i}" for i in range(N))
+
+
+@pytest.mark.parametrize("service", ["openai", "gemini"])
+def test_a_strange_batch_of_somebody_else_in_the_list_is_passed_over(
+    service: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module, name = {"openai": (batches_openai, "_object"), "gemini": (batches_gemini, "_operation")}[service]
+    described = getattr(module, name)
+
+    def strange(server: BatchServer, batch: Batch) -> dict[str, Any]:
+        described_batch: dict[str, Any] = described(server, batch)
+        return {"id": "../x", "name": "../x", "status": "completed"} if batch.id.endswith("0") else described_batch
+
+    monkeypatch.setattr(module, name, strange)
+    plan = Plan(seconds=0.1, answer=arithmetic_answer, silent_creates=(1,))
+    with BatchServer(plan) as server:
+        server.batches["foreign0"] = Batch("foreign0", [], 0.0, outcomes=[])
+        run_batches(server.address(service), tmp_path / "run", N, MODELS[service])
+        assert server.calls["create"] == 1
+        assert set(server.paid.values()) == {1}
+
+
+def test_a_row_that_comes_twice_is_recorded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shuffled = BatchServer.shuffled
+    monkeypatch.setattr(BatchServer, "shuffled", lambda self, batch: shuffled(self, batch) * 3)
+    for service, model in MODELS.items():
+        with BatchServer(Plan(answer=arithmetic_answer)) as server:
+            run_batches(server.address(service), tmp_path / service, N, model)
+        records = list(RunFolder(tmp_path / service).records())
+        assert Counter(record.sample_id for record in records) == Counter(f"q{i}" for i in range(N))
+
+
+def test_a_line_without_an_end_takes_bounded_memory() -> None:
+    splitter, chunk = LineSplitter(), b"x" * (1 << 20)
+    tracemalloc.start()
+    for _ in range(200):
+        assert list(splitter.add(chunk)) == []
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 3 * LARGEST_LINE
+    assert list(splitter.add(b"tail\nnext\n\n  \nlast")) == [b"", b"next"]
+    assert list(splitter.end()) == [b"last"]
+
+
+def test_a_key_in_a_line_is_struck_out() -> None:
+    from snellen.redaction import register
+
+    register(KEY)
+    (line,) = LineSplitter().add(f'{{"custom_id":"{KEY}"}}\n'.encode())
+    assert KEY.encode() not in line
+
+
+def test_the_best_of_several_batches_is_one_that_may_bring_answers() -> None:
+    failed = BatchStatus(id="a", state="failed")
+    cancelled = BatchStatus(id="b", state="ended", cancelled=True)
+    running = BatchStatus(id="c", state="running")
+    assert best_match([failed, cancelled, running]) is running
+    assert best_match([failed, cancelled]) is cancelled
+    assert best_match([]) is None
+
+
+@pytest.mark.parametrize("name", ["../../outside", "a/b", "x\u0000", "x" * 100, "a.b"])
+@pytest.mark.parametrize("member", ["label", "token"])
+def test_a_log_whose_names_leave_the_folder_is_refused(member: str, name: str, tmp_path: Path) -> None:
+    (tmp_path / "batches.jsonl").write_text(json.dumps({"event": "made", "at": 1.0, member: name}) + "\n")
+    with pytest.raises(RunError, match="a label that Snellen does not write"):
+        read_log(tmp_path)
+
+
+@pytest.mark.parametrize("moment", [1e308, -1e15, 1e11])
+def test_a_moment_that_no_calendar_has_is_unknown(moment: float) -> None:
+    from snellen.engine.batches.progress import local_time
+
+    assert local_time(moment) == "unknown"
+    assert local_time(1e9).startswith("2001-09-")
