@@ -15,7 +15,7 @@ from snellen.benchmarks.acuity.attribute import DIRECTIONS, PLACES
 from snellen.benchmarks.acuity.attributes import ATTRIBUTES
 from snellen.benchmarks.acuity.attributes.contrast import CONTRAST
 from snellen.benchmarks.acuity.colour_space import difference, lab_of
-from snellen.benchmarks.acuity.drawing import coverage, landolt
+from snellen.benchmarks.acuity.drawing import landolt
 from snellen.models.base import Model
 from snellen.scoring.psychometrics.curve import seen
 from snellen.types import Image, Prompt, Response, Text
@@ -43,7 +43,8 @@ def ring(pixels: np.ndarray) -> Seen:
         cx, cy = mx + 0.1745 * gap * np.cos(angle), my + 0.1745 * gap * np.sin(angle)
         left, top = max(int(cx - 2.5 * gap) - 2, 0), max(int(cy - 2.5 * gap) - 2, 0)
         right, bottom = min(int(cx + 2.5 * gap) + 3, ink.shape[1]), min(int(cy + 2.5 * gap) + 3, ink.shape[0])
-        share = coverage(landolt(cx, cy, gap, angle), left, top, right, bottom)
+        x, y = np.meshgrid(np.arange(left, right) + 0.5, np.arange(top, bottom) + 0.5)
+        share = np.clip(0.5 - landolt(cx, cy, gap, angle)(x, y), 0.0, 1.0)
         errors.append(float(((share - ink[top:bottom, left:right]) ** 2).sum()))
     return gap, DIRECTIONS[int(np.argmin(errors))]
 

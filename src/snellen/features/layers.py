@@ -34,7 +34,7 @@ def layer_views(features: Features) -> list[LayerView]:
         DataError: the width is no multiple of N.
     """
     stem, mark, number = features.name.rpartition("_last")
-    depth = int(number) if mark and stem and number.isdigit() and int(number) > 0 else 1
+    depth = int(number) if mark and stem and number.isdecimal() and int(number) > 0 else 1
     width, rest = divmod(features.values.shape[1], depth)
     if rest:
         raise DataError(

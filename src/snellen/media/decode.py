@@ -42,7 +42,7 @@ def pixel_limit() -> int:
     text = os.environ.get(PIXEL_LIMIT_VARIABLE, "")
     if not text:
         return PIXEL_LIMIT
-    if not text.isdigit() or int(text) < 1:
+    if not text.isdecimal() or int(text) < 1:
         raise MediaError(
             f"{PIXEL_LIMIT_VARIABLE} is {text!r}; a whole number of pixels above 0 was expected",
             f"Unset it for the default of {PIXEL_LIMIT:,}.",

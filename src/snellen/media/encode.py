@@ -55,7 +55,18 @@ class Encoded(Struct, frozen=True):
     @property
     def data(self) -> bytes:
         """The bytes of the sent file."""
-        return a2b_base64(memoryview(self.data_uri)[len(self.mime) + 13 :])
+        return a2b_base64(self.base64)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the sent file, without decoding it."""
+        text = self.base64
+        return len(text) // 4 * 3 - bytes(text[-2:]).count(b"=")
+
+    @property
+    def base64(self) -> memoryview:
+        """The base64 text alone, as a view into the data URI: nothing is copied."""
+        return memoryview(self.data_uri)[len(self.mime) + 13 :]
 
 
 def encode(blob: Blob, settings: MediaSettings, limit: int | None = None) -> Encoded:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 
 import numpy as np
@@ -12,12 +13,16 @@ from pixel_observers import PixelObserver
 from snellen.benchmarks.acuity import ACUITY
 from snellen.benchmarks.acuity.attributes import ATTRIBUTES, DEFAULT
 from snellen.benchmarks.acuity.conditions import names, plan
-from snellen.benchmarks.acuity.questions import place_of, question
-from snellen.benchmarks.acuity.steering import first_questions
+from snellen.benchmarks.acuity.like import questions_of
+from snellen.benchmarks.acuity.questions import QuestionPlace, place_of, question
+from snellen.benchmarks.acuity.steering import grow
 from snellen.benchmarks.base import Data
+from snellen.benchmarks.chart.rng import Stream
+from snellen.benchmarks.chart.world import EPITHETS, GENERA, Dials, creature, portrait
+from snellen.engine.growth import sample_of
 from snellen.engine.retry import Backoff
 from snellen.engine.run_folder import RunFolder, RunSpec
-from snellen.errors import UsageError
+from snellen.errors import DataError, UsageError
 from snellen.models.base import ModelOptions
 from snellen.runs.evaluate import perform
 from snellen.runs.run import load_run
@@ -134,11 +139,10 @@ def test_every_attribute_makes_questions_from_ids_alone():
 
 
 def test_the_first_round_depends_on_no_answer_and_scaled_attributes_wait():
-    places = first_questions(Data(options={"attributes": "gap,spacing"}))
-    assert {place.key for place in places} == {"gap@512"}
-    alone = first_questions(Data(options={"attributes": "spacing"}))
-    assert {place.scale for place in alone} == {6.0}
-    assert place_of(alone[0].id) == alone[0]
+    assert {sample.group for sample in grow(Data(options={"attributes": "gap,spacing"}), {})} == {"gap@512"}
+    alone = [sample.id for sample in grow(Data(options={"attributes": "spacing"}), {})]
+    assert {place_of(name).scale for name in alone} == {6.0}
+    assert [place_of(name).id for name in alone] == alone
 
 
 def test_the_default_set_has_its_conditions():
@@ -158,11 +162,55 @@ def test_the_default_set_has_its_conditions():
         ({"design": "random"}, "no such design"),
         ({"wording": "3"}, "wording"),
         ({"sides": "512,512"}, "twice"),
+        ({"sides": "48"}, "gap needs at least 64"),
+        ({"attributes": "chart/crown"}, "Did you mean chart/crest|no attribute 'chart/crown'"),
     ],
 )
 def test_options_that_cannot_be_are_named(options, complaint):
     with pytest.raises(UsageError, match=complaint):
         plan(options)
+
+
+def test_the_family_of_the_chart_asks_in_the_words_of_the_chart():
+    """False names are those of siblings, answers are balanced, and pictures are drawn from ids alone."""
+    data = Data(options={"attributes": "chart/*"})
+    conditions = plan(data.options).conditions
+    assert [condition.key for condition in conditions] == [
+        f"chart/{name}@96"
+        for name in (
+            "crest",
+            "belt",
+            "eye",
+            "digit-blur",
+            "digit-noise",
+            "offset-horizontal",
+            "offset-vertical",
+            "motion",
+        )
+    ]
+    for condition in conditions:
+        samples = [
+            question(data, f"{condition.key}/r000/q{slot}/x{condition.attribute.levels[3]:+.4f}") for slot in range(8)
+        ]
+        assert set(Counter(str(sample.target) for sample in samples).values()) == {8 / len(condition.attribute.options)}
+        for sample in samples:
+            first = sample.prompt.parts[0]
+            assert (first.frames[0] if hasattr(first, "frames") else first).blob.read().startswith(b"\x89PNG")
+            if condition.name == "chart/eye":
+                genus, epithet = re.search(r"creature (\w+) (\w+)\?", sample.prompt.parts[1].text).groups()
+                assert genus in sum(GENERA, ())
+                assert epithet in EPITHETS
+
+
+def test_only_the_mark_that_is_asked_about_fades():
+    """Grey at the contrast of a hundredth: the crest, in rows above the body."""
+    who = creature(Stream("fading"))
+    plain, faint = (
+        portrait(who, Stream("portrait"), 96, Dials(), marks=marks).pixels.astype(int) for marks in (None, (1000, 0, 0))
+    )
+    differs = np.abs(plain - faint).sum(axis=2) > 0
+    assert differs.any()
+    assert np.flatnonzero(differs.any(axis=1)).max() < 48
 
 
 @pytest.mark.parametrize("name", ["gap@512", "gap@512/r1/q0/x+0.1", "gap@512/r000/q0/x0.1", "../r000/q0/x+0.1000"])
@@ -184,3 +232,61 @@ def test_the_constant_design_asks_every_level_equally_often(tmp_path):
         inside += low <= 3.2 <= high
         assert np.log10(high / low) < 0.4
     assert inside >= 1
+
+
+def test_a_threshold_declares_its_direction_by_its_attribute(tmp_path):
+    run = measured(tmp_path / "run", PixelObserver("gap", 3.2), attributes="gap,count", limit=12)
+    lower = {metric.name: metric.lower_is_better for metric in run.figures()["strict"]}
+    assert lower == {"threshold/gap": True, "threshold/count": False}
+
+
+FOREIGN_IDS = [
+    "vernier@512/r000/q0/x+999999.0000",
+    f"vernier@512/r000/q0/x+{'9' * 400}.0000",
+    "vernier@512/r000/q0/x+1.3000",
+    "vernier@512/r000/q0/x+0.1019/s6.00",
+    "vernier@512/r000/q0/same",
+    "vernier@512/r000/q8/x+0.1019",
+    "vernier@512/r٠٠٠/q0/x+0.1019",
+    "vernier@512/r0000/q0/x+0.1019",
+    "noise@512/r000/q0/x-1.0000/s99999.00",
+    f"noise@512/r000/q0/x-1.0000/s{'9' * 400}.00",
+]
+
+
+@pytest.mark.parametrize("sample_id", FOREIGN_IDS)
+def test_ids_outside_of_what_is_drawn_are_no_questions(sample_id):
+    """Ids come from anybody's journal: levels and scales of none of the attribute's pictures are refused, not drawn."""
+    with pytest.raises(ValueError, match="is no question of acuity"):
+        question(Data(options={"attributes": "vernier,noise"}), sample_id)
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_level_and_scale_that_is_asked_has_an_id(name):
+    data = Data(options={"attributes": name})
+    (condition,) = plan(data.options).conditions
+    attribute = condition.attribute
+    for level in attribute.levels:
+        scale = attribute.scale[1] if attribute.scaled_by else 0.0
+        place = QuestionPlace(condition.key, 0, 0, level, scale)
+        assert place_of(place.id) == place
+        assert question(data, place.id).id == place.id
+
+
+def test_rounds_beyond_the_thousandth_are_read():
+    """--most allows 10,000 questions, which are 1,250 rounds."""
+    data = Data(options={"attributes": "vernier", "most": "10000", "design": "constant"})
+    assert question(data, "vernier@512/r1249/q7/x+0.1019").meta["round"] == "1249"
+
+
+@pytest.mark.parametrize("sample_id", ["vernier@512/r000/q0/same", f"vernier@512/r000/q0/x+{'9' * 5000}.0000"])
+def test_a_foreign_run_is_refused_by_like_and_by_score(tmp_path, sample_id):
+    options = {"attributes": "vernier"}
+    (tmp_path / "run").mkdir()
+    record = {"sample_id": sample_id, "status": "ok", "response": {"text": "A"}, "started_at": 0, "finished_at": 0}
+    (tmp_path / "run" / "results.jsonl").write_text(json.dumps(record) + "\n")
+    with pytest.raises(DataError, match="is no question of acuity") as of_like:
+        questions_of(Data(options={**options, "design": "like"}, path=tmp_path / "run"))
+    with pytest.raises(DataError, match="belongs to no question of acuity") as of_score:
+        sample_of(ACUITY, Data(options=options), sample_id)
+    assert max(len(str(error.value)) for error in (of_like, of_score)) < 900

@@ -5,28 +5,66 @@ Source of the method: psi-marginal (Kontsevich & Tyler 1999; Prins 2013) in batc
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from snellen.benchmarks.acuity.conditions import OPTIONS, plan
+from snellen.benchmarks.acuity.conditions import OPTIONS, AcuityPlan, expected_questions, plan
+from snellen.benchmarks.acuity.details import condition_details, tables
+from snellen.benchmarks.acuity.like import digest, is_like, open_ids, questions_of
 from snellen.benchmarks.acuity.metrics import results, snellen_fraction, threshold_metrics
+from snellen.benchmarks.acuity.prescription import acuity_details
 from snellen.benchmarks.acuity.questions import VERSION, question
 from snellen.benchmarks.acuity.scorers import strict
-from snellen.benchmarks.acuity.steering import first_questions, grow
-from snellen.benchmarks.base import Benchmark, Data, Headline, empty_digest
+from snellen.benchmarks.acuity.steering import grow
+from snellen.benchmarks.acuity.through import with_media
+from snellen.benchmarks.base import Benchmark, Data, Forecast, Headline, ModelFacts, ScoredAnswer, SummaryDetails
 from snellen.scoring.scores import Scores
 from snellen.types import Metric, Sample
 
 
 def samples(data: Data) -> Iterator[Sample]:
-    """Yield the first round of every condition that depends on no answer."""
-    return (question(data, place.id) for place in first_questions(data))
+    """Yield the first round of every condition that depends on no answer; all questions of a run like another one."""
+    if is_like(data):
+        return (question(data, name) for name in questions_of(data))
+    return iter(grow(data, {}))
+
+
+def open_questions(data: Data, answers: Mapping[str, ScoredAnswer]) -> list[Sample]:
+    """Return all questions that are open now."""
+    if is_like(data):
+        return [question(data, name) for name in open_ids(data, answers)]
+    return grow(data, answers)
+
+
+def forecast(data: Data) -> Forecast:
+    """Return how many questions are expected, and how many are asked at most."""
+    wanted = plan(data.options)
+    if is_like(data):
+        number = len(questions_of(data))
+        return Forecast(number, number)
+    expected = (min(wanted.limit(each), expected_questions(wanted, each)) for each in wanted.conditions)
+    return Forecast(sum(expected), sum(map(wanted.limit, wanted.conditions)))
 
 
 def summarize(scores: Scores, profile: str) -> list[Metric]:
     """Return one threshold a condition; thresholds are never averaged over attributes."""
-    settings = scores.meta["settings"].names[0] if "settings" in scores.meta else ""
-    wanted = plan(dict(line.split("=", 1) for line in settings.splitlines()))
+    wanted = _plan_of(scores)
     return threshold_metrics(wanted, results(wanted, scores))
+
+
+def details(scores: Scores, profile: str, model: ModelFacts) -> SummaryDetails:
+    """Return the conditions with thresholds in words, states and checks; effective pixels and prescription."""
+    wanted = _plan_of(scores)
+    advice = acuity_details(scores, profile, model)
+    pixels: list[dict[str, Any]] = advice.fields["conditions"]
+    measured = [condition_details(wanted, result) for result in results(wanted, scores)]
+    conditions = [{**known, **sizes} for known, sizes in zip(measured, pixels, strict=True)]
+    return SummaryDetails({**advice.fields, "conditions": conditions}, advice.lines)
+
+
+def _plan_of(scores: Scores) -> AcuityPlan:
+    settings = scores.meta["settings"].names[0] if "settings" in scores.meta else ""
+    return plan(dict(line.split("=", 1) for line in settings.splitlines()))
 
 
 def headline(metrics: Sequence[Metric]) -> Headline | None:
@@ -46,7 +84,7 @@ ACUITY = Benchmark(
     score={"strict": strict},
     summarize=summarize,
     profiles={"strict": "right, wrong, or an abstention where the reply names no option, two options, or refuses"},
-    digest=empty_digest,
+    digest=digest,
     options=OPTIONS,
     about={
         "description": "Adaptive thresholds: the size, contrast or difference at which a model stops seeing, with intervals, "
@@ -54,7 +92,12 @@ ACUITY = Benchmark(
         "licence": "Apache-2.0",
     },
     headline=headline,
+    details=details,
+    tables=tables,
     cluster="condition",
-    grow=grow,
+    grow=open_questions,
     sample=question,
+    forecast=forecast,
+    groups=lambda data: len(plan(data.options).conditions),
+    with_media=with_media,
 )

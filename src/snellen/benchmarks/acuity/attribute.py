@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import log10
 from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from snellen.benchmarks.chart.questions import ChartQuestion
 from snellen.benchmarks.chart.rng import Stream
+from snellen.scoring.psychometrics.curve import TYPICAL_WIDTH
 
 Form: TypeAlias = Literal["choice", "written", "same-different"]
 Pixels: TypeAlias = NDArray[np.uint8]
@@ -20,6 +23,8 @@ Images: TypeAlias = tuple[Pixels, ...]
 PAPER, INK, GREY = 255.0, 0.0, 119.0
 STEP = 0.05
 """Decades between neighbouring candidate levels."""
+SIDE, LEAST_SIDE = 512, 64
+"""Sides of a picture in pixels: the usual one, and the smallest."""
 DECIMALS = 4
 """Decimals of a level in an id."""
 
@@ -68,6 +73,14 @@ class Attribute:
         scaled_by: the attribute whose threshold is the scale of this one's pictures; empty: none.
         scale: times that threshold, and pixels where it is not known.
         most: factor on the largest number of questions: two options need more of them.
+        typical_width: of its curves from 5 to 95 % seen, in decades: the centre of the prior.
+        worded: words a question whose text depends on the scene (scene, wording 1 or 2), with its options and right answer;
+            `questions` then only describe it.
+        alternatives: the names between which the picture decides, the right one first, where they are not the options; for
+            readouts of the picture without words.
+        recorded: the number of the recorded thing in the picture, such as a scan; None: all is drawn anew. Readouts are
+            trained and tested on different ones.
+        side, least_side: of the picture unless the user names one, and the smallest, in pixels.
         people: what people see, with source; empty: not known.
         confounds: what else changes with the level, and what is done about it.
     """
@@ -90,7 +103,13 @@ class Attribute:
     clip: bool = False
     scaled_by: str = ""
     scale: tuple[float, float] = (0.0, 0.0)
-    most: int = 1
+    most: float = 1
+    typical_width: float = TYPICAL_WIDTH
+    worded: Callable[[Scene, int], ChartQuestion] | None = None
+    alternatives: Callable[[Scene], tuple[str, ...]] | None = None
+    recorded: Callable[[Scene], int] | None = None
+    side: int = SIDE
+    least_side: int = LEAST_SIDE
     people: str = ""
     confounds: tuple[str, ...] = ()
 
@@ -112,7 +131,7 @@ class Attribute:
         """Return the physical level."""
         return float(10.0 ** (self.sign * level))
 
-    @property
+    @cached_property
     def levels(self) -> tuple[float, ...]:
         """The candidate levels, rising: every 0.05 decades, or those that can be drawn."""
         if self.values:

@@ -6,19 +6,24 @@ import difflib
 import re
 from collections.abc import Mapping
 from functools import lru_cache
+from math import ceil
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from snellen.benchmarks.acuity.attribute import Attribute
-from snellen.benchmarks.acuity.attributes import ATTRIBUTES, DEFAULT
+from snellen.benchmarks.acuity.attribute import SIDE, Attribute
+from snellen.benchmarks.acuity.attributes import ATTRIBUTES, CHART_ATTRIBUTES, DEFAULT, EVERY_ATTRIBUTE
 from snellen.errors import UsageError
 from snellen.scoring.psychometrics.curve import AnswerModel, Shape, forced_choice
-from snellen.scoring.psychometrics.estimate import BATCH, MOST, WIDTH
+from snellen.scoring.psychometrics.estimate import BATCH, LEAST, MOST, WIDTH
 from snellen.scoring.psychometrics.same_different import same_different
 
-SIDE, SMALLEST_SIDE, LARGEST_SIDE = 512, 64, 4096
+SMALLEST_SIDE, LARGEST_SIDE = 48, 4096
+CHART = "chart"
 MOST_CONDITIONS = 400
 SURVEY_LEVELS, SURVEY_EACH = 12, 16
+Design: TypeAlias = Literal["adaptive", "constant", "like"]
+DESIGNS: tuple[Design, ...] = ("adaptive", "constant", "like")
 
 
 class Condition(Struct, frozen=True):
@@ -29,24 +34,45 @@ class Condition(Struct, frozen=True):
         attribute: its declaration.
         variant: what follows @; empty without.
         side: of the picture, in pixels.
+        through: what is done to its pictures on their way to the model; empty: nothing.
     """
 
     name: str
     attribute: Attribute
     variant: str
     side: int
+    through: str = ""
 
     @property
     def key(self) -> str:
         """Name and side, as ids have them."""
-        return f"{self.name}@{self.side}"
+        return self.key_of(self.name)
+
+    def key_of(self, name: str) -> str:
+        """Return the key of another condition whose pictures have the same side and go the same way."""
+        return f"{name}@{self.side}{self._suffix}"
+
+    @property
+    def title(self) -> str:
+        """The name in metrics of a run with one side."""
+        return f"{self.name}{self._suffix}"
+
+    @property
+    def _suffix(self) -> str:
+        return f"+{self.through}" if self.through else ""
 
     def model(self, shape: Shape, *, abstentions: bool = False) -> AnswerModel:
         """Return how probable each outcome is at each level."""
         attribute = self.attribute
         if attribute.form == "same-different":
             return same_different(attribute.levels)
-        return forced_choice(attribute.levels, attribute.guess_rate, shape, abstentions=abstentions)
+        return forced_choice(
+            attribute.levels,
+            attribute.guess_rate,
+            shape,
+            abstentions=abstentions,
+            typical_width=attribute.typical_width,
+        )
 
 
 class AcuityPlan(Struct, frozen=True):
@@ -55,10 +81,10 @@ class AcuityPlan(Struct, frozen=True):
     Attributes:
         conditions: in the order in which they were asked for.
         width: decades of the interval at which a condition stops.
-        most: questions of a condition at most; attributes with two options get twice as many.
+        most: questions of a condition at most; attributes with two options get twice as many. In a constant design: all.
         shape: of the curve.
         wording: 1 or 2.
-        survey: every level equally often instead of the most informative ones.
+        design: adaptive; constant: every level equally often; like: the very questions of another run.
         sides: how many sides are measured: names have the side behind @ if there are several.
     """
 
@@ -67,33 +93,58 @@ class AcuityPlan(Struct, frozen=True):
     most: int
     shape: Shape
     wording: int
-    survey: bool
+    design: Design
     sides: int
+
+    @property
+    def survey(self) -> bool:
+        """True if every level is asked equally often."""
+        return self.design == "constant"
+
+    @property
+    def fixed(self) -> bool:
+        """True if a condition asks all its questions, whatever the answers."""
+        return self.design != "adaptive"
 
     def limit(self, condition: Condition) -> int:
         """Return the largest number of questions of a condition."""
         if self.survey:
-            return SURVEY_LEVELS * SURVEY_EACH
-        return self.most * condition.attribute.most
+            return self.most
+        return ceil(self.most * condition.attribute.most / BATCH) * BATCH
 
     def label(self, condition: Condition) -> str:
         """Return the condition's name in metrics: with its side where several are measured."""
-        return condition.key if self.sides > 1 else condition.name
+        return condition.key if self.sides > 1 else condition.title
+
+
+USUAL_QUESTIONS = {2: 128, 4: 73}
+"""Questions for an interval of 0.2 decades by number of options, in the mean of simulated observers; else 56."""
+
+
+def expected_questions(wanted: AcuityPlan, condition: Condition) -> int:
+    """Return how many questions a condition is expected to ask: as many times more as the interval squared is smaller."""
+    if wanted.fixed:
+        return wanted.limit(condition)
+    usual = USUAL_QUESTIONS.get(len(condition.attribute.options), 56) * (WIDTH / wanted.width) ** 2
+    return min(wanted.limit(condition), max(LEAST, ceil(usual / BATCH) * BATCH))
 
 
 OPTIONS = {
-    "attributes": "conditions by comma: gap, contrast@8, colour@a+; a name alone means all its variants; `all`; `default`",
-    "sides": f"sides of the picture in pixels, by comma (default {SIDE})",
+    "attributes": "conditions by comma: gap, contrast@8, colour@a+; a name alone means all its variants; `default`, "
+    "`all`, `chart`",
+    "sides": f"sides of the picture in pixels, by comma (default {SIDE}; 96 for chart)",
     "width": f"decades between the ends of the interval at which a condition stops (default {WIDTH})",
     "most": f"questions of a condition at most (default {MOST}; twice as many with two options)",
     "wording": "wording of the questions, 1 or 2 (default 1)",
     "shape": "shape of the curve: logistic (default), normal, weibull",
-    "design": "adaptive (default), or constant: 12 levels, 16 questions each",
+    "through": "yes: measure through --image-format, --corrupt, --max-long-side, --max-pixels or --blank-images, which are "
+    "else refused",
+    "design": "adaptive (default); constant: 12 levels, 16 questions each; like: the questions of the run --data",
 }
 
 
 def names() -> list[str]:
-    """Return all names of conditions."""
+    """Return the names of all conditions but those of the chart."""
     return [
         f"{attribute.name}@{variant}" if variant else attribute.name
         for attribute in ATTRIBUTES.values()
@@ -104,34 +155,48 @@ def names() -> list[str]:
 @lru_cache(maxsize=32)
 def _plan(options: tuple[tuple[str, str], ...]) -> AcuityPlan:
     texts = dict(options)
-    sides = [_whole("sides", text, SMALLEST_SIDE, LARGEST_SIDE) for text in texts.get("sides", str(SIDE)).split(",")]
+    sides = (
+        [_whole("sides", text, SMALLEST_SIDE, LARGEST_SIDE) for text in texts["sides"].split(",")]
+        if "sides" in texts
+        else []
+    )
     if len(set(sides)) != len(sides):
-        raise UsageError(f"-o sides={texts['sides']}: one side stands there twice", "Name each side once.")
+        raise UsageError(f"--sides {texts['sides']}: one side stands there twice", "Name each side once.")
     chosen = _chosen(texts.get("attributes", "default"))
-    if len(chosen) * len(sides) > MOST_CONDITIONS:
+    if len(chosen) * max(1, len(sides)) > MOST_CONDITIONS:
         raise UsageError(
             f"{len(chosen)} conditions at {len(sides)} sides are more than {MOST_CONDITIONS}", "Name fewer attributes."
         )
-    conditions = tuple(
-        Condition(name, ATTRIBUTES[name.partition("@")[0]], name.partition("@")[2], side)
-        for side in sides
-        for name in chosen
-    )
+    through = "" if texts.get("through") == "yes" else texts.get("through", "")
+    if not re.fullmatch(r"([a-z0-9.+-]{1,200})?", through):
+        raise UsageError(f"through={through}: expected yes")
+    conditions = tuple(_condition(name, side, through) for side in (sides or (None,)) for name in chosen)
     shape = texts.get("shape", "logistic")
     if shape not in ("logistic", "normal", "weibull"):
-        raise UsageError(f"-o shape={shape}: there is no such curve", "Shapes: logistic, normal, weibull.")
+        raise UsageError(f"--shape {shape}: there is no such curve", "Shapes: logistic, normal, weibull.")
     design = texts.get("design", "adaptive")
-    if design not in ("adaptive", "constant"):
-        raise UsageError(f"-o design={design}: there is no such design", "Designs: adaptive, constant.")
+    if design not in DESIGNS:
+        raise UsageError(f"--design {design}: there is no such design", "Designs: adaptive, constant.")
+    usual = SURVEY_LEVELS * SURVEY_EACH if design == "constant" else MOST
     return AcuityPlan(
         conditions,
         _number("width", texts.get("width", str(WIDTH)), 0.02, 2.0),
-        -(-_whole("most", texts.get("most", str(MOST)), BATCH, 10_000) // BATCH) * BATCH,
+        -(-_whole("most", texts.get("most", str(usual)), BATCH, 10_000) // BATCH) * BATCH,
         shape,  # type: ignore[arg-type]
         _whole("wording", texts.get("wording", "1"), 1, 2),
-        design == "constant",
-        len(sides),
+        design,
+        max(1, len(sides)),
     )
+
+
+def _condition(name: str, side: int | None, through: str) -> Condition:
+    attribute = EVERY_ATTRIBUTE[name.partition("@")[0]]
+    side = attribute.side if side is None else side
+    if side < attribute.least_side:
+        raise UsageError(
+            f"--sides {side}: {attribute.name} needs at least {attribute.least_side} pixels", "Name a larger side."
+        )
+    return Condition(name, attribute, name.partition("@")[2], side, through)
 
 
 def plan(options: Mapping[str, str]) -> AcuityPlan:
@@ -151,13 +216,16 @@ def _chosen(text: str) -> list[str]:
             matching = list(DEFAULT)
         elif word == "all":
             matching = known
+        elif word in (CHART, f"{CHART}/*"):
+            matching = list(CHART_ATTRIBUTES)
         else:
-            matching = [name for name in known if name == word or name.partition("@")[0] == word]
+            matching = [name for name in (*known, *CHART_ATTRIBUTES) if word in (name, name.partition("@")[0])]
         if not matching:
-            near = difflib.get_close_matches(word, [*known, *ATTRIBUTES], n=1)
+            near = difflib.get_close_matches(word, [*known, *EVERY_ATTRIBUTE], n=1)
             meant = f" Did you mean {near[0]}?" if near else ""
             raise UsageError(
-                f"there is no attribute {word!r}", f"Attributes: {', '.join(ATTRIBUTES)}; or all, default.{meant}"
+                f"there is no attribute {word!r}",
+                f"Attributes: {', '.join(ATTRIBUTES)}; or default, all, or chart for the embedded model.{meant}",
             )
         chosen |= dict.fromkeys(matching)
     return list(chosen)
@@ -166,7 +234,7 @@ def _chosen(text: str) -> list[str]:
 def _whole(name: str, text: str, low: int, high: int) -> int:
     text = text.strip()
     if not re.fullmatch(r"[0-9]{1,6}", text) or not low <= int(text) <= high:
-        raise UsageError(f"-o {name}: found {text!r}; expected a whole number of {low} to {high}")
+        raise UsageError(f"--{name}: found {text!r}; expected a whole number of {low} to {high}")
     return int(text)
 
 
@@ -176,5 +244,5 @@ def _number(name: str, text: str, low: float, high: float) -> float:
     except ValueError:
         value = float("nan")
     if not low <= value <= high:
-        raise UsageError(f"-o {name}: found {text!r}; expected a number of {low:g} to {high:g}")
+        raise UsageError(f"--{name}: found {text!r}; expected a number of {low:g} to {high:g}")
     return value

@@ -7,17 +7,49 @@ from collections import Counter
 import numpy as np
 from msgspec import Struct
 
+from snellen.benchmarks.acuity.attribute import Attribute
 from snellen.benchmarks.acuity.conditions import AcuityPlan, Condition
-from snellen.benchmarks.acuity.steering import Answers, condition_posterior, outcome_of
+from snellen.benchmarks.acuity.steering import Answers, condition_posterior, is_catch, outcome_of
 from snellen.scoring.psychometrics.curve import ABSTAINED
-from snellen.scoring.psychometrics.estimate import CatchTrials, ThresholdEstimate, catch_slots, estimate
+from snellen.scoring.psychometrics.estimate import CatchTrials, ThresholdEstimate, estimate
 from snellen.scoring.psychometrics.fit import fit_p, monotone_p
 from snellen.scoring.psychometrics.posterior import Posterior
 from snellen.scoring.psychometrics.same_different import EQUAL_PAIR
 from snellen.scoring.scores import Scores
+from snellen.scoring.statistics.goodness_of_fit import uniform_fit
 from snellen.types import VERDICTS, IntervalMethod, Metric
 
 METHOD = IntervalMethod("posterior of the threshold, equal tails")
+
+
+class Quantiles(Struct, frozen=True):
+    """The median of a quantity's posterior, and the ends of its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, posterior: Posterior, name: str) -> Quantiles:
+        """Return those of a nuisance parameter; each is one of its grid values."""
+        low, middle, high = posterior.nuisance(name)
+        return cls(middle, low, high)
+
+
+class OptionBias(Struct, frozen=True):
+    """How wrong replies are spread over the options.
+
+    Attributes:
+        wrong: wrong replies that name an option.
+        option: the commonest one, a letter or a word.
+        share: of the wrong replies.
+        p: of evenly spread wrong replies (Pearson's chi-square): small where one option is preferred.
+    """
+
+    wrong: int
+    option: str
+    share: float
+    p: float
 
 
 class ConditionResult(Struct, frozen=True):
@@ -33,6 +65,10 @@ class ConditionResult(Struct, frozen=True):
         abstained: share of answers that are abstentions.
         catch: catch trials.
         fit_p, monotone_p: small where the curve does not fit, or does not rise; None for same-or-different questions.
+        width: of the curve from 5 to 95 % seen, in decades; None for same-or-different questions.
+        lapse: share of slips.
+        false_alarms: share of equal pairs that are called different; None but for same-or-different questions.
+        options: how wrong replies are spread over the options; None without options or wrong replies.
     """
 
     condition: Condition
@@ -46,21 +82,34 @@ class ConditionResult(Struct, frozen=True):
     catch: CatchTrials
     fit_p: float | None
     monotone_p: float | None
+    width: Quantiles | None
+    lapse: Quantiles
+    false_alarms: Quantiles | None
+    options: OptionBias | None
 
 
 def results(wanted: AcuityPlan, scores: Scores) -> list[ConditionResult]:
     """Return the result of each condition that has an answer."""
     by_key = dict(scores.by("condition"))
+    complete = len(scores) >= scores.expected
     return [
-        _result(wanted, condition, by_key[condition.key]) for condition in wanted.conditions if condition.key in by_key
+        _result(wanted, condition, by_key[condition.key], complete=complete)
+        for condition in wanted.conditions
+        if condition.key in by_key
     ]
 
 
-def _result(wanted: AcuityPlan, condition: Condition, rows: Scores) -> ConditionResult:
-    names = {name: np.array(column.names)[column.codes] for name, column in rows.meta.items()}
-    order = sorted(range(len(rows)), key=lambda row: (names["round"][row], int(names["slot"][row])))
+def _result(wanted: AcuityPlan, condition: Condition, rows: Scores, *, complete: bool) -> ConditionResult:
+    attribute = condition.attribute
+    names = {
+        name: np.array([*column.names, ""])[column.codes]
+        for name, column in rows.meta.items()
+        if name in ("round", "slot", "level", "realised", "option")
+    }
+    order = sorted(range(len(rows)), key=lambda row: (int(names["round"][row]), int(names["slot"][row])))
     folded: list[tuple[float, int]] = []
     hits: Counter[bool] = Counter()
+    wrong: Counter[str] = Counter()
     for row in order:
         verdict = VERDICTS[rows.verdict[row]]
         equal = names["level"][row] == "same"
@@ -68,8 +117,10 @@ def _result(wanted: AcuityPlan, condition: Condition, rows: Scores) -> Condition
         outcome = outcome_of(condition, verdict, equal)
         if outcome is not None:
             folded.append((level, outcome))
-        if not wanted.survey and int(names["slot"][row]) in catch_slots() and verdict != "error":
+        if verdict != "error" and is_catch(wanted, attribute, int(names["slot"][row]), str(names["level"][row])):
             hits[verdict == "correct"] += 1
+        if verdict == "wrong" and "option" in names and names["option"][row]:
+            wrong[str(names["option"][row])] += 1
     answers, catch = tuple(folded), CatchTrials(hits[True], hits[True] + hits[False])
     posterior = condition_posterior(wanted, condition, answers)
     known = estimate(
@@ -77,10 +128,10 @@ def _result(wanted: AcuityPlan, condition: Condition, rows: Scores) -> Condition
         answered=len(answers),
         asked=len(rows),
         catch=catch,
-        width=0.0 if wanted.survey else wanted.width,
-        most=wanted.limit(condition),
+        width=wanted.width,
+        most=len(rows) + (not complete) if wanted.design == "like" else wanted.limit(condition),
+        fixed=wanted.fixed,
     )
-    attribute = condition.attribute
     ends = sorted(attribute.value(end) for end in known.interval)
     graded = attribute.form != "same-different"
     return ConditionResult(
@@ -95,7 +146,22 @@ def _result(wanted: AcuityPlan, condition: Condition, rows: Scores) -> Condition
         catch,
         fit_p(posterior, answers) if graded else None,
         monotone_p(answers) if graded else None,
+        Quantiles.of(posterior, "width") if graded else None,
+        Quantiles.of(posterior, "lapse"),
+        None if graded else Quantiles.of(posterior, "false_alarms"),
+        _option_bias(attribute, wrong) if graded else None,
     )
+
+
+def _option_bias(attribute: Attribute, wrong: Counter[str]) -> OptionBias | None:
+    """Return how wrong replies are spread; right options are balanced, so that guesses are wrong equally often at each."""
+    if not wrong or not attribute.options:
+        return None
+    counts = [wrong[option] for option in sorted(wrong)]
+    counts += [0] * (len(attribute.options) - len(counts))
+    option = min(wrong, key=lambda each: (-wrong[each], each))
+    total = sum(counts)
+    return OptionBias(total, option, wrong[option] / total, uniform_fit([counts]).p_value)
 
 
 def threshold_metrics(wanted: AcuityPlan, measured: list[ConditionResult]) -> list[Metric]:
@@ -114,6 +180,7 @@ def threshold_metrics(wanted: AcuityPlan, measured: list[ConditionResult]) -> li
                 1.0 if stopped else known.asked / max(known.asked + 1, wanted.limit(result.condition)),
                 None,
                 METHOD if result.value is not None else None,
+                lower_is_better=result.condition.attribute.sign > 0,
             )
         )
     return metrics

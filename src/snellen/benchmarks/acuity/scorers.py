@@ -14,12 +14,19 @@ def strict(sample: Sample, reply: str) -> Score:
     assert isinstance(question, Text)  # noqa: S101 - every question of acuity ends with its text
     if sample.kind == "short":
         return _letters(sample, reply)
-    reading = read(sample.kind, reply, question=question.text, options=sample.options)
+    form = str(sample.meta["form"]) if sample.kind == "truth" else None
+    reading = read(sample.kind, reply, question=question.text, options=sample.options, form=form)
     if reading.value is None:
         return Score(0.0, None, "invalid", reading.reason)
     target = int(sample.target) if sample.kind == "count" else sample.target
     right = correct(sample.kind, reading.value, target)
-    return Score(float(right), reading.value, "correct" if right else "wrong", reading.reason)
+    detail = {"option": _option(reading.value)} if sample.kind in ("choice", "choice_text", "truth") else {}
+    return Score(float(right), reading.value, "correct" if right else "wrong", reading.reason, detail)
+
+
+def _option(value: object) -> str:
+    """Return the letter or word of the option that was chosen."""
+    return ("yes" if value else "no") if isinstance(value, bool) else str(value)
 
 
 def _letters(sample: Sample, reply: str) -> Score:

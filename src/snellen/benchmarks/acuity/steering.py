@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
+from snellen.benchmarks.acuity.attribute import DECIMALS, Attribute
 from snellen.benchmarks.acuity.conditions import SURVEY_EACH, SURVEY_LEVELS, AcuityPlan, Condition, plan
 from snellen.benchmarks.acuity.questions import QuestionPlace, place_of, question
 from snellen.benchmarks.base import Data, ScoredAnswer
@@ -43,6 +44,13 @@ def outcome_of(condition: Condition, verdict: str, right_is_same: bool) -> int |
     return {"correct": RIGHT, "wrong": WRONG, "invalid": ABSTAINED}[verdict]
 
 
+def is_catch(wanted: AcuityPlan, attribute: Attribute, slot: int, level: str) -> bool:
+    """Return True for a catch trial: the last slot of an adaptive round, else any question at the easiest level."""
+    if not wanted.fixed:
+        return slot in catch_slots()
+    return level == f"{attribute.levels[-1]:.{DECIMALS}f}"
+
+
 def condition_posterior(wanted: AcuityPlan, condition: Condition, answers: Answers) -> Posterior:
     """Return a condition's posterior: with abstentions as a third outcome from its first one on."""
     abstained = condition.attribute.form != "same-different" and any(outcome == ABSTAINED for _, outcome in answers)
@@ -50,18 +58,23 @@ def condition_posterior(wanted: AcuityPlan, condition: Condition, answers: Answe
 
 
 class _Round:
-    """The recorded slots of one round: slot to (place, answer)."""
+    """The recorded slots of one round: slot to (place, verdict)."""
 
     def __init__(self) -> None:
-        self.slots: dict[int, tuple[QuestionPlace, ScoredAnswer]] = {}
+        self.slots: dict[int, tuple[QuestionPlace, str]] = {}
 
 
 class ConditionState:
-    """The course of one condition as far as the answers tell: rounds, posterior, estimate."""
+    """The course of one condition as far as the answers tell: rounds, posterior, estimate.
+
+    An object stands for these very answers, so that what follows from them is computed once.
+    """
 
     def __init__(self, data: Data, wanted: AcuityPlan, condition: Condition, rounds: Mapping[int, _Round]) -> None:
         self.condition, self.rounds = condition, rounds
         self._data, self._plan = data, wanted
+        self._open: dict[float, tuple[QuestionPlace, ...]] = {}
+        self._questions: dict[float, list[Sample]] = {}
 
     def answers(self, before: int | None = None) -> Answers:
         """Return the answers of the rounds before this one; None: of all."""
@@ -70,8 +83,8 @@ class ConditionState:
             if before is not None and number >= before:
                 break
             for slot in sorted(self.rounds[number].slots):
-                place, answer = self.rounds[number].slots[slot]
-                outcome = outcome_of(self.condition, answer.verdict, place.level == EQUAL_PAIR)
+                place, verdict = self.rounds[number].slots[slot]
+                outcome = outcome_of(self.condition, verdict, place.level == EQUAL_PAIR)
                 if outcome is not None:
                     folded.append((_realised(self._data, place), outcome))
         return tuple(folded)
@@ -85,24 +98,36 @@ class ConditionState:
             answered=len(answers),
             asked=asked,
             catch=self.catch(before),
-            width=0.0 if self._plan.survey else self._plan.width,
+            width=self._plan.width,
             most=self._plan.limit(self.condition),
+            fixed=self._plan.fixed,
         )
 
     def catch(self, before: int | None = None) -> CatchTrials:
-        """Return the catch trials of the rounds before this one: the last slot of each, at the easiest level."""
-        if self._plan.survey:
-            return CatchTrials()
+        """Return the catch trials of the rounds before this one."""
         verdicts = [
-            each.slots[slot][1].verdict
+            verdict
             for number, each in self.rounds.items()
-            for slot in catch_slots()
-            if (before is None or number < before) and slot in each.slots and each.slots[slot][1].verdict != "error"
+            for slot, (place, verdict) in each.slots.items()
+            if (before is None or number < before)
+            and verdict != "error"
+            and is_catch(self._plan, self.condition.attribute, slot, place.level_text)
         ]
         return CatchTrials(verdicts.count("correct"), len(verdicts))
 
-    def open(self, scale: float) -> list[QuestionPlace]:
+    def open(self, scale: float) -> tuple[QuestionPlace, ...]:
         """Return the places that are open now: what is missing of the first round that is not complete."""
+        if scale not in self._open:
+            self._open[scale] = tuple(self._open_places(scale))
+        return self._open[scale]
+
+    def questions(self, scale: float) -> list[Sample]:
+        """Return the questions at the open places."""
+        if scale not in self._questions:
+            self._questions[scale] = [question(self._data, place.id) for place in self.open(scale)]
+        return self._questions[scale]
+
+    def _open_places(self, scale: float) -> list[QuestionPlace]:
         number = 0
         while number in self.rounds and len(self.rounds[number].slots) == BATCH:
             number += 1
@@ -159,23 +184,41 @@ def _realised(data: Data, place: QuestionPlace) -> float:
 
 def states(data: Data, answers: Mapping[str, ScoredAnswer]) -> dict[str, ConditionState]:
     """Return the state of each condition, in the order of the plan."""
-    wanted = plan(data.options)
-    rounds: dict[str, dict[int, _Round]] = defaultdict(lambda: defaultdict(_Round))
+    recorded: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for name, answer in answers.items():
+        recorded[place_of(name).key].append((name, answer.verdict))
+    options = tuple(sorted(data.options.items()))
+    return {
+        each.key: _state(options, data.seed, number, tuple(recorded[each.key]))
+        for number, each in enumerate(plan(data.options).conditions)
+    }
+
+
+@lru_cache(maxsize=512)
+def _state(
+    options: tuple[tuple[str, str], ...], seed: int, number: int, recorded: tuple[tuple[str, str], ...]
+) -> ConditionState:
+    """Return the state of one condition of a run. Of all conditions, only one has a new answer when a round opens."""
+    data = Data(options=dict(options), seed=seed)
+    wanted = plan(data.options)
+    rounds: dict[int, _Round] = defaultdict(_Round)
+    for name, verdict in recorded:
         place = place_of(name)
-        rounds[place.key][place.round].slots[place.slot] = (place, answer)
-    return {each.key: ConditionState(data, wanted, each, dict(rounds[each.key])) for each in wanted.conditions}
+        rounds[place.round].slots[place.slot] = (place, verdict)
+    return ConditionState(data, wanted, wanted.conditions[number], dict(rounds))
 
 
-def open_places(data: Data, answers: Mapping[str, ScoredAnswer]) -> list[QuestionPlace]:
-    """Return every open place. Conditions that are scaled by another threshold wait until that one has stopped."""
-    wanted, by_key = plan(data.options), states(data, answers)
-    opened: list[QuestionPlace] = []
-    for condition in wanted.conditions:
-        state = by_key[condition.key]
-        scale = _scale(condition, state, by_key)
+def grow(data: Data, answers: Mapping[str, ScoredAnswer]) -> list[Sample]:
+    """Return all questions that are open now.
+
+    Conditions that are scaled by another threshold wait until that one has stopped.
+    """
+    by_key = states(data, answers)
+    opened: list[Sample] = []
+    for state in by_key.values():
+        scale = _scale(state.condition, state, by_key)
         if scale is not None:
-            opened += state.open(scale)
+            opened += state.questions(scale)
     return opened
 
 
@@ -188,20 +231,10 @@ def _scale(condition: Condition, state: ConditionState, by_key: Mapping[str, Con
         for place, _ in each.slots.values():
             return place.scale
     factor, otherwise = attribute.scale
-    other = by_key.get(f"{attribute.scaled_by}@{condition.side}")
+    other = by_key.get(condition.key_of(attribute.scaled_by))
     if other is None:
         return otherwise
     if other.open(0.0):
         return None
     threshold = other.estimate().value
     return otherwise if threshold is None else round(factor * other.condition.attribute.value(threshold), 2)
-
-
-def first_questions(data: Data) -> list[QuestionPlace]:
-    """Return the first round of every condition that depends on no answer."""
-    return open_places(data, {})
-
-
-def grow(data: Data, answers: Mapping[str, ScoredAnswer]) -> list[Sample]:
-    """Return all questions that are open now."""
-    return [question(data, place.id) for place in open_places(data, answers)]

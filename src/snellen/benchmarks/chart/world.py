@@ -137,22 +137,30 @@ def _body(canvas: Canvas, who: Creature, cx: int, cy: int, radius: int, dials: D
     canvas.pixels[rows[dark], columns[dark]] = blended(blended(colour, (0, 0, 0), 500), colour, dials.texture)
 
 
-def portrait(who: Creature, stream: Stream, size: int, dials: Dials) -> Canvas:
-    """Return one creature, large, with all its parts, drawn on a canvas [size, size]."""
+def portrait(
+    who: Creature, stream: Stream, size: int, dials: Dials, *, marks: tuple[int, int, int] | None = None
+) -> Canvas:
+    """Return one creature, large, with all its parts, drawn on a canvas [size, size].
+
+    `marks` fades crest, belt and eye by so many thousandths each, in place of the dial `taxa`.
+    """
     canvas = Canvas(size, BACKGROUNDS[who.background])
     middle = _RADII[1]
     radius = (middle + (_RADII[who.size] - middle) * (1000 - dials.size) // 1000) * stream.between(960, 1040) // 1000
     cx, cy = stream.between(430, 570), stream.between(505, 570)
-    mark = [blended(colour, _GREY, dials.taxa) for colour in MARKS]
-    canvas.block(cx - radius * 62 // 100, cy - radius * 3 // 2, cx + radius * 62 // 100, cy, mark[who.klass], CREST)
+    crest, belt, eye = (
+        blended(MARKS[value], _GREY, fade)
+        for value, fade in zip((who.klass, who.genus, who.species), marks or (dials.taxa,) * 3, strict=True)
+    )
+    canvas.block(cx - radius * 62 // 100, cy - radius * 3 // 2, cx + radius * 62 // 100, cy, crest, CREST)
     count = LEGS[who.legs]
     for leg in range(count):
         x = cx + (2 * leg - count + 1) * 46
         canvas.block(x - 28, cy + radius * 9 // 10, x + 28, cy + radius + 95, LEG_COLOUR, LEG)
     _body(canvas, who, cx, cy, radius, dials, BODY)
-    belt = (cx - radius * 7 // 10, cy + radius * 32 // 100, cx + radius * 7 // 10, cy + radius * 74 // 100)
-    canvas.block(*belt, mark[who.genus], BELT)
-    canvas.spans(cx, cy - radius * 18 // 100, disc(canvas.scaled(radius * 10 // 100)), mark[who.species], EYE)
+    box = (cx - radius * 7 // 10, cy + radius * 32 // 100, cx + radius * 7 // 10, cy + radius * 74 // 100)
+    canvas.block(*box, belt, BELT)
+    canvas.spans(cx, cy - radius * 18 // 100, disc(canvas.scaled(radius * 10 // 100)), eye, EYE)
     return canvas
 
 

@@ -226,7 +226,7 @@ def _deepest(widths: Any, kind: str, need: int) -> str | None:
 
 def _depth(name: str, kind: str) -> bool:
     stem, _, depth = name.rpartition("_last")
-    return stem == kind and depth.isdigit() and int(depth) > 0
+    return stem == kind and depth.isdecimal() and int(depth) > 0
 
 
 def _blocks(features: Features) -> list[NDArray[Any]]:

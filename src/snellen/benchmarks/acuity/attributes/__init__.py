@@ -5,6 +5,9 @@ from __future__ import annotations
 from snellen.benchmarks.acuity.attribute import Attribute
 from snellen.benchmarks.acuity.attributes.area import AREA
 from snellen.benchmarks.acuity.attributes.blur import BLUR
+from snellen.benchmarks.acuity.attributes.chart_digits import DIGIT_BLUR, DIGIT_NOISE
+from snellen.benchmarks.acuity.attributes.chart_places import CHART_MOTION, OFFSET_HORIZONTAL, OFFSET_VERTICAL
+from snellen.benchmarks.acuity.attributes.chart_taxa import BELT, CREST, EYE
 from snellen.benchmarks.acuity.attributes.colour import COLOUR
 from snellen.benchmarks.acuity.attributes.contrast import CONTRAST
 from snellen.benchmarks.acuity.attributes.count import COUNT
@@ -37,3 +40,10 @@ DEFAULT = (
     *("length", "vernier", "spacing", "number", "count", "link", "needle", "motion"),
 )
 """Conditions that are measured unless others are named."""
+
+CHART_ATTRIBUTES: dict[str, Attribute] = {
+    attribute.name: attribute
+    for attribute in (CREST, BELT, EYE, DIGIT_BLUR, DIGIT_NOISE, OFFSET_HORIZONTAL, OFFSET_VERTICAL, CHART_MOTION)
+}
+"""The family `chart`: in the words and pictures of the chart, for the embedded model, which knows no others."""
+EVERY_ATTRIBUTE = {**ATTRIBUTES, **CHART_ATTRIBUTES}

@@ -5,8 +5,9 @@ from __future__ import annotations
 from math import sqrt
 
 from snellen.benchmarks.acuity.attribute import INK, PAPER, PLACES, Attribute, Images, Scene, place_centres
-from snellen.benchmarks.acuity.drawing import Raster, around, disc
+from snellen.benchmarks.acuity.drawing import Raster
 from snellen.benchmarks.acuity.random_numbers import uniform
+from snellen.benchmarks.acuity.scanlines import fill_disc
 
 
 def draw(scene: Scene) -> Images:
@@ -17,7 +18,7 @@ def draw(scene: Scene) -> Images:
     raster = Raster(side, side, PAPER)
     for place, (cx, cy) in enumerate(place_centres(side, stream, larger)):
         radius = larger if place == scene.answer else base
-        raster.fill(disc(cx, cy, radius), around(cx, cy, radius), INK)
+        fill_disc(raster, cx, cy, radius, INK)
     return (raster.pixels(),)
 
 

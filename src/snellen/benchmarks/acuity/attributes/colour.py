@@ -8,8 +8,9 @@ import numpy as np
 
 from snellen.benchmarks.acuity.attribute import GREY, PLACES, Attribute, Images, Scene, place_centres
 from snellen.benchmarks.acuity.colour_space import Lab, difference, lab_of, rgb_of
-from snellen.benchmarks.acuity.drawing import Raster, around, disc
+from snellen.benchmarks.acuity.drawing import Raster
 from snellen.benchmarks.acuity.random_numbers import uniform
+from snellen.benchmarks.acuity.scanlines import fill_disc
 from snellen.benchmarks.chart.rng import Stream
 
 DIRECTIONS: dict[str, Lab] = {
@@ -87,7 +88,7 @@ def draw(scene: Scene) -> Images:
     raster = Raster(scene.side, scene.side, (GREY, GREY, GREY))
     radius = RADIUS * scene.side
     for place, (cx, cy) in enumerate(place_centres(scene.side, scene.stream, radius)):
-        raster.fill(disc(cx, cy, radius), around(cx, cy, radius), second if place == scene.answer else first)
+        fill_disc(raster, cx, cy, radius, second if place == scene.answer else first)
     return (raster.pixels(),)
 
 

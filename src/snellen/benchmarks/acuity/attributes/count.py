@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from snellen.benchmarks.acuity.attribute import INK, PAPER, Attribute, Images, Scene
 from snellen.benchmarks.acuity.attributes.number import scatter
-from snellen.benchmarks.acuity.drawing import Raster, around, disc
+from snellen.benchmarks.acuity.drawing import Raster
 from snellen.benchmarks.acuity.random_numbers import uniform
+from snellen.benchmarks.acuity.scanlines import fill_disc
 
 NUMBERS = tuple(float(number) for number in range(2, 41))
 """Levels: less is easier. One dot is left out, because its answer tells of no counting."""
@@ -17,7 +18,7 @@ def draw(scene: Scene) -> Images:
     radius = uniform(scene.stream, 0.012, 0.022) * side
     raster = Raster(side, side, PAPER)
     for cx, cy in scatter(number, radius, (4, 4, side - 4, side - 4), scene.stream):
-        raster.fill(disc(cx, cy, radius), around(cx, cy, radius), INK)
+        fill_disc(raster, cx, cy, radius, INK)
     return (raster.pixels(),)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from math import pi
 
 from snellen.benchmarks.acuity.attribute import DIRECTIONS, INK, PAPER, Attribute, Images, Scene, somewhere
-from snellen.benchmarks.acuity.drawing import Raster, around, landolt
+from snellen.benchmarks.acuity.drawing import Raster
+from snellen.benchmarks.acuity.scanlines import fill_ring
 
 OUTER = 2.5
 """Radius of the ring in gaps."""
@@ -13,7 +14,7 @@ OUTER = 2.5
 
 def draw_ring(raster: Raster, cx: float, cy: float, gap: float, answer: int, ink: float = INK) -> None:
     """Draw a Landolt ring whose opening points into one of eight directions."""
-    raster.fill(landolt(cx, cy, gap, answer * pi / 4), around(cx, cy, OUTER * gap), ink)
+    fill_ring(raster, cx, cy, gap, answer * pi / 4, ink)
 
 
 def draw(scene: Scene) -> Images:

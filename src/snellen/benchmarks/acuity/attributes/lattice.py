@@ -5,8 +5,9 @@ from __future__ import annotations
 from math import sqrt
 
 from snellen.benchmarks.acuity.attribute import INK, PAPER, PLACES, Attribute, Images, Scene
-from snellen.benchmarks.acuity.drawing import Raster, around, disc
+from snellen.benchmarks.acuity.drawing import Raster
 from snellen.benchmarks.acuity.random_numbers import uniform
+from snellen.benchmarks.acuity.scanlines import fill_disc
 from snellen.benchmarks.chart.rng import Stream
 
 PATCH, PITCH, DOT, JITTER = 0.36, 0.045, 0.008, 0.2
@@ -14,15 +15,18 @@ PATCH, PITCH, DOT, JITTER = 0.36, 0.045, 0.008, 0.2
 
 
 def _patch(raster: Raster, place: int, pitch: float, jitter: float, stream: Stream) -> None:
+    """Draw the dots of a lattice that lie inside a patch: its size is the same at every pitch, and its phase is random."""
     side = raster.values.shape[0]
     left, top = (place % 2) * side / 2 + 0.07 * side, (place // 2) * side / 2 + 0.07 * side
-    cells, radius = int(PATCH * side / pitch), DOT * side
-    ox, oy = (uniform(stream, 0.0, PATCH * side - cells * pitch) for _ in "xy")
+    size, radius = PATCH * side, DOT * side
+    ox, oy = (uniform(stream, 0.0, pitch) for _ in "xy")
+    cells = int(size / pitch) + 1
     for row in range(cells):
         for column in range(cells):
-            cx = left + ox + (column + 0.5 + uniform(stream, -jitter, jitter)) * pitch
-            cy = top + oy + (row + 0.5 + uniform(stream, -jitter, jitter)) * pitch
-            raster.fill(disc(cx, cy, radius), around(cx, cy, radius), INK)
+            x = ox + (column + uniform(stream, -jitter, jitter)) * pitch
+            y = oy + (row + uniform(stream, -jitter, jitter)) * pitch
+            if 0.0 <= x <= size and 0.0 <= y <= size:
+                fill_disc(raster, left + x, top + y, radius, INK)
 
 
 def draw_density(scene: Scene) -> Images:

@@ -7,8 +7,9 @@ from math import cos, pi, sin
 import numpy as np
 
 from snellen.benchmarks.acuity.attribute import INK, PAPER, Attribute, Images, Pixels, Scene, somewhere
-from snellen.benchmarks.acuity.drawing import Array, Raster, around, polygon
+from snellen.benchmarks.acuity.drawing import Array, Raster
 from snellen.benchmarks.acuity.random_numbers import uniform
+from snellen.benchmarks.acuity.scanlines import fill_polygon
 from snellen.benchmarks.chart.rng import Stream
 
 CORNERS = 12
@@ -30,7 +31,7 @@ def _drawn(corners: Array, side: int, stream: Stream) -> Pixels:
     rotation = np.array([[cos(turn), sin(turn)], [-sin(turn), cos(turn)]])
     placed = radius * corners @ rotation + (cx, cy)
     raster = Raster(side, side, PAPER)
-    raster.fill(polygon(placed), around(cx, cy, 2.1 * radius), INK)
+    fill_polygon(raster, placed, INK)
     return raster.pixels()
 
 

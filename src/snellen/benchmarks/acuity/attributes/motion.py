@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from snellen.benchmarks.acuity.attribute import INK, PAPER, Attribute, Images, Scene
-from snellen.benchmarks.acuity.drawing import Raster, around, disc
+from snellen.benchmarks.acuity.drawing import Raster
 from snellen.benchmarks.acuity.random_numbers import uniform
+from snellen.benchmarks.acuity.scanlines import fill_disc
 
 FRAMES = 5
 STEPS = ((-1, 0), (1, 0), (0, -1), (0, 1))
@@ -23,7 +24,7 @@ def draw(scene: Scene) -> Images:
         away = (number - (FRAMES - 1) / 2) * step
         cx, cy = middle_x + dx * away, middle_y + dy * away
         raster = Raster(side, side, PAPER)
-        raster.fill(disc(cx, cy, radius), around(cx, cy, radius), INK)
+        fill_disc(raster, cx, cy, radius, INK)
         frames.append(raster.pixels())
     return tuple(frames)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from snellen.benchmarks.acuity.attribute import DIRECTIONS, PAPER, Attribute, Images, Scene, somewhere
 from snellen.benchmarks.acuity.attributes.gap import draw_ring
 from snellen.benchmarks.acuity.drawing import Raster
@@ -27,10 +29,15 @@ def draw(scene: Scene) -> Images:
     """Draw one ring of constant size in a picture that is larger the harder the level is."""
     gap = scene.scale or GAP
     side = side_of(scene.value, gap)
-    raster = Raster(side, side, PAPER)
     cx, cy = somewhere(side, scene.stream, OUTER / 2 * gap)
-    draw_ring(raster, cx, cy, gap, scene.answer)
-    return (raster.pixels(),)
+    reach = OUTER / 2 * gap + 2.0
+    left, top = max(0, int(cx - reach)), max(0, int(cy - reach))
+    patch = min(side, int(2 * reach) + 2)
+    raster = Raster(min(patch, side - left), min(patch, side - top), PAPER)  # a whole one of 8,192 px takes 512 MB
+    draw_ring(raster, cx - left, cy - top, gap, scene.answer)
+    pixels = np.full((side, side), int(PAPER), dtype=np.uint8)
+    pixels[top : top + patch, left : left + patch] = raster.pixels()
+    return (pixels,)
 
 
 NEEDLE = Attribute(

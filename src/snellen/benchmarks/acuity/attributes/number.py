@@ -5,8 +5,9 @@ from __future__ import annotations
 from math import sqrt
 
 from snellen.benchmarks.acuity.attribute import INK, PAPER, Attribute, Images, Scene
-from snellen.benchmarks.acuity.drawing import Raster, around, disc
+from snellen.benchmarks.acuity.drawing import Raster
 from snellen.benchmarks.acuity.random_numbers import uniform
+from snellen.benchmarks.acuity.scanlines import fill_disc
 from snellen.benchmarks.chart.rng import Stream
 
 TRIES = 4000
@@ -60,7 +61,7 @@ def draw(scene: Scene) -> Images:
         radius = base * sqrt(fewer / number) if equal_area else base
         left = half * side / 2
         for cx, cy in scatter(number, radius, (left + 4, 4, left + side / 2 - 4, side - 4), stream):
-            raster.fill(disc(cx, cy, radius), around(cx, cy, radius), INK)
+            fill_disc(raster, cx, cy, radius, INK)
     raster.bar(side / 2 - 0.5, 0, side / 2 + 0.5, side, 190.0)
     return (raster.pixels(),)
 

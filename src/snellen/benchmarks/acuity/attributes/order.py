@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from snellen.benchmarks.acuity.attribute import INK, PAPER, Attribute, Images, Scene
-from snellen.benchmarks.acuity.drawing import Raster, around, disc
+from snellen.benchmarks.acuity.drawing import Raster
 from snellen.benchmarks.acuity.random_numbers import uniform
+from snellen.benchmarks.acuity.scanlines import fill_disc
 
 FRAMES = 16
 INTERVALS = tuple(float(number) for number in range(1, 9))
@@ -22,7 +23,7 @@ def draw(scene: Scene) -> Images:
         raster = Raster(side, side, PAPER)
         for half, (cx, cy) in enumerate(centres):
             if number >= begins + (0 if half == scene.answer else between):
-                raster.fill(disc(cx, cy, radius), around(cx, cy, radius), INK)
+                fill_disc(raster, cx, cy, radius, INK)
         frames.append(raster.pixels())
     return tuple(frames)
 
@@ -41,5 +42,5 @@ ORDER = Attribute(
     clip=True,
     most=2,
     people="20 to 50 ms (textbook value)",
-    confounds=("a client that sends fewer frames than the clip has makes it harder; frames sent are recorded",),
+    confounds=("fewer frames than the clip has would make it harder: all are sent",),
 )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from snellen.benchmarks.acuity.attribute import INK, PAPER, PLACES, Attribute, Images, Scene
-from snellen.benchmarks.acuity.drawing import Raster, around, disc
+from snellen.benchmarks.acuity.drawing import Raster
 from snellen.benchmarks.acuity.random_numbers import uniform
+from snellen.benchmarks.acuity.scanlines import fill_disc
 
 PAIRS, DOT = 20, 0.008
 BROKEN = tuple(count / PAIRS for count in range(1, 19))
@@ -26,7 +27,7 @@ def draw(scene: Scene) -> Images:
             if place != scene.answer or number < broken:
                 mirrored = (-uniform(stream, radius, reach), uniform(stream, -reach, reach))
             for dx, dy in ((x, y), mirrored):
-                raster.fill(disc(cx + dx, cy + dy, radius), around(cx + dx, cy + dy, radius), INK)
+                fill_disc(raster, cx + dx, cy + dy, radius, INK)
     return (raster.pixels(),)
 
 

@@ -1,0 +1,296 @@
+"""The encoder's threshold of each condition, and how it compares with the threshold of a model's answers.
+
+At each of some levels a readout is trained on drawings of that level and tested on others. The counts of right answers are
+fitted by the psychometric function of the answers, with the same guess rate and the same grid, so that both thresholds mean
+the same: half of what is drawn is seen, guesses and slips left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from msgspec import Struct, structs
+from numpy.typing import NDArray
+
+from snellen.benchmarks.acuity.attribute import Pixels
+from snellen.benchmarks.acuity.comparison import difference_quantiles
+from snellen.benchmarks.acuity.conditions import Condition
+from snellen.benchmarks.acuity.details import SMALL_P, beyond_hardest, number, words
+from snellen.benchmarks.acuity.metrics import ConditionResult
+from snellen.features.acuity.drawings import LabelledDrawing, drawings
+from snellen.features.acuity.readouts import READOUTS, LabelledFeatures, Readout, right_answers
+from snellen.scoring.psychometrics.curve import RIGHT, WRONG, Shape
+from snellen.scoring.psychometrics.estimate import CatchTrials, estimate
+from snellen.scoring.psychometrics.fit import fit_p, monotone_p
+from snellen.scoring.psychometrics.posterior import Posterior
+from snellen.types import IntervalMethod, Metric
+
+EncodePictures: TypeAlias = Callable[[Sequence[Pixels]], NDArray[np.float32]]
+"""Pictures, [height, width] or [height, width, 3] code values each, to features [n, d]."""
+EncoderState: TypeAlias = Literal["measured", "floor", "ceiling", "not separated"]
+
+LEVELS, TRAIN, TEST = 12, 192, 96
+"""Levels of a condition, and drawings of each level that train and that test a readout."""
+METHOD = IntervalMethod("posterior of the threshold, equal tails")
+
+
+class EncoderSettings(Struct, frozen=True):
+    """How thresholds of an encoder are measured.
+
+    Attributes:
+        levels: number of levels, spread evenly over those that can be drawn, both ends included.
+        train, test: drawings of each level that train and that test a readout.
+        shape: of the curve.
+        seed: of the drawings.
+    """
+
+    levels: int = LEVELS
+    train: int = TRAIN
+    test: int = TEST
+    shape: Shape = "logistic"
+    seed: int = 0
+
+
+class LevelCount(Struct, frozen=True):
+    """Right answers at one level: the physical level that was drawn, how many of how many."""
+
+    level: float
+    right: int
+    tested: int
+
+
+class AnswersRatio(Struct, frozen=True):
+    """Threshold of the answers against that of a readout.
+
+    Attributes:
+        answers: threshold and state of the answers in words.
+        ratio: how many times finer the readout resolves; None where one of the two has no threshold.
+        ci95: its 95 % interval, from both posteriors.
+        sentence: what may be claimed; empty where the interval includes 1, or there is no ratio.
+    """
+
+    answers: str
+    ratio: float | None
+    ci95: tuple[float, float] | None
+    sentence: str
+
+
+class ReadoutThreshold(Struct, frozen=True, eq=False):
+    """One readout of one condition.
+
+    Attributes:
+        readout: probe or cosine.
+        state: measured; floor or ceiling where the interval reaches beyond the levels; not separated where fewer than 60 %
+            are right at the easiest level.
+        value, low, high: threshold in the attribute's unit; `value` is None unless measured.
+        words: the same for people.
+        counts: right answers by level, hardest first.
+        fit_p, monotone_p: small where the curve does not fit, or does not rise.
+        posterior: over the grid of thresholds.
+        against: the comparison with the answers; None without a run.
+    """
+
+    readout: Readout
+    state: EncoderState
+    value: float | None
+    low: float
+    high: float
+    words: str
+    counts: tuple[LevelCount, ...]
+    fit_p: float
+    monotone_p: float
+    posterior: Posterior
+    against: AnswersRatio | None = None
+
+    def remarks(self) -> list[str]:
+        """Return what a reader must know beside the threshold."""
+        if self.monotone_p < SMALL_P:
+            return ["does not rise with the level"]
+        return ["the curve does not fit"] if self.fit_p < SMALL_P else []
+
+
+class EncoderThreshold(Struct, frozen=True, eq=False):
+    """One condition: both readouts of an encoder's features."""
+
+    condition: Condition
+    readouts: tuple[ReadoutThreshold, ...]
+
+    def metrics(self, label: str) -> list[Metric]:
+        """Return `threshold/gap/probe` and `threshold/gap/cosine`, in the attribute's unit, n being the tested drawings."""
+        return [
+            Metric(
+                f"threshold/{label}/{each.readout}",
+                each.value,
+                sum(count.tested for count in each.counts),
+                None if each.value is None else (each.low, each.high),
+                self.condition.attribute.unit,
+                interval=None if each.value is None else METHOD,
+            )
+            for each in self.readouts
+        ]
+
+    def as_json(self, label: str) -> dict[str, Any]:
+        """Return the result in plain types."""
+        attribute = self.condition.attribute
+        return {
+            "name": label,
+            "attribute": attribute.name,
+            "side": self.condition.side,
+            "unit": attribute.unit,
+            "guess": attribute.guess_rate,
+            "readouts": [_readout_json(each) for each in self.readouts],
+        }
+
+
+def _readout_json(known: ReadoutThreshold) -> dict[str, Any]:
+    measured = known.value is not None
+    against = known.against
+    return {
+        "readout": known.readout,
+        "state": known.state,
+        "words": known.words,
+        "value": known.value,
+        "ci95": [known.low, known.high] if measured else None,
+        "levels": [[count.level, count.right, count.tested] for count in known.counts],
+        "fit_p": known.fit_p,
+        "monotone_p": known.monotone_p,
+        "remarks": known.remarks(),
+        "answers": None
+        if against is None
+        else {
+            "words": against.answers,
+            "ratio": against.ratio,
+            "ci95": None if against.ci95 is None else list(against.ci95),
+            "sentence": against.sentence,
+        },
+    }
+
+
+def spread_levels(levels: Sequence[float], wanted: int) -> list[float]:
+    """Return `wanted` of the candidate levels, hardest first, spread evenly, both ends included; all if there are fewer."""
+    places = np.unique(np.round(np.linspace(0, len(levels) - 1, min(wanted, len(levels)))).astype(int))
+    return [levels[place] for place in places]
+
+
+def encoder_threshold(
+    condition: Condition,
+    encode: EncodePictures,
+    settings: EncoderSettings,
+    *,
+    scale: float = 0.0,
+    answers: ConditionResult | None = None,
+    done: Callable[[int], None] | None = None,
+) -> EncoderThreshold:
+    """Measure both readouts of one condition.
+
+    Args:
+        condition: what is drawn.
+        encode: pictures to features.
+        settings: see there.
+        scale: length from another condition, as in `Scene`.
+        answers: the same condition of a run; its drawings need not be these.
+        done: called with the number of drawings after each level.
+    """
+    levels = spread_levels(condition.attribute.levels, settings.levels)
+    outcomes: dict[Readout, list[tuple[float, int]]] = {readout: [] for readout in READOUTS}
+    counts: dict[Readout, list[LevelCount]] = {readout: [] for readout in READOUTS}
+    for level in levels:
+        parts = [
+            list(drawings(condition, level, "train", settings.train, seed=settings.seed, scale=scale)),
+            list(drawings(condition, level, "test", settings.test, seed=settings.seed, scale=scale)),
+        ]
+        names = sorted({name for part in parts for drawing in part for name in drawing.names})
+        train, test = (_features(part, encode, names) for part in parts)
+        realised = [drawing.level for drawing in parts[1]]
+        for readout in READOUTS:
+            right = right_answers(readout, train, test, len(names))
+            outcomes[readout] += [
+                (at, RIGHT if hit else WRONG) for at, hit in zip(realised, right, strict=True)
+            ]  # fmt: skip
+            middle = condition.attribute.value(float(np.mean(realised)))
+            counts[readout].append(LevelCount(middle, int(right.sum()), len(right)))
+        if done is not None:
+            done(settings.train + settings.test)
+    return EncoderThreshold(
+        condition,
+        tuple(
+            _fitted(condition, readout, outcomes[readout], counts[readout], settings.shape, answers)
+            for readout in READOUTS
+        ),
+    )
+
+
+def _features(part: Sequence[LabelledDrawing], encode: EncodePictures, names: Sequence[str]) -> LabelledFeatures:
+    place = {name: index for index, name in enumerate(names)}
+    rivals = np.array([sorted(place[name] for name in drawing.names) for drawing in part], dtype=np.int64)
+    classes = np.array([place[drawing.names[0]] for drawing in part], dtype=np.int64)
+    return LabelledFeatures(encode([drawing.pixels for drawing in part]), classes, rivals)
+
+
+def _fitted(
+    condition: Condition,
+    readout: Readout,
+    outcomes: Sequence[tuple[float, int]],
+    counts: Sequence[LevelCount],
+    shape: Shape,
+    answers: ConditionResult | None,
+) -> ReadoutThreshold:
+    attribute = condition.attribute
+    posterior = Posterior.start(condition.model(shape)).fold(outcomes)
+    easiest = CatchTrials(counts[-1].right, counts[-1].tested)
+    number_tested = len(outcomes)
+    known = estimate(
+        posterior, answered=number_tested, asked=number_tested, most=number_tested, catch=easiest, fixed=True
+    )
+    states: Mapping[str, EncoderState] = {
+        "floor": "floor",
+        "ceiling": "ceiling",
+        "task not understood": "not separated",
+    }
+    state = states.get(known.state, "measured")
+    low, high = sorted(attribute.value(end) for end in known.interval)
+    value = None if known.value is None else attribute.value(known.value)
+    text = {
+        "floor": "not resolved at any level",
+        "ceiling": beyond_hardest(attribute),
+        "not separated": "not separated at the easiest level",
+    }.get(state) or f"{_quantity(value or 0.0, attribute.unit)} [{number(low)}, {number(high)}]"
+    checks = fit_p(posterior, outcomes), monotone_p(outcomes)
+    alone = ReadoutThreshold(readout, state, value, low, high, text, tuple(counts), *checks, posterior)
+    return alone if answers is None else structs.replace(alone, against=compare_with_answers(alone, answers))
+
+
+def _quantity(value: float, unit: str) -> str:
+    return number(value) if unit == "contrast" else f"{number(value)} {unit}"
+
+
+def compare_with_answers(known: ReadoutThreshold, answers: ConditionResult) -> AnswersRatio:
+    """Compare a readout's threshold with that of the answers to the same condition.
+
+    Nothing is claimed where the interval of the ratio includes 1, where one of the two curves does not fit or does not rise,
+    or where the run has not finished the condition.
+    """
+    in_words = words(answers)
+    if known.value is None or answers.value is None:
+        return AnswersRatio(in_words, None, None, "")
+    low, middle, high = (10.0**end for end in difference_quantiles(answers.posterior, known.posterior))
+    checks = [p for p in (known.fit_p, known.monotone_p, answers.fit_p, answers.monotone_p) if p is not None]
+    sentence = ""
+    if min(checks) >= SMALL_P and answers.estimate.state != "open":
+        sentence = _claim(known, answers, low, high)
+    return AnswersRatio(in_words, middle, (low, high), sentence)
+
+
+def _claim(known: ReadoutThreshold, answers: ConditionResult, low: float, high: float) -> str:
+    attribute = answers.condition.attribute
+    more = attribute.sign > 0
+    quantity = f"{_quantity(answers.value or 0.0, attribute.unit)} [{number(answers.low)}, {number(answers.high)}]"
+    if low > 1.0:
+        verbs = ("resolves", "need") if more else ("tolerates", "tolerate only")
+        return f"The encoder ({known.readout}) {verbs[0]} {known.words}; the answers {verbs[1]} {quantity}."
+    if high < 1.0:
+        verbs = ("need", "needs") if more else ("tolerate", "tolerates only")
+        return f"The answers {verbs[0]} {quantity}; the {known.readout} {verbs[1]} {known.words}, so it misses what the model uses."
+    return ""
