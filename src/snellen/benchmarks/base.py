@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from msgspec import Struct
 
 from snellen.scoring.scores import Scores
-from snellen.types import Metric, Record, Sample, Score
+from snellen.types import MediaSettings, Metric, ProcessedImage, Record, Sample, Score
 
 if TYPE_CHECKING:  # every command comes by here, and few of them read or write other people's files
     from snellen.benchmarks.table.benchmark import Table
@@ -93,6 +93,50 @@ class Headline(Struct, frozen=True):
 
     text: str
     figures: Mapping[str, Any] = {}
+
+
+class ModelFacts(Struct, frozen=True):
+    """What a summary may know of the model that was asked.
+
+    Attributes:
+        name: as typed after `--model`.
+        media: what was done to images before they were sent.
+        images: sizes before and after the model's own processor, where the run recorded them.
+    """
+
+    name: str = ""
+    media: MediaSettings = MediaSettings()
+    images: tuple[ProcessedImage, ...] = ()
+
+
+class SummaryDetails(Struct, frozen=True):
+    """What a benchmark reports beside its metrics: `fields` for JSON (name to JSON), and `lines` for people."""
+
+    fields: Mapping[str, Any] = {}
+    lines: tuple[str, ...] = ()
+
+
+class Forecast(NamedTuple):
+    """How many questions a run is expected to ask, whose questions follow from answers, and how many at most."""
+
+    expected: int
+    most: int
+
+
+class DetailTable(NamedTuple):
+    """A table of a profile's details for the terminal.
+
+    Attributes:
+        texts: headings of the first columns, which hold words.
+        numbers: headings of the other columns.
+        rows: one text for each column.
+        notes: lines below the table.
+    """
+
+    texts: tuple[str, ...]
+    numbers: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
 
 
 class PublishedRow(Struct, frozen=True):
@@ -194,6 +238,9 @@ class Benchmark:
         ruled_correct: whether a rule takes this reply for correct without a judge; used only where the user asks for it
             (`snellen judge --rule`), and marked `judge_source` = `rule`.
         headline: the metrics in one line; None where nothing is figured yet.
+        details: what is reported beside the metrics of a profile: from the same scores, the profile's name, and what is known
+            of the model. Its fields stand in summary.json and `--json` with the profile, its lines in the terminal.
+        tables: goes with `details`: their fields as tables for the terminal, in place of the table of metrics.
         variables: environment variables that stand in for options of `snellen run`, variable to option (`DATA_ZIP` to
             `data`): snellen.cli.environment says which options these may be.
         places: where the authors' own layout has these files, option (`data`, `image`) to patterns relative to the working
@@ -208,6 +255,18 @@ class Benchmark:
             questions has none left that is open; for samples without a group, after each answer.
         sample: goes with `grow`: makes a question from its id alone, and raises a ValueError or LookupError for an id of
             no question.
+        examples: the pool of few-shot examples where the user names none, in the form of `--few-shot-from`: `split=dev`, or
+            a path. Empty: none is declared.
+        gold_reply: the gold answer of a sample as a model should write it, for few-shot examples; None: the first usual form
+            that the default profile reads as correct.
+        study: what `--system` and `--few-shot` add to the fingerprint of a run; empty without them.
+        concealed: texts that records of failures must not hold, and whose requests leave no trace: the gold answers of
+            few-shot examples of a restricted benchmark.
+        forecast: goes with `grow`: how many questions a run is expected to ask, and how many at most, for `--dry-run`.
+        groups: goes with `grow`: how many groups of questions a whole run has; each is a metric, whose coverage is 1 once no
+            further question of the group will come. The coverage of a run is the share of those.
+        with_media: returns the data of a run for its image settings, and raises a UsageError for settings under which the
+            benchmark would measure something else; None: any settings will do.
         exports: format name to a writer of a run in that format, beside those of `snellen.formats.export`, where it
             says what a writer gets and returns.
     """
@@ -233,6 +292,8 @@ class Benchmark:
     judged_text: Callable[[Sample, str], Judged | None] | None = None
     ruled_correct: Callable[[Sample, str], bool] | None = None
     headline: Callable[[Sequence[Metric]], Headline | None] | None = None
+    details: Callable[[Scores, str, ModelFacts], SummaryDetails] | None = None
+    tables: Callable[[Mapping[str, Any]], Sequence[DetailTable]] | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
     places: Mapping[str, Sequence[str]] = field(default_factory=dict)
     published: Sequence[Published] = ()
@@ -240,8 +301,15 @@ class Benchmark:
     exports: Mapping[str, Exporter] = field(default_factory=dict)
     grow: Callable[[Data, Mapping[str, ScoredAnswer]], Sequence[Sample]] | None = None
     sample: Callable[[Data, str], Sample] | None = None
+    forecast: Callable[[Data], Forecast] | None = None
+    groups: Callable[[Data], int] | None = None
+    with_media: Callable[[Data, MediaSettings], Data] | None = None
     cluster: str = "group"
     overall: Sequence[str] = ()
+    examples: str = ""
+    gold_reply: Callable[[Sample], str | None] | None = None
+    study: Mapping[str, Any] = field(default_factory=dict)
+    concealed: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         for field_name in ("name", "version"):
@@ -260,6 +328,10 @@ class Benchmark:
             )
         if (getattr(self.summarize, "__module__", ""), getattr(self.summarize, "__name__", "")) == READY_SUMMARY:
             raise TypeError(f"{self.name}: accuracy returns the summary: write summarize=accuracy()")
+        if self.tables is not None and self.details is None:
+            raise TypeError(
+                f"{self.name}: tables shows what details returns; details(scores, profile, model) is missing"
+            )
         if (self.grow is None) != (self.sample is None):
             missing = "sample(data, id)" if self.sample is None else "grow(data, answers)"
             raise TypeError(f"{self.name}: grow and sample go together; {missing} is missing")

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from msgspec import structs
 
 from snellen.scoring import statistics
 from snellen.scoring.scores import Scores
 from snellen.scoring.statistics.intervals import cluster_word, coverage
 from snellen.types import Metric, Verdict
+
+_LOST: tuple[Verdict, ...] = ("wrong", "invalid", "error", "unscored")
+"""Verdicts of which a smaller share is better."""
 
 
 def guessing(scores: Scores) -> float | None:
@@ -81,7 +85,8 @@ def breakdown(
 def share(scores: Scores, verdict: Verdict, name: str) -> Metric:
     """Return the share of rows with this verdict among all rows, including failed and unscored ones."""
     value = scores.has(verdict).astype(np.float64)
-    return statistics.mean_of(name, value, scores.group, expected=scores.expected, cluster=cluster_word(scores))
+    part = statistics.mean_of(name, value, scores.group, expected=scores.expected, cluster=cluster_word(scores))
+    return structs.replace(part, lower_is_better=verdict in _LOST)
 
 
 def standard(scores: Scores, by: Sequence[Sequence[str]] = (("kind",),)) -> list[Metric]:

@@ -137,7 +137,13 @@ def benchmark_of(declaration: Declaration, base: Path = Path()) -> Benchmark:
         reading=lambda data: reading_of(survey(_chosen(declaration, data), data, base)),
         cluster="image",
         table=Table(declaration, base),
+        examples=_examples(declaration.examples, base),
     )
+
+
+def _examples(text: str, base: Path) -> str:
+    """Return a declared pool of few-shot examples; a path is relative to the declaration."""
+    return text if not text or "=" in text or text.startswith(HUB) else str(base / text)
 
 
 def _chosen(declaration: Declaration, data: Data) -> Declaration:
@@ -212,6 +218,11 @@ def _sample(question: Question, surveyed: Survey, more: Mapping[str, str]) -> Sa
 
 
 def _prompt(question: Question, rules: TableRules) -> Prompt:
+    prompt = _single_prompt(question, rules)
+    return structs.replace(prompt, history=question.history) if question.history else prompt
+
+
+def _single_prompt(question: Question, rules: TableRules) -> Prompt:
     if rules.declared or rules.declaration.prompt.is_worded:
         return declared_prompt(rules.declaration.prompt, question)
     return prompt_of(question, rules.declaration.prompt, in_question=rules.in_question, form=rules.truth_form)

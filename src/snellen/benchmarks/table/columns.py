@@ -23,6 +23,7 @@ from snellen.benchmarks.table.cells import (
 )
 from snellen.benchmarks.table.column_names import IMAGE_IDS, NAMES, plain_name
 from snellen.benchmarks.table.declaration import Cell, CellSpec
+from snellen.benchmarks.table.history import turns_of
 from snellen.benchmarks.table.images import is_address, names_media
 from snellen.benchmarks.table.literals import is_literal
 from snellen.benchmarks.table.numbered_columns import series, stem_of, with_numbered
@@ -39,7 +40,7 @@ from snellen.errors import UsageError
 
 HEAD = 500
 """Rows that are looked at for the roles of columns."""
-ROLES = ("id", "image", "video", "question", "options", "answer", "hint", "category")
+ROLES = ("id", "image", "video", "question", "options", "answer", "hint", "history", "category")
 FORMS = ("letter", "index0", "index1", "text", "bool", "number")
 """Forms of an answer that --map answer=COLUMN:FORM names."""
 NO_COLUMN = "none"
@@ -117,6 +118,8 @@ class _Table:
 
     def recognition(self) -> Recognition:
         self._map()
+        if "history" not in self.mapping and "history" in self.columns and self._holds_turns("history"):
+            self._take("history", "history")
         for role in ("image", "video"):
             if role not in self.mapping:
                 self._find_media(role)
@@ -268,6 +271,14 @@ class _Table:
         marks = {separator_of(text) for text in texts}
         mark = marks.pop() if len(marks) == 1 else ""
         return Cell(column=column, split=mark) if mark.strip() else column
+
+    def _holds_turns(self, column: str) -> bool:
+        """Return True if a column holds earlier turns of a conversation, and nothing else."""
+        values = self._values(column)[:100]
+        try:
+            return bool(values) and any(turns_of(value) for value in values)
+        except CellError:  # another kind of history
+            return False
 
     def _holds_options(self, column: str) -> bool:
         values = self._values(column)[:100]

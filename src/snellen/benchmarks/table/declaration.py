@@ -133,7 +133,7 @@ class Cell(Strict, frozen=True, rename={"as_": "as", "from_": "from"}):
 
 CellSpec: TypeAlias = str | tuple[str, ...] | Cell
 WithoutImage: TypeAlias = Literal["drop", "keep", "stop"]
-OWN_NAMES = ("id", "image", "video", "question", "options", "answer", "hint")
+OWN_NAMES = ("id", "image", "video", "question", "options", "answer", "hint", "history")
 """Names of a row's values that mean something to Snellen; every other name becomes meta."""
 
 
@@ -319,6 +319,7 @@ class Declaration(Strict, frozen=True):
         gated: its terms must be accepted on the hub.
         canary: a text that marks the data for those who train on web pages.
         version: raised when prompts, answers or ids change.
+        examples: the pool of few-shot examples: another setting (`split=dev`), or a file relative to the TOML.
     """
 
     name: str
@@ -338,6 +339,7 @@ class Declaration(Strict, frozen=True):
     report: tuple[Report, ...] = ()
     figure: tuple[Figure, ...] = field(default_factory=tuple)
     version: str = "1"
+    examples: str = ""
 
 
 def read_declaration(path: Path) -> Declaration:

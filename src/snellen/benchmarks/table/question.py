@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from snellen.types import Blob, Kind, Video
+from snellen.types import Blob, Kind, Turn, Video
 
 
 class Question(Struct, frozen=True):
@@ -25,6 +25,7 @@ class Question(Struct, frozen=True):
         kind: the family of extractors.
         hint: a text before the question; empty without one.
         columns: the other declared values, which become meta.
+        history: earlier turns of its conversation.
         cells: every text cell of the row, for operations and prompts that name a column.
     """
 
@@ -40,6 +41,7 @@ class Question(Struct, frozen=True):
     hint: str = ""
     columns: Mapping[str, Any] = {}
     cells: Mapping[str, Any] = {}
+    history: tuple[Turn, ...] = ()
 
 
 class OmittedRow(Struct, frozen=True):

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from snellen.benchmarks.table.cells import accepted_texts, letter_of, number_of, plain_answer, truth_of, whole
 from snellen.benchmarks.table.declaration import Cell, CellSpec, Declaration
+from snellen.benchmarks.table.history import turns_of
 from snellen.benchmarks.table.images import VIDEO_SUFFIXES, ImageRoot, References, images_of, is_video
 from snellen.benchmarks.table.meta import declared_values
 from snellen.benchmarks.table.operations import ALL_LETTERS, CellError, drawn_options, lettered, shuffled, value
@@ -126,6 +127,7 @@ def _question(
     else:
         answer, kind = _open_answer(cell, rules)
     hint = plain_text(value(declared.rows["hint"], row, number)) if "hint" in declared.rows else ""
+    history = turns_of(value(declared.rows["history"], row, number)) if "history" in declared.rows else ()
     question = Question(
         sample_id,
         place,
@@ -139,6 +141,7 @@ def _question(
         hint,
         declared_values(declared, row, number),
         {name: cell for name, cell in row.items() if isinstance(cell, (str, int, float))},
+        history,
     )
     if not rules.declared and _may_hold_mark(question, rules):  # a declared prompt says itself where its images stand
         full = question_text(question, declared.prompt, in_question=rules.in_question, form=rules.truth_form)

@@ -37,8 +37,8 @@ def stem_sensitivity(parts: list[ScoreSlice]) -> list[Metric]:
             continue
         beyond, rows = beyond_sampling(*wordings.rows), len(wordings.rows[0])
         gap, spread = 100.0 * float(np.ptp(wordings.accuracy)), None if beyond is None else 100.0 * beyond
-        metrics.append(Metric(f"stem/gap/{part.name}", gap, rows, None, POINTS, part.coverage))
-        metrics.append(Metric(f"stem/std/{part.name}", spread, rows, None, POINTS, part.coverage))
+        metrics.append(Metric(f"stem/gap/{part.name}", gap, rows, None, POINTS, part.coverage, lower_is_better=True))
+        metrics.append(Metric(f"stem/std/{part.name}", spread, rows, None, POINTS, part.coverage, lower_is_better=True))
     return metrics
 
 

@@ -115,4 +115,5 @@ def _drop(coarse: ScoreSlice, fine: ScoreSlice) -> Metric:
         ci95=None if ci95 is None else ci95.map(lambda end: 100.0 * end),
         unit=POINTS,
         coverage=coverage(len(group), coarse.expected + fine.expected),
+        lower_is_better=True,
     )
