@@ -20,7 +20,7 @@ from snellen.types import Prompt, Response
 
 OWN = {"sample_id", "status", "repeats", "snellen"}
 """Columns that no other harness writes."""
-HARNESSES = ["jsonl", "lmms-eval", "vlmevalkit"]
+HARNESSES = ["jsonl", "lmms-eval", "vlmevalkit", "lm-eval", "inspect"]
 
 
 class Uneven(Model):
@@ -49,7 +49,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def answer_files(run: snellen.Run, form: str, out: str) -> list[Path]:
     """The files with the answers, without those of figures and matches."""
     files = snellen.export(run, form, out=out).files
-    return [path for path in files if path.suffix in (".jsonl", ".xlsx") and "match" not in path.name]
+    return [path for path in files if path.suffix in (".jsonl", ".xlsx", ".eval") and "match" not in path.name]
 
 
 def figures(run: snellen.Run) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def test_the_chart_comes_back_from_every_form(benchmark, form):
     assert again.meta.totals.refused + again.meta.totals.ok == run.meta.totals.ok + run.meta.totals.refused
 
 
-@pytest.mark.parametrize("form", ["jsonl", "lmms-eval"])
+@pytest.mark.parametrize("form", ["jsonl", "lmms-eval", "lm-eval", "inspect"])
 def test_repeats_come_back(form):
     run = snellen.evaluate(ARITHMETIC, Calculator(), out="first", repeats=3)
     (file,) = answer_files(run, form, "exported")

@@ -55,10 +55,18 @@ def figures(printed: str) -> dict[tuple[str, str], Any]:
     }
 
 
+def as_expected(printed: str) -> dict[tuple[str, str], Any]:
+    """Map as `figures`; an interval's ends may differ in the last bits, which depend on the processor."""
+    return {
+        name: (value, n, ends and pytest.approx(ends, rel=1e-12, abs=1e-15), coverage)
+        for name, (value, n, ends, coverage) in figures(printed).items()
+    }
+
+
 @pytest.mark.parametrize("name", RUNS)
 def test_a_run_of_0_1_scores_to_the_same_figures(name: str, old: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command("score", f"runs/{name}", "--profile", "all", "--json") == 0
-    expected = figures((old / "expected" / f"{name}.json").read_text())
+    expected = as_expected((old / "expected" / f"{name}.json").read_text())
     assert expected
     assert figures(capsys.readouterr().out) == expected
 

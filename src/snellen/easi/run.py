@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from msgspec import structs
+
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Benchmark
 from snellen.easi import judge as judged
@@ -268,7 +270,7 @@ def _figures(settings: EasiSettings, board: Board, row: BenchmarkRow, watch: Eas
     coverage, totals = done.meta.coverage, done.meta.totals
     row.done, row.total = totals.done, coverage.of if coverage.of is not None else row.total
     if not coverage.full:
-        row.notes.append(f"only the first {coverage.limit:,} samples were requested")
+        row.notes.append(f"{structs.replace(coverage, of=None).part} were requested")
     if row.lost:
         row.notes.append(done.request_errors().text)
     if row.judgement is not None and row.judgement.without:

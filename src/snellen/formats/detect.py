@@ -12,7 +12,7 @@ from snellen.formats.base import Answer, AnswerFile, Problems
 from snellen.formats.columns import plain
 from snellen.formats.readers import JSON_LINES, json_rows
 from snellen.sources.safe_paths import regular_file
-from snellen.text import json_or_none
+from snellen.text import json_with_constants
 
 JSON_BYTES = 1 << 31
 READ = ".jsonl, .json, .csv, .tsv, .parquet, .xlsx, .eval, or a run's folder"
@@ -54,10 +54,15 @@ def open_answers(path: Path | str, *, id_field: str | None = None, reply_field: 
 
         if isinstance(log.get("samples"), list) and isinstance(log.get("eval"), dict):
             return inspect_json(path, log)
+        beside = (
+            "samples_*.jsonl, which lies beside it"
+            if "results" in log and "n-samples" in log
+            else "that holds the replies"
+        )
         raise DataError(
             f"{path}: an object with {', '.join(sorted(map(str, log))[:10])} was found; "
             "a list of rows or an Inspect log with its samples was expected",
-            "Pass the file that holds the replies.",
+            f"Pass the file {beside}.",
         )
     if suffix not in (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".xlsx"):
         raise DataError(f"{path}: answers are read from {READ}", "Rename the file, or convert it.")
@@ -82,4 +87,7 @@ def _inside(folder: Path) -> Path:
 def _json(path: Path) -> Any:
     if path.stat().st_size > JSON_BYTES:
         raise DataError(f"{path}: larger than {JSON_BYTES:,} bytes", "Convert it to JSON lines, which are streamed.")
-    return json_or_none(path.read_bytes())  # the reader of rows says what is wrong, with the line
+    try:
+        return json_with_constants(path.read_bytes())
+    except (ValueError, RecursionError):
+        return None  # the reader of rows says what is wrong, with the line

@@ -37,10 +37,17 @@ the time stamp (start of the run, YYYYmmdd_HHMMSS, UTC) are safe in file names.
 
 
 class Format(Struct, frozen=True):
-    """An export format; `gold` is True if its files contain gold answers."""
+    """An export format.
+
+    Attributes:
+        write: the writer.
+        gold: True if its files contain gold answers.
+        withholds: True if the format can also be written without gold answers.
+    """
 
     write: Writer
     gold: bool = True
+    withholds: bool = False
 
     @property
     def about(self) -> str:
@@ -80,4 +87,4 @@ def jsonl(answers: Iterator[tuple[Sample, Record]], folder: Path, model: str, st
     return Exported((path,), (note,) if note else ())
 
 
-FORMATS: Mapping[str, Format] = {"jsonl": Format(jsonl, gold=False)}
+FORMATS: Mapping[str, Format] = {"jsonl": Format(jsonl, gold=False, withholds=True)}

@@ -7,7 +7,7 @@ Rows have the samples' own ids (`sample_id`) and the status of the answer beside
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import msgspec
 from snellen.formats.base import FAILED_REQUESTS
 from snellen.formats.export import Exported
 from snellen.formats.readers import write_workbook
+from snellen.redaction import redact_bytes
 from snellen.types import Record, Sample, Text
 
 FAILED = f"{FAILED_REQUESTS[-1]}."
@@ -63,9 +64,19 @@ def vlmevalkit(
 
 
 def lmms_eval(
-    answers: Iterator[tuple[Sample, Record]], folder: Path, model: str, stamp: str, *, benchmark: str = "benchmark"
+    answers: Iterator[tuple[Sample, Record]],
+    folder: Path,
+    model: str,
+    stamp: str,
+    *,
+    benchmark: str = "benchmark",
+    score_of: Callable[[str], float | None] | None = None,
 ) -> Exported:
-    """Samples in lmms-eval's form, one JSON line a sample: doc_id, doc, target, resps."""
+    """Samples in lmms-eval's form, one JSON line a sample: doc_id, doc, input, target, resps.
+
+    `score_of` gives the score of a sample that `answers` has yielded, by its id. lmms-eval's `--baseline` reads it from the
+    field `score`; without one it compares replies with the target, letter by letter.
+    """
     path = folder / f"{stamp}_samples_{benchmark}.jsonl"
     encode = msgspec.json.Encoder(enc_hook=str).encode
     lost = number = 0
@@ -77,13 +88,15 @@ def lmms_eval(
                 "doc_id": number,
                 "sample_id": sample.id,
                 "doc": {"id": sample.id, "question": prompt_text(sample), **sample.options},
+                "input": prompt_text(sample),
                 "target": gold_text(sample),
                 "resps": [replies],
                 "filtered_resps": replies,
                 "repeats": [record.repeat for record in records],
                 "status": [record.status for record in records],
             }
-            file.write(encode(row) + b"\n")
+            score = None if score_of is None else score_of(sample.id)
+            file.write(redact_bytes(encode(row if score is None else {**row, "score": score})) + b"\n")
     note = f"{lost:,} answers are missing: their resps are null"
     return Exported((path,), (note,) if lost else ())
 

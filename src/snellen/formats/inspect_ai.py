@@ -2,53 +2,65 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
 import msgspec
 
 from snellen.errors import DataError, UnsafeArchiveError
-from snellen.formats.base import Answer, AnswerFile, Problems, missing
+from snellen.formats.base import Answer, AnswerFile, Problems, missing, with_status
 from snellen.formats.columns import id_of
 from snellen.sources.archive import ArchiveLimits, check_unpacked
 from snellen.sources.safe_paths import regular_file
+from snellen.text import json_with_constants
 
 ZSTANDARD = 93
 LIMITS = ArchiveLimits(read_bytes=256 << 20, ratio_from=64 << 20)
+ATTACHMENT = "attachment://"
+_ATTACHED = re.compile(re.escape(ATTACHMENT) + r"([0-9a-f]{32,64})")
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
 
 
 def inspect_zip(path: Path) -> AnswerFile:
     """Open an .eval log: one member per sample and epoch; epochs are repeats."""
     regular_file(path)
-    return AnswerFile(
-        path, "inspect", lambda problems: _zipped(path, problems), "samples of an Inspect log", "id", stated_model(path)
-    )
+    return _answer_file(path, _stated(path), lambda problems: _zipped(path, problems))
 
 
 def inspect_json(path: Path, log: dict[str, Any]) -> AnswerFile:
     """Open a parsed .json log."""
-    return AnswerFile(
-        path, "inspect", lambda problems: _listed(log, problems), "samples of an Inspect log", "id", _model(log)
-    )
+    return _answer_file(path, log, lambda problems: _listed(log, problems))
 
 
-def stated_model(path: Path) -> str:
-    """Return the model that an .eval log names; empty if it names none."""
+def _answer_file(path: Path, log: dict[str, Any], read: Callable[[Problems], Iterator[Answer]]) -> AnswerFile:
+    """Build the file of a log from its header; Snellen's own exports name the samples themselves."""
+    id_field = "sample_id" if _is_own(log) else "id"
+    return AnswerFile(path, "inspect", read, "samples of an Inspect log", id_field, _model(log))
+
+
+def _stated(path: Path) -> dict[str, Any]:
+    """Return the header of an .eval log, of an unfinished one its start; empty if neither can be read."""
     try:
         with zipfile.ZipFile(path) as archive, path.open("rb") as file:
             for name in ("header.json", "_journal/start.json"):
                 if (info := archive.NameToInfo.get(name)) is None:
                     continue
-                header = msgspec.json.decode(_member(path, archive, file, info))
-                if isinstance(header, dict) and (model := _model(header)):
-                    return model
+                header = json_with_constants(_member(path, archive, file, info))
+                if isinstance(header, dict) and isinstance(header.get("eval"), dict):
+                    return header
     except (OSError, ValueError, RecursionError, zipfile.BadZipFile, DataError, NotImplementedError):
-        return ""
-    return ""
+        return {}  # the samples may still be read, and their reader says what is damaged
+    return {}
+
+
+def _is_own(log: dict[str, Any]) -> bool:
+    spec = log.get("eval")
+    metadata = spec.get("metadata") if isinstance(spec, dict) else None
+    return isinstance(metadata, dict) and isinstance(metadata.get("snellen"), dict)
 
 
 def _model(log: dict[str, Any]) -> str:
@@ -64,10 +76,10 @@ def _zipped(path: Path, problems: Problems) -> Iterator[Answer]:
             members = [info for name, info in archive.NameToInfo.items() if _is_sample(name)]
             for info in members:
                 try:
-                    sample = msgspec.json.decode(_member(path, archive, file, info))
+                    sample = json_with_constants(_member(path, archive, file, info))
                 except UnsafeArchiveError:
                     raise
-                except (msgspec.DecodeError, DataError, RecursionError) as error:
+                except (msgspec.DecodeError, UnicodeDecodeError, DataError, RecursionError) as error:
                     problems.add(info.filename, f"cannot be read: {error}")
                     continue
                 yield from _answer(sample, info.filename, problems)
@@ -116,6 +128,8 @@ def _answer(sample: Any, where: str, problems: Problems) -> Iterator[Answer]:
         if not isinstance(sample, dict):
             raise ValueError("not an object")
         sample_id = id_of(sample.get("id"))
+        own = _own(sample)
+        sample_id = own.get("sample_id", sample_id)
         epoch = sample.get("epoch", 1)
         if not isinstance(epoch, int) or epoch < 1:
             raise ValueError(f"epoch is {epoch!r}; expected a whole number from 1")
@@ -123,12 +137,37 @@ def _answer(sample: Any, where: str, problems: Problems) -> Iterator[Answer]:
         problems.add(where, str(error))
         return
     text = _completion(sample.get("output"))
+    if text is not None:
+        text = _resolved(text, sample.get("attachments"))
     failed = sample.get("error")
-    if text is None or failed:
+    status = own.get("status")
+    if status in ("ok", "refused"):
+        yield with_status(Answer(sample_id, text, where, epoch - 1), status)
+    elif text is None or failed:
         why = failed.get("message") if isinstance(failed, dict) else None
         yield missing(sample_id, where, str(why or "the sample holds no reply")[:500], epoch - 1)
     else:
         yield Answer(sample_id, text, where, epoch - 1)
+
+
+def _own(sample: dict[str, Any]) -> dict[str, Any]:
+    """Return what Snellen's own exports say of a sample: its id, where a log cannot have it, and its status."""
+    metadata = sample.get("metadata")
+    own = metadata.get("snellen") if isinstance(metadata, dict) else None
+    if not isinstance(own, dict) or not isinstance(own.get("sample_id"), str):
+        return {}
+    return own
+
+
+def _resolved(text: str, attachments: Any) -> str:
+    """Return a text with its attachments in their places: Inspect moves long texts out of messages."""
+    if ATTACHMENT not in text or not isinstance(attachments, dict):
+        return text
+    return _ATTACHED.sub(lambda match: _text_of(attachments.get(match[1]), match[0]), text)
+
+
+def _text_of(attached: Any, mark: str) -> str:
+    return attached if isinstance(attached, str) else mark
 
 
 def _completion(output: Any) -> str | None:

@@ -1,4 +1,4 @@
-"""JSON lines of lmms-eval (`*_samples_<task>.jsonl`) and of Snellen itself (results.jsonl)."""
+"""JSON lines of lm-eval (`samples_<task>_*.jsonl`), lmms-eval (`*_samples_<task>.jsonl`) and of Snellen itself (results.jsonl)."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _own(path: Path, problems: Problems) -> Iterator[Answer]:
 
 
 def lmms(path: Path, id_field: str = "doc_id") -> AnswerFile:
-    """Open lmms-eval's samples: `resps` holds the replies, a list per request of a list per repeat.
+    """Open samples of lm-eval or lmms-eval: `resps` holds the replies, a list per request of a list per repeat.
 
     `filtered_resps` is read only if there are no `resps`; lmms-eval omits them if the two are equal. `id_field` is
     `sample_id` in Snellen's own exports, which have the samples' ids beside the `doc_id`.
@@ -72,14 +72,21 @@ def lmms(path: Path, id_field: str = "doc_id") -> AnswerFile:
 
 
 def _lmms(path: Path, id_field: str, problems: Problems) -> Iterator[Answer]:
+    first_filter: Any = None
     for number, row in json_rows(path, problems):
         where = f"line {number}"
+        # lm-eval has a row for each filter; the reply before the filter is the same in all of them.
+        first_filter = row.get("filter") if first_filter is None else first_filter
+        if row.get("filter") != first_filter:
+            continue
         try:
             sample_id = id_of(row.get(id_field))
         except ValueError as error:
             problems.add(where, f"{id_field}: {error}")
             continue
         try:
+            if _is_likelihood(row):
+                raise ValueError("a log-likelihood task has no reply; its resps are numbers")
             texts = list(leaves(row["resps"] if row.get("resps") is not None else row.get("filtered_resps")))
         except ValueError as error:
             problems.add(where, str(error))
@@ -97,6 +104,13 @@ def _lmms(path: Path, id_field: str, problems: Problems) -> Iterator[Answer]:
                 yield missing(sample_id, where, "the reply is null", repeat)
             else:
                 yield Answer(sample_id, text, where, repeat)
+
+
+def _is_likelihood(row: dict[str, Any]) -> bool:
+    """Return True for a row of a task without replies: lm-eval's requests then are a context and a continuation."""
+    arguments = row.get("arguments")
+    first = arguments.get("gen_args_0") if isinstance(arguments, dict) else None
+    return isinstance(first, dict) and isinstance(first.get("arg_1"), str)
 
 
 def _parallel(row: dict[str, Any], name: str, texts: list[str | None], *, own: bool) -> list[Any]:

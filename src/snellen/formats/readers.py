@@ -9,7 +9,6 @@ from __future__ import annotations
 import codecs
 import csv
 import itertools
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,6 +21,7 @@ from snellen.errors import DataError, MissingExtraError
 from snellen.formats.base import Problems
 from snellen.sources.rows import numbered
 from snellen.sources.safe_paths import regular_file
+from snellen.text import json_with_constants
 
 LINE_BYTES = 64 << 20
 CELL_CHARACTERS = 64 << 20
@@ -57,18 +57,12 @@ def _refuse_utf16(path: Path) -> None:
 
 def json_rows(path: Path, problems: Problems) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (line number, object) of a JSONL file; a line that is no object is a problem."""
-    decode = msgspec.json.Decoder().decode
     for number, line in raw_lines(path, problems):
         try:
-            row = decode(line)
+            row = json_with_constants(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            try:
-                row = json.loads(line) if b"NaN" in line or b"Infinity" in line else None
-            except (ValueError, RecursionError):
-                row = None
-            if row is None:
-                problems.add(f"line {number}", f"not JSON: {error}")
-                continue
+            problems.add(f"line {number}", f"not JSON: {error}")
+            continue
         if isinstance(row, dict):
             yield number, row
         else:

@@ -12,6 +12,7 @@ in which forms. `arguments` finds keys where none may stand. The writers that ca
 - report pages and failure pages: `reports.render`, `reports.failures.pages`; annotators' notes: `runs.failures.review`
 - notes and corrections of reviewers: `runs.reviews.decisions`
 - files for CI: `reports.junit`, `reports.step_summary`
+- Inspect logs: `formats.inspect_log`
 - logs: `easi.log_file`, `easi.external.process`, `models.serve.supervise`
 - files of other harnesses: `easi.external.import_run`; submissions and their replies: `easi.submit`
 
@@ -21,7 +22,7 @@ The writers that call `strike` for a restricted benchmark, unless the user asks 
 - reasons of scores: `runs.scoring`; counts of errors: `engine.request_errors`
 - report pages and the table `scores` of queries: `runs.answer_view`
 - failure pages and failures.jsonl: `reports.failures.pages`, `runs.failures.labels`
-- redacted runs, which hold no text that quotes one: `runs.redact`
+- redacted runs and exports without gold, which hold no text that quotes one: `runs.gold_removal`
 - ids and metadata of FIKA-Bench's samples, which are written everywhere: `benchmarks.fika.samples`
 """
 

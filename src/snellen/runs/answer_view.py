@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field, structs
 
 from snellen.redaction.gold import quotes, strike
 from snellen.scoring.rubric import gold_forms
-from snellen.types import Failure, Kind, Part, Record, Sample, Score, Status
+from snellen.types import Failure, Kind, Part, Record, Response, Sample, Score, Status
+
+if TYPE_CHECKING:
+    from snellen.scoring.calibration import OptionProbabilities
 
 
 class AnswerView(Struct, frozen=True):
@@ -32,6 +35,7 @@ class AnswerView(Struct, frozen=True):
         error: why there is no reply.
         latency_s: seconds from sending to the last byte; None where not known.
         tokens: output tokens; None where not known.
+        probabilities: of the question's options, where the run recorded those of tokens.
     """
 
     sample_id: str
@@ -49,6 +53,7 @@ class AnswerView(Struct, frozen=True):
     error: Failure | None = None
     latency_s: float | None = None
     tokens: int | None = None
+    probabilities: OptionProbabilities | None = None
 
 
 def run_names(paths: Sequence[Path]) -> list[str]:
@@ -94,7 +99,16 @@ def answer_view(sample: Sample, record: Record, scores: Mapping[str, Score], *, 
         error=error,
         latency_s=response.latency_s if response is not None and response.latency_s > 0 else None,
         tokens=response.usage.output_tokens or None if response is not None else None,
+        probabilities=None if response is None else _probabilities(sample, response),
     )
+
+
+def _probabilities(sample: Sample, response: Response) -> OptionProbabilities | None:
+    if not response.logprobs:
+        return None
+    from snellen.scoring.calibration import option_probabilities  # few runs have probabilities
+
+    return option_probabilities(sample, response.logprobs)
 
 
 def _sealed(score: Score, gold: tuple[str, ...]) -> Score:

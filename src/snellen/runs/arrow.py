@@ -28,6 +28,7 @@ RECORDS = pa.schema(
         ("input_tokens", pa.int64()),
         ("output_tokens", pa.int64()),
         ("cost", pa.float64()),
+        ("cached_answer", pa.string()),
         ("started_at", pa.float64()),
         ("finished_at", pa.float64()),
     ]
@@ -78,6 +79,7 @@ def record_row(record: Record) -> dict[str, Any]:
         "input_tokens": None if response is None else response.usage.input_tokens,
         "output_tokens": None if response is None else response.usage.output_tokens,
         "cost": None if response is None else response.usage.cost,
+        "cached_answer": None if response is None else response.cached_answer or None,
         "started_at": record.started_at,
         "finished_at": record.finished_at,
     }

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple
 
 from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Benchmark
 from snellen.engine.run_folder import RunMeta
+from snellen.models.api.prices import provider_of
+from snellen.models.api.services import PROVIDERS, service
 from snellen.types import Generation, MediaSettings
 
 DIGEST_SHOWN = len("sha256:") + 12
@@ -33,8 +35,7 @@ def caveats(meta: RunMeta, benchmark: Benchmark | None = None, *, state: str, na
     """
     coverage, totals, media = meta.coverage, meta.totals, meta.spec.options.media
     if not coverage.full:
-        of = "" if coverage.of is None else f" of {coverage.of:,}"
-        yield Caveat("part", f"only the first {coverage.limit:,}{of} samples were run")
+        yield Caveat("part", f"{coverage.part} were run")
     if meta.not_there:
         size = coverage.of or 0
         subject = "replies were available to judge" if meta.judges else "samples could be read from the data"
@@ -45,6 +46,8 @@ def caveats(meta: RunMeta, benchmark: Benchmark | None = None, *, state: str, na
         yield Caveat("lost", f"{lost:,} samples of the {name} have no answer and count as wrong")
     if media.blank:
         yield Caveat("pictures", "blind control: every image was replaced by a grey one")
+    elif scaled := _scaled_by_service(meta):
+        yield Caveat("pictures", scaled)
     if media.corrupt:
         yield Caveat("pictures", f"every image was corrupted ({media.corrupt})")
     if meta.spec.repeats > 1:
@@ -64,6 +67,40 @@ def caveats(meta: RunMeta, benchmark: Benchmark | None = None, *, state: str, na
         )
 
 
+def _scaled_by_service(meta: RunMeta) -> str:
+    """Return that a provider may have scaled images down; "" where it cannot have, or where the server is not known.
+
+    `api:` at a provider's own address is that provider. Its images are counted where their sizes were recorded.
+    """
+    options, kind = meta.spec.options, meta.spec.model.partition(":")[0]
+    provider = kind if kind in PROVIDERS else _provider_at_address(meta)
+    if provider is None:
+        return ""
+    row, side, count = service(provider), options.media.max_long_side, meta.totals.oversized_images
+    # Anthropic's and Google's layers for requests in OpenAI's form ignore the detail.
+    original_helps = row.original and (kind == provider or provider == "openai")
+    if options.detail == "original" and original_helps:
+        return ""
+    if count == 0 or (side and row.unscaled_side and side <= row.unscaled_side):
+        return ""
+    level = f"detail {options.detail}"
+    if not row.original:
+        return f"{row.title} reads large images at a size of its own ({level})"
+    remedy = "; --detail original prevents it" if original_helps else ""
+    if count is None:
+        return f"{row.title} may have scaled large images down ({level}), and their number is not recorded{remedy}"
+    images = "1 image that was" if count == 1 else f"{count:,} images that were"
+    return f"{row.title} may have scaled {images} larger than its limit down ({level}){remedy}"
+
+
+def _provider_at_address(meta: RunMeta) -> str | None:
+    """Return the provider at whose own address an `api:` model was asked; None for any other."""
+    identity = meta.identity.get("model")
+    address = identity.get("base_url") if isinstance(identity, Mapping) else None
+    kind = meta.spec.model.partition(":")[0]
+    return provider_of(kind, address) if kind == "api" and isinstance(address, str) else None
+
+
 def sentence(text: str) -> str:
     """Format a caveat's text as a sentence."""
     begins_with_file = "." in text.split(" ", 1)[0].rstrip(".")  # a file is called as it is on disk
@@ -76,7 +113,7 @@ def conditions(meta: RunMeta, benchmark: Benchmark) -> list[str]:
     Values of the benchmark's options that look like a path are not shown: a report is sent around.
     """
     spec, coverage = meta.spec, meta.coverage
-    texts = [] if coverage.full else [f"only the first {coverage.limit:,} samples"]
+    texts = [] if coverage.full else [structs.replace(coverage, of=None).part]
     full_size = max((table.questions or 0 for table in benchmark.published), default=0)
     if coverage.of is not None and coverage.of < full_size:
         texts.append(f"only {coverage.of:,} of the {full_size:,} samples of the full set")

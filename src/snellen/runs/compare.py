@@ -244,9 +244,12 @@ def comparable(a: RunMeta, b: RunMeta, *, force: bool) -> list[str]:
         for name, old, new in differences(first, second)
     ]
     if notes and not force:
+        thresholds = a.spec.benchmark == b.spec.benchmark == "acuity"
         raise DifferentSamplesError(
             "these runs did not answer the same samples:\n" + "\n".join(f"  {line}" for line in notes),
-            "Compare runs of one benchmark over the same data; --force compares all samples with equal ids.",
+            "Compare their thresholds: snellen acuity A B --compare"
+            if thresholds
+            else "Compare runs of one benchmark over the same data; --force compares all samples with equal ids.",
         )
     if not notes and (a.imported or b.imported):
         names = " and ".join(name for meta, name in ((a, "baseline"), (b, "other")) if meta.imported)

@@ -3,28 +3,43 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Benchmark
 from snellen.engine.final_records import final_records
-from snellen.engine.run_folder import RunFolder, RunSpec
+from snellen.engine.run_folder import RunFolder, RunSpec, Totals
 from snellen.errors import SnellenError, UsageError
 from snellen.media.decode import fitted
 from snellen.media.image_headers import read_header
-from snellen.models.api.prices import Price, load_price
+from snellen.models.api.endpoint import parse_endpoint
+from snellen.models.api.prices import FoundPrice, Price, PriceSource, find_price, provider_of
 from snellen.models.base import effective
-from snellen.types import Generation, Image, MediaSettings, Sample, Text, Video
+from snellen.models.image_tokens import PIXELS_A_TOKEN as PIXELS
+from snellen.models.image_tokens import TOKENS_OF_UNKNOWN_SIZE, ImageRule, rough_tokens
+from snellen.types import Generation, Image, MediaSettings, Metric, Sample, Text, Video
+
+__all__ = [
+    "CHARACTERS",
+    "PIXELS",
+    "Cost",
+    "Estimate",
+    "PromptTotals",
+    "cost_per_correct",
+    "cost_text",
+    "dollars_text",
+    "estimated",
+    "price_of",
+    "priced_name",
+    "recorded",
+]
 
 CHARACTERS = 4
 """Characters of English text in a token, roughly."""
-PIXELS = 750
-"""Pixels of an image in a token, roughly; models differ by a factor of about three."""
-UNKNOWN_IMAGE = 1000
-"""Tokens of an image whose size is unknown, and of a frame of a video."""
 
 
 class Estimate(Struct, frozen=True):
@@ -41,6 +56,11 @@ class Estimate(Struct, frozen=True):
             price.
         unreadable: questions whose images cannot be read.
         grows: further questions follow from the answers, and are not counted.
+        image_tokens: part of `input_tokens` that images and frames take.
+        batch_cost: as `cost`, sent as a batch; None where no price of batches is known.
+        price: origin of the price; None without one.
+        image_rule: how the service counts images; None where only a rough figure is known.
+        expected, most: questions that are expected in all, and at most; None where nothing tells.
     """
 
     benchmark: str
@@ -55,6 +75,12 @@ class Estimate(Struct, frozen=True):
     cost: float | None
     unreadable: int
     grows: bool = False
+    image_tokens: int = 0
+    batch_cost: float | None = None
+    price: PriceSource | None = None
+    image_rule: ImageRule | None = None
+    expected: int | None = None
+    most: int | None = None
 
 
 class Cost(Struct, frozen=True):
@@ -81,52 +107,88 @@ def image_size(image: Image) -> tuple[tuple[int, int] | None, bool]:
 
 
 class PromptTotals:
-    """Totals over prompts before they are sent: images, videos, and estimated tokens.
+    """Totals over prompts before they are sent: images, videos, estimated tokens, and their cost.
 
     Args:
         generation, media: settings of the model.
         size: reads the size of an image.
+        price: of the model's tokens, with the rule by which it counts images; None: unknown.
+        detail: `--detail` of the run, which changes the rule at some services.
 
     Attributes:
         images, videos, input_tokens: of all requests.
+        image_tokens: part of the input tokens that images and frames take.
         output_tokens: at most, where replies are limited; None where they are not.
         unreadable: samples with an image that cannot be read.
+        cost: US dollars with every reply at its limit, or without output where there is no limit; None without a price.
+        batch_cost: the same, sent as a batch; None where no price of batches is known.
     """
 
-    def __init__(self, generation: Generation, media: MediaSettings, size: ImageSize = image_size) -> None:
+    def __init__(
+        self,
+        generation: Generation,
+        media: MediaSettings,
+        size: ImageSize = image_size,
+        *,
+        price: Price | None = None,
+        detail: str | None = None,
+    ) -> None:
         self._generation, self._media, self._image_size = generation, media, size
-        self.images = self.videos = self.input_tokens = self.unreadable = 0
+        self._price = price
+        self._rule = None if price is None else price.image_rule(detail)
+        self.images = self.videos = self.input_tokens = self.image_tokens = self.unreadable = 0
         self.output_tokens: int | None = 0
+        self._usual, self._long = (
+            [0, 0],
+            [0, 0],
+        )  # input and output tokens, of requests at the usual price and of long ones
+
+    @property
+    def cost(self) -> float | None:
+        """Return the cost; None without a price."""
+        if self._price is None:
+            return None
+        usual, long = structs.replace(self._price, long=None), self._price.long
+        return usual.cost(*self._usual) + (0.0 if long is None else Price(long.input, long.output).cost(*self._long))
+
+    @property
+    def batch_cost(self) -> float | None:
+        """Return the cost as a batch; None where no price of batches is known."""
+        cost = self.cost
+        return None if self._price is None or self._price.batch is None or cost is None else cost * self._price.batch
 
     def add(self, sample: Sample, requests: int = 1) -> None:
         """Add a sample that is sent this many times."""
         characters, tokens, readable = len(sample.prompt.system), 0, True
-        for part in sample.prompt.parts:
+        for part in sample.prompt.conversation_parts:
             if isinstance(part, Text):
                 characters += len(part.text)
             elif isinstance(part, Video):
-                tokens += UNKNOWN_IMAGE * self._media.frames
+                tokens += self._tokens_of(None) * self._media.frames
                 self.videos += requests
             else:
                 size, can_read = self._image_size(part)
                 readable &= can_read
-                tokens += UNKNOWN_IMAGE if size is None else _pixel_tokens(fitted(*size, self._media))
+                tokens += self._tokens_of(None if size is None else fitted(*size, self._media))
                 self.images += requests
-        self.input_tokens += requests * (tokens + -(-characters // CHARACTERS))
+        input_tokens = tokens + -(-characters // CHARACTERS)
+        self.input_tokens += requests * input_tokens
+        self.image_tokens += requests * tokens
         self.unreadable += not readable
         limit = effective(self._generation, sample.prompt.generation).max_tokens
         if limit is None or self.output_tokens is None:
             self.output_tokens = None
         else:
             self.output_tokens += requests * limit
+        long = None if self._price is None else self._price.long
+        group = self._usual if long is None or input_tokens <= long.above else self._long
+        group[0] += requests * input_tokens
+        group[1] += requests * (limit or 0)
 
-    def cost(self, price: Price | None) -> float | None:
-        """Return US dollars with every reply at its limit, or without output where there is no limit; None without a price."""
-        return None if price is None else price.cost(self.input_tokens, self.output_tokens or 0)
-
-
-def _pixel_tokens(size: tuple[int, int]) -> int:
-    return -(-size[0] * size[1] // PIXELS)
+    def _tokens_of(self, size: tuple[int, int] | None) -> int:
+        if self._rule is None:
+            return TOKENS_OF_UNKNOWN_SIZE if size is None else rough_tokens(*size)
+        return self._rule.count(*size) if size is not None else self._rule.tokens or TOKENS_OF_UNKNOWN_SIZE
 
 
 def estimated(spec: RunSpec, benchmark: Benchmark, folder: RunFolder) -> Estimate:
@@ -135,16 +197,18 @@ def estimated(spec: RunSpec, benchmark: Benchmark, folder: RunFolder) -> Estimat
     Raises:
         SnellenError: the data cannot be read, or the price file has no price for the model.
     """
-    price = None if spec.options.prices is None else load_price(spec.options.prices, priced_name(spec.model))
+    known = price_of(spec.model, spec.options.base_url, spec.options.prices)
+    price = None if known is None else known.price
     done = _answered(folder)
     questions = answered = 0
-    totals = PromptTotals(spec.options.generation, spec.options.media)
+    totals = PromptTotals(spec.options.generation, spec.options.media, price=price, detail=spec.options.detail)
     for sample in itertools.islice(benchmark.samples(spec.data), spec.limit):
         unanswered = sum((sample.id, repeat) not in done for repeat in range(spec.repeats))
         questions += spec.repeats
         answered += spec.repeats - unanswered
         if unanswered:
             totals.add(sample, unanswered)
+    forecast = None if benchmark.forecast is None else benchmark.forecast(spec.data)
     return Estimate(
         benchmark.name,
         spec.model,
@@ -155,28 +219,64 @@ def estimated(spec: RunSpec, benchmark: Benchmark, folder: RunFolder) -> Estimat
         totals.videos,
         totals.input_tokens,
         totals.output_tokens,
-        totals.cost(price),
+        totals.cost,
         totals.unreadable,
         benchmark.grow is not None,
+        totals.image_tokens,
+        totals.batch_cost,
+        None if known is None else known.origin,
+        None if price is None else price.image_rule(spec.options.detail),
+        *(() if forecast is None else (_limited(forecast.expected, spec.limit), _limited(forecast.most, spec.limit))),
     )
 
 
-def recorded(folder: RunFolder, prices: str | Path) -> Cost:
-    """Compute the cost of a run's recorded answers at these prices.
+def _limited(questions: int, limit: int | None) -> int:
+    return questions if limit is None else min(questions, limit)
+
+
+def price_of(model: str, base_url: str | None = None, prices: str | Path | None = None) -> FoundPrice | None:
+    """Return the price of a model, from a price file or the table of the package; None: unknown.
+
+    Args:
+        model: KIND:NAME.
+        base_url: the address of an `api:` model; None: that of the environment, else OpenAI's.
+        prices: a price file.
 
     Raises:
-        UsageError: the price file has no price for the run's model, or no answer has recorded usage.
+        UsageError: the price file cannot be used, or has no price for the model and the table has none either.
     """
-    model = folder.meta().spec.model
-    price = load_price(prices, priced_name(model))
+    kind = model.partition(":")[0]
+    address = str(parse_endpoint(base_url)) if kind in ("api", "tools") else None
+    return find_price(provider_of(kind, address), priced_name(model), prices)
+
+
+def recorded(folder: RunFolder, prices: str | Path) -> Cost:
+    """Compute the cost of a run's recorded answers at these prices; of answers by batch, at the price of a batch.
+
+    As before a run, a file without the share that a batch costs has that of the model's provider.
+
+    Raises:
+        UsageError: the price file has no price for the run's model and the table has none either, or no answer has
+            recorded usage.
+    """
+    meta = folder.meta()
+    model, identity = meta.spec.model, meta.identity.get("model")
+    address = identity.get("base_url") if isinstance(identity, Mapping) else None
+    provider = provider_of(model.partition(":")[0], address if isinstance(address, str) else None)
+    known = find_price(provider, priced_name(model), prices)
+    if known is None:
+        raise UsageError(f"no price is known for {model!r}", "Add the model to the price file.")
+    price = known.price
     dollars, answers, without = 0.0, 0, 0
     for record in final_records(folder.results):
         if record.response is None:
             continue
         usage = record.response.usage
         answers += 1
+        if record.response.cached_answer:  # nothing was sent for it
+            continue
         if usage.input_tokens or usage.output_tokens:
-            dollars += price.cost(usage.input_tokens, usage.output_tokens, usage.cached_tokens)
+            dollars += price.usage_cost(usage, batch=bool(record.response.batch))
         else:
             without += 1
     if answers and without == answers:
@@ -191,6 +291,30 @@ def sentence(cost: Cost) -> str:
     """Format the cost for a reader of a score."""
     omitted = f"; {cost.without:,} more have no recorded usage" if cost.without else ""
     return f"cost ${cost.dollars:.4f}, from the recorded usage of {cost.answers - cost.without:,} answers{omitted}"
+
+
+def cost_per_correct(totals: Totals, headline: Metric | None) -> float | None:
+    """Return US dollars per correct answer: the cost over the headline's share of all answers, failures included.
+
+    None without a cost, without a headline that is a share, and where nothing is correct.
+    """
+    if totals.cost is None or headline is None or headline.unit != "fraction" or not headline.value:
+        return None
+    asked = totals.done + totals.error + totals.timeout
+    return totals.cost / (headline.value * asked) if asked else None
+
+
+def cost_text(totals: Totals, headline: Metric | None) -> str:
+    """Format the cost of a run, and of a correct answer; empty without a cost."""
+    if totals.cost is None:
+        return ""
+    share = cost_per_correct(totals, headline)
+    return f"${totals.cost:.4f}" + ("" if share is None else f", ${dollars_text(share)} per correct answer")
+
+
+def dollars_text(dollars: float) -> str:
+    """Format US dollars with three digits that count, never with an exponent: `0.0000224`."""
+    return format(Decimal(f"{dollars:.3g}"), "f")
 
 
 def priced_name(model: str) -> str:

@@ -21,6 +21,7 @@ from snellen.engine.retry import Backoff
 from snellen.engine.run import require_written, run
 from snellen.engine.run_folder import JUDGE_RUNS, JUDGED, RunFolder, RunMeta, RunSpec
 from snellen.engine.stopping import UNPRICED
+from snellen.engine.study import studied
 from snellen.errors import DataError, RunError, UsageError
 from snellen.event_loop import in_loop
 from snellen.models.base import Model, as_model
@@ -75,6 +76,11 @@ def evaluate(
         max_cost, max_tokens_total: stop the run at this cost (see `prices`) or number of tokens.
         nproc, ray: number of workers that hold a local model, and the Ray cluster they run on (docs/scale-out.md).
         strict_data: refuse a table with a row that cannot be asked.
+        system: text that the model reads before each prompt.
+        few_shot, few_shot_from, few_shot_draw: number of examples before each question, their pool, and whether they are
+            `fixed` or drawn for `each` question (docs/prompt-studies.md).
+        shard: K/N: run only part K of N of the samples (docs/scale-out.md).
+        batch, poll_s: ask by batches, and look at them every so many seconds (docs/batches.md).
         settings: further fields of ModelOptions (timeout_s, rpm, dtype …).
 
     Raises:
@@ -83,9 +89,14 @@ def evaluate(
     """
     with _answering(model, processor, settings) as (model_name, opened):
         spec = run_spec(benchmark if isinstance(benchmark, str) else benchmark.name, model_name, settings)
+        folder = Path(out) if out is not None else default_folder(spec)
+        if spec.shard:
+            from snellen.engine.sharding import shard_folder
+
+            folder = shard_folder(folder, spec.shard)
         return perform(
             spec,
-            RunFolder(out if out is not None else default_folder(spec)),
+            RunFolder(folder),
             benchmark=benchmark if isinstance(benchmark, Benchmark) else None,
             model=opened,
             display=display or (ProgressCallback(on_progress) if on_progress is not None else None),
@@ -139,12 +150,13 @@ def perform(
         )
     answering = open_model(spec, folder) if model is None else as_model(model)
     remarks = met_replay(spec, subject, answering)
+    prompted = studied(subject, spec)
     builder = live_builder(subject, None if spec.benchmark in JUDGE_RUNS else PredictionRows(subject))
     scores = LiveScores(builder)
 
     async def whole() -> RunMeta:
         try:
-            return await run(spec, subject, answering, folder, display=display, backoff=backoff, scores=scores)
+            return await run(spec, prompted, answering, folder, display=display, backoff=backoff, scores=scores)
         finally:
             await answering.close()
 
@@ -162,11 +174,15 @@ def checked(spec: RunSpec, folder: RunFolder, benchmark: Benchmark | None, *, tr
     require_no_keys(spec)
     if benchmark is None:
         spec = structs.replace(spec, benchmark=benchmarks.lasting_name(spec.benchmark))
+    if spec.few_shot_from is not None and Path(spec.few_shot_from).expanduser().exists():
+        spec = structs.replace(spec, few_shot_from=str(Path(spec.few_shot_from).expanduser().absolute()))
     subject = benchmark or find_benchmark(spec, folder, trust=trust)
     unknown = sorted(set(spec.data.options) - set(subject.options))
     if unknown:
         known = ", ".join(subject.options) or "none"
         raise UsageError(f"{subject.name} has no option {unknown[0]!r}", f"Its options for -o: {known}.")
+    if subject.with_media is not None:
+        spec = structs.replace(spec, data=subject.with_media(spec.data, spec.options.media))
     require_whole_data(subject, spec)
     return spec, subject
 
@@ -239,12 +255,15 @@ def require_no_keys(spec: RunSpec) -> None:
         "--model": spec.model,
         "--base-url": options.base_url,
         "--extra-body": options.extra_body,
+        "--engine-args": options.engine_args,
         "Generation.extra": options.generation.extra,
         "--stop": options.generation.stop,
         "--option": spec.data.options,
         "--agent-model": options.agent_model,
         "--revision": options.revision,
         "--ray": spec.ray,
+        "--system": spec.system,
+        "--few-shot-from": spec.few_shot_from,
     }
     for name, value in settings.items():
         if (key := key_among(value)) is not None:
@@ -308,6 +327,8 @@ def rerun(
     if model is not None and not is_own(source.meta()):
         spec = without_model(spec, model.name)
     chosen: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
+    # The folder of kept answers belongs to whoever made the run.
+    spec = structs.replace(spec, options=structs.replace(spec.options, cache=None))
     prices = chosen.pop("prices", None)
     if prices is not None and spec.model.partition(":")[0] not in UNPRICED:
         chosen["prices"] = str(prices)

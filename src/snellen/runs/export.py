@@ -8,16 +8,24 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
+from msgspec import structs
+
 from snellen.atomic_write import part_folder
 from snellen.benchmarks.base import Benchmark
 from snellen.engine.final_records import final_records
 from snellen.engine.journal import storage_error
 from snellen.engine.resume import Key, key
+from snellen.engine.study import studied
 from snellen.errors import RunError, UsageError
 from snellen.formats import harness_export
 from snellen.formats.export import FORMATS, Exported, Format
 from snellen.runs import scoring
 from snellen.runs.caveats import caveats
+from snellen.runs.interchange.every_eval_ever import write_every_eval_ever
+from snellen.runs.interchange.hub_results import write_hub_results
+from snellen.runs.interchange.inspect_export import write_inspect
+from snellen.runs.interchange.lm_eval import write_lm_eval, write_lmms_eval
+from snellen.runs.interchange.source import ExportSettings, ExportSource
 from snellen.runs.run import Run, load_run
 from snellen.runs.status import present_state
 from snellen.runs.trajectories import write_trajectories
@@ -26,6 +34,16 @@ from snellen.types import Record, Sample
 
 ATIF = "atif"
 NAME_LENGTH = 100
+RUN_WRITERS = {
+    "lmms-eval": write_lmms_eval,
+    "lm-eval": write_lm_eval,
+    "inspect": write_inspect,
+    "eee": write_every_eval_ever,
+    "hf": write_hub_results,
+}
+"""Formats whose files hold the run's scores too."""
+ALWAYS_GOLD = ("lmms-eval",)
+"""Those of them that are not written without gold answers."""
 LAST_SECOND = 253_402_300_799.0
 """The end of the year 9999, in seconds since the epoch."""
 
@@ -33,8 +51,9 @@ LAST_SECOND = 253_402_300_799.0
 def formats(benchmark: Benchmark) -> dict[str, Format]:
     """Return the export formats for a benchmark: its own first, then those for any benchmark."""
     own = {name: Format(write) for name, write in benchmark.exports.items()}
-    harnesses = {"lmms-eval": Format(harness_export.lmms_eval), "vlmevalkit": Format(harness_export.vlmevalkit)}
-    any_benchmark = {**FORMATS, **harnesses, ATIF: Format(write_trajectories, gold=False)}
+    runs = {name: Format(write, withholds=name not in ALWAYS_GOLD) for name, write in RUN_WRITERS.items()}
+    tables = {"vlmevalkit": Format(harness_export.vlmevalkit), ATIF: Format(write_trajectories, gold=False)}
+    any_benchmark = {**FORMATS, "lmms-eval": runs["lmms-eval"], **tables, **runs}
     return own | {name: format_ for name, format_ in any_benchmark.items() if name not in own}
 
 
@@ -47,6 +66,8 @@ def export(
     images: str | Path | None = None,
     benchmark_options: Mapping[str, str] | None = None,
     show_gold: bool = False,
+    no_gold: bool = False,
+    settings: ExportSettings | None = None,
     trust: bool = False,
 ) -> Exported:
     """Write a run's final answers, in the order of the questions, in another program's format.
@@ -60,6 +81,9 @@ def export(
         out: where to write; None: exports/<format> in the run's folder.
         data, images, benchmark_options: what has moved since the run.
         show_gold: write the gold answers of a restricted benchmark too.
+        no_gold: leave out gold answers, and withhold replies that tell them; always so for a restricted benchmark, if the format
+            can be written so and `show_gold` is False.
+        settings: further settings of formats that hold scores too; None: the defaults.
         trust: as for `load_run`.
 
     Returns:
@@ -75,24 +99,45 @@ def export(
     if format not in known:
         error = UsageError(f"{opened.benchmark.name} has no export format {format!r}", f"There is: {', '.join(known)}.")
         raise error.near(format, known)
-    if known[format].gold and (opened.benchmark.restricted or opened.meta.restricted) and not show_gold:
+    settings = structs.replace(settings or ExportSettings(), no_gold=no_gold)
+    restricted = opened.benchmark.restricted or opened.meta.restricted
+    if settings.no_gold and show_gold:
+        raise UsageError("--no-gold and --show-gold exclude each other", "Omit one of them.")
+    if restricted and not show_gold and known[format].gold and known[format].withholds:
+        settings = structs.replace(settings, no_gold=True)
+    if settings.no_gold and not known[format].withholds:
+        able = ", ".join(name for name, other in known.items() if other.withholds)
+        raise UsageError(
+            f"files in the format {format!r} hold gold answers, or replies that tell them",
+            f"Without gold there is: {able}.",
+        )
+    if known[format].gold and restricted and not (show_gold or settings.no_gold):
         raise UsageError(
             f"files in the format {format!r} hold the gold answers, and those of {opened.benchmark.name} are restricted",
             "--show-gold writes them anyway; keep such files private.",
         )
     moved = opened.moved(data, images, benchmark_options)
-    stamp = time.strftime("%Y%m%d_%H%M%S", time.gmtime(started_at(moved)))
+    started = started_at(moved)
+    stamp = time.strftime("%Y%m%d_%H%M%S", time.gmtime(started))
     target = Path(out) if out is not None else opened.path / "exports" / format
-    answers = in_order(moved)
+    run_writer = RUN_WRITERS.get(format) if known[format].write is RUN_WRITERS.get(format) else None
+    answers = in_order(moved, None if run_writer is None else _as_asked(moved, no_gold=settings.no_gold))
+    if settings.no_gold and run_writer is None:
+        source = ExportSource(moved, settings, answers, started)
+        answers = ((answer.sample, answer.record) for answer in source.answers())
     try:
         target.mkdir(parents=True, exist_ok=True)
         with part_folder(target) as folder:
             write = known[format].write
             if write is write_trajectories:
                 write = partial(write_trajectories, run=moved)
-            elif write in (harness_export.lmms_eval, harness_export.vlmevalkit):
+            elif write is harness_export.vlmevalkit:
                 write = partial(write, benchmark=slug(opened.benchmark.name, NAME_LENGTH) or "benchmark")
-            written = write(answers, folder, file_name(moved.meta.spec.model), stamp)
+            name = file_name(moved.meta.spec.model)
+            if run_writer is not None:
+                written = run_writer(ExportSource(moved, settings, answers, started), folder, name, stamp)
+            else:
+                written = write(answers, folder, name, stamp)
             files = tuple(_moved(path, folder, target) for path in written.files)
     except OSError as error:
         raise storage_error(Path(error.filename or target), error) from error
@@ -100,6 +145,12 @@ def export(
     # What is without an answer each writer says itself: it alone knows what stands there instead.
     notes = [caveat.text for caveat in caveats(moved.meta, moved.benchmark, state=state) if caveat.about != "lost"]
     return Exported(files, (*notes, *written.notes))
+
+
+def _as_asked(run: Run, *, no_gold: bool) -> Benchmark:
+    """Return the benchmark with the system text, and the examples, that a run had before its questions."""
+    spec = run.meta.spec
+    return studied(run.benchmark, structs.replace(spec, few_shot=0) if no_gold else spec)
 
 
 def _moved(path: Path, folder: Path, target: Path) -> Path:
@@ -111,11 +162,11 @@ def _moved(path: Path, folder: Path, target: Path) -> Path:
     return place
 
 
-def in_order(run: Run) -> Iterator[tuple[Sample, Record]]:
+def in_order(run: Run, benchmark: Benchmark | None = None) -> Iterator[tuple[Sample, Record]]:
     """Yield (sample, record) in the order of the samples, repeats together; samples without a record are omitted.
 
     Records come nearly in that order, and one that is early waits. So little is held, unless a question near the
-    beginning was answered last of all.
+    beginning was answered last of all. `benchmark` gives the samples in place of the run's.
 
     Raises:
         DataError: a record's id is not one of the benchmark's.
@@ -124,7 +175,7 @@ def in_order(run: Run) -> Iterator[tuple[Sample, Record]]:
     records = final_records(run.folder.results)
     waiting: dict[Key, Record] = {}
     ended = False
-    for sample in run.benchmark.samples(spec.data):
+    for sample in (benchmark or run.benchmark).samples(spec.data):
         for repeat in range(spec.repeats):
             place = key(sample.id, repeat)
             while place not in waiting and not ended:

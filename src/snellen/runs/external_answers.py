@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from snellen.benchmarks.base import Answered, Benchmark, Data, Scorer
+from snellen.engine.growth import sample_of
 from snellen.errors import DataError, UsageError
 from snellen.formats import Answer, AnswerFile, AnswerSurvey, Problems, final, survey
 from snellen.runs import scoring
@@ -101,6 +103,8 @@ def score_file(
         DataError: no row belongs to any sample, or none that does holds a reply.
     """
     ids = survey(file)
+    if benchmark.grow is not None and id_is == "id":
+        benchmark = _answered_by(file, ids, benchmark, data)
     tally = MatchTally(rows=ids.rows, repeats=ids.repeats, problems=ids.problems)
     tally.samples = scoring.count(benchmark, data)
     pairs = align(benchmark, data, final(file, ids), ids, tally, id_is)
@@ -117,6 +121,21 @@ def score_file(
             "Replies are texts. Name their column with --reply-field.",
         )
     return summary, tally
+
+
+def _answered_by(file: AnswerFile, ids: AnswerSurvey, benchmark: Benchmark, data: Data) -> Benchmark:
+    """Return a benchmark whose questions follow from answers as that of a file: its samples are those of the file's ids."""
+    known: list[str] = []
+    for name in dict.fromkeys(answer.sample_id for answer in final(file, ids)):
+        with suppress(DataError):  # an unknown id is reported with the others
+            known.append(sample_of(benchmark, data, name).id)
+    return replace(
+        benchmark,
+        samples=lambda data: (sample_of(benchmark, data, name) for name in known),
+        size=lambda data: len(known),
+        grow=None,
+        sample=None,
+    )
 
 
 def score_results(

@@ -20,9 +20,10 @@ from snellen.engine.final_records import final_records
 from snellen.errors import UsageError
 from snellen.runs.answer_view import answer_view, run_names
 from snellen.runs.arrow import METRICS, RECORDS, SCORES, metric_rows, record_row, score_rows
+from snellen.runs.costs import cost_per_correct
 from snellen.runs.run import Run, headline, load_run
 from snellen.runs.scoring import profiles_of, scores_of
-from snellen.runs.status import Overview, distinguishing, overview
+from snellen.runs.status import Overview, distinguishing, group_progress, overview
 
 BATCH = 10_000
 BATCH_CHARACTERS = 16_000_000
@@ -43,6 +44,7 @@ RUNS = pa.schema(
         ("value", pa.float64()),
         ("low", pa.float64()),
         ("high", pa.float64()),
+        ("unit", pa.string()),
         ("interval", pa.string()),
         ("asked", pa.int64()),
         ("questions", pa.int64()),
@@ -55,6 +57,8 @@ RUNS = pa.schema(
         ("input_tokens", pa.int64()),
         ("output_tokens", pa.int64()),
         ("cost", pa.float64()),
+        ("cached", pa.int64()),
+        ("cost_per_correct", pa.float64()),
         ("seconds", pa.float64()),
     ]
 )
@@ -71,7 +75,7 @@ OF_METRICS = pa.schema(
         ("settings", pa.string()),
     ]
 )
-_FIGURES = re.compile(r"\b(?:headline|value|low|high|interval)\b|\*", re.IGNORECASE)
+_FIGURES = re.compile(r"\b(?:headline|value|low|high|interval|cost_per_correct)\b|\*", re.IGNORECASE)
 """A query that may need the figures of the table `runs`: they take summary.json, or scoring again."""
 ISOLATED: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": "false",
@@ -122,7 +126,7 @@ def query(sql: str, runs: Sequence[str | Path | Run], *, trust: bool = False) ->
     settings_of = distinguishing([run.meta for run in opened])
     wanted = _FIGURES.search(sql) is not None
     about = [
-        _About(overview(run.folder, run.sized_meta), settings, wanted)
+        _About(overview(run.folder, run.sized_meta, group_progress(run)), settings, wanted)
         for run, settings in zip(opened, settings_of, strict=True)
     ]
     with tempfile.TemporaryDirectory(prefix="snellen-query-") as folder:
@@ -234,6 +238,7 @@ def _of_runs(run: Run, about: _About) -> Iterator[dict[str, Any]]:
         "value": None if head is None else head.value,
         "low": low,
         "high": high,
+        "unit": None if head is None else head.unit or None,
         "interval": None if head is None or head.interval is None else head.interval.text,
         "asked": min(known) if known else None,
         "questions": coverage.of,
@@ -246,6 +251,8 @@ def _of_runs(run: Run, about: _About) -> Iterator[dict[str, Any]]:
         "input_tokens": totals.input_tokens,
         "output_tokens": totals.output_tokens,
         "cost": totals.cost,
+        "cached": totals.cached,
+        "cost_per_correct": cost_per_correct(totals, head),
         "seconds": totals.seconds,
     }
 

@@ -1,13 +1,12 @@
 """Redaction of a run for publication: answers and verdicts without gold answers.
 
-The folder holds no evidence, no reason of a judge, no raw exchange, no trace, no session and no image. An answer that was
-found correct is withheld, for it is the gold one in other words, and so is one that quotes the gold answer of its sample
-or of another one of the same target. Their verdicts stay.
+The folder holds no evidence, no reason of a judge, no raw exchange, no trace, no session and no image. Answers that determine
+the gold answer are withheld, as `runs.gold_removal` says. Their verdicts stay.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +17,20 @@ from snellen.engine.run_folder import JUDGE_RUNS, JUDGED, RunFolder
 from snellen.errors import UsageError
 from snellen.models.base import ModelOptions
 from snellen.redaction.gold import WITHHELD, quotes
+from snellen.runs.gold_removal import GOLD_FIELDS, GoldRemoval, public_meta
 from snellen.runs.judge.benchmark import UNANSWERED
 from snellen.runs.run import Run, summary_json
-from snellen.runs.scoring import Scored
-from snellen.scoring.rubric import gold_forms
+from snellen.runs.scoring import Scored, scores_of
 from snellen.sources.checksums import sealed
 from snellen.text import pretty_json
-from snellen.types import Sample
+from snellen.types import Record, Sample, Score
 
 RESULTS, SUMMARY, META = "results.jsonl", "summary.json", "run_meta.json"
-GOLD = frozenset({"aliases", "answer", "answers", "evidence", "gold", "target", UNANSWERED})
+GOLD = GOLD_FIELDS | {UNANSWERED}
+_JUDGE_DETAIL = "judge_"
+"""Begins the names of details that a judge said; all others may repeat what was read from the reply."""
 LEFT_OUT = (
-    "gold answers, and predictions that are correct or quote them",
+    "gold answers, and predictions that determine them",
     "evidence and reasoning",
     "judge's reasons and raw exchanges",
     "traces, sessions and pictures",
@@ -56,13 +57,8 @@ def redact(run: Run, folder: str | Path) -> list[Path]:
     _require_free(target.path, run.path)
     profile = next(iter(run.benchmark.score))
     rows: list[dict[str, Any]] = []
-    hidden = _hidden(run)
-
-    def each(scored: Scored) -> None:
-        sample = scored.sample
-        rows.append(_row(run, scored, profile, (*gold_forms(sample), *hidden.get(sample.group, ()))))
-
-    summary = run.summarize("all", each=each, save=False)
+    removal = GoldRemoval(run.benchmark, run.meta.spec.data, _scored(run))
+    summary = run.summarize("all", each=lambda scored: rows.append(_row(run, scored, profile, removal)), save=False)
     headline = run.headline(summary.metrics)
     files = {
         RESULTS: b"".join(sealed(msgspec.json.encode(row), number) for number, row in enumerate(rows, 1)),
@@ -94,19 +90,18 @@ def _require_free(folder: Path, run: Path) -> None:
         )
 
 
-def _hidden(run: Run) -> dict[str, set[str]]:
-    """Return the gold answers of each cluster: a sample's alias may be missing at another of the same target."""
-    by_group: dict[str, set[str]] = {}
-    for sample in run.benchmark.samples(run.meta.spec.data):
-        if sample.group:
-            by_group.setdefault(sample.group, set()).update(gold_forms(sample))
-    return by_group
+def _scored(run: Run) -> Iterator[tuple[Sample, Record, Mapping[str, Score]]]:
+    verdicts = run.verdicts()
+    for sample, record in run.answers():
+        yield sample, record, scores_of(run.benchmark, sample, record, run.benchmark.score, verdicts)
 
 
-def _row(run: Run, scored: Scored, profile: str, forms: tuple[str, ...]) -> dict[str, Any]:
+def _row(run: Run, scored: Scored, profile: str, removal: GoldRemoval) -> dict[str, Any]:
     sample, record, score = scored.sample, scored.record, scored.scores[profile]
+    forms = removal.forms(sample)
     prediction = _prediction(run, scored, profile)
-    if prediction is not None and (score.verdict == "correct" or quotes(prediction, forms)):
+    withheld = prediction is not None and removal.tells_gold(sample, scored.scores, (prediction,))
+    if withheld:
         prediction = WITHHELD
     row: dict[str, Any] = {"sample_id": WITHHELD if quotes(sample.id, forms) else sample.id}
     if record.repeat:
@@ -116,7 +111,8 @@ def _row(run: Run, scored: Scored, profile: str, forms: tuple[str, ...]) -> dict
     row["verdict"] = score.verdict
     row["value"] = score.value
     for name, value in score.detail.items():
-        if isinstance(value, str) and not quotes(value, forms):
+        repeats_answer = withheld and not name.startswith(_JUDGE_DETAIL)
+        if isinstance(value, str) and not repeats_answer and not quotes(value, forms):
             row[name] = value
     if record.error is not None:
         row["error"] = record.error.kind
@@ -127,7 +123,7 @@ def _row(run: Run, scored: Scored, profile: str, forms: tuple[str, ...]) -> dict
         reason = record.response.finish_reason
         row["finish_reason"] = WITHHELD if quotes(reason, forms) else reason
     row["attempts"] = record.attempts
-    row["meta"] = dict(_told(sample, forms))
+    row["meta"] = dict(public_meta(sample, forms, GOLD))
     return row
 
 
@@ -141,12 +137,6 @@ def _prediction(run: Run, scored: Scored, profile: str) -> str | None:
         return None if judged is None else judged.reply
     extracted = scored.scores[profile].extracted
     return None if extracted is None else str(extracted)
-
-
-def _told(sample: Sample, forms: tuple[str, ...]) -> Iterator[tuple[str, str | int | float]]:
-    for name, value in sample.meta.items():
-        if name not in GOLD and isinstance(value, (str, int, float)) and not quotes(str(value), forms):
-            yield name, value
 
 
 def _meta(run: Run) -> dict[str, Any]:

@@ -13,13 +13,12 @@ import msgspec
 from msgspec import Struct, structs
 
 from snellen.benchmarks import registry
-from snellen.benchmarks.base import Benchmark, Data, Headline
+from snellen.benchmarks.base import Benchmark, Data, Headline, ModelFacts
 from snellen.engine.data_paths import holds_built_set, located, same_questions
 from snellen.engine.ownership import is_own
 from snellen.engine.resume import verified_meta, with_size, without_record
 from snellen.engine.run_folder import JUDGED, LABELLED, RunFolder, RunMeta, RunSpec
 from snellen.errors import DataError, SnellenError, UsageError
-from snellen.runs.caveats import caveats
 from snellen.runs.predictions import PredictionRows
 from snellen.runs.status import present_state
 from snellen.runs.trust import find_named, guarded
@@ -160,6 +159,8 @@ class Run:
         """List what a reader of the scores must know, one line each, including who judged the replies."""
         errors = self.request_errors().text
         meta = self.sized_meta
+        from snellen.runs.caveats import caveats
+
         known = caveats(meta, self.benchmark, state=present_state(self.path, meta))
         lines = [errors if caveat.about == "lost" and errors else caveat.text for caveat in known]
         lines += filter(None, [without_record(self.folder, self.benchmark, self.meta.spec)])
@@ -330,6 +331,7 @@ class Run:
             each=each,
             verdicts=judge,
             predictions=rows,
+            model=self._model_facts(),
         )
         who = ""
         if summary.for_judge:
@@ -342,6 +344,14 @@ class Run:
         if save:
             self._save(summary, judge)
         return summary
+
+    def _model_facts(self) -> ModelFacts:
+        """Return what the run recorded about its model, where the benchmark reports details that depend on it."""
+        if self.benchmark.details is None:
+            return ModelFacts()
+        from snellen.runs.summary_details import model_facts
+
+        return model_facts(self.meta)
 
     def _prediction_rows(self) -> PredictionRows | None:
         """Return the rows of predictions.jsonl; None for a run that has none: a judge's, or one that cannot be written."""
@@ -379,7 +389,7 @@ class Run:
         expected = max(recorded, declared) if whole else count(benchmark, meta.spec.data) * meta.spec.repeats
         if builder.predictions is not None and self.writable:
             builder.predictions.write(self.folder.predictions)
-        self._save(builder.build(expected), None)
+        self._save(builder.build(expected, self._model_facts()), None)
 
     def write_verdicts(self) -> None:
         """Sum up a judged run, and write verdicts.jsonl: one line a reply, with its `judge_verdict`."""

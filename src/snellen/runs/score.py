@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Unpack
 
 from snellen.benchmarks import registry as benchmarks
 from snellen.benchmarks.base import Benchmark, Data
@@ -18,8 +19,10 @@ from snellen.runs.judge.verdicts import Replies, judged_by
 from snellen.runs.reviews.rules import ReviewRules
 from snellen.runs.run import Run, given_data, load_run
 from snellen.runs.scoring import Scored, Summary
+from snellen.runs.settings import AnswerFields, takes
 
 
+@takes(AnswerFields, defaults={"id_is": "id"})
 def score(
     answers: str | Path,
     benchmark: str | Benchmark | None = None,
@@ -28,13 +31,11 @@ def score(
     images: str | Path | None = None,
     benchmark_options: Mapping[str, str] | None = None,
     profile: str | None = None,
-    id_field: str | None = None,
-    reply_field: str | None = None,
-    id_is: str = "id",
     each: Callable[[Scored], None] | None = None,
     judge_replies: str | Path | None = None,
     reviews: ReviewRules | None = None,
     trust: bool = False,
+    **fields: Unpack[AnswerFields],
 ) -> tuple[Summary, list[str]]:
     """Score a run again, or answers that another harness wrote; no request is sent.
 
@@ -59,6 +60,7 @@ def score(
     Raises:
         SnellenError: see snellen.errors.
     """
+    id_field, reply_field, id_is = fields.get("id_field"), fields.get("reply_field"), fields.get("id_is", "id")
     path = Path(answers)
     folder = RunFolder(path if path.is_dir() else path.parent)
     own = folder.exists() and path in (folder.path, folder.results)

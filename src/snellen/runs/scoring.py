@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from snellen.benchmarks.base import Benchmark, Data, Scorer
+from snellen.benchmarks.base import Benchmark, Data, ModelFacts, Scorer
 from snellen.engine.final_records import final_records
 from snellen.engine.journal import record_name
 from snellen.engine.resume import ANSWERED
@@ -19,9 +19,15 @@ from snellen.redaction.gold import strike
 from snellen.runs.predictions import PredictionRows
 from snellen.scoring.rubric import Rubric, gold_forms, score_verdict
 from snellen.scoring.scores import ScoreBuilder, score_record
-from snellen.scoring.statistics import spread_metrics, with_cluster
-from snellen.types import Metric, Record, Sample, Score
+from snellen.scoring.statistics import mean, spread_metrics, with_cluster
+from snellen.types import Metric, Record, Response, Sample, Score
 
+if TYPE_CHECKING:
+    from snellen.scoring.calibration import ConfidenceRows
+
+LINES = "lines"
+"""Name of a profile's lines for people in summary.json, of benchmarks that report more than metrics."""
+UNKNOWN_MODEL = ModelFacts()
 REASONS_KEPT, REASONS_SHOWN, REASON_CHARACTERS = 1000, 4, 60
 
 
@@ -223,6 +229,7 @@ class SummaryBuilder:
         self._unread: dict[str, Counter[str]] = {profile: Counter() for profile in scorers}
         self._answered = False
         self._for_judge = self._without_verdict = self._out_of_range = 0
+        self._confidences: dict[str, ConfidenceRows] = {}
 
     def score(self, sample: Sample, record: Record) -> dict[str, Score]:
         """Score one record under each profile."""
@@ -237,6 +244,8 @@ class SummaryBuilder:
             self._for_judge += 1
             self._without_verdict += value is None
             self._out_of_range += value is not None and not 0.0 <= value <= 1.0
+        if scores and record.response is not None and record.response.logprobs:
+            self._add_confidence(sample, record.response, scores)
         for profile, builder in self._builders.items():
             score = scores.get(profile, NO_SCORE)
             if row is None:
@@ -262,14 +271,44 @@ class SummaryBuilder:
         scorers = {profile: self._benchmark.score[profile]}
         return scores_of(self._benchmark, sample, record, scorers, self._verdicts)[profile]
 
-    def build(self, expected: int | None) -> Summary:
-        """Build the summary; `expected` is how many records a complete run has, None: these are all."""
+    def _add_confidence(self, sample: Sample, response: Response, scores: Mapping[str, Score]) -> None:
+        from snellen.scoring.calibration import ConfidenceRows, option_probabilities  # few runs have probabilities
+
+        probabilities = option_probabilities(sample, response.logprobs)
+        cluster = f"group {sample.group}" if sample.group else f"sample {sample.id}"
+        for profile in self._builders:
+            rows = self._confidences.setdefault(profile, ConfidenceRows())
+            rows.add(sample.kind, cluster, scores.get(profile, NO_SCORE), probabilities)
+
+    def mean_scores(self, expected: int, name: str) -> dict[str, Metric]:
+        """Return the mean score of the records under each profile, as a metric of this name."""
+        return {profile: mean(name, builder.build(expected)) for profile, builder in self._builders.items()}
+
+    def _calibration(self, profile: str, expected: int) -> list[Metric]:
+        rows = self._confidences.get(profile)
+        return [] if rows is None else rows.metrics(expected)
+
+    def build(self, expected: int | None, model: ModelFacts = UNKNOWN_MODEL) -> Summary:
+        """Build the summary.
+
+        Args:
+            expected: how many records a complete run has; None: these are all.
+            model: what is known of the model that was asked.
+        """
         benchmark, metrics = self._benchmark, {}
+        details: dict[str, Mapping[str, Any]] = {}
         for profile, builder in self._builders.items():
             table = builder.build(expected)
+            if benchmark.details is not None and self._answered:
+                reported = benchmark.details(table, profile, model)
+                details[profile] = {**reported.fields, LINES: list(reported.lines)}
+            calibration = self._calibration(profile, table.expected)
             metrics[profile] = with_cluster(
-                [*benchmark.summarize(table, profile), *spread_metrics(table)], benchmark.cluster
+                [*benchmark.summarize(table, profile), *spread_metrics(table), *calibration], benchmark.cluster
             )
+            if calibration:
+                bins = [structs.asdict(each) for each in self._confidences[profile].bins()]
+                details[profile] = {**details.get(profile, {}), "reliability": bins}
         if self.rows and not self._answered:
             metrics = {profile: unanswered(rows_of) for profile, rows_of in metrics.items()}
         return Summary(
@@ -281,6 +320,7 @@ class SummaryBuilder:
             self._without_verdict,
             self._out_of_range,
             self._unread,
+            details,
         )
 
 
@@ -307,6 +347,7 @@ def summarize(
     each: Callable[[Scored], None] | None = None,
     verdicts: Mapping[str, str] | None = None,
     predictions: PredictionRows | None = None,
+    model: ModelFacts = UNKNOWN_MODEL,
 ) -> Summary:
     """Score every pair under every profile and summarize.
 
@@ -318,6 +359,7 @@ def summarize(
         each: sees one row at a time, for files and galleries.
         verdicts: a judge's replies by `record_name`, for samples that the benchmark has rubrics for.
         predictions: takes what was read from each reply.
+        model: what is known of the model that was asked.
     """
     builder = SummaryBuilder(benchmark, scorers, verdicts, predictions)
     for sample, record in pairs:
@@ -325,7 +367,7 @@ def summarize(
         builder.add(sample, record, scores)
         if each is not None:
             each(Scored(sample, record, scores))
-    return builder.build(expected)
+    return builder.build(expected, model)
 
 
 def unanswered(metrics: Iterable[Metric]) -> list[Metric]:

@@ -44,6 +44,12 @@ class RunSettings(JudgeSettings, total=False):
     repeats: number of times to ask each sample.
     nproc, ray: number of workers that hold a local model, and the Ray cluster they run on (docs/scale-out.md).
     strict_data: refuse a table with a row that cannot be asked.
+    system: text that the model reads before each prompt.
+    few_shot, few_shot_from, few_shot_draw: number of examples before each question, their pool, and whether they are
+        `fixed` or drawn for `each` question (docs/prompt-studies.md).
+    shard: K/N: run only part K of N of the samples (docs/scale-out.md).
+    batch: ask by batches, at the lower price of the service (docs/batches.md).
+    poll_s: seconds between two looks at the open batches.
     """
 
     data: str | Path | None
@@ -53,6 +59,13 @@ class RunSettings(JudgeSettings, total=False):
     nproc: int | None
     ray: str | None
     strict_data: bool
+    system: str
+    few_shot: int
+    few_shot_from: str | None
+    few_shot_draw: str
+    shard: str
+    batch: bool
+    poll_s: float | None
 
 
 class RerunSettings(TypedDict, total=False):
@@ -64,6 +77,14 @@ class RerunSettings(TypedDict, total=False):
     rpm: float | None
     tpm: float | None
     prices: str | Path | None
+
+
+class AnswerFields(TypedDict, total=False):
+    """How a file of another harness names its rows; `id_is`: `id`, `position` (from 0) or a meta field of the samples."""
+
+    id_field: str | None
+    reply_field: str | None
+    id_is: str
 
 
 _MODEL_FIELDS = frozenset(ModelOptions.__struct_fields__)
@@ -86,6 +107,10 @@ def run_spec(benchmark: str, model: str, settings: JudgeSettings) -> RunSpec:
         seed=options.seed,
     )
     spec = {name: value for name, value in chosen.items() if name in _SPEC_FIELDS}
+    if spec.get("shard"):
+        from snellen.engine.sharding import parse_shard  # few runs are divided
+
+        spec["shard"] = str(parse_shard(spec["shard"]))  # 01/3 is the part 1/3
     return RunSpec(**{**spec, "benchmark": benchmark, "model": model, "data": data, "options": options})
 
 

@@ -5,17 +5,23 @@ from __future__ import annotations
 import contextlib
 import datetime
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
+from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine.journal_damage import Damage
+from snellen.engine.progress import GroupProgress
 from snellen.engine.resume import read_state
 from snellen.engine.run_folder import RunFolder, RunMeta, Totals
 from snellen.errors import SnellenError
+from snellen.types import Metric
+
+if TYPE_CHECKING:
+    from snellen.runs.run import Run
 
 State: TypeAlias = Literal["running", "complete", "partial", "failed"]
 LEFT_OUT = ("benchmark", "benchmark_version", "data", "prompts")
@@ -35,6 +41,7 @@ class Overview(Struct, frozen=True):
         questions: samples times repeats of the whole benchmark; None where that is not known.
         requested: those that the run was to answer.
         date: when the first sample was asked, UTC, `2026-11-22 09:25`; empty before that.
+        groups: of a benchmark whose questions follow from answers, how many groups of questions have ended; else None.
     """
 
     state: State
@@ -42,20 +49,50 @@ class Overview(Struct, frozen=True):
     questions: int | None
     requested: int | None
     date: str
+    groups: GroupProgress | None = None
 
     @property
     def coverage(self) -> float | None:
         """Return the share of the benchmark's samples with a record, 0 to 1; None if their number is unknown.
 
-        Of a run in which nothing was answered it is 0, so that such a run never stands among whole ones.
+        Of a run in which nothing was answered it is 0, so that such a run never stands among whole ones. Where questions
+        follow from answers, it is the share of the groups of questions that have ended.
         """
+        if self.groups is not None:
+            return self.groups.ended / self.groups.known if self.totals.done else 0.0
         if self.questions and not self.totals.done:
             return 0.0
         recorded = self.totals.done + self.totals.error + self.totals.timeout
         return min(1.0, recorded / self.questions) if self.questions else None
 
 
-def overview(folder: RunFolder, meta: RunMeta) -> Overview:
+def group_progress(run: Run) -> GroupProgress | None:
+    """Return how many groups of a run's questions have ended; None where questions do not follow from answers.
+
+    Of a run that is not complete, the metrics tell. None too if they cannot be computed.
+    """
+    try:
+        benchmark = run.benchmark
+        if benchmark.groups is None:
+            return None
+        known = benchmark.groups(run.meta.spec.data)
+        if run.meta.state == "complete":
+            return GroupProgress(f"{benchmark.cluster}s", known, known)
+        profile = next(iter(benchmark.score))
+        return ended_groups(benchmark, run.meta.spec.data, run.figures(profile)[profile])
+    except SnellenError:
+        return None
+
+
+def ended_groups(benchmark: Benchmark, data: Data, metrics: Iterable[Metric]) -> GroupProgress | None:
+    """Return how many groups of questions have ended by their metrics; None where a benchmark has no such groups."""
+    if benchmark.groups is None:
+        return None
+    known = benchmark.groups(data)
+    return GroupProgress(f"{benchmark.cluster}s", min(known, sum(each.coverage >= 1.0 for each in metrics)), known)
+
+
+def overview(folder: RunFolder, meta: RunMeta, groups: GroupProgress | None = None) -> Overview:
     """Read the state of a run. The journal is read if run_meta.json is not that of a complete run."""
     locked = is_locked(folder.path)
     totals = meta.totals
@@ -63,7 +100,7 @@ def overview(folder: RunFolder, meta: RunMeta) -> Overview:
         with contextlib.suppress(SnellenError, OSError):
             totals = read_state(folder, Damage(folder.results))[0]
     repeats = meta.spec.repeats
-    limit, of = meta.coverage.limit, meta.coverage.of
+    limit, of = meta.coverage.limit, None if groups is not None else meta.coverage.of
     known = [count for count in (limit, of) if count is not None]
     state: State = "complete" if meta.state == "complete" else "partial"
     if locked and meta.state != "complete":
@@ -76,6 +113,7 @@ def overview(folder: RunFolder, meta: RunMeta) -> Overview:
         None if of is None else of * repeats,
         min(known) * repeats if known else None,
         _date(folder),
+        groups,
     )
 
 
@@ -162,7 +200,9 @@ def _settings(meta: RunMeta) -> Iterator[tuple[str, str]]:
     for name in DIGESTS:
         if name in meta.identity:
             yield name, str(meta.identity[name])[:16]
-    if not meta.coverage.full:
+    if meta.coverage.shards:
+        yield "shard", ",".join(meta.coverage.shards[:4])
+    if meta.coverage.limit is not None and not meta.coverage.full:
         yield "limit", str(meta.coverage.limit)
 
 

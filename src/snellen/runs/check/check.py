@@ -80,7 +80,7 @@ class Check:
         self._duplicates = Duplicates(self._findings, restricted=settings.restricted)
         self._gold = GoldAnswers(shuffled=settings.shuffled)
         self._lengths = TextLengths(LONGEST)
-        self._totals = PromptTotals(settings.generation, settings.media, self._size)
+        self._totals = PromptTotals(settings.generation, settings.media, self._size, price=settings.price)
         self._examples: EvenSample[CheckedRow] = EvenSample(settings.examples, settings.seed)
         self._without_image: list[CheckedRow] = []
         self._omitted: list[LeftOutRow] = []
@@ -196,7 +196,7 @@ class Check:
             ],
             input_tokens=self._totals.input_tokens,
             output_tokens=self._totals.output_tokens,
-            cost=self._totals.cost(self._settings.price),
+            cost=self._totals.cost,
         )
 
     def _facts_of(self, row: CheckedRow) -> Mapping[str, ImageFacts]:

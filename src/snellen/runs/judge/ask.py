@@ -96,6 +96,11 @@ def judge(
         rubric = "match" if subject.rubric is None else OWN
     if rule and subject.ruled_correct is None:
         raise UsageError(f"{subject.name} has no rule to apply before the judge", "Omit --rule.")
+    if subject.groups is not None:  # each answer has chosen the next question by the benchmark's own reading
+        raise UsageError(
+            f"{subject.name} measures thresholds from the answers as it read them, and a judge would change none",
+            f"Score it without a judge: snellen score {run}",
+        )
     chosen = {"rubric": rubric, **({"images": "yes"} if with_images else {}), **({"rule": "yes"} if rule else {})}
     if rubric != OWN:
         require_known_places(load_rubric(rubric))

@@ -1,0 +1,182 @@
+"""Batches of a run as its log and its service have them: list and cancel them, or give one up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec import Struct, structs
+
+from snellen.engine.batches.log import BatchLog, LoggedShard, read_log
+from snellen.engine.endpoints import check_rerun, with_endpoint
+from snellen.engine.run_folder import RunFolder
+from snellen.errors import BatchError, ModelError, RunError, UsageError
+from snellen.event_loop import in_loop
+from snellen.models.api.batches.service import BatchService, BatchStatus, Undecided
+from snellen.models.registry import open_model
+
+
+class RunBatch(Struct, frozen=True):
+    """One batch of a run.
+
+    Attributes:
+        label: in the run's log.
+        id: at the service; empty where it is not known.
+        state: the service's word; `taken`, `dropped`, or `not sent` by the log.
+        open: it may still bring answers.
+        rows, finished: rows in it, and rows that the service has finished.
+        answered: answers that were recorded.
+        created_at, expires_at: seconds since the epoch.
+        reason: why it was dropped.
+    """
+
+    label: str
+    id: str
+    state: str
+    open: bool
+    rows: int
+    finished: int
+    answered: int
+    created_at: float | None
+    expires_at: float | None
+    reason: str = ""
+
+
+def list_batches(path: str | Path, *, recorded: bool = False, trust: bool = False) -> list[RunBatch]:
+    """Return the batches of a run, with the service's word on the open ones.
+
+    Args:
+        path: the run's folder.
+        recorded: ask no service, and return the last state in the log.
+        trust: as for `snellen.load_run`.
+
+    Raises:
+        RunError: there is no run, or none by batches. BatchError: the service gives no answer.
+    """
+    shards = _shards(path)
+    if (
+        recorded
+        or read_log(Path(path)).service == "file"
+        or not any(not shard.closed and shard.creating_at is not None for shard in shards)
+    ):
+        return [_described(shard, None) for shard in shards]
+
+    async def states(service: BatchService) -> list[RunBatch]:
+        known = frozenset(shard.id for shard in shards if shard.id)
+        return [_described(shard, await _status(service, shard, Path(path), known)) for shard in shards]
+
+    return _asked(path, states, trust=trust)
+
+
+def cancel_batches(path: str | Path, *, trust: bool = False) -> list[RunBatch]:
+    """Cancel the open batches of a run, and return them. The next call of `snellen run --batch` takes up what they have answered.
+
+    Raises:
+        RunError: there is no run, or none by batches. BatchError: the service gives no answer.
+    """
+    shards = _shards(path)
+    if read_log(Path(path)).service == "file":
+        raise UsageError(
+            f"The requests of {path} are in a file; there is nothing to cancel at a service.",
+            f"Stop the program that answers them. To give a file up: snellen batch drop {path} LABEL",
+        )
+
+    async def cancelled(service: BatchService) -> list[RunBatch]:
+        known = frozenset(shard.id for shard in shards if shard.id)
+        batches = []
+        for shard in shards:
+            status = await _status(service, shard, Path(path), known)
+            if status is None:
+                continue
+            if status.state == "running":
+                status = await service.cancel(status.id)
+            batches.append(_described(structs.replace(shard, id=status.id), status))
+        return batches
+
+    return _asked(path, cancelled, trust=trust)
+
+
+def drop_batch(path: str | Path, name: str) -> None:
+    """Give up an open batch, by its id or label: the next call asks its samples again, and the service may be paid twice.
+
+    Raises:
+        RunError: there is no run, or none by batches. UsageError: no open batch has this name.
+    """
+    folder = RunFolder(path)
+    _shards(path)
+    with folder.locked():
+        log = BatchLog(folder.path)
+        try:
+            names = {shard.id or shard.label: shard for shard in log.state.open()}
+            shard = next((each for each in names.values() if name in (each.id, each.label)), None)
+            if shard is None:
+                raise UsageError(f"{path} has no open batch {name!r}", f"Open are: {', '.join(names) or 'none'}.")
+            log.append("dropped", label=shard.label, reason="given up by the user")
+        finally:
+            log.close()
+
+
+def _shards(path: str | Path) -> list[LoggedShard]:
+    folder = RunFolder(path)
+    folder.meta()  # a folder without a run is refused
+    shards = list(read_log(folder.path).shards.values())
+    if not shards:
+        raise RunError(f"{path} has no batches", "Batches are made by: snellen run … --batch")
+    return shards
+
+
+def _asked(path: str | Path, call: Callable[[BatchService], object], *, trust: bool) -> list[RunBatch]:
+    """Return what a call of the run's own service returns, under the rules of a rerun for folders of other users."""
+    folder = RunFolder(path)
+    meta = folder.meta()
+    spec = with_endpoint(folder, meta, base_url=None, key_env=None)
+    check_rerun(folder, meta, spec, trust=trust)
+
+    async def whole() -> list[RunBatch]:
+        model = open_model(spec.model, spec.options)
+        service = model.batches()
+        state = read_log(folder.path)
+        try:
+            if (state.service, state.place) != (service.name, service.place):
+                raise RunError(
+                    f"the batches of {path} lie at {state.place}, and the run's model is at {service.place}",
+                    "Set the variable of the address as it was when the run began.",
+                )
+            batches: list[RunBatch] = await call(service)  # type: ignore[misc]
+            return batches
+        except ModelError as error:
+            raise BatchError(f"{service.place}: {error.message}", error.hint) from error
+        finally:
+            await service.close()
+            await model.close()
+
+    return in_loop(whole())
+
+
+async def _status(service: BatchService, shard: LoggedShard, folder: Path, known: frozenset[str]) -> BatchStatus | None:
+    """Return the service's word on an open batch; None for one that is closed, was never sent, or is not found."""
+    if shard.closed or shard.creating_at is None:
+        return None
+    if shard.id:
+        return await service.status(shard.id)
+    status = await service.find(shard.shard(folder), known)
+    return None if isinstance(status, Undecided) else status
+
+
+def _described(shard: LoggedShard, status: BatchStatus | None) -> RunBatch:
+    word = shard.closed or shard.state or ("not found" if shard.creating_at is not None else "not sent")
+    finished = shard.completed + shard.failed
+    if status is not None:
+        word, finished = status.words, status.completed + status.failed
+    return RunBatch(
+        label=shard.label,
+        id=shard.id or ("" if status is None else status.id),
+        state=word,
+        open=not shard.closed,
+        rows=shard.rows,
+        finished=finished,
+        answered=shard.answered,
+        created_at=shard.created_at,
+        expires_at=shard.expires_at,
+        reason=shard.reason,
+    )
