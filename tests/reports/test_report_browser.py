@@ -102,7 +102,7 @@ def test_a_score_leads_to_the_answers_that_count_against_it(browser, report, run
 
 def test_bars_and_cells_of_plots_lead_to_their_answers(browser, report, run):
     with opened(browser, report) as page:
-        page.locator("figure", has_text="Failed samples").locator("svg a").first.click()
+        page.locator("figure", has_text="Samples without an answer").locator("svg a").first.click()
         wait_for_cards(page, 1)
         assert verdicts(page) == {"error"}
         cell = page.locator("figure", has_text="Confusion matrix: true or false").locator(

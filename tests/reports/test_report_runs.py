@@ -58,6 +58,18 @@ def test_a_whole_run_needs_no_note(lights, tmp_path):
     assert runs.facts(run)["fingerprint"] == run.meta.fingerprint
 
 
+def test_the_header_states_the_system_text_and_the_examples(lights, tmp_path):
+    answers = tmp_path / "answers.jsonl"
+    answers.write_text('{"id": "digit-0435-short", "reply": "0"}\n')
+    study = {"system": "Be brief. " * 60, "few_shot": 2, "few_shot_from": "seed=1000"}
+    run = evaluate("chart/digits", f"replay:{answers}", out=tmp_path / "run", limit=1, **study)
+    known = runs.facts(run)
+    assert known["system text"].startswith("Be brief. ") and len(known["system text"]) == 501
+    assert known["examples"] == "2, the same before every question"
+    plain = runs.facts(evaluate(lights.LIGHTS, pixels(lights), out=tmp_path / "plain", limit=1))
+    assert "system text" not in plain and "examples" not in plain
+
+
 def test_a_view_starts_anew_each_time_its_answers_are_asked_for(lights, tmp_path):
     run = evaluate(lights.LIGHTS, pixels(lights), out=tmp_path / "run", limit=5)
     view = runs.run_view(run)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from urllib.parse import parse_qs
 
 import pytest
@@ -242,3 +243,8 @@ def test_data_sets_of_a_suite_have_level_curves_of_their_own_and_no_mixture():
 def test_a_profile_that_reads_words_or_letters_stands_beside_truth_values(read, shown):
     assert convert_like_target(read, True) is shown or convert_like_target(read, True) == shown
     assert convert_like_target("yes", "yes") == "yes"
+
+
+def test_a_refusal_is_neither_an_answer_nor_a_failure():
+    known = RunTally(answers=20, statuses=Counter(ok=15, refused=3, timeout=2))
+    assert tables.answer_facts(known) == {"answered": "15", "failed": "2"}

@@ -11,10 +11,12 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
+from snellen.reports.acuity.answer_sample import ThresholdSample
 from snellen.reports.escape import clip, escape_invisible, text_of_value
 from snellen.reports.gallery_sample import StratifiedSample, Stratum, slice_of
 from snellen.reports.views import MANY, PageLimits, RunView
 from snellen.runs.answer_view import AnswerView
+from snellen.scoring.calibration import ConfidenceRows
 from snellen.scoring.taxonomy import SEPARATOR, coarse_to_fine
 from snellen.types import Part, Score, Text
 
@@ -170,6 +172,8 @@ class RunTally:
     confusions: dict[tuple[tuple[str, str], ...], AnswerConfusion] = field(default_factory=dict)
     disagreements: int = 0
     classes: ClassTally = field(default_factory=ClassTally)
+    confidences: ConfidenceRows = field(default_factory=ConfidenceRows)
+    counts_confusions: bool = True
 
     def add(self, answer: AnswerView) -> None:
         """Count one answer."""
@@ -182,12 +186,16 @@ class RunTally:
         for profile, score in answer.scores.items():
             self.verdicts.setdefault(profile, Counter())[score.verdict] += 1
         self.disagreements += profiles_disagree(answer)
+        if answer.probabilities is not None and answer.scores:
+            score = next(iter(answer.scores.values()))
+            self.confidences.add(str(answer.kind), answer.sample_id, score, answer.probabilities)
         for name, value in answer_filters(answer).items():
             values = self.meta.setdefault(name, {})
             if len(values) < _VALUES:
                 values.setdefault(value)
         self.classes.add(str(answer.kind), answer.meta, next(iter(answer.scores.values()), None))
-        self._confuse(answer)
+        if self.counts_confusions:
+            self._confuse(answer)
 
     def _confuse(self, answer: AnswerView) -> None:
         target = text_of_value(answer.target, 40)
@@ -249,11 +257,15 @@ class GalleryAnswer:
 
 @dataclass
 class CollectedRuns:
-    """Tallies by run, the answers that the gallery holds in order, and how many there were by rank."""
+    """Tallies by run, the answers that the gallery holds in order, and how many there were by rank.
+
+    `counts` is without the runs in `near_thresholds`, whose answers are drawn by condition; these are named by their number.
+    """
 
     tallies: list[RunTally]
     gallery: list[GalleryAnswer]
     counts: Counter[int]
+    near_thresholds: tuple[int, ...] = ()
 
 
 def _sampling_key(answer: AnswerView, seed: int | None = None) -> int:
@@ -263,50 +275,72 @@ def _sampling_key(answer: AnswerView, seed: int | None = None) -> int:
 
 
 def collect_runs(runs: Sequence[RunView], limits: PageLimits) -> CollectedRuns:
-    """Read every run once. Memory holds about `limits.answers` answers without their images, and counts."""
-    return _collect_stratified(runs, limits) if len(runs) >= MANY else _collect_worst(runs, limits)
+    """Read every run once. Memory holds about `limits.answers` answers without their images, and counts.
+
+    Runs of acuity give a few answers of each condition. They come first; the others share the rest of the room.
+    """
+    # options of acuity are lettered in balanced order, differently for every question: a matrix of letters says nothing
+    tallies = [RunTally(counts_confusions=run.acuity is None) for run in runs]
+    adaptive = tuple(number for number, run in enumerate(runs) if run.acuity is not None)
+    gallery: list[GalleryAnswer] = []
+    for place, number in enumerate(adaptive):
+        room = (limits.answers - len(gallery)) // (len(adaptive) - place)
+        gallery += _draw_near_thresholds(runs[number], number, tallies[number], limits, room)
+    others = [(number, run) for number, run in enumerate(runs) if number not in adaptive]
+    choose = _collect_stratified if len(runs) >= MANY else _collect_worst
+    chosen, counts_by_rank = choose(others, tallies, limits, limits.answers - len(gallery))
+    gallery = sorted([*gallery, *chosen], key=lambda answer: (answer.run, answer.order))
+    return CollectedRuns(tallies, gallery, counts_by_rank, adaptive)
 
 
-def _collect_stratified(runs: Sequence[RunView], limits: PageLimits) -> CollectedRuns:
+def _draw_near_thresholds(
+    run: RunView, number: int, tally: RunTally, limits: PageLimits, room: int
+) -> list[GalleryAnswer]:
+    """Choose answers of every condition of a run of acuity near its threshold."""
+    assert run.acuity is not None  # noqa: S101 - such runs alone
+    sample: ThresholdSample[GalleryAnswer] = ThresholdSample(run.acuity, room)
+    for order, answer in enumerate(run.answers()):
+        tally.add(answer)
+        make = partial(_gallery_answer, answer, run, number, order, failure_rank(answer), limits)
+        sample.offer(answer, _sampling_key(answer, SEED), order, make)
+    return sample.drawn()
+
+
+def _collect_stratified(
+    runs: Sequence[tuple[int, RunView]], tallies: Sequence[RunTally], limits: PageLimits, room: int
+) -> tuple[list[GalleryAnswer], Counter[int]]:
     """Choose right and wrong answers of every run and slice, with about the same number of answers from each run."""
     counts_by_rank: Counter[int] = Counter()
-    tallies: list[RunTally] = []
     gallery: list[GalleryAnswer] = []
-    for number, run in enumerate(runs):
-        tally = RunTally()
-        sample: StratifiedSample[GalleryAnswer] = StratifiedSample(
-            (limits.answers - len(gallery)) // (len(runs) - number)
-        )
+    for place, (number, run) in enumerate(runs):
+        sample: StratifiedSample[GalleryAnswer] = StratifiedSample((room - len(gallery)) // (len(runs) - place))
         for order, answer in enumerate(run.answers()):
-            tally.add(answer)
+            tallies[number].add(answer)
             rank = failure_rank(answer)
             counts_by_rank[rank] += 1
             make = partial(_gallery_answer, answer, run, number, order, rank, limits)
             sample.offer(Stratum(rank, slice_of(answer)), _sampling_key(answer, SEED), order, make)
-        tallies.append(tally)
         gallery += sample.drawn()
-    return CollectedRuns(tallies, gallery, counts_by_rank)
+    return gallery, counts_by_rank
 
 
-def _collect_worst(runs: Sequence[RunView], limits: PageLimits) -> CollectedRuns:
+def _collect_worst(
+    runs: Sequence[tuple[int, RunView]], tallies: Sequence[RunTally], limits: PageLimits, room: int
+) -> tuple[list[GalleryAnswer], Counter[int]]:
     """Choose incorrect answers first, then those that profiles disagree on, then correct ones."""
     heap: list[tuple[tuple[int, int, int, int], GalleryAnswer]] = []
     counts_by_rank: Counter[int] = Counter()
-    tallies = []
-    for number, run in enumerate(runs):
-        tally = RunTally()
+    for number, run in runs:
         for order, answer in enumerate(run.answers()):
-            tally.add(answer)
+            tallies[number].add(answer)
             place = failure_rank(answer)
             counts_by_rank[place] += 1
             worst_first = (-place, -_sampling_key(answer), -number, -order)
-            if len(heap) < limits.answers:
+            if len(heap) < room:
                 heapq.heappush(heap, (worst_first, _gallery_answer(answer, run, number, order, place, limits)))
             elif heap and worst_first > heap[0][0]:
                 heapq.heapreplace(heap, (worst_first, _gallery_answer(answer, run, number, order, place, limits)))
-        tallies.append(tally)
-    answers = sorted((answers for _, answers in heap), key=lambda answer: (answer.run, answer.order))
-    return CollectedRuns(tallies, answers, counts_by_rank)
+    return [answer for _, answer in heap], counts_by_rank
 
 
 def _texts(answer: AnswerView, limits: PageLimits) -> Iterator[str]:

@@ -16,6 +16,9 @@ from snellen.atomic_write import replacing
 from snellen.errors import StorageError, UsageError
 from snellen.redaction import redact
 from snellen.reports import plots, tables
+from snellen.reports.acuity.answer_sample import SHARES_IN_WORDS
+from snellen.reports.acuity.figures import acuity_figures
+from snellen.reports.acuity.page import acuity_card, acuity_head, card_runs, threshold_table
 from snellen.reports.collect import SEED, CollectedRuns, collect_runs
 from snellen.reports.escape import escape_invisible, json_for_page
 from snellen.reports.failures.labels import RunLabels, draw_labels, label_rows
@@ -29,6 +32,7 @@ from snellen.reports.many_runs import (
     shared_notes,
 )
 from snellen.reports.plots.base import SERIES, Plot, Series, run_word
+from snellen.reports.plots.costs import CostPoint, cost_plots
 from snellen.reports.plots.eye_chart import eye_chart, eye_chart_names, eye_chart_plot, shared_eye_charts
 from snellen.reports.plots.svg import page_style
 from snellen.reports.table_copies import TableCopy, labels_copy, paired_copy, published_copy, scores_copy
@@ -169,23 +173,43 @@ def build_series(runs: Sequence[RunView], gathered: CollectedRuns) -> tuple[list
 
 
 def describe_omitted(gathered: CollectedRuns, limits: PageLimits) -> str:
-    """Describe in a sentence or two which answers the gallery omits; empty if it shows all."""
-    total = sum(gathered.counts.values())
-    if len(gathered.tallies) >= MANY and len(gathered.gallery) < total:
-        return (
-            f"Showing {len(gathered.gallery):,} of {total:,} answers: of each run correct and incorrect ones of every slice, "
-            f"drawn with seed {SEED}. All answers are in results.jsonl; raise --max-answers (now {limits.answers:,}) to show more."
+    """Describe in a few sentences which answers the gallery omits; empty if it shows all."""
+    adaptive = gathered.near_thresholds
+    drawn = sum(answer.run in adaptive for answer in gathered.gallery)
+    answers = sum(gathered.tallies[number].answers for number in adaptive)
+    sentences = []
+    if drawn < answers:
+        sentences.append(
+            f"Showing {drawn:,} of {answers:,} answers{' of acuity' if len(adaptive) < len(gathered.tallies) else ''} and "
+            f"leaving out {answers - drawn:,}: {SHARES_IN_WORDS}, drawn with seed {SEED}."
         )
-    counts = [sum(answer.rank == rank for answer in gathered.gallery) for rank in range(3)]
-    if sum(counts) == sum(gathered.counts.values()):
+    more = f"raise --max-answers (now {limits.answers:,}) to show more"
+    if others := _describe_others(gathered):
+        sentences += [others, f"All answers are in results.jsonl; {more}."]
+    elif sentences:
+        sentences.append("All answers are in results.jsonl, and snellen view shows each of them.")
+    return " ".join(sentences)
+
+
+def _describe_others(gathered: CollectedRuns) -> str:
+    """Describe what is omitted of the runs that are not of acuity; empty if nothing is."""
+    chosen = [answer for answer in gathered.gallery if answer.run not in gathered.near_thresholds]
+    total = sum(gathered.counts.values())
+    if len(chosen) == total:
         return ""
+    if len(gathered.tallies) >= MANY:
+        return (
+            f"Showing {len(chosen):,} of {total:,} answers: of each run correct and incorrect ones of every slice, "
+            f"drawn with seed {SEED}."
+        )
+    counts = [sum(answer.rank == rank for answer in chosen) for rank in range(3)]
     incorrect, correct = gathered.counts[0], gathered.counts[1] + gathered.counts[2]
     text = f"Showing {counts[0]:,} of {incorrect:,} incorrect answers"
     if correct and not sum(counts[1:]):
         text += "; correct ones are left out"
     elif correct:
         text += f" and {sum(counts[1:]):,} of {correct:,} correct ones"
-    return f"{text}. All answers are in results.jsonl; raise --max-answers (now {limits.answers:,}) to show more."
+    return f"{text}."
 
 
 def render(runs: Sequence[RunView], comparisons: Sequence[PairedView] = (), limits: PageLimits | None = None) -> str:
@@ -228,20 +252,38 @@ def draw_figures(runs: Sequence[RunView], gathered: CollectedRuns) -> list[Plot]
     """Draw every plot of the page, the eye charts first."""
     every, first = build_series(runs, gathered)
     with page_style():
+        thresholds = acuity_figures(card_runs(runs, first))
         named = zip(build_charts(runs, first), eye_chart_names(first), strict=True)
         charts = [eye_chart_plot(chart, name) for chart, name in named]
     if len(runs) >= MANY:
         shared, own = draw_many(runs, first)
         drawn = [*shared, *(plot for plots_of_run in own for plot in plots_of_run)]
     else:
-        drawn = plots.draw_plots(every, first)
-    return [*(chart for chart in charts if chart is not None), *drawn, *draw_labels(_labelled(runs, first))]
+        drawn = [*plots.draw_plots(every, first), *draw_costs(runs, first)]
+    return [
+        *thresholds,
+        *(chart for chart in charts if chart is not None),
+        *drawn,
+        *draw_labels(_labelled(runs, first)),
+    ]
+
+
+def draw_costs(runs: Sequence[RunView], first: Sequence[Series]) -> list[Plot]:
+    """Draw score against cost of the runs whose cost is known."""
+    costs = {run.name: run.cost for run in runs}
+    points = [
+        CostPoint(headline, cost)
+        for headline in headlines_of(runs, first)
+        if (cost := costs[headline.series.run]) is not None
+    ]
+    with page_style():
+        return cost_plots(points)
 
 
 def draw_many(runs: Sequence[RunView], first: Sequence[Series]) -> tuple[list[Plot], list[list[Plot]]]:
     """Draw the plots that many runs share, and those of each run."""
     taken: set[str] = set()
-    shared = plots.draw_shared_plots(headlines_of(runs, first), first, taken)
+    shared = [*plots.draw_shared_plots(headlines_of(runs, first), first, taken), *draw_costs(runs, first)]
     words = [run_word(column, number, len(first)) for number, column in enumerate(first)]
     return shared, [plots.draw_run_plots(column, word, taken) for column, word in zip(first, words, strict=True)]
 
@@ -262,6 +304,7 @@ def _render(
             "top": tables.metric_rows([column], runs)[0] if column.metrics else None,
             "chart": chart,
             "chart_name": chart_name,
+            "acuity": acuity_head(run.acuity),
             "facts": list({**tables.answer_facts(column.tally), **run.facts}.items()),
             "wrong": tables.incorrect_link(column),
             "not_right": tables.count_incorrect(column),
@@ -270,6 +313,8 @@ def _render(
     ]
     labelled = _labelled(runs, first)
     published = tables.published_tables(every, runs)
+    measured = card_runs(runs, first)
+    card = None if many else acuity_card(measured)
     copies = {
         "compared": paired_copy(comparisons),
         "labels": labels_copy(labelled),
@@ -278,11 +323,15 @@ def _render(
     fields = _many_fields(runs, every, first, copies) if many else _few_fields(runs, every, first, copies)
     return fill_template(
         "page.html.jinja",
-        read_asset("report.css") + (read_asset("many_runs.css") if many else ""),
+        read_asset("report.css")
+        + (read_asset("many_runs.css") if many else "")
+        + (read_asset("acuity.css") if measured else ""),
         read_asset("report.js") + (read_asset("run_table.js") if many else "") + read_asset("copies.js"),
         title=_title(runs),
         many=many,
         heads=heads,
+        card=card,
+        thresholds=threshold_table(measured) if many else None,
         every=every,
         **fields,
         labelled=labelled,
@@ -328,7 +377,7 @@ def _few_fields(
         "rows": scores,
         "diagnosis": diagnosis,
         "bars": [(column, tables.verdict_bars(column)) for column in every],
-        "plots": _marked(plots.draw_plots(every, first)),
+        "plots": _marked([*plots.draw_plots(every, first), *draw_costs(runs, first)]),
     }
 
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from msgspec import structs
 
 from snellen.errors import DataError, UsageError
+from snellen.reports.acuity.view import acuity_view, is_acuity
 from snellen.reports.failures.labels import load_counts
 from snellen.reports.views import PageLimits, PairedView, RunView
 from snellen.runs.answer_view import AnswerView, answer_view, run_names
 from snellen.runs.caveats import GOLD_HELD_BACK, conditions, sentence
 from snellen.runs.compare import compare
-from snellen.runs.costs import recorded
+from snellen.runs.costs import cost_text, recorded
 from snellen.runs.costs import sentence as sentence_of
 from snellen.runs.reviews.summary import review_lines
-from snellen.runs.run import Run, load_run
+from snellen.runs.run import Run, headline, load_run
 from snellen.runs.scoring import profiles_of, scores_of
 from snellen.runs.status import distinguishing, overview, present_state
 from snellen.runs.suite_overall import suite_overall
@@ -126,6 +128,7 @@ def run_view(run: Run, *, name: str | None = None, show_gold: bool = False) -> R
         expected=overview(run.folder, meta).questions,
         tokens=(totals.input_tokens, totals.output_tokens) if used else None,
         cost=totals.cost,
+        acuity=acuity_view(run) if is_acuity(run) else None,
     )
 
 
@@ -146,19 +149,48 @@ def facts(run: Run) -> dict[str, str]:
     meta = run.sized_meta
     totals, environment = meta.totals, meta.environment
     origin = meta.imported
+    batches = environment.get("batches")
     texts = {
         "imported from": "" if origin is None else f"{origin.get('file')} ({origin.get('digest')})",
         "fingerprint": meta.fingerprint,
         "state": present_state(run.path, meta),
         "refused": f"{totals.refused:,}" if totals.refused else "",
+        "from --cache": f"{totals.cached:,} answers" if totals.cached else "",
         "tokens": f"{totals.input_tokens:,} in, {totals.output_tokens:,} out",
-        "cost": "" if totals.cost is None else f"${totals.cost:.4f}",
+        "cost": cost_text(totals, headline(run)) if totals.cost is not None else "",
         "time": f"{totals.seconds:,.1f} s" if totals.seconds else "",
+        "by batch": _by_batch(batches) if isinstance(batches, Mapping) else "",
+        "system text": _shortened(meta.spec.system),
+        "examples": _examples(meta.spec.few_shot, meta.spec.few_shot_draw),
         "seed": str(meta.spec.data.seed),
         "versions": ", ".join(f"{name} {version}" for name, version in environment.get("versions", {}).items()),
         "hardware": ", ".join(f"{name} {value}" for name, value in environment.get("hardware", {}).items()),
     }
     return {label: text for label, text in texts.items() if text}
+
+
+MOST_CHARACTERS = 500
+"""Characters of a system text in the header of a report."""
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}…"
+
+
+def _examples(number: int, draw: str) -> str:
+    """Describe the examples before each question; empty without."""
+    if not number:
+        return ""
+    order = "drawn for each question" if draw == "each" else "the same before every question"
+    return f"{number}, {order}"
+
+
+def _by_batch(batches: Mapping[str, Any]) -> str:
+    """Return how many answers came by batch; empty where the record does not say."""
+    answers, count = batches.get("answers"), batches.get("batches")
+    if not isinstance(answers, int) or not isinstance(count, int):
+        return ""
+    return f"{answers:,} answers in {count:,} batch{'es' * (count != 1)}"
 
 
 def notes(run: Run, *, show_target: bool = True) -> list[str]:

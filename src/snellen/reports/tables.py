@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Published
+from snellen.reports.acuity.level_text import interval_text, level_text
 from snellen.reports.collect import RunTally
 from snellen.reports.links import NOT_RIGHT, gallery_link, metric_link
 from snellen.reports.plots.base import Series
@@ -17,6 +18,8 @@ from snellen.reports.views import PairedView, RunView
 from snellen.scoring.interval_text import percent
 from snellen.types import Metric
 
+THRESHOLD = "threshold/"
+"""Beginning of the names of acuity's metrics, which are levels in units of their own, not shares."""
 VERDICTS = ("correct", "partial", "wrong", "invalid", "error", "unscored")
 
 
@@ -102,13 +105,22 @@ def metric_cell(metric: Metric, column: Series, run: RunView) -> MetricCell:
     )
 
 
+def metric_texts(metric: Metric) -> tuple[str, str]:
+    """Format value and interval of a metric; thresholds of acuity as its card has them."""
+    if metric.name.startswith(THRESHOLD) and metric.value is not None and metric.unit not in ("fraction", "points"):
+        interval = "" if metric.ci95 is None else interval_text(*metric.ci95, metric.unit)
+        return level_text(metric.value, metric.unit), interval
+    return format_value(metric.value, metric.unit), format_interval(metric.ci95, metric.unit)
+
+
 def metric_fields(metric: Metric) -> dict[str, Any]:
     """Return what any page shows of a metric: value, interval with its method, places on a track from 0 to 100."""
+    text, interval = metric_texts(metric)
     on_track = metric.unit == "fraction" and metric.value is not None
     low, high = metric.ci95 if metric.ci95 is not None and on_track else (None, None)
     return {
-        "text": format_value(metric.value, metric.unit),
-        "interval": format_interval(metric.ci95, metric.unit),
+        "text": text,
+        "interval": interval,
         "low": track_position(low),
         "high": track_position(high),
         "at": track_position(metric.value if on_track else None),
@@ -404,9 +416,10 @@ def incorrect_link(column: Series) -> str:
 
 
 def answer_facts(tally: RunTally) -> dict[str, str]:
-    """Return the counts of the header: answers, failures, and on how many the profiles disagree."""
+    """Return the counts of the header: answers, refusals, failures, and on how many the profiles disagree."""
+    refused = tally.statuses["refused"]
     failed = sum(count for status, count in tally.statuses.items() if status not in ("ok", "refused"))
-    facts = {"answered": f"{tally.answers - failed:,}", "failed": f"{failed:,}"}
+    facts = {"answered": f"{tally.answers - failed - refused:,}", "failed": f"{failed:,}"}
     if len(tally.verdicts) > 1:
         facts["profiles disagree"] = f"{tally.disagreements:,}"
     return facts

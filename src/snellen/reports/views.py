@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
@@ -10,6 +11,9 @@ from snellen.benchmarks.base import Published
 from snellen.runs.answer_view import AnswerView
 from snellen.scoring.statistics import Comparison
 from snellen.types import MediaSettings, Metric
+
+if TYPE_CHECKING:
+    from snellen.reports.acuity.view import AcuityView
 
 MANY = 4
 """Number of runs from which on a page has one table of all runs, with the rest folded."""
@@ -56,6 +60,7 @@ class RunView(Struct, frozen=True):
         expected: samples times repeats of the whole benchmark; None where that is not known.
         tokens: input and output tokens of all answers; None where none were recorded.
         cost: in US dollars; None where it is not known.
+        acuity: thresholds with their curves; None for other benchmarks.
     """
 
     name: str
@@ -77,6 +82,7 @@ class RunView(Struct, frozen=True):
     expected: int | None = None
     tokens: tuple[int, int] | None = None
     cost: float | None = None
+    acuity: AcuityView | None = None
 
 
 class PairedView(Struct, frozen=True):

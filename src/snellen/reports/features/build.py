@@ -26,6 +26,7 @@ from snellen.features.store import Features, open_store, store_outputs
 from snellen.reports.features.attacks import AttackFile, attacks_by_column
 from snellen.reports.features.export import export_report
 from snellen.reports.features.page import JoinedView, StoreView, render_features
+from snellen.reports.features.thresholds import split_measured
 from snellen.reports.render import write_page
 from snellen.runs.run import Run
 from snellen.runs.scoring import Scored
@@ -45,7 +46,7 @@ class ReportSettings(Struct, frozen=True):
         images: where images lie; None takes where an extraction found them, if it is still there.
         join, sees_from, says_from: see `says_sees`.
         profile, level: of the runs: how replies are scored, and which level of a taxonomy is taken (the finest).
-        measured: files that `snellen features attack --json` printed.
+        measured: files that `snellen features attack --json` and `snellen features acuity --json` printed.
         export: folder for figures (SVG, PDF) and tables (CSV, LaTeX); None writes none.
     """
 
@@ -88,7 +89,8 @@ def write_report(
     """
     chosen = ReportSettings() if choices is None else choices
     columns = _columns(stores, chosen.outputs)
-    attacks = attacks_by_column([(path, name) for path, name, _ in columns], chosen.measured)
+    thresholds, attacked = split_measured(chosen.measured)
+    attacks = attacks_by_column([(path, name) for path, name, _ in columns], attacked)
     measured = [_measure(path, name, title, chosen, attacks[path, name]) for path, name, title in columns]
     joined, joins = [], []
     for run in runs:
@@ -100,7 +102,7 @@ def write_report(
             joined.append(JoinedView(store.name, run_name, run.meta.spec.model, comparison, notes))
             joins.append(_as_json(store, run, answers_, comparison, notes))
     views = [store.view for store in measured]
-    page = render_features(views, joined)
+    page = render_features(views, joined, thresholds=thresholds)
     data: dict[str, Any] = {
         "page": str(out),
         "stores": [part for store in measured for part in store.report],

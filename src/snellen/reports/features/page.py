@@ -16,6 +16,7 @@ from snellen.reports.escape import escape_invisible, json_for_page
 from snellen.reports.features import plots as drawn
 from snellen.reports.features.plots import AttackPoint
 from snellen.reports.features.published import published_tables
+from snellen.reports.features.thresholds import EncoderThresholdTable
 from snellen.reports.plots.base import SERIES, Plot
 from snellen.reports.plots.svg import page_style
 from snellen.reports.render import fill_template, read_asset
@@ -75,7 +76,12 @@ class JoinedView(Struct, frozen=True):
     notes: Sequence[str] = ()
 
 
-def render_features(stores: Sequence[StoreView], joined: Sequence[JoinedView] = (), limits: PageLimits = LIMITS) -> str:
+def render_features(
+    stores: Sequence[StoreView],
+    joined: Sequence[JoinedView] = (),
+    limits: PageLimits = LIMITS,
+    thresholds: Sequence[EncoderThresholdTable] = (),
+) -> str:
     """Render the page. The same stores and runs give the same text, byte for byte.
 
     Raises:
@@ -110,7 +116,8 @@ def render_features(stores: Sequence[StoreView], joined: Sequence[JoinedView] = 
         many=len(stores) > MAX_WIDE,
         groups=_groups(stores),
         published=published,
-        copies=Markup(json_for_page(_copies(stores, joined, published))),
+        thresholds=thresholds,
+        copies=Markup(json_for_page(_copies(stores, joined, published, thresholds))),
         plots=[(plot, Markup(plot.svg)) for plot in overview],
         class_plots=[(plot, Markup(plot.svg)) for plot in classes],
         relations=[(plot, Markup(plot.svg)) for plot in relations],
@@ -184,7 +191,10 @@ def _groups(stores: Sequence[StoreView]) -> list[dict[str, Any]]:
 
 
 def _copies(
-    stores: Sequence[StoreView], joined: Sequence[JoinedView], published: Sequence[Mapping[str, Any]]
+    stores: Sequence[StoreView],
+    joined: Sequence[JoinedView],
+    published: Sequence[Mapping[str, Any]],
+    thresholds: Sequence[EncoderThresholdTable] = (),
 ) -> dict[str, TableCopy]:
     """Return the tables of the page as LaTeX and CSV, by the name that the template gives them."""
     copies = {}
@@ -195,6 +205,8 @@ def _copies(
         lines += [[name, own[1], own[0], "measured here"] for name, own in table["own"].items()]
         lines += [[name, cell["value"], cell["figure"], cell["source"]] for name, cell in table["cells"].items()]
         copies[f"published-{number}"] = lines_copy(table["title"], lines, table["notes"])
+    for number, each in enumerate(thresholds, 1):
+        copies[f"thresholds-{number}"] = lines_copy(each.title, each.lines(), each.notes)
     for number, join in enumerate(joined, 1):
         copies[f"says-sees-{number}"] = lines_copy(f"{join.run} against {join.store}", says_sees_lines([join]))
     return copies

@@ -25,6 +25,7 @@ from snellen.reports.plots.headlines import HeadlineScore, headline_plot
 from snellen.reports.plots.icicle import icicles
 from snellen.reports.plots.legend import file_legend, file_legend_height
 from snellen.reports.plots.level_curves import level_curves
+from snellen.reports.plots.reliability import reliability_plot
 from snellen.reports.plots.svg import COLOURS, inline_svg, page_style
 from snellen.scoring.taxonomy import is_diagnosis
 
@@ -150,7 +151,7 @@ def latency_histogram(series: Series, name: str) -> Plot | None:
 
 
 def error_bars(series: Series, name: str) -> Plot | None:
-    """Plot failed samples by kind of error."""
+    """Plot refused and failed samples by kind of error."""
     if not series.tally.errors:
         return None
     kinds = series.tally.errors.most_common(12)
@@ -166,7 +167,9 @@ def error_bars(series: Series, name: str) -> Plot | None:
     axes.set_xticks([])
     axes.margins(x=0.15)
     return Plot(
-        "Failed samples", "By kind of error; each bar links to its samples.", inline_svg(figure, name, "Errors by kind")
+        "Samples without an answer",
+        "Refusals and failures by kind; each bar links to its samples.",
+        inline_svg(figure, name, "Errors by kind"),
     )
 
 
@@ -273,6 +276,7 @@ def _run_plots(column: Series, run: str, taken: set[str]) -> list[Plot]:
         *icicles(column, run, taken),
         kinship_bars(column, unique_name(taken, "taxonomic-distance", run)),
         error_bars(column, unique_name(taken, "failed-samples", run)),
+        reliability_plot(column, unique_name(taken, "reliability", run)),
         latency_histogram(column, unique_name(taken, "latency", run)),
         *confusion_plots(column, run, taken),
     ]
