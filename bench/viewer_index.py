@@ -191,6 +191,50 @@ def measure_many(root: Path) -> None:
     open_pages(index, clock, query)
 
 
+def measure_pages(root: Path) -> None:
+    """Pages of a new server over HTTP, as a reader opens them; an answer 202 is a page that waits for its data."""
+    import re
+    import urllib.request
+    from urllib.parse import quote
+
+    command = [sys.executable, "-m", "snellen", "view", str(root), "--port", "0", "--no-open"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
+        try:
+            address = ""
+            while not address:
+                line = server.stderr.readline()
+                assert line, "the server ended"
+                match = re.search(r"http://[^\s/]+", line)
+                address = "" if match is None else match.group()
+
+            def request(text: str, path: str) -> str:
+                waits = 0
+                while True:
+                    begin = time.perf_counter()
+                    with urllib.request.urlopen(address + path, timeout=600) as reply:
+                        body = reply.read().decode()
+                    seconds = time.perf_counter() - begin
+                    if reply.status != 202:
+                        break
+                    waits += 1
+                    print(f"  {text:<58} {seconds:8.3f} s  waits", flush=True)
+                    time.sleep(1.0)
+                print(f"  {text:<58} {seconds:8.3f} s", flush=True)
+                return body
+
+            request("first page", "/")
+            body = request("runs again", "/")
+            benchmark = quote(re.search(r"/samples\?benchmark=([^&\"#]+)", body).group(1), safe="%")
+            for name in ("samples", "matrix", "compare", "case"):
+                request(f"{name}, the first time", f"/{name}?benchmark={benchmark}")
+            for sample in ("q0000007", "q0005000", "q0009999", "q0005001", "q0000003"):
+                request(f"case {sample}", f"/case?benchmark={benchmark}&sample={sample}")
+            for name in ("samples", "matrix", "compare"):
+                request(f"{name}, again", f"/{name}?benchmark={benchmark}")
+        finally:
+            server.terminate()
+
+
 def measure_long(root: Path) -> None:
     """One run of a million records: index, memory, pages."""
     import shutil
@@ -230,11 +274,13 @@ def main() -> None:
     parser.add_argument("--long", type=int, default=1_000_000)
     parser.add_argument("--columns", type=int, default=20)
     parser.add_argument("--only", choices=("many", "long", "wide"))
-    parser.add_argument("--measure", choices=("many", "long", "wide"))
+    parser.add_argument("--measure", choices=("many", "long", "wide", "pages"))
     options = parser.parse_args()
     folder: Path = options.folder
     if options.measure == "many":
         measure_many(folder / "many")
+    elif options.measure == "pages":
+        measure_pages(folder / "many")
     elif options.measure == "long":
         measure_long(folder / "long")
     elif options.measure == "wide":
@@ -251,7 +297,8 @@ def main() -> None:
                 table = write_table(folder / "data" / "long.jsonl", options.long)
                 write_run(folder / "long" / "run", table, options.long, 0)
             print(name, flush=True)
-            subprocess.run([sys.executable, __file__, *sys.argv[1:], "--measure", name], check=True)
+            for step in (name, "pages") if name == "many" else (name,):
+                subprocess.run([sys.executable, __file__, *sys.argv[1:], "--measure", step], check=True)
 
 
 def measure_wide(root: Path, rows: int, columns: int) -> None:

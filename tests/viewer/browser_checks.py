@@ -69,12 +69,18 @@ def opened(browser: Any, address: str, *, width: int = 1440, theme: str = "light
     page.on("pageerror", lambda error: noise.append(f"error: {error}"))
     page.on("request", lambda request: requests.append(request.url))
     try:
-        page.goto(address)
+        goto_ready(page, address)
         yield page
     finally:
         context.close()
     assert noise == [], noise
     assert external(requests, address) == []
+
+
+def goto_ready(page: Any, address: str) -> None:
+    """Open an address; again while it answers 202, since it then waits for the index or for the benchmark's data."""
+    while (response := page.goto(address)) is not None and response.status == 202:
+        page.wait_for_timeout(300)
 
 
 def external(requests: list[str], address: str) -> list[str]:

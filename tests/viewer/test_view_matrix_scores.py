@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from scored_runs import entry, scores
 
 from snellen.scoring import statistics
 from snellen.scoring.statistics.averages import mean_of_independent
 from snellen.types import Metric
+from snellen.viewer.index.catalogue import threshold_remarks
+from snellen.viewer.rankings import Rankings
+from snellen.viewer.run_list import RunGroup, make_row
 from snellen.viewer.score_axes import score_axis
 from snellen.viewer.score_matrix import benchmark_cells, build_matrix, part_cells, sort_rows
 from snellen.viewer.slice_scores import slice_means
@@ -149,3 +154,51 @@ def test_a_scale_runs_from_0_to_100_or_fits_its_column():
     assert fitted.fields(Metric("m", 0.4, 10, None, chance=0.1))["chance"] is None
     assert score_axis([], "fraction", fitted=True).low < score_axis([], "fraction", fitted=True).high
     assert fitted.fields(Metric("m", None, 0))["at"] is None
+
+
+def test_thresholds_of_a_run_are_columns_with_their_unit_and_state_and_make_no_mean():
+    gap = Metric("threshold/gap", 3.21, 48, (2.7, 3.7), "px")
+    motion = Metric("threshold/motion", None, 64, None, "px a frame")
+    run = entry(
+        "a", "ada", "acuity", metrics={"strict": [gap, motion]}, remarks={"threshold/motion": "not seen at any level"}
+    )
+    cells, columns = part_cells([run], "")
+    assert columns == ("threshold/gap", "threshold/motion")
+    result = build_matrix(cells, columns)
+    shown_gap, shown_motion = result.rows[0].cells
+    assert score_axis([gap], "px", fitted=True).fields(shown_gap.metric)["text"] == "3.2 px"
+    assert score_axis([gap], "px", fitted=True).fields(shown_gap.metric)["interval"] == "[2.7, 3.7]"
+    assert shown_motion.remark == "not seen at any level"
+    assert result.mean_over == ()
+
+
+def test_the_list_of_runs_names_the_threshold_and_ranks_none():
+    metrics = [Metric("threshold/gap", 3.21, 48, (2.7, 3.7), "px"), Metric("threshold/motion", None, 64, None, "px")]
+    rows = [
+        make_row(entry(name, name, "acuity", metrics={"strict": metrics}, remarks={"threshold/gap": "not finished"}))
+        for name in ("ada", "bert")
+    ]
+    assert rows[0].score["text"] == "gap 3.2 px"
+    assert rows[0].remarks == ("1 of 2 thresholds", "gap: not finished")
+    assert rows[0].values["score"] is None
+    ranked = Rankings().of(RunGroup("acuity", "", tuple(rows), ranked=True), wait=True)
+    assert ranked.places == {}
+    assert "ratios" in ranked.note
+
+
+def test_words_on_thresholds_come_from_the_summary_whatever_it_holds():
+    rows = [
+        {"name": "gap", "value": 3.2, "state": "settled", "words": "3.2 px"},
+        {"name": "text", "value": 9.0, "state": "budget", "words": "9.0 px"},
+        {"name": "motion", "value": None, "state": "floor", "words": "not seen at any level"},
+        {"name": 7, "value": None, "words": "x"},
+        {"name": "count", "value": None, "words": ["x"]},
+        "count",
+    ]
+    summary = json.dumps({"profiles": [{"profile": "strict", "conditions": rows}]}).encode()
+    assert threshold_remarks(summary) == {
+        "threshold/text": "interval wider than requested",
+        "threshold/motion": "not seen at any level",
+    }
+    for other in (b"{}", b'{"profiles": 3}', b'{"profiles": [1]}', b'{"profiles": [{"conditions": "threshold/"}]}'):
+        assert threshold_remarks(other) == {}

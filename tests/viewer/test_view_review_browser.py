@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from browser_checks import THEMES, WIDTHS, check_page, opened, serving
+from browser_checks import THEMES, WIDTHS, check_page, goto_ready, opened, serving
 from case_runs import ask, write_questions
 
 from snellen.runs.reviews import ReviewJournal, VerdictReview, read_reviews_of
@@ -94,7 +94,7 @@ def server_of(root: Path, reviewers: str) -> Iterator[Server]:
 
 def queue_of(server: Server, page, reviewer: str) -> None:
     """Open the queue as a user does: the page of the reviews, its queue, the own name."""
-    page.goto(f"{server.address}/review")
+    goto_ready(page, f"{server.address}/review")
     page.get_by_role("link", name="Doubtful first").first.click()
     page.get_by_role("link", name=reviewer, exact=True).click()
     page.wait_for_selector("form.decide")
@@ -198,7 +198,7 @@ def test_without_scripts_the_buttons_decide_too(browser, root):
     with serving(root, reviewer="ada") as address:
         context = browser.new_context(java_script_enabled=False)
         page = context.new_page()
-        page.goto(f"{address}/review")
+        goto_ready(page, f"{address}/review")
         page.get_by_role("link", name="Doubtful first").click()
         page.get_by_role("button", name="The verdict is wrong").click()
         sync_api.expect(page.locator("#review-status")).to_contain_text("1 of 12 decided")
@@ -209,7 +209,7 @@ def test_a_decision_that_the_server_refuses_is_named_on_the_page(browser, root):
     with serving(root, reviewer="ada") as address:
         context = browser.new_context()
         page = context.new_page()
-        page.goto(f"{address}/review")
+        goto_ready(page, f"{address}/review")
         page.get_by_role("link", name="Doubtful first").click()
         page.wait_for_selector("form.decide")
         page.evaluate("document.querySelector('[name=verdict]').value = 'perhaps'")

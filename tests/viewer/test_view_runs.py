@@ -216,3 +216,10 @@ def test_an_open_page_is_told_that_nothing_has_changed(tmp_path):
                 break
             version = re.search(r'data-version="([^"]+)"', answer.read().decode())[1]
         assert answer.status == 204
+
+
+def test_a_complete_run_without_saved_scores_says_so():
+    scored = entry("a", metrics={"strict": [Metric("accuracy", 0.5, 10)]})
+    assert make_row(entry("a")).remarks == ("no saved scores: run snellen score",)
+    assert make_row(scored).remarks == ()
+    assert make_row(entry("a", judges="b")).remarks == ("judges b",)

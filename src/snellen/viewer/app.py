@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from snellen.errors import SnellenError, UsageError
 from snellen.redaction import redact
-from snellen.viewer.cases.opened_runs import OpenedRuns
+from snellen.viewer.cases.opened_runs import OpenedRuns, PendingSampleError
 from snellen.viewer.following import IndexFollower
 from snellen.viewer.index import open_index
 from snellen.viewer.links import IMAGES, THUMBNAILS, LiveLinks, path_of
@@ -33,7 +33,9 @@ GZIP_BYTES = 4096
 VERSION = "X-Snellen-Version"
 """Header of an open page that looks again: the `version` that its view had."""
 REFRESH_S = "1"
-"""Seconds after which a browser loads a page again that waits for the index."""
+"""Seconds after which a browser loads a page again that waits for the index or for a benchmark's data."""
+SAMPLE_PATIENCE_S = 0.15
+"""Time that a page waits for a sample before it says that the data is being read."""
 IMAGE_CACHING = "private, max-age=86400, immutable"
 """A digest names one image for ever."""
 IMAGE_TYPES = ("image/png", "image/jpeg", "image/webp", "image/gif")
@@ -44,7 +46,11 @@ def view_app(settings: ViewSettings) -> Starlette:
     """Build the application of the pages over a folder of runs."""
     index = open_index(settings.root, show_gold=settings.show_gold, trust=settings.trust)
     site = Site(
-        settings, LiveLinks(), index, opened=OpenedRuns(trust=settings.trust), rankings=Rankings(trust=settings.trust)
+        settings,
+        LiveLinks(),
+        index,
+        opened=OpenedRuns(trust=settings.trust, patience_s=SAMPLE_PATIENCE_S),
+        rankings=Rankings(trust=settings.trust),
     )
     follower = IndexFollower(site.index)
     routes = [_route(site, page, follower) for page in load_pages().values()]
@@ -134,7 +140,7 @@ def _page_response(page: RenderedPage, status: int = 200) -> Response:
 
 def _problem(site: Site, page: ViewPage, error: SnellenError) -> Response:
     """Return the page of an error: 404 for what is not there, 400 for what the reader typed, 500 for the rest."""
-    if isinstance(error, PendingPageError):
+    if isinstance(error, (PendingPageError, PendingSampleError)):
         view = {"message": error.message, "hint": error.hint}
         waiting = _page_response(render_page(site, page, None, view, _pages(), "problem.html.jinja"), 202)
         waiting.headers["Refresh"] = REFRESH_S

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from snellen.errors import SnellenError
+from snellen.reports.tables import THRESHOLD
 from snellen.runs.ranking import MOST_RUNS, Ranking
 from snellen.viewer.run_list import RunGroup, RunListRow
 
@@ -53,6 +54,8 @@ class Rankings:
         rows = sorted(group.whole, key=lambda row: row.entry.key)
         if not group.ranked or len(rows) < 2:
             return RankedPlaces()
+        if any(row.entry.headline is not None and row.entry.headline.name.startswith(THRESHOLD) for row in rows):
+            return RankedPlaces(note="No ranking: thresholds are compared one by one, as ratios (snellen report A B).")
         if len(rows) > MOST_RUNS:
             return RankedPlaces(note=f"No ranking: {len(rows):,} complete runs, and {MOST_RUNS} are tested at most.")
         records = sum(row.entry.totals.done for row in rows)

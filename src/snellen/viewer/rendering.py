@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 STYLE, SCRIPT = "viewer.css", "viewer.js"
 HTMX = "htmx.min.js"
+REPORT_STYLES = {"acuity": ("acuity.css",)}
+"""Styles of the reports' sections that a page shows."""
 
 
 class PageAssets(NamedTuple):
@@ -49,7 +51,8 @@ def viewer_asset(name: str) -> str:
 @cache
 def page_assets(page: str) -> PageAssets:
     """Read what a page loads: the reports' style, the viewer's, and the page's own."""
-    style = read_asset("report.css") + viewer_asset(STYLE) + viewer_asset(f"{page}.css")
+    parts = "".join(map(read_asset, REPORT_STYLES.get(page, ())))
+    style = read_asset("report.css") + parts + viewer_asset(STYLE) + viewer_asset(f"{page}.css")
     return PageAssets(style, viewer_asset(SCRIPT) + viewer_asset(f"{page}.js"), viewer_asset(HTMX))
 
 

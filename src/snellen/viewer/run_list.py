@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from snellen.engine.run_folder import JUDGE_RUNS
-from snellen.reports.tables import format_percent, metric_fields
+from snellen.reports.tables import THRESHOLD, format_percent, metric_fields
 from snellen.viewer.index import RunEntry
 from snellen.viewer.index.entries import read_options
 from snellen.viewer.labels import benchmark_label, model_label
@@ -135,6 +135,13 @@ def make_row(entry: RunEntry) -> RunListRow:
         remarks.append(f"covers {coverage} of the benchmark")
     if headline is not None and not entry.verified:
         remarks.append("score not checked")
+    if entry.state == "complete" and not entry.metrics and not entry.judges:
+        remarks.append("no saved scores: run snellen score")
+    threshold = headline is not None and headline.name.startswith(THRESHOLD)
+    score = None if headline is None else metric_fields(headline)
+    if headline is not None and score is not None and threshold:
+        score["text"] = f"{headline.name.removeprefix(THRESHOLD)} {score['text']}"
+        remarks += _threshold_remarks(entry)
     if entry.origin != "own":
         remarks.append({"imported": "imported answers", "foreign": "made elsewhere"}[entry.origin])
     if entry.judges:
@@ -144,7 +151,7 @@ def make_row(entry: RunEntry) -> RunListRow:
     values = {
         "run": entry.key,
         "model": entry.model,
-        "score": headline.value if headline is not None else None,
+        "score": headline.value if headline is not None and not threshold else None,
         "n": headline.n if headline is not None else recorded,
         "coverage": entry.coverage,
         "failures": lost,
@@ -154,7 +161,7 @@ def make_row(entry: RunEntry) -> RunListRow:
     }
     return RunListRow(
         entry=entry,
-        score=None if headline is None else metric_fields(headline),
+        score=score,
         whole=entry.complete and headline is not None and headline.value is not None and not entry.judges,
         remarks=tuple(remarks),
         progress=_progress(entry, recorded),
@@ -165,6 +172,15 @@ def make_row(entry: RunEntry) -> RunListRow:
         date=format_moment(entry.started),
         values=values,
     )
+
+
+def _threshold_remarks(entry: RunEntry) -> list[str]:
+    """Say how many conditions of a run of acuity have a threshold, and what is to be known of the first one."""
+    metrics = [m for m in next(iter(entry.metrics.values()), ()) if m.name.startswith(THRESHOLD)]
+    measured = sum(metric.value is not None for metric in metrics)
+    remarks = [f"{measured} of {len(metrics)} thresholds"] if len(metrics) > 1 else []
+    words = entry.remarks.get(metrics[0].name) if metrics else None
+    return [*remarks, *([f"{metrics[0].name.removeprefix(THRESHOLD)}: {words}"] if words else [])]
 
 
 def _progress(entry: RunEntry, recorded: int) -> float | None:

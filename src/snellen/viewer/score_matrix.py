@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+from snellen.reports.tables import THRESHOLD
 from snellen.scoring.statistics.averages import MetricMean, mean_of_independent
 from snellen.types import Metric
 from snellen.viewer.index import RunEntry
@@ -148,6 +149,8 @@ def run_cell(entry: RunEntry, metric: Metric, others: Sequence[str] = ()) -> Mat
     remarks: list[str] = [entry.state] if entry.state not in ("complete", "partial") else []
     if not entry.verified:
         remarks.append("metrics as the folder states them")
+    if words := entry.remarks.get(metric.name):
+        remarks.append(words)
     return MatrixCell(entry.key, metric, tuple(others), partial, ", ".join(remarks))
 
 
@@ -179,7 +182,8 @@ def part_cells(entries: Iterable[RunEntry], profile: str, *, every: bool = False
         if not metrics:
             continue
         head = metrics[0].name
-        listed = [m for m in metrics if every or m.name == head or m.name.startswith(head + "/")]
+        prefix = THRESHOLD if head.startswith(THRESHOLD) else f"{head}/"
+        listed = [m for m in metrics if every or m.name == head or m.name.startswith(prefix)]
         row = cells.setdefault(rows[entry.key], {})
         for metric in listed:
             names.setdefault(metric.name)

@@ -9,6 +9,7 @@ from typing import Any
 
 from snellen.errors import SnellenError
 from snellen.local_server import LOOPBACK
+from snellen.viewer.acuity_views import AcuityViews
 from snellen.viewer.cases.opened_runs import OpenedRuns
 from snellen.viewer.cases.pictures import ImageStore
 from snellen.viewer.images import OfferedThumbnails
@@ -54,7 +55,8 @@ class ViewSettings:
 class Site:
     """What a view is given: settings, links of the way out, the index, opened runs, and the images that pages show.
 
-    `images` holds images in full by SHA-256; `thumbnails` the small copies that views offer; `rankings` those of the runs page.
+    `images` holds images in full by SHA-256; `thumbnails` the small copies that views offer; `rankings` those of the runs page;
+    `acuity` what runs of acuity measured.
     """
 
     settings: ViewSettings
@@ -64,6 +66,7 @@ class Site:
     images: ImageStore = field(default_factory=ImageStore)
     thumbnails: OfferedThumbnails = field(default_factory=OfferedThumbnails)
     rankings: Rankings = field(default_factory=Rankings)
+    acuity: AcuityViews = field(default_factory=AcuityViews)
     reviews: ReviewDesk = field(default_factory=ReviewDesk)
 
     @property

@@ -280,6 +280,18 @@ class ReviewState(PageState):
         return type(self)(benchmark=self.benchmark, step="agreement") if self.step == "agreement" else type(self)()
 
 
+@dataclass(frozen=True)
+class AcuityState(PageState):
+    """The acuity card of one run or of several, or the table of their thresholds.
+
+    Attributes:
+        run: keys; empty: the first runs of acuity.
+    """
+
+    page: ClassVar[str] = "acuity"
+    run: tuple[str, ...] = ()
+
+
 _ESCAPED = (("%", "%25"), ("=", "%3D"))
 """Characters of a slice's name that would end it early in `name=value`."""
 

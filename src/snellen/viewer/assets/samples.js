@@ -24,9 +24,22 @@ const keepOpen = (() => {
   });
   document.addEventListener("htmx:afterSettle", keepOpen);
 
+  // The link of a facet was drawn with the rows; a field that changed since then counts too.
+  function withTypedFields(path) {
+    const address = new URL(path, location.href);
+    const form = new FormData(document.getElementById("samples-form"));
+    for (const name of ["text", "within", "pattern", "profile", "sort"]) {
+      if (!form.has(name)) continue;
+      if (form.get(name)) address.searchParams.set(name, form.get(name));
+      else address.searchParams.delete(name);
+    }
+    return address.pathname + address.search;
+  }
+
   // Empty fields, and the choice of all runs, stay out of the address.
   document.addEventListener("htmx:configRequest", (event) => {
     const { parameters, elt } = event.detail;
+    if (elt.matches('a[id^="facet-"]')) event.detail.path = withTypedFields(event.detail.path);
     if (elt.id !== "samples-form") return;
     for (const name of ["text", "within", "pattern", "profile", "sort"]) if (!parameters[name]) delete parameters[name];
     const choices = [...document.querySelectorAll("#samples-result input[name=runs]")];

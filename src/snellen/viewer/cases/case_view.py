@@ -10,7 +10,7 @@ from snellen.redaction.gold import quotes
 from snellen.reports.escape import clip, text_of_value
 from snellen.runs.answer_view import answer_view
 from snellen.scoring.rubric import gold_forms
-from snellen.types import Image, MediaSettings, Record, Sample, Text
+from snellen.types import Image, MediaSettings, Record, Sample, Text, Turn
 from snellen.viewer.cases.exchanges import JudgeExchange, RawTrace, judge_exchange, raw_trace
 from snellen.viewer.cases.opened_runs import OpenedRun, Seal
 from snellen.viewer.cases.pictures import ImageStore, Sender, ShownPicture, shown_pictures
@@ -20,6 +20,7 @@ from snellen.viewer.labels import model_label
 
 QUESTION_CHARACTERS = 20_000
 FACT_CHARACTERS = 300
+TURN_CHARACTERS = 4_000
 MAX_REPEATS = 32
 
 
@@ -56,6 +57,7 @@ class QuestionView:
 
     Attributes:
         texts: its texts in order, and the system prompt before them.
+        turns: role and text of earlier turns.
         images: how many images and videos stand among them.
         options: letter and text.
         gold: the gold answer as text; None where it is hidden or there is none.
@@ -75,11 +77,29 @@ class QuestionView:
     facts: tuple[tuple[str, str], ...]
     kind: str
     group: str
+    turns: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class StudyView:
+    """What stood before the question in one run, beside the benchmark's own system text. All text is untrusted.
+
+    Attributes:
+        system: the text of `--system`.
+        examples: role and text of the turns of few-shot examples.
+        hidden: how many of these turns are not shown, because they hold restricted gold answers.
+        problem: why the examples cannot be shown.
+    """
+
+    system: str = ""
+    examples: tuple[tuple[str, str], ...] = ()
+    hidden: int = 0
+    problem: str = ""
 
 
 @dataclass(frozen=True)
 class CaseReply:
-    """One run's part of a case."""
+    """One run's part of a case; `study` is None where nothing stood before the benchmark's own question."""
 
     letter: str
     key: str
@@ -92,6 +112,7 @@ class CaseReply:
     trace: str = ""
     has_trace: bool = False
     notes: tuple[str, ...] = ()
+    study: StudyView | None = None
 
 
 @dataclass(frozen=True)
@@ -201,7 +222,40 @@ def _question(sample: Sample, *, restricted: bool, show_gold: bool) -> QuestionV
         group=""
         if not show_target and quotes(sample.group, gold_forms(sample))
         else clip(sample.group, FACT_CHARACTERS),
+        turns=_turns(sample.prompt.history) if show_target else (),
     )
+
+
+def _turns(history: Sequence[Turn]) -> tuple[tuple[str, str], ...]:
+    """Return role and text of turns; each image is one word."""
+    return tuple(
+        (
+            turn.role,
+            clip(
+                "\n".join(
+                    part.text if isinstance(part, Text) else "[image]" if isinstance(part, Image) else "[video]"
+                    for part in turn.parts
+                ),
+                TURN_CHARACTERS,
+            ),
+        )
+        for turn in history
+    )
+
+
+def _study(opened: OpenedRun, sample: Sample | None, seal: Seal, limits: CaseLimits) -> StudyView | None:
+    """Return what the run's settings put before its questions; None where they put nothing."""
+    if opened.run is None or sample is None:
+        return None
+    spec = opened.run.meta.spec
+    system = clip(seal.clean(spec.system), QUESTION_CHARACTERS)
+    if not spec.few_shot:
+        return StudyView(system) if system else None
+    asked, problem = opened.sample_as_asked(sample.id)
+    if asked is None:
+        return StudyView(system, problem=_reason(problem, limits))
+    turns = asked.prompt.history[: len(asked.prompt.history) - len(sample.prompt.history)]
+    return StudyView(system, _turns(turns)) if seal.open else StudyView(system, hidden=len(turns))
 
 
 def _number(value: Any) -> Any:
@@ -248,6 +302,7 @@ def _reply(
         trace=trace.reason,
         has_trace=trace.count > 0 or trace.unsearched,
         notes=tuple(notes),
+        study=None if record is None else _study(opened, sample, seal, limits),
     )
 
 

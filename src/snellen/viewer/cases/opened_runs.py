@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
-from threading import Lock
+from threading import Event, Lock, Thread
 
 import msgspec
 
@@ -14,6 +14,7 @@ from snellen.benchmarks.base import Benchmark
 from snellen.engine.journal import record_name
 from snellen.engine.resume import ANSWERED
 from snellen.engine.run_folder import JUDGED, RunFolder, derived_run
+from snellen.engine.study import studied
 from snellen.errors import SnellenError
 from snellen.redaction.gold import strike
 from snellen.runs.run import Run, load_run
@@ -26,22 +27,96 @@ HELD_SAMPLES = 20_000
 HELD_BYTES = 64 << 20
 """Memory of the held samples of one benchmark at most: some hold their images instead of referring to files."""
 OPEN_RUNS = 400
+SEARCHES = 8
+"""Searches of one benchmark's samples that wait for each other, at most."""
 WITHHELD = "[withheld: without the data, Snellen cannot tell whether this quotes the gold answer]"
 
 
-class SampleShelf:
-    """Samples of one benchmark and its data by id, read in order; the last ones stay in memory within a budget."""
+class PendingSampleError(SnellenError):
+    """A sample was asked for whose data is still being read: it is there in a moment."""
 
-    def __init__(self, samples: Callable[[], Iterator[Sample]]) -> None:
+
+class SampleSearch:
+    """A search for one sample in a thread of its own, so that a page need not wait for its end."""
+
+    def __init__(self, find: Callable[[], Sample | None]) -> None:
+        self._find = find
+        self._sample: Sample | None = None
+        self._error: Exception | None = None
+        self.ended = Event()
+        Thread(target=self._run, name="snellen view sample", daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            self._sample = self._find()
+        except Exception as error:  # noqa: BLE001 - a plug-in may raise anything; `result` raises it again
+            self._error = error
+        finally:
+            self.ended.set()
+
+    def result(self) -> Sample | None:
+        """Return the sample of an ended search, or None if there is none; raise what reading raised."""
+        if self._error is not None:
+            raise self._error
+        return self._sample
+
+
+class SampleShelf:
+    """Samples of one benchmark and its data by id, read in order; the last ones stay in memory within a budget.
+
+    Args:
+        samples: starts reading from the first sample.
+        patience_s: seconds after which `find` raises PendingSampleError and reads on in the background; None: it waits.
+    """
+
+    def __init__(self, samples: Callable[[], Iterator[Sample]], patience_s: float | None = None) -> None:
         self._samples = samples
+        self._patience_s = patience_s
         self._rows: Iterator[Sample] | None = None
         self._held: OrderedDict[str, Sample] = OrderedDict()
         self._dropped = False
         self._bytes = 0
         self._lock = Lock()
+        self._searches: OrderedDict[str, SampleSearch] = OrderedDict()
+        self._searches_lock = Lock()
+        self._passed = 0
 
     def find(self, sample_id: str) -> Sample | None:
-        """Return a sample; None if the benchmark has none of that id. Raises SnellenError if the data cannot be read."""
+        """Return a sample; None if the benchmark has none of that id.
+
+        Raises:
+            PendingSampleError: it takes longer than the patience; ask again.
+            SnellenError: the data cannot be read.
+        """
+        if self._patience_s is None:
+            return self._search(sample_id)
+        if (sample := self._held.get(sample_id)) is not None:
+            return sample
+        with self._searches_lock:
+            search = self._searches.get(sample_id)
+            if search is None:
+                self._drop_ended()
+                if len(self._searches) >= SEARCHES:
+                    raise self._pending()
+                search = self._searches[sample_id] = SampleSearch(lambda: self._search(sample_id))
+        if not search.ended.wait(self._patience_s):
+            raise self._pending()
+        with self._searches_lock:
+            self._searches.pop(sample_id, None)
+        return search.result()
+
+    def _drop_ended(self) -> None:
+        """Forget ended searches that nobody came back for, where they leave no room for a new one."""
+        if len(self._searches) >= SEARCHES:
+            for sample_id in [name for name, search in self._searches.items() if search.ended.is_set()]:
+                del self._searches[sample_id]
+
+    def _pending(self) -> PendingSampleError:
+        count = self._passed
+        passed = f"; {count:,} sample{'' if count == 1 else 's'} so far" if count else ""
+        return PendingSampleError(f"The benchmark's data is being read{passed}.", "This page opens when it is there.")
+
+    def _search(self, sample_id: str) -> Sample | None:
         with self._lock:
             if sample_id in self._held:
                 return self._held[sample_id]
@@ -50,7 +125,7 @@ class SampleShelf:
             if self._held and not self._dropped:
                 return None  # all were read, and all are held
             self._held.clear()
-            self._dropped, self._bytes = False, 0
+            self._dropped, self._bytes, self._passed = False, 0, 0
             self._rows = iter(self._samples())
             return self._read_on(sample_id)
 
@@ -58,6 +133,7 @@ class SampleShelf:
         assert self._rows is not None  # noqa: S101 - set by the caller
         try:
             for sample in self._rows:
+                self._passed += 1
                 if (before := self._held.get(sample.id)) is not None:
                     self._bytes -= sample_bytes(before)
                 self._held[sample.id] = sample
@@ -102,9 +178,19 @@ class Seal:
 class OpenedRun:
     """A run folder with its benchmark and its samples, as far as they can be read; `problem` says what cannot."""
 
-    def __init__(self, key: str, path: Path, shelves: dict[str, SampleShelf], *, trust: bool = False) -> None:
+    def __init__(
+        self,
+        key: str,
+        path: Path,
+        shelves: dict[str, SampleShelf],
+        *,
+        trust: bool = False,
+        patience_s: float | None = None,
+    ) -> None:
         self.key = key
         self.path = path
+        self._patience_s = patience_s
+        self._trust = trust
         self.problem = ""
         self.run: Run | None = None
         self.benchmark: Benchmark | None = None
@@ -129,15 +215,41 @@ class OpenedRun:
         return declared or (self.run is not None and self.run.meta.restricted)
 
     def sample(self, sample_id: str) -> tuple[Sample | None, str]:
-        """Return a sample, or None and the reason why it is not there."""
+        """Return a sample, or None and the reason why it is not there. Raises PendingSampleError as SampleShelf does."""
         if self.run is None or self.benchmark is None:
             return None, self.problem or "the run's benchmark cannot be read"
         data = self.run.meta.spec.data
         benchmark = self.benchmark
         name = msgspec.json.encode([benchmark.name, self.run.own, data], enc_hook=str).decode()
-        shelf = self._shelves.setdefault(name, SampleShelf(lambda: benchmark.samples(data)))
+        return self._find(name, lambda: benchmark.samples(data), sample_id)
+
+    def sample_as_asked(self, sample_id: str) -> tuple[Sample | None, str]:
+        """Return a sample with the run's system text and examples before it, or None and the reason, as `sample`.
+
+        Somebody else's run names a pool that is read only if its author is trusted.
+        """
+        if self.run is None or self.benchmark is None:
+            return self.sample(sample_id)
+        spec, benchmark = self.run.meta.spec, self.benchmark
+        if not spec.system and not spec.few_shot:
+            return self.sample(sample_id)
+        if spec.few_shot and not (self.run.own or self._trust):
+            return None, "the run was made by another user, and its pool of examples is not read without --trust"
+
+        def samples() -> Iterator[Sample]:
+            return studied(benchmark, spec).samples(spec.data)
+
+        study = [spec.system, spec.few_shot, spec.few_shot_from, spec.few_shot_draw]
+        name = msgspec.json.encode([benchmark.name, self.run.own, spec.data, study], enc_hook=str).decode()
+        return self._find(name, samples, sample_id)
+
+    def _find(self, name: str, samples: Callable[[], Iterator[Sample]], sample_id: str) -> tuple[Sample | None, str]:
+        """Look a sample up on the shelf of this name."""
+        shelf = self._shelves.setdefault(name, SampleShelf(samples, self._patience_s))
         try:
             sample = shelf.find(sample_id)
+        except PendingSampleError:
+            raise
         except SnellenError as error:
             return None, error.message
         return sample, "" if sample is not None else "the data has no sample of this id"
@@ -194,10 +306,12 @@ class OpenedRuns:
 
     Args:
         trust: the authors of all run folders are trusted.
+        patience_s: seconds that a page waits for a sample, as in SampleShelf.
     """
 
-    def __init__(self, *, trust: bool = False) -> None:
+    def __init__(self, *, trust: bool = False, patience_s: float | None = None) -> None:
         self.trust = trust
+        self._patience_s = patience_s
         self._runs: OrderedDict[tuple[str, int], OpenedRun] = OrderedDict()
         self._shelves: dict[str, SampleShelf] = {}
         self._lock = Lock()
@@ -212,7 +326,9 @@ class OpenedRuns:
             if (opened := self._runs.get((key, written))) is None:
                 for old in [name for name in self._runs if name[0] == key]:
                     del self._runs[old]
-                opened = self._runs[key, written] = OpenedRun(key, path, self._shelves, trust=self.trust)
+                opened = self._runs[key, written] = OpenedRun(
+                    key, path, self._shelves, trust=self.trust, patience_s=self._patience_s
+                )
             self._runs.move_to_end((key, written))
             while len(self._runs) > OPEN_RUNS:
                 self._runs.popitem(last=False)

@@ -10,6 +10,7 @@ from snellen.engine.journal import record_name
 from snellen.errors import SnellenError
 from snellen.reports.escape import clip, text_of_value
 from snellen.runs.scoring import profiles_of, rubric_for, scores_of
+from snellen.scoring.calibration import OptionProbabilities, option_probabilities
 from snellen.scoring.extract.evidence import locate
 from snellen.text import pretty_json
 from snellen.types import Record, Sample, Score
@@ -18,6 +19,7 @@ from snellen.viewer.cases.opened_runs import OpenedRun, Seal
 REPLY_CHARACTERS = 20_000
 AROUND_MARK = 600
 REASON_CHARACTERS, DETAIL_CHARACTERS, VALUE_CHARACTERS, ERROR_CHARACTERS = 500, 2_000, 300, 2_000
+OPTION_CHARACTERS, OPTIONS_SHOWN = 20, 26
 LOCATED_PROFILES = 6
 """Different readings of a reply whose place in it is searched."""
 
@@ -76,6 +78,8 @@ class ReplyView:
         facts: name and text: time, tokens, cost, the server's model, why it ended.
         notes: what a reader must know, one line each.
         judged: True if a judge's verdict decides it.
+        probabilities: of the options, likeliest first, in percent as text; empty where none were recorded.
+        seen_share: share of the whole probability that lies on them, in percent as text.
     """
 
     verdict: str
@@ -87,6 +91,8 @@ class ReplyView:
     facts: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
     judged: bool = False
+    probabilities: tuple[tuple[str, str], ...] = ()
+    seen_share: str = ""
 
 
 def cell_verdict(score: Score) -> str:
@@ -147,6 +153,9 @@ def reply_view(
         spans = ()
         notes.append("the gold answer is struck from this reply, so the part that was read is not marked")
     unknown = "failed" if record.status in ("error", "timeout") else "unknown"
+    probabilities = None
+    if sample is not None and response is not None and response.logprobs and not seal.withheld:
+        probabilities = option_probabilities(sample, response.logprobs)
     return ReplyView(
         verdict=cell_verdict(scores[selected]) if selected else unknown,
         pieces=cut_into_pieces(text, () if seal.withheld else spans, characters),
@@ -157,7 +166,14 @@ def reply_view(
         facts=tuple(_facts(record, seal)),
         notes=tuple(notes),
         judged=judged,
+        probabilities=() if probabilities is None else _percentages(probabilities),
+        seen_share="" if probabilities is None else f"{probabilities.seen:.1%}",
     )
+
+
+def _percentages(probabilities: OptionProbabilities) -> tuple[tuple[str, str], ...]:
+    ranked = sorted(probabilities.options.items(), key=lambda item: (-item[1], item[0]))
+    return tuple((clip(option, OPTION_CHARACTERS), f"{share:.1%}") for option, share in ranked[:OPTIONS_SHOWN])
 
 
 def _scores(

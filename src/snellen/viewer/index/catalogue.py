@@ -12,13 +12,15 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from snellen.benchmarks import registry
 from snellen.engine.file_checks import check_files
 from snellen.engine.ownership import is_own
 from snellen.engine.request_errors import one_line
 from snellen.engine.run_folder import JUDGED, RunFolder, RunMeta, Totals
-from snellen.errors import RunError
+from snellen.errors import RunError, SnellenError
+from snellen.reports.tables import THRESHOLD
 from snellen.runs.run import SavedSummary
-from snellen.runs.status import distinguishing, is_locked
+from snellen.runs.status import distinguishing, ended_groups, is_locked
 from snellen.types import Metric
 from snellen.viewer.index.entries import FailureCount, Origin, RunEntry, RunState, SampleState
 from snellen.viewer.index.run_state import RunIndexState
@@ -26,6 +28,10 @@ from snellen.viewer.index.run_state import RunIndexState
 SUMMARY_BYTES = 64 << 20
 LINE_BYTES = 1 << 20
 WATCHED = ("run_meta.json", "results.jsonl", "summary.json", ".writer")
+
+
+STATE_REMARKS = {"open": "not finished", "budget": "interval wider than requested"}
+"""Words on states of a threshold that has a value."""
 
 
 class _Judge(Struct):
@@ -47,6 +53,7 @@ class RunFiles:
         origin: whose folder it is.
         locked: a live process writes it.
         metrics: by profile, as in summary.json.
+        remarks: metric to words on it, as in summary.json.
         verified: this user's Snellen made them from all records.
         torn: bytes behind the last line end of the journal; 0 for a whole one.
         size: bytes of the journal; None where there is none.
@@ -60,6 +67,7 @@ class RunFiles:
     origin: Origin
     locked: bool
     metrics: Mapping[str, Sequence[Metric]]
+    remarks: Mapping[str, str]
     verified: bool
     torn: bool
     size: int | None
@@ -97,7 +105,7 @@ def read_files(key: str, path: Path) -> RunFiles:
     torn = size is not None and size > 0 and not locked and _is_torn(folder.results)
     if torn:
         problems.append("results.jsonl ends within a line; what is behind its last line end does not count")
-    metrics, verified = _summary(path, folder, problems) if meta is not None else ({}, False)
+    metrics, remarks, verified = _summary(path, folder, problems) if meta is not None else ({}, {}, False)
     started, ended = _times(folder.results) if size else (None, None)
     return RunFiles(
         key,
@@ -106,6 +114,7 @@ def read_files(key: str, path: Path) -> RunFiles:
         origin,
         locked,
         metrics,
+        remarks,
         verified and origin != "foreign",
         torn,
         size,
@@ -135,14 +144,34 @@ def _is_torn(path: Path) -> bool:
         return False
 
 
-def _summary(path: Path, folder: RunFolder, problems: list[str]) -> tuple[dict[str, list[Metric]], bool]:
-    """Read the metrics in summary.json; tell whether they are newer than all answers and verdicts."""
+def threshold_remarks(summary: bytes) -> dict[str, str]:
+    """Return words on the thresholds that are not settled, by metric, from the first profile of a summary.json.
+
+    The file may be anybody's: what has another form is left out.
+    """
+    profiles = msgspec.json.decode(summary).get("profiles")
+    first = profiles[0] if isinstance(profiles, list) and profiles else {}
+    conditions = first.get("conditions") if isinstance(first, dict) else None
+    remarks = {}
+    for row in conditions if isinstance(conditions, list) else ():
+        if not isinstance(row, dict) or not isinstance(row.get("name"), str):
+            continue
+        words = row.get("words") if row.get("value") is None else STATE_REMARKS.get(str(row.get("state")))
+        if isinstance(words, str) and words:
+            remarks[f"{THRESHOLD}{row['name']}"] = one_line(words)
+    return remarks
+
+
+def _summary(
+    path: Path, folder: RunFolder, problems: list[str]
+) -> tuple[dict[str, list[Metric]], dict[str, str], bool]:
+    """Read the metrics in summary.json, with remarks; tell whether they are newer than all answers and verdicts."""
     try:
         check_files(path)
         status = folder.summary.lstat()
         if status.st_size > SUMMARY_BYTES:
             problems.append(f"summary.json is larger than {SUMMARY_BYTES:,} bytes; it is not read")
-            return {}, False
+            return {}, {}, False
         content = folder.summary.read_bytes()
         saved = msgspec.json.decode(content, type=SavedSummary)
         judged = msgspec.json.decode(content, type=_Judge).judge is not None
@@ -151,14 +180,16 @@ def _summary(path: Path, folder: RunFolder, problems: list[str]) -> tuple[dict[s
         beside = path.with_name(f"{path.name}_{JUDGED}") / "results.jsonl"
         if judged and beside.is_file():
             current = current and beside.stat().st_mtime_ns <= written
-        return {profile.profile: profile.metrics for profile in saved.profiles}, current
+        metrics = {profile.profile: profile.metrics for profile in saved.profiles}
+        remarks = threshold_remarks(content) if THRESHOLD.encode() in content else {}
+        return metrics, remarks, current
     except FileNotFoundError:
-        return {}, False
+        return {}, {}, False
     except RunError as error:
         problems.append(one_line(error.message))
     except (OSError, ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
         problems.append(f"summary.json cannot be read: {one_line(str(error))}")
-    return {}, False
+    return {}, {}, False
 
 
 def _times(path: Path) -> tuple[float | None, float | None]:
@@ -220,6 +251,9 @@ def _entry(run: RunFiles, settings: str, state: RunIndexState | None, keys: Mapp
     expected = None if of is None else of * spec.repeats
     known = [count for count in (coverage.limit, of) if count is not None]
     recorded = totals.done + totals.error + totals.timeout
+    covered = _ended_groups(meta, metrics) if of is None else None
+    if covered is None and expected:
+        covered = 0.0 if not totals.done else min(1.0, recorded / expected)
     if state is not None and current and trusted and not run.locked and _count(state.totals) < recorded:
         problems.append(f"results.jsonl has {_count(state.totals):,} records; run_meta.json counted {recorded:,}")
         damaged = True
@@ -237,9 +271,10 @@ def _entry(run: RunFiles, settings: str, state: RunIndexState | None, keys: Mapp
         totals=totals,
         expected=expected,
         requested=requested,
-        coverage=None if not expected else 0.0 if not totals.done else min(1.0, recorded / expected),
+        coverage=covered,
         headline=next((rows[0] for rows in metrics.values() if rows), None),
         metrics=metrics,
+        remarks=run.remarks,
         verified=verified,
         failures=_failures(state),
         repeats=spec.repeats,
@@ -267,6 +302,18 @@ def _count(totals: Totals) -> int:
 def _options(identity: Mapping[str, Any]) -> str:
     options = identity.get("data_options") or {}
     return msgspec.json.encode([options, identity.get("seed")], order="deterministic", enc_hook=str).decode()
+
+
+def _ended_groups(meta: RunMeta, metrics: Mapping[str, Sequence[Metric]]) -> float | None:
+    """Return the share of groups of questions that have ended, for a benchmark of Snellen whose questions follow from answers."""
+    name = meta.spec.benchmark
+    if name not in registry.BUILT_IN or (benchmark := registry.find(name)).groups is None:
+        return None
+    try:
+        progress = ended_groups(benchmark, meta.spec.data, next(iter(metrics.values()), ()))
+    except SnellenError:  # options that this version does not know
+        return None
+    return None if progress is None else progress.ended / progress.known
 
 
 def _is_restricted(benchmark: str) -> bool:

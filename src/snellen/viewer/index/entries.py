@@ -65,6 +65,7 @@ class RunEntry:
         coverage: share of the whole benchmark with a record, 0 to 1; None where that is not known.
         headline: the first metric of the first profile, with ci95 and chance; None where there is none.
         metrics: profile to its metrics, the default profile first.
+        remarks: metric to words on it, where its value alone says too little: that a threshold was not seen at any level.
         verified: False where the metrics are those that another user's folder says, or older than its answers.
         failures: samples without an answer by kind, the commonest first.
         repeats: how often each sample is asked.
@@ -96,6 +97,7 @@ class RunEntry:
     coverage: float | None = None
     headline: Metric | None = None
     metrics: Mapping[str, Sequence[Metric]] = field(default_factory=dict)
+    remarks: Mapping[str, str] = field(default_factory=dict)
     verified: bool = False
     failures: tuple[FailureCount, ...] = ()
     repeats: int = 1
@@ -130,6 +132,11 @@ class RunEntry:
         if self.data:
             options.pop("seed", None)
         return self.benchmark, self.version, self.data, msgspec.json.encode(options, order="sorted").decode()
+
+    @property
+    def measures_acuity(self) -> bool:
+        """Return True for a run whose metrics are thresholds, and whose samples follow from its answers."""
+        return self.benchmark.partition("/")[0] == "acuity" and not self.judges
 
     @property
     def profiles(self) -> tuple[str, ...]:

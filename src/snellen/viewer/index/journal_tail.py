@@ -26,6 +26,8 @@ class _IndexedReply(Struct, frozen=True, gc=False):
     text: str
     usage: Usage = Usage()
     latency_s: float = 0.0
+    batch: str = ""
+    oversized_images: int | None = None
 
 
 class JournalRow(Struct, frozen=True, gc=False):

@@ -387,9 +387,12 @@ class RunIndexer:
 
 
 def set_name(entry: RunEntry) -> str:
-    """Return the name of the set of samples that a run was asked; another user's run has a set of its own."""
+    """Return the name of the set of samples that a run was asked.
+
+    Another user's run has a set of its own, and so has a run of acuity, whose samples follow from its answers.
+    """
     parts = [entry.benchmark, entry.version, entry.data.partition("+")[0], entry.options]
-    if entry.origin == "foreign" or not entry.benchmark:
+    if entry.origin == "foreign" or not entry.benchmark or entry.measures_acuity:
         parts.append(entry.key)
     return "\0".join(parts)
 

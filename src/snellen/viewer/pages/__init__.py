@@ -7,7 +7,7 @@ from importlib import import_module
 
 from snellen.viewer.site import ViewPage
 
-NAMES = ("runs", "matrix", "samples", "case", "exchange", "compare", "review")
+NAMES = ("runs", "matrix", "samples", "case", "exchange", "compare", "acuity", "review")
 
 
 @cache

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from snellen.errors import UsageError
-from snellen.reports.tables import format_percent
+from snellen.reports.tables import THRESHOLD, format_percent
 from snellen.types import Metric
 from snellen.viewer.comparison import MOST_COMPARED
 from snellen.viewer.index import RunEntry
@@ -300,7 +300,9 @@ def _shown_cell(links: Links, state: MatrixState, cell: MatrixCell, axis: ScoreA
         partial = f"{format_percent(coverage)} of the samples"
     return ShownCell(
         axis.fields(metric),
-        axis.tone(metric) if metric.unit == FRACTION or state.scale == "fit" else None,
+        axis.tone(metric)
+        if metric.unit == FRACTION or (state.scale == "fit" and not metric.name.startswith(THRESHOLD))
+        else None,
         f"{metric.n:,}",
         partial,
         cell.remark,

@@ -19,7 +19,7 @@ from snellen.viewer.run_list import (
     select,
 )
 from snellen.viewer.site import Site, ViewPage
-from snellen.viewer.states import CompareState, MatrixState, ReviewState, RunsState, SamplesState
+from snellen.viewer.states import AcuityState, CompareState, MatrixState, ReviewState, RunsState, SamplesState
 
 MOST_COMPARED = 12
 POLL_S, IDLE_POLL_S = 2, 15
@@ -54,6 +54,7 @@ def view(site: Site, state: RunsState) -> Mapping[str, Any]:
         "states": STATE_TEXTS,
         "plain": RunsState(),
         "samples_state": SamplesState,
+        "acuity_state": AcuityState,
         "compare_state": CompareState,
         "matrix_state": MatrixState,
         "review_state": ReviewState,

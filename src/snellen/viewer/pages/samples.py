@@ -27,7 +27,7 @@ from snellen.viewer.index.entries import with_commonest_samples
 from snellen.viewer.index.patterns import RunColumn, column_letter, parse_pattern
 from snellen.viewer.labels import benchmark_label, model_label
 from snellen.viewer.site import MissingPageError, Site, ViewPage
-from snellen.viewer.states import CaseState, SamplesState, read_slice, slice_filter
+from snellen.viewer.states import AcuityState, CaseState, SamplesState, read_slice, slice_filter
 from snellen.viewer.thumbnails import copy_or_placeholder
 
 MOST_COLUMNS = 24
@@ -239,7 +239,9 @@ def _result(site: Site, state: SamplesState, columns: SampleColumns, page: Sampl
     rows = [_row(site, state, columns, row, letters, telling, places) for row in page.rows]
     first = page.query.start + 1
     waiting = any(entry.samples in ("waiting", "behind") or entry.state == "running" for entry in columns.shown)
+    measuring = tuple(entry.key for entry in columns.shown if entry.measures_acuity)
     return {
+        "acuity_address": links.to(AcuityState(run=measuring)) if measuring else "",
         "columns": [
             {
                 "letter": letter,
