@@ -127,6 +127,10 @@ def test_list_shows_the_settings_and_export_formats_of_the_benchmark_that_is_nam
         "lmms-eval",
         "vlmevalkit",
         "atif",
+        "lm-eval",
+        "inspect",
+        "eee",
+        "hf",
     ]
     assert "Did you mean arithmetic?" in snellen("list", "arithmetci").err
 

@@ -37,6 +37,7 @@ def test_json_is_one_object_on_stdout_and_progress_lines_on_stderr(snellen):
         "coverage": 1.0,
         "chance": None,
         "interval": {"method": "Wilson", "level": 0.95, "cluster": None, "clusters": 60},
+        "lower_is_better": False,
     }
     assert all(json.loads(line)["event"] == "progress" for line in said.err.splitlines())
 
@@ -191,7 +192,7 @@ def test_json_of_a_single_run_that_breaks_off_says_how_far_it_came_and_why(snell
     assert said.status == 7 and run["error"]["exit_code"] == 7 and "used up" in run["error"]["message"]
     assert (run["path"], run["benchmark"], run["model"], run["state"]) == ("run", "lights", f"api:{MODEL}", "failed")
     assert run["totals"]["ok"] == stub.stats()["served"] == 1 and run["coverage"] == {"limit": None, "of": 60}
-    assert "snellen: the budget is used up" in said.err
+    assert "snellen: the budget is used up" in said.err and " of 1 tokens, $" in said.err
 
 
 def test_json_of_a_refused_run_counts_nothing_of_the_run_that_was_there_before(snellen, stub):

@@ -56,7 +56,22 @@ def test_without_a_format_it_lists_the_benchmarks_own_and_those_for_any(snellen:
     evaluate(SUMS, Calculator(), out="run", limit=3)
     said = snellen("export", "run")
     assert said.status == 0
-    names = ["golden", "breaking", "jsonl", "lmms-eval", "vlmevalkit", "atif", "latex", "csv", "markdown", "json"]
+    names = [
+        "golden",
+        "breaking",
+        "jsonl",
+        "lmms-eval",
+        "vlmevalkit",
+        "atif",
+        "lm-eval",
+        "inspect",
+        "eee",
+        "hf",
+        "latex",
+        "csv",
+        "markdown",
+        "json",
+    ]
     assert [line.split()[0] for line in said.out.splitlines()] == names
     assert "Question by question, with the gold answer." in said.out
     assert list(json.loads(snellen("export", "run", "--json").out)["formats"]) == names
@@ -151,7 +166,11 @@ def test_gold_of_a_restricted_benchmark_is_written_only_when_told_to(snellen: Sn
     ("words", "status", "complaint"),
     [
         (("nowhere", "--format", "jsonl"), 5, "there is no run in nowhere"),
-        (("run", "--format", "gif"), 2, "There is: golden, breaking, jsonl, lmms-eval, vlmevalkit, atif, latex, csv"),
+        (
+            ("run", "--format", "gif"),
+            2,
+            "There is: golden, breaking, jsonl, lmms-eval, vlmevalkit, atif, lm-eval, inspect, eee, hf, latex, csv",
+        ),
         (("run", "--format", "jsonl", "--out", "run/results.jsonl"), 2, "named like a file"),
         (("run", "--format", "jsonl", "--out", "run/.lock"), 6, "cannot write run/.lock"),
         (("run", "--format", "jsonl", "-o", "colour=1"), 2, "has no option 'colour'"),

@@ -361,3 +361,10 @@ def test_deep_nesting_and_endless_numbers_in_a_users_file_are_an_error_that_name
     said = snellen(*words)
     assert said.status in (2, 3, 4, 5) and "Traceback" not in said.err and "fault in snellen" not in said.err
     assert "hostile" in said.err or name in said.err or "--extra-body" in said.err
+
+
+@pytest.mark.parametrize("address", ["host:²", "host:" + "9" * 5000, "host:0", "host:65536"])
+def test_a_port_that_is_none_is_refused(address, snellen):
+    """Some characters count as digits and are no number."""
+    said = snellen("run", "chart", "--model", "embedded", "--ray", address)
+    assert said.status == 2 and "expected auto, HOST:PORT or ray://HOST:PORT" in said.err

@@ -62,7 +62,7 @@ def test_answers_of_another_program_are_scored_into_one_json_object(snellen: Sne
     assert list(found) == ["benchmark", "profiles"] and found["benchmark"] == "arithmetic"
     assert [p["profile"] for p in found["profiles"]] == ["strict", "lenient"]
     first = found["profiles"][0]["metrics"][0]
-    assert set(first) == {"name", "value", "n", "ci95", "unit", "coverage", "chance", "interval"}
+    assert set(first) == {"name", "value", "n", "ci95", "unit", "coverage", "chance", "interval", "lower_is_better"}
     assert first["name"] == "accuracy" and first["value"] == 0.9 and first["n"] == 100 and first["coverage"] == 1.0
     assert first["ci95"][0] < 0.9 < first["ci95"][1]
 

@@ -64,8 +64,9 @@ def test_what_another_harness_calls_it_is_answered_with_the_command_to_type(caps
     [
         ("gpt-4o", "--model api:gpt-4o"),
         ("Qwen/Qwen3-VL-8B-Instruct", "--model local:Qwen/Qwen3-VL-8B-Instruct, or --model api:Qwen/"),
-        ("openai/gpt-4o", "--model api:openai/gpt-4o"),
-        ("openai:gpt-4o", "--model api:gpt-4o"),
+        ("openai/gpt-4o", "--model openai:gpt-4o"),
+        ("claude:opus", "--model anthropic:opus"),
+        ("litellm:gpt-4o", "--model api:gpt-4o"),
         ("hf:org/name", "--model local:org/name"),
         ("API:gpt-4o", "--model api:gpt-4o"),
         ("api/gpt-4o", "--model api:gpt-4o"),

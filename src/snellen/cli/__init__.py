@@ -20,10 +20,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
                 exit_signals.occupy_closed_streams()
                 require_utf8_mode()
-            return exit_signals.status_of(_guarded(list(sys.argv[1:] if arguments is None else arguments)))
+            words = _with_cache_folder(sys.argv[1:] if arguments is None else arguments)
+            return exit_signals.status_of(_guarded(words))
     except KeyboardInterrupt:  # outside any code with a message of its own
         print(f"snellen: stopped by {exit_signals.by_what()}", file=sys.stderr)
         return exit_signals.exit_status()
+
+
+def _with_cache_folder(words: Sequence[str]) -> list[str]:
+    """Return the words with `auto` behind a `--cache` that names no folder: the parser knows no optional values."""
+    completed: list[str] = []
+    for number, word in enumerate(words):
+        completed.append(word)
+        if word == "--":
+            return [*completed, *words[number + 1 :]]
+        if word == "--cache" and (number + 1 == len(words) or words[number + 1].startswith("-")):
+            completed.append("auto")
+    return completed
 
 
 def _guarded(given: list[str]) -> int:

@@ -63,9 +63,14 @@ RUNS, SCORES, MAKE, OTHER = "Run", "Score and report", "Make benchmarks", "Look 
 FEATURES = "Measure what a model sees"
 COMMANDS = {
     "run": ListedCommand("snellen.cli.run:run", "Run benchmarks against a model, or resume an unfinished run.", RUNS),
+    "acuity": ListedCommand(
+        "snellen.cli.acuity:acuity", "Measure at which size, contrast or difference a model stops seeing.", RUNS
+    ),
     "check": ListedCommand("snellen.cli.check:check", "Check a file of questions before a run.", RUNS),
     "easi": ListedCommand("snellen.cli.easi:easi", "Run EASI's spatial benchmarks, judge and submit.", RUNS),
+    "merge": ListedCommand("snellen.cli.merge:merge", "Merge the parts of a run (run --shard K/N) into one.", RUNS),
     "rerun": ListedCommand("snellen.cli.rerun:rerun", "Repeat a run from its run_meta.json.", RUNS),
+    "batch": ListedCommand("snellen.cli.batch:group", "List and cancel the batches of a run.", RUNS),
     "import": ListedCommand(
         "snellen.cli.import_answers:import_answers", "Make a run of answers that another program recorded.", RUNS
     ),

@@ -43,6 +43,19 @@ class Words(NamedTuple):
     flags: Set[str]
 
 
+DEFAULT_VALUES = {"--logprobs": "5"}
+"""Options whose value may be omitted, with the value that they then have."""
+
+
+def _with_default_values(arguments: Sequence[str]) -> Iterator[str]:
+    """Yield the words of a command line with the omitted values of options."""
+    for number, word in enumerate(arguments):
+        yield word
+        following = arguments[number + 1] if number + 1 < len(arguments) else ""
+        if word in DEFAULT_VALUES and not re.fullmatch(r"[-+]?\d+", following):
+            yield DEFAULT_VALUES[word]
+
+
 def prepare(app: typer.Typer, arguments: Sequence[str]) -> tuple[Any, list[str]]:
     """Return the command to call, and its arguments with each option of a benchmark as `-o name=value`.
 
@@ -53,7 +66,7 @@ def prepare(app: typer.Typer, arguments: Sequence[str]) -> tuple[Any, list[str]]
         UsageError: an option has no value, or there is an unknown option and the benchmark does not exist.
     """
     root = get_command(app)
-    line = list(arguments)
+    line = list(_with_default_values(arguments))
     at = next((number for number, word in enumerate(line) if not word.startswith("-")), len(line))
     command: Any = getattr(root, "commands", {}).get(line[at]) if at < len(line) else None
     if command is None or SETTING not in (own := own_options(command)):

@@ -44,7 +44,7 @@ class FileCheckOptions:
     ] = None
     force: Annotated[bool, typer.Option("--force", help="Let --write replace a file.")] = False
     model: Annotated[
-        str | None, typer.Option("--model", "-m", metavar="KIND:NAME", help="The model in --prices, for the cost.")
+        str | None, typer.Option("--model", "-m", metavar="KIND:NAME", help="The model, for the cost.")
     ] = None
 
 
@@ -78,10 +78,9 @@ def check(
     --strict-data it is 3 if a row cannot be asked.
     """
     from snellen.benchmarks.base import Data
-    from snellen.models.api.prices import load_price
     from snellen.runs.check.benchmark_check import check_benchmark
     from snellen.runs.check.check import CheckSettings
-    from snellen.runs.costs import priced_name
+    from snellen.runs.costs import price_of
 
     if budget.prices is not None and options.model is None:
         raise UsageError(f"--prices {budget.prices} needs a model", "Name it: -m api:NAME, as in the price file.")
@@ -91,13 +90,14 @@ def check(
     if options.write is not None:
         _require_new(options.write, benchmark, force=options.force)
     subject = _benchmark(benchmark, place)
+    known = None if options.model is None else price_of(options.model, prices=budget.prices)
     settings = CheckSettings(
         examples=options.samples,
         seed=options.seed,
         all_rows=options.all_rows or output.as_json,
         generation=generation.settings(),
         media=media.settings(),
-        price=None if budget.prices is None else load_price(budget.prices, priced_name(options.model or "")),
+        price=None if known is None else known.price,
     )
     progress = _Progress(visible=not output.quiet and not output.as_json and sys.stderr.isatty())
     result = check_benchmark(subject, place, settings, name=benchmark, on_progress=progress.update)
@@ -112,7 +112,7 @@ def check(
     else:
         from snellen.cli.check_report import print_result
 
-        print_result(result, all_rows=options.all_rows)
+        print_result(result, all_rows=options.all_rows, price=known)
         for line in subject.notices(place):
             note(f"note: {line}")
     if options.strict_data and result.samples < result.rows:

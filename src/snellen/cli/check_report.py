@@ -13,6 +13,7 @@ from snellen.terminal_text import one_line
 from snellen.text import shorten
 
 if TYPE_CHECKING:
+    from snellen.models.api.prices import FoundPrice
     from snellen.runs.check.finding import Finding
     from snellen.runs.check.result import CheckResult, Example, ExamplePart
 
@@ -23,7 +24,7 @@ FIRST_OF_OTHERS = 5
 LABELS = {"error": "error  ", "warning": "warning", "note": "note   "}
 
 
-def print_result(result: CheckResult, *, all_rows: bool = False) -> None:
+def print_result(result: CheckResult, *, all_rows: bool = False, price: FoundPrice | None = None) -> None:
     """Print a check; `all_rows` lists every row of a finding."""
     if result.reading:
         print(f"{result.benchmark}: {result.reading}")
@@ -37,7 +38,7 @@ def print_result(result: CheckResult, *, all_rows: bool = False) -> None:
     _print_findings(result, all_rows=all_rows)
     _print_answers(result)
     _print_lengths(result)
-    _print_estimate(result)
+    _print_estimate(result, price)
 
 
 def _example_lines(example: Example) -> Iterator[str]:
@@ -127,10 +128,12 @@ def _print_lengths(result: CheckResult) -> None:
     show(table)
 
 
-def _print_estimate(result: CheckResult) -> None:
+def _print_estimate(result: CheckResult, price: FoundPrice | None) -> None:
     output = "output without a limit" if result.output_tokens is None else f"output <= {result.output_tokens:,}"
-    cost = "no price: add -m KIND:NAME --prices FILE"
+    cost = "unknown: name the model with -m KIND:NAME; one that the table of prices lacks also needs --prices FILE"
     if result.cost is not None:
         cost = f"~${result.cost:,.4f}" + ("+" if result.output_tokens is None else "")
     print(f"Estimated tokens: ~{result.input_tokens:,} input, {output}. Estimated cost: {cost}")
     note(f"note: estimated with {CHARACTERS} characters and {PIXELS} pixels per token; servers count differently.")
+    if price is not None and price.origin.day is not None:
+        note(f"note: {price.origin.text}. Prices change: check it.")

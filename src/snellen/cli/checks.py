@@ -60,9 +60,11 @@ class CheckOptions:
 
     def thresholds(self) -> list[Threshold]:
         """Read the thresholds; raise UsageError for one that is not METRIC=VALUE."""
+        if not self.fail_under:
+            return []
         from snellen.runs.threshold_check import parse_threshold
 
-        return [parse_threshold(text) for text in self.fail_under or ()]
+        return [parse_threshold(text) for text in self.fail_under]
 
     def junit_file(self) -> Path | None:
         """Return the file of the JUnit XML; raise UsageError for a folder, a file of a run, or another ending."""
@@ -223,8 +225,6 @@ class CheckReport:
             status: that of the command so far; another one than 0 stays.
             as_json: print the checks to stderr, because stdout is one JSON object.
         """
-        from snellen.runs.threshold_check import BELOW
-
         cases = [case for suite in self.suites for case in suite.cases]
         below = False
         for case in cases:
@@ -236,7 +236,11 @@ class CheckReport:
             self._write_error("thresholds", self.mistake)
             raise self.mistake
         self.write()
-        return status or (BELOW if below else 0)
+        if status or not below:
+            return status
+        from snellen.runs.threshold_check import BELOW
+
+        return BELOW
 
     def write(self) -> None:
         """Write both files, if they were asked for.

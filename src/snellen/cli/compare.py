@@ -85,10 +85,13 @@ def compare(
             check_drops(sides, name, margin=margin, alpha=alpha, min_coverage=coverage) if drop.fail_if_worse else []
         )
         thresholds = _thresholds(report, opened[1:], name)
+    costs = _costs(opened)
     if as_json:
-        _show_json(name, pairings, ranking, drops, thresholds)
+        _show_json(name, pairings, ranking, drops, thresholds, costs)
     else:
         _show(pairings, ranking)
+        for line in costs:
+            print(f"{line['run']}: cost {line['text']}")
     if report.wants_markdown:
         _add_markdown(report, pairings, ranking)
     cases = [*drop_cases(drops), *threshold_cases(thresholds)]
@@ -152,12 +155,29 @@ def _add_markdown(report: CheckReport, pairings: Sequence[Pairing], ranking: Ran
     report.markdown += [ranking_markdown(ranking)] if ranking is not None and len(ranking.runs) > 2 else []
 
 
+def _costs(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """Return the cost of each run whose cost is known, in all and per correct answer."""
+    from snellen.runs.costs import cost_per_correct, cost_text
+    from snellen.runs.run import headline
+
+    lines = []
+    for run in runs:
+        totals = run.sized_meta.totals
+        if totals.cost is not None:
+            score = headline(run)
+            share = cost_per_correct(totals, score)
+            text = cost_text(totals, score)
+            lines.append({"run": str(run.path), "cost": totals.cost, "cost_per_correct": share, "text": text})
+    return lines
+
+
 def _show_json(
     profile: str,
     pairings: Sequence[Pairing],
     ranking: Ranking | None,
     drops: Sequence[DropCheck],
     thresholds: Sequence[ThresholdCheck],
+    costs: Sequence[dict[str, Any]],
 ) -> None:
     from msgspec import to_builtins
 
@@ -167,6 +187,7 @@ def _show_json(
             "profile": profile,
             "comparisons": [_flat(to_builtins(pairing)) for pairing in pairings],
             **({} if ranking is None else {"ranking": to_builtins(ranking)}),
+            **({"costs": costs} if costs else {}),
             **({"checks": checks} if drops or thresholds else {}),
         }
     )

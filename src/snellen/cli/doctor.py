@@ -19,7 +19,6 @@ from snellen.cli.agent_checks import agent_findings
 from snellen.cli.console import show_json
 from snellen.errors import SnellenError
 
-KEY_VARIABLES = ("OPENAI_API_KEY", "HF_TOKEN")
 EXTRAS = {
     "local": ("torch", "transformers", "safetensors", "accelerate"),
     "video": ("av",),
@@ -110,13 +109,18 @@ def _version(name: str) -> str | None:
 
 def _keys(key_env: str | None) -> Iterator[DoctorFinding]:
     """Check that variables are set; their values never enter a message."""
-    from snellen.models.api.keys import require_variable
+    from snellen.models.api.keys import is_set, require_variable
+    from snellen.models.api.services import PROVIDERS, service
 
     require_variable(key_env)
-    for name in dict.fromkeys((*KEY_VARIABLES, *((key_env,) if key_env else ()))):
-        yield DoctorFinding(
-            name, "ok" if os.environ.get(name) else "missing", "set" if os.environ.get(name) else "not set"
-        )
+    users: dict[str, list[str]] = {}
+    for kind in PROVIDERS:
+        for name in service(kind).key_variables:
+            users.setdefault(name, []).append(f"{kind}:")
+    users |= {"HF_TOKEN": [], **({key_env: users.get(key_env, [])} if key_env else {})}
+    for name, kinds in users.items():
+        used = f", for {', '.join(kinds)}" if kinds else ""
+        yield DoctorFinding(name, "ok" if is_set(name) else "missing", ("set" if is_set(name) else "not set") + used)
     yield DoctorFinding(
         ".env", "ok" if Path(".env").is_file() else "missing", "here" if Path(".env").is_file() else "none here"
     )

@@ -47,6 +47,48 @@ class TableOptions:
     digits: Annotated[int, typer.Option(min=0, max=6, help="Decimals of percentages.")] = 1
 
 
+@dataclass(frozen=True)
+class AnswerOptions:
+    """Contents of files with the answers of one run."""
+
+    PANEL: ClassVar[str] = "Answers"
+
+    no_gold: Annotated[
+        bool,
+        typer.Option("--no-gold", help="Leave out gold answers, and withhold replies that tell them."),
+    ] = False
+    show_gold: Annotated[
+        bool, typer.Option("--show-gold", help="Write the gold answers of a restricted benchmark too.")
+    ] = False
+    model_id: Annotated[
+        str | None,
+        typer.Option(metavar="DEVELOPER/MODEL", help="The model's name on the hub.", show_default="the run's model"),
+    ] = None
+    organization: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Who evaluated, for Every Eval Ever.", show_default="unknown")
+    ] = None
+    relationship: Annotated[
+        str,
+        typer.Option(
+            metavar="WORD",
+            help="Evaluator and developer, for Every Eval Ever: first_party, third_party, collaborative or other.",
+        ),
+    ] = "other"
+    dataset: Annotated[
+        str | None,
+        typer.Option(
+            metavar="OWNER/NAME[@REVISION]",
+            help="Data set of the hub that the result is for, for Hugging Face.",
+            show_default="the benchmark's",
+        ),
+    ] = None
+    task: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="Task of that data set, as in its eval.yaml.", show_default="the benchmark's"),
+    ] = None
+    no_images: Annotated[bool, typer.Option("--no-images", help="Do not embed images in an Inspect log.")] = False
+
+
 @expand_options
 def export(
     runs: Annotated[
@@ -72,9 +114,7 @@ def export(
     table: TableOptions,
     moved: shared.MovedOptions,
     data: Annotated[shared.DataOptions, only("option")],
-    show_gold: Annotated[
-        bool, typer.Option("--show-gold", help="Write the gold answers of a restricted benchmark too.")
-    ] = False,
+    answers: AnswerOptions,
     as_json: shared.JsonResult = False,
 ) -> None:
     """Write the scores of runs as one table, or the answers of a run in another program's format.
@@ -82,8 +122,8 @@ def export(
     A table has one row per model and one column per metric: LaTeX (.tex), CSV (.csv), Markdown (.md) or JSON (.json). A
     value is bold where it is better than every other value of its column by more than chance.
 
-    Answer formats are those of the benchmark's authors, of other harnesses, and plain JSON lines; without --format and
-    --out they are listed. Their files are named after the model and the start time of the run, so the same run gives
+    Answer formats are those of the benchmark's authors, of other harnesses, Inspect logs, Every Eval Ever, the Hugging Face
+    hub, and plain JSON lines; without --format and --out they are listed. Their files are named after the model and the start time of the run, so the same run gives
     the same files. Omissions are reported on stderr.
     """
     from snellen.runs.tables.collect import open_runs
@@ -93,8 +133,11 @@ def export(
     own = format is not None and len(opened) == 1 and format in opened[0].benchmark.exports
     name = None if own or (format is None and out is None) else table_format(format, out)
     if name is not None:
-        if show_gold or data.option:
-            raise UsageError("--show-gold and --option are for answer formats, not for tables", "Omit them.")
+        if answers != AnswerOptions() or data.option:
+            raise UsageError(
+                "--show-gold, --no-gold, --option and the other options of answer formats are not for tables",
+                "Omit them.",
+            )
         loaded = [run.moved(moved.data, moved.images) for run in opened]
         _write_table(loaded, name, out, table, notes, as_json=as_json)
         return
@@ -115,6 +158,7 @@ def export(
             "Export them one by one, or write a table: --format latex, csv, markdown or json.",
         )
     from snellen.runs.export import export as write
+    from snellen.runs.interchange.source import ExportSettings
 
     result = write(
         opened[0],
@@ -123,7 +167,16 @@ def export(
         data=moved.data,
         images=moved.images,
         benchmark_options=parse_pairs(data.option),
-        show_gold=show_gold,
+        show_gold=answers.show_gold,
+        no_gold=answers.no_gold,
+        settings=ExportSettings(
+            images=not answers.no_images,
+            model_id=answers.model_id or "",
+            organization=answers.organization or "",
+            relationship=answers.relationship,
+            dataset=answers.dataset or "",
+            task=answers.task or "",
+        ),
     )
     if as_json:
         show_json({"files": [str(path) for path in result.files]})

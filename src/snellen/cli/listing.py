@@ -189,23 +189,27 @@ def _list_runs(results: Path, benchmarks: Sequence[str], *, as_json: bool) -> No
         for folder in filter(os.path.isdir, benchmarks):
             note(f"{folder} is a folder: snellen list --runs --results {shlex.quote(folder)} shows the runs in it.")
         return
-    from snellen.scoring.interval_text import bracketed, legend, mark
+    from snellen.scoring.interval_text import legend
 
     table = new_table(None, ["run", "benchmark", "model", "state"], ["score", "answered", "coverage", "date"])
+    priced = any(run.progress.totals.cost is not None for run in runs)
+    if priced:
+        table.add_column("cost, $", justify="right")
+        table.add_column("per correct", justify="right")
     table.add_column("differs in")
     table.add_column("fingerprint", justify="right", no_wrap=True)
     for run in runs:
-        score, progress = run.headline, run.progress
-        value = None if score is None else score.value
+        progress = run.progress
         table.add_row(
             str(run.path),
             run.meta.spec.benchmark,
             run.meta.spec.model,
             progress.state,
-            "–" if score is None or value is None else f"{value:.3f}{bracketed(score.ci95)}{mark(score.interval)}",
+            _score_cell(run.headline),
             f"{progress.totals.done:,}" + ("" if progress.questions is None else f" of {progress.questions:,}"),
             "" if progress.coverage is None else f"{progress.coverage:.1%}",
             progress.date,
+            *(_cost_cells(run) if priced else ()),
             run.settings,
             run.meta.fingerprint,
         )
@@ -214,6 +218,27 @@ def _list_runs(results: Path, benchmarks: Sequence[str], *, as_json: bool) -> No
     for run in runs:
         if run.errors.failed:
             note(f"{run.path}: {run.errors.text}")
+
+
+def _score_cell(score: Metric | None) -> str:
+    """Return the headline with its interval; a metric with a unit, such as a threshold, by its name too."""
+    from snellen.scoring.interval_text import bracketed, mark
+
+    if score is None or score.value is None:
+        return "–"
+    if score.unit == "fraction":
+        return f"{score.value:.3f}{bracketed(score.ci95)}{mark(score.interval)}"
+    name = score.name.removeprefix("threshold/")
+    return f"{name} {score.value:,.3g} {score.unit}{bracketed(score.ci95, ',.3g')}{mark(score.interval)}"
+
+
+def _cost_cells(run: ListedRun) -> tuple[str, str]:
+    """Return the cells of a run's cost in dollars: in all, and for each correct answer."""
+    from snellen.runs.costs import cost_per_correct, dollars_text
+
+    totals = run.progress.totals
+    share = cost_per_correct(totals, run.headline)
+    return "" if totals.cost is None else f"{totals.cost:.4f}", "" if share is None else dollars_text(share)
 
 
 class ListedRun(NamedTuple):
@@ -231,24 +256,26 @@ def _overviews(rows: Sequence[tuple[Path, RunMeta]]) -> list[ListedRun]:
     from snellen.engine.request_errors import RequestErrors
     from snellen.engine.run_folder import RunFolder
     from snellen.runs.run import headline, load_run
-    from snellen.runs.status import distinguishing, overview
+    from snellen.runs.status import distinguishing, group_progress, overview
 
     runs = []
     for (path, meta), settings in zip(rows, distinguishing([meta for _, meta in rows]), strict=True):
-        score, errors = None, RequestErrors(0, 0)
+        score, errors, groups = None, RequestErrors(0, 0), None
         try:
             run = load_run(path)
             score, errors = headline(run), run.request_errors()
-            meta = run.sized_meta
+            meta, groups = run.sized_meta, group_progress(run)
             if run.unverified:
                 note(f"note: {run.unverified}")
         except SnellenError as error:  # one run that cannot be scored must not hide the others
             note(f"snellen: {error.message}")
-        runs.append(ListedRun(path, meta, overview(RunFolder(path), meta), settings, score, errors))
+        runs.append(ListedRun(path, meta, overview(RunFolder(path), meta, groups), settings, score, errors))
     return runs
 
 
 def _run_facts(run: ListedRun) -> dict[str, Any]:
+    from snellen.runs.costs import cost_per_correct
+
     meta, progress = run.meta, run.progress
     return {
         "path": str(run.path),
@@ -262,8 +289,10 @@ def _run_facts(run: ListedRun) -> dict[str, Any]:
         "answered": progress.totals.done,
         "questions": progress.questions,
         "recorded_share": progress.coverage,
+        "groups": None if progress.groups is None else progress.groups._asdict(),
         "date": progress.date or None,
         "settings": run.settings,
         "headline": run.headline,
+        "cost_per_correct": cost_per_correct(progress.totals, run.headline),
         "failures": run.errors.as_json(),
     }

@@ -214,6 +214,22 @@ class EndpointOptions:
             show_default="unlimited",
         ),
     ] = None
+    effort: Annotated[
+        Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None,
+        typer.Option(
+            help="How much the model thinks; a provider refuses what it does not have.", show_default="the model's own"
+        ),
+    ] = None
+    detail: Annotated[
+        Literal["auto", "low", "high", "original"],
+        typer.Option(help="Size at which the service reads images; original: never scaled down."),
+    ] = "auto"
+    responses: Annotated[
+        bool, typer.Option("--responses", help="openai:MODEL: use the Responses API, not chat completions.")
+    ] = False
+    stream: Annotated[
+        bool, typer.Option("--stream", help="Read replies while they are written; records the time to the first token.")
+    ] = False
     extra_body: Annotated[
         str | None, typer.Option(metavar="JSON", help="JSON object merged into every request body, or @FILE.")
     ] = None
@@ -340,6 +356,16 @@ class LocalOptions:
         bool, typer.Option("--stop-after-first-json", help="End a reply after its first complete JSON object.")
     ] = False
     revision: Annotated[str | None, typer.Option(help="Branch, tag or commit on the hub.")] = None
+    engine_args: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JSON", help="Arguments of the engine of vllm:NAME or sglang:NAME, as a JSON object or @FILE."
+        ),
+    ] = None
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the object of --engine-args; raise UsageError if it is not one."""
+        return parse_json_object(self.engine_args, "--engine-args")
 
 
 @dataclass(frozen=True)
@@ -373,13 +399,21 @@ class BudgetOptions:
     PANEL: ClassVar[str] = BUDGET
 
     max_cost: Annotated[
-        float | None, typer.Option(metavar="USD", min=0.0, help="Stop once this much is spent; requires --prices.")
+        float | None,
+        typer.Option(
+            metavar="USD",
+            min=0.0,
+            help="Stop before more than this is spent; the price is taken from --prices or the table of prices.",
+        ),
     ] = None
     max_tokens_total: Annotated[
         int | None, typer.Option(min=1, help="Stop once this many tokens are used, input and output.")
     ] = None
     prices: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="TOML or JSON: US dollars per million tokens by model.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="TOML or JSON: US dollars per million tokens by model; before the table of prices."
+        ),
     ] = None
 
 
@@ -410,6 +444,10 @@ def model_settings(
         "base_url": endpoint.base_url,
         "key_env": endpoint.key_env,
         "extra_body": endpoint.body(),
+        "effort": endpoint.effort,
+        "detail": endpoint.detail,
+        "responses": endpoint.responses,
+        "stream": endpoint.stream,
         "timeout_s": endpoint.timeout,
         "patience_s": endpoint.patience,
         "rpm": endpoint.rpm,
@@ -420,6 +458,7 @@ def model_settings(
         "batch_size": local.batch_size,
         "stop_after_first_json": local.stop_after_first_json,
         "revision": local.revision,
+        "engine_args": local.arguments(),
         "prices": None if budget.prices is None else str(budget.prices),
     }
 

@@ -14,6 +14,7 @@ from snellen.errors import DataError, StorageError, UsageError
 if TYPE_CHECKING:
     from snellen.benchmarks.base import Benchmark, Data
     from snellen.engine.run_folder import RunSpec
+    from snellen.runs.costs import Estimate
 
 
 def require_profile(spec: RunSpec, profile: str | None) -> Benchmark:
@@ -154,38 +155,75 @@ def _try_write(folder: Path) -> None:
 def show_estimates(specs: Sequence[RunSpec], folders: Sequence[Path], *, as_json: bool) -> None:
     """Print questions, images, estimated tokens and cost of runs; send no request and read no key."""
     from snellen.engine.run_folder import RunFolder
-    from snellen.runs.costs import CHARACTERS, PIXELS, estimated
+    from snellen.engine.study import studied
+    from snellen.runs.costs import estimated
     from snellen.runs.run import find_benchmark
 
     estimates = [
-        estimated(spec, find_benchmark(spec, trust=True), RunFolder(folder))
+        estimated(spec, studied(find_benchmark(spec, trust=True), spec), RunFolder(folder))
         for spec, folder in zip(specs, folders, strict=True)
     ]
     costs = [run.cost for run in estimates if run.cost is not None]
     if as_json:
-        show_json({"dry_run": True, "runs": estimates, "cost": sum(costs) if costs else None})
+        batch_costs = [run.batch_cost for run in estimates if run.batch_cost is not None]
+        show_json(
+            {
+                "dry_run": True,
+                "runs": estimates,
+                "cost": sum(costs) if costs else None,
+                "batch_cost": sum(batch_costs) if batch_costs else None,
+            }
+        )
         return
-    headings = ("questions", "answered", "images", "videos", "input tokens", "output tokens", "cost")
+    headings = ("questions", "answered", "images", "videos", "input tokens", "output tokens", "cost", "as a batch")
     table = new_table("Dry run: no request is sent", ["benchmark", "model"], headings)
     for run in estimates:
         counts = (run.questions, run.answered, run.images, run.videos)
+        open_end = "+" if run.output_tokens is None else ""
         table.add_row(
             run.benchmark,
             run.model,
             *(f"{count:,}" for count in counts),
             f"~{run.input_tokens:,}",
             "no limit" if run.output_tokens is None else f"<= {run.output_tokens:,}",
-            "no price" if run.cost is None else f"~${run.cost:,.4f}" + ("+" if run.output_tokens is None else ""),
+            "no price" if run.cost is None else f"~${run.cost:,.4f}{open_end}",
+            "" if run.batch_cost is None else f"~${run.batch_cost:,.4f}{open_end}",
         )
     show(table)
-    note(
-        f"note: estimated with {CHARACTERS} characters and {PIXELS} pixels per token; servers count differently. The cost "
-        "assumes that every reply has its maximum length. + marks a cost without output, which has no limit: set --max-tokens."
-    )
+    for line in estimate_notes(estimates):
+        note(f"note: {line}")
+
+
+def estimate_notes(estimates: Sequence[Estimate]) -> list[str]:
+    """Return what a reader must know of estimates: how exact they are, and where prices and rules come from."""
+    from snellen.models.api.prices import known_models, provider_of
+    from snellen.runs.costs import CHARACTERS, PIXELS
+
+    lines = [
+        f"requests and images are counted; tokens are estimated with {CHARACTERS} characters per token, and images "
+        f"without a rule with {PIXELS} pixels per token. Services count differently: text that is not English prose, "
+        "and images without a rule, may be off by a factor of 2 and more. The cost assumes that every reply has its "
+        "maximum length, thinking included. + marks a cost without output, which has no limit: set --max-tokens."
+    ]
+    rules = {run.model: run.image_rule for run in estimates if run.image_rule is not None and run.images + run.videos}
+    for model, rule in rules.items():
+        doubt = "" if rule.confirmed else ", not confirmed on the provider's own page"
+        lines.append(f"{model}: images count as {rule.about}; read on {rule.day} from {rule.source}{doubt}")
+    for model, origin in {run.model: run.price for run in estimates}.items():
+        if origin is not None:
+            lines.append(f"{model}: {origin.text}." + ("" if origin.day is None else " Prices change: check it."))
+            continue
+        provider = provider_of(model.partition(":")[0], None)
+        known = f" The table has {', '.join(known_models(provider))}." if provider is not None else ""
+        lines.append(f"{model}: no price is known.{known} Write one: --prices FILE (docs/cost.md)")
     for run in estimates:
         if run.grows:
-            note(
-                f"note: {run.benchmark} chooses further questions by the answers: only its first {run.questions:,} are counted"
+            number = (
+                "" if run.expected is None else f". About {run.expected:,} are expected in all, {run.most:,} at most"
+            )
+            lines.append(
+                f"{run.benchmark} chooses further questions by the answers: only its first {run.questions:,} count{number}"
             )
         if run.unreadable:
-            note(f"note: {run.benchmark}: {run.unreadable:,} questions have images that cannot be read")
+            lines.append(f"{run.benchmark}: {run.unreadable:,} questions have images that cannot be read")
+    return lines

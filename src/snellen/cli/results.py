@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
-from msgspec import structs
+from msgspec import structs, to_builtins
 
 from snellen.cli.console import new_table, note, show, show_json
 from snellen.cli.errors import tell
@@ -23,6 +23,7 @@ from snellen.types import Metric
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from snellen.benchmarks.base import Benchmark
     from snellen.cli.checks import CheckReport
     from snellen.runs.run import Run
     from snellen.runs.suite_overall import SuiteOverall
@@ -131,11 +132,20 @@ def _show(
             continue
         by_benchmark.setdefault(run.benchmark.name, []).append((run, metrics))
     for rows in by_benchmark.values():
-        show(_table(rows))
+        run, metrics = rows[0]
+        name = next(iter(metrics), "")
+        fields = _table_fields(run, name) if len(rows) == len(metrics) == 1 else {}
+        if fields:
+            show_details(run.benchmark, fields, f"{run.meta.spec.model} · {name}{_part(run)}")
+        else:
+            show(_table(rows))
     for run, metrics in zip(outcome.runs, summaries, strict=True):
         errors = run.request_errors()
         if not errors.nothing_answered and (headline := run.headline(metrics)) is not None:
             print(headline.text)
+        if not errors.nothing_answered:
+            for line in _detail_lines(run, metrics):
+                print(line)
         if errors.failed:
             print(f"{run.benchmark.name} · {run.meta.spec.model}: {errors.text}")
         print(_last_line(run, report))
@@ -143,6 +153,24 @@ def _show(
             note(f"note: {line}")
     for overall in together:
         print(_suite_line(overall))
+
+
+def _table_fields(run: Run, profile: str) -> Mapping[str, Any]:
+    """Return what the benchmark's own tables show of a run; empty for a benchmark that has none."""
+    if run.benchmark.tables is None:
+        return {}
+    from snellen.runs.summary_details import details
+
+    return details(run, profile)
+
+
+def _detail_lines(run: Run, metrics: dict[str, list[Metric]]) -> list[str]:
+    """Return what the benchmark reports beside its metrics, of the first profile that is shown."""
+    if run.benchmark.details is None:
+        return []
+    from snellen.runs.summary_details import detail_lines
+
+    return detail_lines(run, next(iter(metrics), None))
 
 
 def _together(runs: list[Run], profile: str | None) -> list[SuiteOverall]:
@@ -191,7 +219,20 @@ def _summaries(outcome: ModelOutcome, profile: str | None) -> list[dict[str, lis
     return summaries
 
 
+def show_details(benchmark: Benchmark, details: Mapping[str, Any], subtitle: str) -> None:
+    """Print a profile's details as the benchmark's own tables."""
+    assert benchmark.tables is not None  # noqa: S101 - goes with `details`
+    for number, each in enumerate(benchmark.tables(details)):
+        table = new_table("" if number else f"{benchmark.name} · {subtitle}", each.texts, each.numbers)
+        for row in each.rows:
+            table.add_row(*row)
+        table.caption = "\n".join(each.notes) or None
+        show(table)
+
+
 def _run_json(run: Run, metrics: dict[str, list[Metric]]) -> dict[str, Any]:
+    from snellen.runs.summary_details import details
+
     meta = run.meta
     return {
         "path": str(run.path),
@@ -199,12 +240,13 @@ def _run_json(run: Run, metrics: dict[str, list[Metric]]) -> dict[str, Any]:
         "model": meta.spec.model,
         "fingerprint": meta.fingerprint,
         "state": meta.state,
-        "coverage": structs.asdict(meta.coverage),
+        "coverage": to_builtins(meta.coverage),
         "totals": structs.asdict(meta.totals),
         "failures": run.request_errors().as_json(),
         **({} if meta.imported is None else {"imported": meta.imported}),
         "profiles": [
-            {"profile": name, "metrics": [structs.asdict(metric) for metric in rows]} for name, rows in metrics.items()
+            {"profile": name, "metrics": [structs.asdict(metric) for metric in rows], **details(run, name)}
+            for name, rows in metrics.items()
         ],
     }
 
@@ -232,7 +274,7 @@ def _so_far(path: Path, error: SnellenError) -> dict[str, Any]:
         return {}
     return {
         "fingerprint": meta.fingerprint,
-        "coverage": structs.asdict(meta.coverage),
+        "coverage": to_builtins(meta.coverage),
         "totals": structs.asdict(meta.totals),
     }
 
@@ -292,7 +334,7 @@ def _part(run: Run) -> str:
         return f" · only {of - run.meta.not_there:,} of {of:,} {subject}"
     if coverage.full:
         return ""
-    return f" · only the first {coverage.limit:,}" + ("" if coverage.of is None else f" of {coverage.of:,}")
+    return f" · {coverage.part.removesuffix(' samples').removesuffix(' of the')}"
 
 
 def _number(value: float | None, unit: str) -> str:
@@ -310,6 +352,8 @@ def _cell(metric: Metric | None) -> str:
 def _last_line(run: Run, report: bool) -> str:
     meta, totals = run.meta, run.meta.totals
     parts = [f"{totals.ok:,} answered"]
+    if totals.cached:
+        parts.append(f"{totals.cached:,} of them from --cache")
     if totals.refused:
         parts.append(f"{totals.refused:,} refused")
     if totals.error or totals.timeout:
@@ -318,7 +362,10 @@ def _last_line(run: Run, report: bool) -> str:
     if totals.input_tokens or totals.output_tokens:
         parts.append(f"{totals.input_tokens:,} tokens in, {totals.output_tokens:,} out")
     if totals.cost is not None:
-        parts.append(f"${totals.cost:.4f}")
+        from snellen.runs.costs import cost_text
+        from snellen.runs.run import headline
+
+        parts.append(cost_text(totals, headline(run)))
     parts += [f"{totals.seconds:.1f} s", f"fingerprint {meta.fingerprint}", str(run.path)]
     if report:
         parts.append(f"report {run.folder.report}")

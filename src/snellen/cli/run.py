@@ -28,6 +28,7 @@ from snellen.cli.preview import (
 )
 from snellen.cli.results import FailedModel, ModelOutcome, finish, tell_failure
 from snellen.cli.serve import parse_vllm
+from snellen.cli.study_options import StudyOptions
 from snellen.cli.tracker_log import LogTo, log_runs, log_targets
 from snellen.errors import InterruptedRunError, PluginError, SnellenError, UsageError
 from snellen.plugin_errors import plugin_fault
@@ -62,6 +63,13 @@ class RunOptions:
         ),
     ] = None
     limit: Annotated[int | None, typer.Option(min=1, help="Run only the first N samples.")] = None
+    shard: Annotated[
+        str | None,
+        typer.Option(
+            metavar="K/N",
+            help="Run only part K of N of the samples, in the subfolder shard-K-of-N; `snellen merge` joins the parts.",
+        ),
+    ] = None
     repeats: Annotated[
         int, typer.Option(min=1, max=shared.MAX_REPEATS, help="Number of times to ask each question.")
     ] = 1
@@ -75,12 +83,41 @@ class RunOptions:
     ] = None
     id_is: shared.IdIs = "id"
     resume: shared.Resume = False
+    cache: Annotated[
+        str | None,
+        typer.Option(
+            "--cache",
+            metavar="[DIR]",
+            help="Keep answers in this folder across runs, and take answers to the same requests from it; without a folder "
+            "in that of Snellen's cache. For models behind an API.",
+        ),
+    ] = None
     strict_data: Annotated[
         bool,
         typer.Option(
             "--strict-data", help="Refuse a table with a row that cannot be asked, instead of leaving it out."
         ),
     ] = False
+    batch: Annotated[
+        bool,
+        typer.Option(
+            "--batch",
+            help="Ask by batches: answers within a day, mostly at half the price. Ctrl-C leaves them running; the same "
+            "command takes them up.",
+        ),
+    ] = False
+    poll: Annotated[
+        float | None,
+        typer.Option(
+            "--poll",
+            metavar="SECONDS",
+            min=0.01,
+            max=86_400.0,
+            envvar="SNELLEN_BATCH_POLL",
+            help="Wait between two looks at the open batches.",
+            show_default="30",
+        ),
+    ] = None
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -106,7 +143,7 @@ def run(
     ],
     options: RunOptions,
     data: shared.DataOptions,
-    generation: shared.GenerationOptions,
+    generation: StudyOptions,
     endpoint: shared.EndpointOptions,
     media: shared.MediaOptions,
     local: shared.LocalOptions,
@@ -126,6 +163,26 @@ def run(
 
     Settings that a benchmark declares are options of this command too: `snellen run vlm2 --help` lists them.
     """
+    run_benchmarks(
+        benchmark, options, data, generation, endpoint, media, local, agents, workers, budget, judging, output
+    )
+
+
+def run_benchmarks(
+    benchmark: list[str],
+    options: RunOptions,
+    data: shared.DataOptions,
+    generation: StudyOptions,
+    endpoint: shared.EndpointOptions,
+    media: shared.MediaOptions,
+    local: shared.LocalOptions,
+    agents: AgentOptions,
+    workers: shared.WorkerOptions,
+    budget: shared.BudgetOptions,
+    judging: InlineJudgeOptions,
+    output: RunOutputOptions,
+) -> None:
+    """Run benchmarks or a plan with the options of a command; print results, and exit with the status."""
     from snellen.cli import environment
     from snellen.runs.evaluate import default_folder
     from snellen.runs.settings import run_spec
@@ -154,6 +211,7 @@ def run(
         "benchmark_options": data.benchmark_options(),
         "seed": options.seed,
         "id_is": options.id_is,
+        "cache": options.cache,
         "limit": settings.limit,
         "repeats": options.repeats,
         "max_attempts": endpoint.max_attempts,
@@ -162,6 +220,10 @@ def run(
         "nproc": workers.nproc,
         "ray": workers.ray,
         "strict_data": options.strict_data,
+        "shard": options.shard or "",
+        **generation.study(),  # type: ignore[typeddict-item]
+        "batch": options.batch,
+        "poll_s": options.poll,
     }
     base = run_spec("", "", run_settings)
     models = list(dict.fromkeys(settings.model))
@@ -174,6 +236,10 @@ def run(
     folders = [
         out if out is not None and len(specs) == 1 else default_folder(spec, out or Path("results")) for spec in specs
     ]
+    if base.shard:
+        from snellen.engine.sharding import shard_folder
+
+        folders = [shard_folder(folder, base.shard) for folder in folders]
     if len(set(folders)) < len(folders):
         raise UsageError("two of these runs would share a folder", "Run them one by one, each with its own --out.")
     checks = CheckReport(output)
@@ -238,6 +304,8 @@ def _check(
     for spec, folder in zip(specs, folders, strict=True):
         benchmark = require_profile(spec, profile)
         benchmarks.append(benchmark)
+        if benchmark.with_media is not None:
+            benchmark.with_media(spec.data, spec.options.media)
         if not dry_run:
             require_run_folder(folder)
         if len(specs) > 1:  # a benchmark without its data is refused before another one is paid for
@@ -322,5 +390,5 @@ def _without_endpoint(spec: RunSpec, models: Sequence[str]) -> RunSpec:
     """Drop options of endpoints from a local model's run, if other models of the call are behind an endpoint."""
     if spec.model.partition(":")[0] not in LOCAL or all(name.partition(":")[0] in LOCAL for name in models):
         return spec
-    options = structs.replace(spec.options, base_url=None, key_env=None, extra_body={}, prices=None)
+    options = structs.replace(spec.options, base_url=None, key_env=None, extra_body={}, prices=None, cache=None)
     return structs.replace(spec, options=options, max_cost=None)

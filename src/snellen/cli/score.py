@@ -13,7 +13,7 @@ from snellen.cli import options as shared
 from snellen.cli.checks import CheckReport, ScoreCheckOptions
 from snellen.cli.console import new_table, note, show, show_json
 from snellen.cli.option_groups import expand_options
-from snellen.cli.results import UNANSWERED, main_metrics
+from snellen.cli.results import UNANSWERED, main_metrics, show_details
 from snellen.cli.tracker_log import LogTo, log_targets, log_tracked
 from snellen.errors import UsageError
 from snellen.runs.check_cases import answers_case, threshold_cases
@@ -139,6 +139,7 @@ def score(
     from snellen.runs.run import summary_json
     from snellen.runs.score import score as score_answers
     from snellen.runs.score_rows import disagreement, per_sample_file
+    from snellen.runs.scoring import LINES
     from snellen.scoring.taxonomy import ClassTables
 
     as_json, per_sample = output.as_json, output.per_sample
@@ -222,10 +223,14 @@ def score(
         if cost is not None:
             result["cost"] = {"dollars": cost.dollars, "answers": cost.answers, "without_usage": cost.without}
         show_json(result)
-    elif _has_score(summary):
-        show(_table(summary))
+    elif _has_score(summary) or summary.details:
+        _show_tables(results, summary, trust=trust)
+        for line in dict.fromkeys(line for fields in summary.details.values() for line in fields.get(LINES, ())):
+            print(line)
     if cost is not None:
         notes = [*notes, costs.sentence(cost)]
+    elif (paid := _recorded_cost(results, trust=trust)) is not None:
+        notes = [*notes, paid]
     for line in [*summary.unread_lines(), *notes]:
         note(f"note: {line}" if not line.startswith(" ") else line)
     if targets:
@@ -239,6 +244,19 @@ def score(
             log_tracked(targets, tracked_answers(summary.benchmark, results.name, summary.metrics))
     if status := report.finish(UNANSWERED if lacks else 0, as_json=as_json):
         raise typer.Exit(status)
+
+
+def _show_tables(results: Path, summary: Summary, *, trust: bool) -> None:
+    """Print the table of metrics, or the benchmark's own tables of a run's only profile."""
+    if len(summary.metrics) == len(summary.details) == 1 and (results / "run_meta.json").is_file():
+        from snellen.runs.run import load_run
+
+        benchmark = load_run(results, trust=trust).benchmark
+        if benchmark.tables is not None:
+            ((profile, fields),) = summary.details.items()
+            show_details(benchmark, fields, profile)
+            return
+    show(_table(summary))
 
 
 def _checks(
@@ -266,6 +284,19 @@ def _requested(results: Path, summary: Summary) -> int:
     meta = folder.meta()
     limit = meta.coverage.limit
     return summary.expected if limit is None else min(summary.expected, limit * meta.spec.repeats)
+
+
+def _recorded_cost(results: Path, *, trust: bool) -> str | None:
+    """Return the cost that a run's answers carry, in words; None for other files and without one."""
+    from snellen.engine.run_folder import RunFolder
+    from snellen.runs.costs import cost_text
+    from snellen.runs.run import headline, load_run
+
+    if not RunFolder(results).exists():
+        return None
+    run = load_run(results, trust=trust)
+    totals = run.sized_meta.totals
+    return None if totals.cost is None else f"cost {cost_text(totals, headline(run))}, as recorded"
 
 
 def _has_score(summary: Summary) -> bool:

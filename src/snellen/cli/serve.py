@@ -98,7 +98,7 @@ def serve(
     server: ServerOptions,
     generation: Annotated[shared.GenerationOptions, only("max_tokens")],
     media: Annotated[shared.MediaOptions, only("max_long_side", "max_pixels")],
-    local: shared.LocalOptions,
+    local: Annotated[shared.LocalOptions, only("dtype", "device", "batch_size", "stop_after_first_json", "revision")],
     vllm: VllmOptions,
 ) -> None:
     """Serve a local model behind an OpenAI-compatible endpoint.

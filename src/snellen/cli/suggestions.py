@@ -457,7 +457,7 @@ def _require_benchmark(data: Words, rest: Words) -> NoReturn:
 
 def _with_kinds(words: Words) -> Words:
     """Write values of --model as KIND:NAME; keep the last one if lmms-eval's --model_args named it too."""
-    from snellen.models.registry import suggested
+    from snellen.models.registry import KINDS, suggested
 
     better = list(words)
     for number, word in enumerate(better[:-1]):
@@ -467,7 +467,8 @@ def _with_kinds(words: Words) -> Words:
     last = better[places[-1] + 1] if places else ""
     if last.startswith(("local:", "api:")):
         for number in reversed(places[:-1]):
-            if better[number + 1].startswith("api:") and better[number + 1] != last:
+            earlier = better[number + 1]
+            if (earlier.startswith("api:") or earlier in KINDS) and earlier != last:
                 del better[number : number + 2]
     return better
 

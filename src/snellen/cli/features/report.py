@@ -60,7 +60,9 @@ def report(
     ] = None,
     measured: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="Output of `snellen features attack --json`; may be repeated."),
+        typer.Option(
+            metavar="FILE", help="Output of `snellen features attack --json` or `acuity --json`; may be repeated."
+        ),
     ] = None,
     export: Annotated[
         Path | None,

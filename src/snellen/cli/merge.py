@@ -1,0 +1,73 @@
+"""snellen merge"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from snellen.cli import options as shared
+from snellen.cli.console import new_table, note, show, show_json
+from snellen.cli.option_groups import expand_options
+
+UNANSWERED = 9
+"""Exit status where some samples have no answer (docs/errors.md)."""
+
+
+@expand_options
+def merge(
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder of the merged run.")],
+    shard: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="PART...",
+            help="Folders of parts, or folders that hold parts (shard-K-of-N). Without any: the parts in OUT.",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    as_json: shared.JsonResult = False,
+) -> None:
+    """Merge the parts of a run (`run --shard K/N`) into one run.
+
+    Each sample counts once: an answer rather than a failure, and of two answers the first. Damaged records are named, and
+    parts of another run are refused with the difference. Merging again adds what has come since. The exit status is 0 only
+    if every question was answered.
+    """
+    from snellen.runs.merge import merge_runs
+
+    merged = merge_runs(out, shard or [])
+    totals = merged.meta.totals
+    lost = totals.error + totals.timeout
+    whole = merged.meta.state == "complete" and not lost
+    if as_json:
+        show_json(
+            {
+                "run": str(merged.folder),
+                "fingerprint": merged.meta.fingerprint,
+                "state": merged.meta.state,
+                "records": merged.meta.records,
+                "answered": totals.done,
+                "failed": lost,
+                "missing": list(merged.missing),
+                "parts": list(merged.parts),
+            }
+        )
+        raise typer.Exit(0 if whole else UNANSWERED)
+    table = new_table(f"Merged into {merged.folder}", ["part", "folder", "state"], ("records", "damaged"))
+    for part in merged.parts:
+        state = "running" if part.running else part.state
+        table.add_row(part.shard or "all", str(part.path), state, f"{part.records:,}", f"{len(part.damage):,}")
+    show(table)
+    for part in merged.parts:
+        for fault in part.damage:
+            note(f"note: {part.path}: {fault}")
+    if merged.missing:
+        named = ", ".join(merged.missing[:12]) + (" …" if len(merged.missing) > 12 else "")
+        count = "1 part is" if len(merged.missing) == 1 else f"{len(merged.missing):,} parts are"
+        note(f"note: {count} missing: {named}")
+    size = merged.meta.coverage.of
+    of = "" if size is None else f" of {min(size, merged.meta.coverage.limit or size) * merged.meta.spec.repeats:,}"
+    print(f"{totals.done:,}{of} answered, {lost:,} failed ({merged.meta.state}). Next: snellen score {merged.folder}")
+    raise typer.Exit(0 if whole else UNANSWERED)
