@@ -7,7 +7,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 # Files are taken in their order, not those with most tests first: the long ones have few.
 JOBS ?= 3
 
-.PHONY: demo test test-browser test-agents bench lint figures docs chromium axe sandbox clean
+.PHONY: demo test test-browser test-agents readers bench lint figures docs chromium axe sandbox clean
 
 # The second half is the way of one's own data: pictures in folders and a taxonomy, questions at each of its levels, and
 # a report that says at which level the model stops seeing.
@@ -16,6 +16,7 @@ demo: $(VENV)/.installed-local
 	@$(MAKE) --no-print-directory results/demo-questions/benchmark.json
 	$(BIN)/snellen run results/demo-questions --model embedded --out results/demo-levels --report
 	@$(MAKE) --no-print-directory demo-features
+	$(BIN)/snellen acuity --model embedded --out results/demo-acuity --report
 
 # What it sees: the scanned digits through the embedded encoder, and what the model says about the same scans. The
 # encoder is so small that its threads would only wait for each other.
@@ -56,6 +57,20 @@ test-browser: $(VENV)/.installed-dev chromium axe
 # The real agents, installed from npm where they are not there yet; without npm the tests are skipped, each saying so.
 test-agents: $(VENV)/.installed-dev sandbox
 	SNELLEN_TEST_INSTALL=1 $(BIN)/pytest -m agents
+
+# The programs that read what `snellen export` writes, in an environment of their own, and the tests that use them. Without
+# Python 3.12 there is no every-eval-ever, and its tests are skipped.
+READERS := .venv-readers
+readers: $(VENV)/.installed-dev
+	@test -x $(READERS)/bin/python || for python in python3.13 python3.12 python3; do \
+	  if $$python -c '' 2>/dev/null; then $$python -m venv $(READERS); break; fi; \
+	done
+	$(READERS)/bin/pip install --quiet --disable-pip-version-check inspect-ai==0.3.285 jinja2 numpy pytablewriter pyyaml requests
+	$(READERS)/bin/pip install --quiet --disable-pip-version-check --no-deps lm_eval==0.4.13
+	@$(READERS)/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 12))' \
+	  && $(READERS)/bin/pip install --quiet --disable-pip-version-check every-eval-ever==0.3.0 \
+	  || echo "every-eval-ever needs Python 3.12: its tests are skipped."
+	$(BIN)/pytest tests/runs/test_readers.py
 
 bench: $(VENV)/.installed-dev
 	@for script in bench/*.py; do echo "$$script"; $(BIN)/python $$script || exit 1; done

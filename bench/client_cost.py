@@ -1,13 +1,16 @@
 """What does one question cost the client? CPU time of ways to ask a server that answers at once.
 
-    python bench/client_cost.py [--questions 2000] [--rounds 3] [--json FILE]
+    python bench/client_cost.py [--questions 2000] [--rounds 3] [--inspect PYTHON] [--lmms PYTHON] [--no-rates] [--json FILE]
 
 One stub server in a process of its own (its CPU is not counted), 64 questions in flight, 10 questions to each JPEG of
-about 60 KB. The ways take turns, round by round, so that whatever else the machine does falls on all of them alike;
+about 60 KB. The ways take turns, round by round and every other round in reverse, so that whatever else the machine does
+falls on all of them alike;
 the figure is the best round of each, in microseconds of CPU (user + system, all threads) per question. The last part
 asks again with 200 ms of latency and counts questions per second. Whole runs read every reply with the strict extractor:
 once with replies of nine characters, once with replies of 1.1 KB that argue before they answer. Ideal is 320; the last, unfilled wave of 2,000 questions
-leaves 312.5 of it to a client that costs nothing.
+leaves 312.5 of it to a client that costs nothing. `--inspect` names a Python with inspect-ai and openai, whose `eval` asks
+the same questions of the same server in the same rounds, with a scorer that reads the letter; imports are not counted.
+`--lmms` names one with lmms-eval, whose `simple_evaluate` does so with its backend `async_openai`.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import argparse
 import asyncio
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -51,6 +55,81 @@ QUESTION = (
     "Which of these is shown?\nA. a sparrow\nB. a wren\nC. a robin\nD. a finch\nAnswer with one letter, number {}."
 )
 GENERATION = Generation(max_tokens=16, temperature=0.0)
+
+
+INSPECT = """
+import sys, time
+from inspect_ai import Task, eval
+from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.model import ChatMessageUser, ContentImage, ContentText, GenerateConfig, get_model
+from inspect_ai.scorer import pattern
+from inspect_ai.solver import generate
+url, folder, name, question, in_flight, per_image, questions, *paths = sys.argv[1:]
+samples = [
+    Sample(id=f"q{n:05}", target="A", input=[ChatMessageUser(content=[
+        ContentImage(image=paths[n // int(per_image) % len(paths)]), ContentText(text=question.format(n))])])
+    for n in range(int(questions))
+]
+task = Task(dataset=MemoryDataset(samples), solver=generate(), scorer=pattern("ANSWER: ([A-D])"))
+config = GenerateConfig(max_tokens=16, temperature=0.0, max_connections=int(in_flight))
+model = get_model("openai-api/stub/" + name, base_url=url, api_key="none", config=config)
+cpu = time.process_time()
+(log,) = eval(task, model=model, display="none", log_dir=folder, max_samples=int(in_flight), log_level="error")
+cpu = time.process_time() - cpu
+assert log.status == "success" and log.results.scores[0].metrics["accuracy"].value == 1.0
+print("CPU", cpu)
+"""
+
+
+LMMS_TASK = """
+dataset_path: parquet
+dataset_kwargs: {{data_files: {{test: {data}}}}}
+task: stub
+test_split: test
+output_type: generate_until
+doc_to_visual: !function stub_utils.images
+doc_to_text: !function stub_utils.question
+doc_to_target: answer
+generation_kwargs: {{max_new_tokens: 16, temperature: 0}}
+process_results: !function stub_utils.score
+metric_list: [{{metric: right, aggregation: mean, higher_is_better: true}}]
+metadata: [{{version: 0.0}}]
+"""
+LMMS_FUNCTIONS = """
+import re
+def images(row):
+    return [row["image"].convert("RGB")]
+def question(row, lmms_eval_specific_kwargs=None):
+    return row["question"]
+def score(row, results):
+    letter = re.search("ANSWER: ([A-D])", results[0], re.IGNORECASE)
+    return {"right": float(letter is not None and letter[1] == row["answer"])}
+"""
+LMMS = """
+import sys, time
+from pathlib import Path
+import datasets
+from lmms_eval import evaluator
+from lmms_eval.tasks import TaskManager
+url, folder, name, question, in_flight, per_image, questions, *paths = sys.argv[1:]
+folder = Path(folder)
+rows = [
+    {"image": {"path": None, "bytes": Path(paths[n // int(per_image) % len(paths)]).read_bytes()},
+     "question": question.format(n), "answer": "A"}
+    for n in range(int(questions))
+]
+features = datasets.Features(
+    {"image": datasets.Image(), "question": datasets.Value("string"), "answer": datasets.Value("string")})
+datasets.Dataset.from_list(rows, features=features).to_parquet(str(folder / "rows.parquet"))
+tasks = TaskManager("ERROR", include_path=str(folder), include_defaults=False)
+cpu = time.process_time()
+results = evaluator.simple_evaluate(
+    model="async_openai", tasks=["stub"], task_manager=tasks, batch_size=1, verbosity="ERROR", bootstrap_iters=0,
+    model_args=f"model_version={name},base_url={url},api_key=none,num_cpus={in_flight}")
+cpu = time.process_time() - cpu
+assert results["results"]["stub"]["right,none"] == 1.0, results["results"]
+print("CPU", cpu)
+"""
 
 
 class Way(NamedTuple):
@@ -141,6 +220,21 @@ async def api_model(url: str, paths: list[Path]) -> Any:
     return ask, model.close
 
 
+def native_model(kind: str, responses: bool = False) -> Callable[[str, list[Path]], Awaitable[Any]]:
+    """ApiModel.answer in a provider's own protocol, as `api_model`."""
+
+    async def opened(url: str, paths: list[Path]) -> Any:
+        options = ModelOptions(base_url=url, concurrency=IN_FLIGHT, responses=responses, key_env="OPENAI_API_KEY")
+        model = ApiModel(fast.MODEL, options, kind)
+
+        async def ask(number: int) -> str:
+            return (await model.answer(prompt(number, paths))).text
+
+        return ask, model.close
+
+    return opened
+
+
 async def openai_sdk(url: str, paths: list[Path]) -> Any:
     """The openai SDK with data URIs that are ready."""
     from base64 import b64encode
@@ -203,6 +297,30 @@ def whole_run(url: str, paths: list[Path], questions: int, out: Path) -> tuple[f
     return cpu / questions * 1e6, questions / seconds
 
 
+def inspect_run(python: str, url: str, paths: list[Path], questions: int, folder: Path) -> float:
+    """Return CPU microseconds per question of inspect-ai's `eval`, in a process of its own."""
+    words = [url, folder, fast.MODEL, QUESTION, IN_FLIGHT, PER_IMAGE, questions, *paths]
+    done = subprocess.run(
+        [python, "-c", INSPECT, *map(str, words)], capture_output=True, text=True, check=False, cwd=folder.parent
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return float(done.stdout.rpartition("CPU ")[2]) / questions * 1e6
+
+
+def lmms_run(python: str, url: str, paths: list[Path], questions: int, folder: Path) -> float:
+    """Return CPU microseconds per question of lmms-eval's `simple_evaluate` on a task of the same questions."""
+    folder.mkdir(exist_ok=True)
+    (folder / "stub.yaml").write_text(LMMS_TASK.format(data=folder / "rows.parquet"))
+    (folder / "stub_utils.py").write_text(LMMS_FUNCTIONS)
+    words = [url, folder, fast.MODEL, QUESTION, IN_FLIGHT, PER_IMAGE, questions, *paths]
+    quiet = {**os.environ, "HF_HOME": str(folder / "cache"), "HF_HUB_OFFLINE": "1", "TQDM_DISABLE": "1"}
+    done = subprocess.run(
+        [python, "-c", LMMS, *map(str, words)], capture_output=True, text=True, check=False, cwd=folder, env=quiet
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return float(done.stdout.rpartition("CPU ")[2]) / questions * 1e6
+
+
 def sample(number: int, paths: list[Path]) -> Sample:
     options = {"A": "a sparrow", "B": "a wren", "C": "a robin", "D": "a finch"}
     group = str(number // PER_IMAGE)
@@ -222,6 +340,12 @@ def strict(asked: Sample, reply: str) -> Score:
 def ways() -> list[Way]:
     """All ways that can be tried here; the openai SDK only where it is installed."""
     found = [Way("raw sockets", raw_sockets), Way("bare aiohttp", bare_aiohttp), Way("ApiModel.answer", api_model)]
+    found += [
+        Way("openai:", native_model("openai")),
+        Way("openai: --responses", native_model("openai", responses=True)),
+        Way("anthropic:", native_model("anthropic")),
+        Way("gemini:", native_model("gemini")),
+    ]
     try:
         import openai  # noqa: F401
     except ImportError:
@@ -232,7 +356,15 @@ def ways() -> list[Way]:
     return found
 
 
-def measure(questions: int, rounds: int, folder: Path) -> dict[str, Any]:
+def measure(
+    questions: int,
+    rounds: int,
+    folder: Path,
+    *,
+    inspect: str | None = None,
+    lmms: str | None = None,
+    with_rates: bool = True,
+) -> dict[str, Any]:
     """CPU per question of each way, best of the rounds, and questions per second at 200 ms."""
     os.environ["OPENAI_API_KEY"] = "none"
     paths = photographs(folder, max(1, questions // PER_IMAGE))
@@ -241,7 +373,7 @@ def measure(questions: int, rounds: int, folder: Path) -> dict[str, Any]:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         with fast.running() as server, fast.running(texts=(ARGUED,)) as arguing:
             for number in count(1):
-                for way in ways():
+                for way in ways()[:: 1 if number % 2 else -1]:
                     asked = max(IN_FLIGHT, int(questions * way.share))
                     cost, _ = runner.run(timed(way, server.url, paths, asked))
                     # The first round only warms up.
@@ -252,11 +384,17 @@ def measure(questions: int, rounds: int, folder: Path) -> dict[str, Any]:
                 if number > 1:
                     cpu[WHOLE].append(cost)
                     cpu[WHOLE_LONG].append(argued)
+                if inspect is not None and number > 1:
+                    theirs = inspect_run(inspect, server.url, paths, max(IN_FLIGHT, questions // 4), folder / "logs")
+                    cpu.setdefault("inspect-ai eval", []).append(theirs)
+                if lmms is not None and number > 1:
+                    theirs = lmms_run(lmms, server.url, paths, max(IN_FLIGHT, questions // 4), folder / "lmms")
+                    cpu.setdefault("lmms-eval", []).append(theirs)
                 if number > rounds:
                     break
         rates: dict[str, float] = {}
         with fast.running(latency_s=0.2) as server:
-            for number in range(rounds):
+            for number in range(rounds if with_rates else 0):
                 for way in (Way("bare aiohttp", bare_aiohttp), Way("ApiModel.answer", api_model)):
                     rate = runner.run(timed(way, server.url, paths, questions))[1]
                     rates[way.name] = max(rate, rates.get(way.name, 0.0))
@@ -269,10 +407,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--questions", type=int, default=2000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--inspect", metavar="PYTHON", help="interpreter with inspect-ai and openai")
+    parser.add_argument("--lmms", metavar="PYTHON", help="interpreter with lmms-eval and openai")
+    parser.add_argument("--no-rates", action="store_true", help="skip the part with 200 ms of latency")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        found = measure(given.questions, given.rounds, Path(folder))
+        found = measure(
+            given.questions,
+            given.rounds,
+            Path(folder),
+            inspect=given.inspect,
+            lmms=given.lmms,
+            with_rates=not given.no_rates,
+        )
     print(f"{given.questions} questions, {PER_IMAGE} per JPEG of {found['image_kb']:.0f} KB, {IN_FLIGHT} in flight")
     print(f"{'':24}{'CPU us/question':>18}{'all rounds':>30}")
     for name, costs in found["cpu_us"].items():

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from typing import Any
+
+# Each worker of the suite and the programs that it starts compute with one thread: more would wait for each other. Read
+# when torch and numpy are imported, so this stands before every import that may bring them.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import pytest
 from hypothesis import settings
