@@ -10,18 +10,20 @@ import pytest
 from msgspec import structs
 
 from keyed_observers import KeyedObserver, observed_run
-from snellen.benchmarks.acuity.attributes import ATTRIBUTES
+from snellen.benchmarks.acuity.attributes import ATTRIBUTES, EVERY_ATTRIBUTE
 from snellen.benchmarks.acuity.details import number as number_text
 from snellen.benchmarks.base import Data
 from snellen.reports.acuity.card import CardRun, card_lines
 from snellen.reports.acuity.curve import curve_band, curve_fault
 from snellen.reports.acuity.curve_panel import curve_panel
+from snellen.reports.acuity.figures import curves_figure
 from snellen.reports.acuity.level_text import level_text
 from snellen.reports.acuity.page import EffectiveSize, run_advice, threshold_table
 from snellen.reports.acuity.people import acuity_facts
 from snellen.reports.acuity.state_text import fault_text, threshold_text
 from snellen.reports.acuity.view import acuity_view, letter_counts
 from snellen.reports.acuity.wall_chart import wall_chart
+from snellen.reports.plots.svg import page_style
 from snellen.reports.render import render
 from snellen.reports.runs import report
 from snellen.reports.views import PageLimits
@@ -224,6 +226,21 @@ def test_the_card_is_saved_as_svg_and_pdf(sharp_run, dull_run, tmp_path):
     stems = ("acuity-card", "acuity-curves", "acuity-wall-chart-dull", "acuity-wall-chart-sharp")
     assert names == {f"{stem}.{ending}" for stem in stems for ending in ("svg", "pdf")}
     assert (tmp_path / "figures" / "acuity-card.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_no_title_of_the_curves_leaves_the_figure(lines):
+    """Every condition that there is, by its name and unit, in each column: the curves themselves do not matter here."""
+    (line,) = [line for name, line in lines.items() if name == "gap"]
+    bare = [structs.replace(line, label=each.name, attribute=each, lanes=()) for each in EVERY_ATTRIBUTE.values()]
+    long = structs.replace(bare[-1], label="chart/offset-horizontal@1024 through a processor of many words")
+    for first in range(3):
+        with page_style():
+            figure = curves_figure([long, *bare[first:]])
+            figure.draw_without_rendering()
+        for axes in figure.axes:
+            for text in (axes.title, axes._left_title, axes.xaxis.label):
+                box = text.get_window_extent()
+                assert figure.bbox.x0 <= box.x0 and box.x1 <= figure.bbox.x1, text
 
 
 def test_the_page_gives_prescription_and_effective_pixels(sharp_run, tmp_path):

@@ -21,12 +21,13 @@ from snellen.scoring.psychometrics.curve import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 LINE_HEIGHT = 0.44
 """Inches of a line of the card with one run; each further run takes a bit more."""
 PER_UNIT = 3
 """Pixels of the wall chart's picture a unit of the chart."""
-CURVE_COLUMNS, CURVE_WIDTH, CURVE_HEIGHT = 3, 2.6, 1.9
+CURVE_COLUMNS, CURVE_WIDTH, CURVE_HEIGHT = 3, 2.6, 2.0
 
 
 def acuity_figures(runs: Sequence[CardRun]) -> list[Plot]:
@@ -109,7 +110,8 @@ def _words(axes: Axes, line: CardLine, row: float) -> None:
         axes.annotate(text, at, (8, 0), color=COLOURS["muted"], annotation_clip=False, **{**place, "fontsize": 7.5})
 
 
-def _curves(lines: Sequence[CardLine], name: str) -> Plot:
+def curves_figure(lines: Sequence[CardLine]) -> Figure:
+    """Return the figure of the psychometric curves, a small plot for each condition."""
     from matplotlib.figure import Figure
 
     rows = -(-len(lines) // CURVE_COLUMNS)
@@ -125,13 +127,18 @@ def _curves(lines: Sequence[CardLine], name: str) -> Plot:
         middle = (ends[0] + ends[1]) / 2
         labels = [level_number(line.attribute.value(end), line.attribute.unit) for end in (ends[0], middle, ends[1])]
         axes.set_xticks([ends[0], middle, ends[1]], labels, fontsize=7)
-        axes.set_title(f"{short_label(line.name, 26)}, {axis_text(line.attribute.unit)}", fontsize=8, loc="left")
+        axes.set_title(short_label(line.name, 34), fontsize=8, loc="left")
+        axes.set_xlabel(axis_text(line.attribute.unit), fontsize=7)
         axes.grid(axis="y")
         axes.set_axisbelow(True)
+    return figure
+
+
+def _curves(lines: Sequence[CardLine], name: str) -> Plot:
     return Plot(
         "Curves of the acuity card",
         "Right answers by level, easier to the right; bands are 95 % of posterior draws, circles pooled answers.",
-        inline_svg(figure, name, "Psychometric curves of all conditions"),
+        inline_svg(curves_figure(lines), name, "Psychometric curves of all conditions"),
     )
 
 
