@@ -19,6 +19,7 @@ import pytest
 import snellen
 from engine.stubs import ARITHMETIC
 from snellen.benchmarks.base import Data, ScoredAnswer
+from snellen.engine import journal
 from snellen.engine.retry import Backoff
 from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.errors import DataError, PluginError, ServerError, UsageError
@@ -175,6 +176,36 @@ def test_a_run_is_scored_exported_and_replayed_by_the_ids_of_its_journal(tmp_pat
     replayed = snellen.evaluate(quiz.QUIZ, f"replay:{answers}", out=tmp_path / "replayed")
     assert recorded(replayed.path) == questions
     assert metrics(replayed) == figures
+
+
+@pytest.mark.parametrize("read_before", [0, 1, 5])
+def test_a_run_is_read_while_it_goes_on(tmp_path, monkeypatch, read_before):
+    """Records come and failures are repaired while answers are read: those of the first look count, each once."""
+    failing = quiz.question(Data(), "round01/q2/digits3").prompt.parts[0].text
+    run = perform_quiz(tmp_path / "run", Reckoner(0.0, frozenset({failing})))
+    perform_quiz(tmp_path / "run")
+    lines = run.folder.results.read_bytes().splitlines(keepends=True)
+    assert [json.loads(line)["status"] for line in lines].count("error") == 1
+    first_failure = next(at for at, line in enumerate(lines) if json.loads(line)["status"] == "error")
+    for held in {first_failure, first_failure + 1, 13}:
+        run.folder.results.write_bytes(b"".join(lines[:held]))
+        read = journal.placed
+        passes = []
+
+        def growing(path, *args, read=read, passes=passes, held=held, **options):
+            passes.append(path)
+            if len(passes) == 2 and read_before == 0:  # between the two passes over the journal
+                path.write_bytes(b"".join(lines))
+            yield from read(path, *args, **options)
+
+        monkeypatch.setattr(journal, "placed", growing)
+        names = []
+        for sample, _ in load_run(run.path, benchmark=quiz.QUIZ).answers():
+            names.append(sample.id)
+            if len(names) == read_before:
+                run.folder.results.write_bytes(b"".join(lines))
+        monkeypatch.setattr(journal, "placed", read)
+        assert Counter(names) == Counter({json.loads(line)["sample_id"] for line in lines[:held]})
 
 
 def test_a_partial_run_has_coverage_below_one(tmp_path):

@@ -235,7 +235,9 @@ def recorded_view(benchmark: Benchmark, folder: RunFolder, limit_spec: Callable[
         return list(dict.fromkeys(head.sample_id for head in heads))
 
     def samples(data: Data) -> Iterator[Sample]:
-        return (sample_of(benchmark, data, name) for name in ids())
+        # The journal is read when the first sample is needed: after the records of a run in progress, which has more by then.
+        for name in ids():
+            yield sample_of(benchmark, data, name)
 
     def size(data: Data) -> int:
         growth = Growth.read(benchmark, limit_spec(), folder.results)
