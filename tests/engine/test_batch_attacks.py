@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import tracemalloc
 from collections import Counter
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
-from batch_runs import arithmetic_answer, run_batches
+from batch_runs import arithmetic_answer, batch_spec, run_batches
+from stubs import ARITHMETIC
 
 from servers import batches_gemini, batches_openai
 from servers.batches import KEY, MODEL, Batch, BatchServer, Plan
 from snellen.engine.batches.log import read_log
+from snellen.engine.retry import Backoff
 from snellen.engine.run_folder import RunFolder
 from snellen.errors import BatchError, RunError
 from snellen.models.api.batches.lines import LARGEST_LINE, LineSplitter
 from snellen.models.api.batches.service import BatchStatus, best_match
+from snellen.runs.batches import list_batches
+from snellen.runs.evaluate import perform
 
 N = 20
 MODELS = {"openai": f"api:{MODEL}", "anthropic": f"anthropic:{MODEL}", "gemini": f"gemini:{MODEL}"}
@@ -220,3 +227,69 @@ def test_a_moment_that_no_calendar_has_is_unknown(moment: float) -> None:
 
     assert local_time(moment) == "unknown"
     assert local_time(1e9).startswith("2001-09-")
+
+
+@pytest.mark.parametrize("member", ["rows", "size", "completed", "failed", "answered", "total", "again", "missing"])
+def test_a_log_with_negative_counts_is_refused(member: str, tmp_path: Path) -> None:
+    line = {"event": "made", "at": 1.0, "label": "snellen-a-1", "rows": 3, member: -5}
+    (tmp_path / "batches.jsonl").write_text(json.dumps(line) + "\n")
+    with pytest.raises(RunError, match="line 1: not an event"):
+        read_log(tmp_path)
+
+
+def test_no_more_rows_are_finished_than_there_are(tmp_path: Path) -> None:
+    plan = Plan(seconds=0.1, answer=arithmetic_answer)
+    with BatchServer(plan) as server:
+        run_batches(server.address("openai"), tmp_path / "run", N)
+    log = tmp_path / "run/batches.jsonl"
+    log.write_text(re.sub(r'"completed":\d+', '"completed":999', log.read_text()))
+    (batch,) = list_batches(tmp_path / "run", recorded=True)
+    assert (batch.rows, batch.finished, batch.answered) == (N, N, N)
+
+
+UNUSABLE: list[Any] = ["batches/../files/1", "batches/", "b1", "batches/a\n", "", None, 7, ["batches/a"]]
+
+
+def unnamed(monkeypatch: pytest.MonkeyPatch, identity: Any, calls: int | None) -> None:
+    """Let Gemini's first replies about batches name an unusable id; None: all of them."""
+    described = batches_gemini._operation
+    number = count(1)
+
+    def operation(server: BatchServer, batch: Batch) -> dict[str, Any]:
+        row = described(server, batch)
+        if calls is None or next(number) <= calls:
+            row["name"] = row["metadata"]["name"] = identity
+        return row
+
+    monkeypatch.setattr(batches_gemini, "_operation", operation)
+
+
+@pytest.mark.parametrize("identity", UNUSABLE, ids=repr)
+def test_a_gemini_batch_without_a_usable_id_is_found_by_its_label(
+    identity: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unnamed(monkeypatch, identity, 1)
+    with BatchServer(Plan(seconds=0.1, answer=arithmetic_answer)) as server:
+        run_batches(server.address("gemini"), tmp_path / "run", N, MODELS["gemini"])
+        assert server.calls["create"] == 1
+        assert set(server.paid.values()) == {1}
+        assert server.faults == []
+    assert Counter(record.sample_id for record in RunFolder(tmp_path / "run").records()) == Counter(
+        f"q{i}" for i in range(N)
+    )
+
+
+@pytest.mark.parametrize("identity", ["batches/../files/1", None], ids=repr)
+def test_a_gemini_batch_that_never_has_a_usable_id_is_not_paid_again(
+    identity: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unnamed(monkeypatch, identity, None)
+    folder = tmp_path / "run"
+    with BatchServer(Plan(answer=arithmetic_answer)) as server:
+        run_batches_briefly = partial(perform, backoff=Backoff(base_s=0.01, patience_s=0.5), benchmark=ARITHMETIC)
+        monkeypatch.setenv("GEMINI_API_KEY", KEY)
+        for _ in range(2):
+            with pytest.raises(BatchError, match="no usable id"):
+                run_batches_briefly(batch_spec(server.address("gemini"), N, MODELS["gemini"]), RunFolder(folder))
+        assert server.calls["create"] == 1
+        assert (folder / "batches.jsonl").stat().st_size < 5000

@@ -25,6 +25,7 @@ from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine.batches.log import read_log
 from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.errors import BatchError, DataError, RunError, UsageError
+from snellen.models.api.batches import files
 from snellen.models.api.model import OFFLINE_URL
 from snellen.models.base import ModelOptions
 from snellen.runs import batch_files
@@ -262,6 +263,39 @@ def test_a_file_is_not_overwritten(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
     with pytest.raises(UsageError, match="is no folder"):
         write(tmp_path, "nowhere/requests.jsonl")
+
+
+def test_a_link_to_nothing_is_not_written_through_and_leaves_no_open_batch(tmp_path: Path) -> None:
+    (tmp_path / "requests.jsonl").symlink_to(tmp_path / "elsewhere.jsonl")
+    with pytest.raises(UsageError, match="not overwritten"):
+        write(tmp_path)
+    assert not (tmp_path / "run").exists()
+    assert not (tmp_path / "elsewhere.jsonl").exists()
+
+
+@pytest.mark.parametrize("linkable", [True, False])
+def test_a_file_that_cannot_be_put_in_its_place_leaves_its_samples_free(
+    linkable: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody else takes the name while the requests are written; links work on this disk, or do not."""
+    link = files.os.link
+
+    def late(source: Path, target: Path) -> None:
+        target.symlink_to(tmp_path / "elsewhere.jsonl")
+        if not linkable:
+            raise PermissionError(1, "Operation not permitted")
+        link(source, target)
+
+    monkeypatch.setattr(files.os, "link", late)
+    with pytest.raises(BatchError, match="not overwritten"):
+        write(tmp_path)
+    monkeypatch.undo()
+    assert not (tmp_path / "elsewhere.jsonl").exists()
+    assert list(tmp_path.glob(".*.part")) == []
+    assert read_log(tmp_path / "run").open() == []
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
+    use(monkeypatch, ARITHMETIC)
+    assert write(tmp_path, "second.jsonl").requests == N
 
 
 def test_a_kill_before_the_file_was_noted_writes_it_once(tmp_path: Path) -> None:

@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import json
 import os
 from collections import Counter
+from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 
 import pytest
 from batch_runs import arithmetic_answer
+from msgspec import structs
 from pictured import IMAGES, PICTURED, PICTURES, N
+from PIL import Image as Pillow
 
 from servers.batches import KEY, MODEL, BatchServer, Plan
 from servers.file_store import FileStore, references
+from snellen.benchmarks.base import Data
+from snellen.engine.journal import Journal
+from snellen.engine.journal_damage import Damage
+from snellen.engine.resume import read_state
 from snellen.engine.retry import Backoff
 from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.errors import BatchError
 from snellen.models.api.services import OVERRIDES_VARIABLE
 from snellen.models.base import ModelOptions
+from snellen.runs.caveats import caveats
 from snellen.runs.evaluate import perform
 from snellen.runs.run import Run
-from snellen.types import Record
+from snellen.sources import BytesBlob
+from snellen.types import Image, Prompt, Record, Response, Sample, Text
 
 MODELS = {"responses": f"openai:{MODEL}", "messages": f"anthropic:{MODEL}", "gemini": f"gemini:{MODEL}"}
 SMALL = """
@@ -223,3 +234,53 @@ def test_the_responses_endpoint_is_named_in_rows_and_batch(tmp_path: Path) -> No
         (content,) = server.files.values()
     assert {json.loads(line)["url"] for line in content.splitlines()} == {"/v1/responses"}
     assert os.environ["OPENAI_API_KEY"] == KEY
+
+
+def wide(number: int) -> Image:
+    """Return a picture of 2000 x 10 pixels for even numbers, which is above OpenAI's and Anthropic's limits, else a small one."""
+    out = BytesIO()
+    Pillow.new("RGB", (2000 if number % 2 == 0 else 20, 10), (number, 0, 0)).save(out, "PNG")
+    return Image(BytesBlob(f"wide {number}", out.getvalue()))
+
+
+def wide_samples(data: Data) -> Iterator[Sample]:
+    for i in range(10):
+        yield Sample(f"q{i}", Prompt((wide(i), Text(f"What is {i} mod 7?"))), i % 7, "count")
+
+
+@pytest.mark.parametrize("service", ["messages", "responses"])
+def test_images_above_the_limit_are_counted_once_each_though_a_row_is_asked_twice(service: str, tmp_path: Path) -> None:
+    def outcome(question: str, before: int) -> str:
+        return "error500" if before == 0 and " 4 " in question else "ok"
+
+    spec = RunSpec(
+        benchmark="wide",
+        model=MODELS[service],
+        options=ModelOptions(patience_s=30.0, responses=service == "responses"),
+        batch=True,
+        poll_s=0.05,
+    )
+    benchmark = dataclasses.replace(PICTURED, name="wide", samples=wide_samples, size=lambda data: 10)
+    with BatchServer(Plan(answer=arithmetic_answer, outcome=outcome)) as server:
+        spec = structs.replace(spec, options=structs.replace(spec.options, base_url=server.address(service)))
+        run = perform(spec, RunFolder(tmp_path), benchmark=benchmark, backoff=Backoff(base_s=0.01, patience_s=30.0))
+        assert server.faults == []
+    assert {r.sample_id: r.response.oversized_images for r in records(tmp_path) if r.response} == {
+        f"q{i}": int(i % 2 == 0) for i in range(10)
+    }
+    assert run.meta.totals.oversized_images == 5
+    (caveat,) = [each.text for each in caveats(run.meta, state="complete") if each.about == "pictures"]
+    assert "may have scaled 5 images that were larger than its limit down" in caveat
+
+
+def test_batches_of_an_older_version_have_no_count(tmp_path: Path) -> None:
+    run_with = Record("q0", "ok", response=Response("1", batch="b1", oversized_images=2))
+    without = Record("q1", "ok", response=Response("1", batch="b1"))
+    for rows, count in (([run_with], 2), ([run_with, without], None)):
+        (tmp_path / "results.jsonl").unlink(missing_ok=True)
+        journal = Journal(tmp_path / "results.jsonl")
+        for row in rows:
+            journal.append(row)
+        journal.close()
+        totals, _ = read_state(RunFolder(tmp_path), Damage(tmp_path / "results.jsonl"))
+        assert totals.oversized_images == count

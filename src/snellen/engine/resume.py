@@ -54,7 +54,7 @@ def read_state(folder: RunFolder, damage: Damage) -> tuple[Totals, set[Key]]:
     tokens_in = tokens_out = cached = 0
     cost: float | None = None
     oversized: int | None = None
-    batches = False
+    uncounted = False
     for head in journal.read(folder.results, UsageHead, damage, record_type=Record):
         sample_key = key(head.sample_id, head.repeat)
         if head.status in ANSWERED:
@@ -70,7 +70,8 @@ def read_state(folder: RunFolder, damage: Damage) -> tuple[Totals, set[Key]]:
             if usage.cost is not None:
                 cost = (cost or 0.0) + usage.cost
             cached += bool(head.response.cached_answer)
-            batches |= bool(head.response.batch)  # their images are not counted
+            # Rows of batches that an older version made were not counted.
+            uncounted |= bool(head.response.batch) and head.response.oversized_images is None
             if head.response.oversized_images is not None:
                 oversized = (oversized or 0) + max(head.response.oversized_images, 0)
     lost = Counter(failed.values())
@@ -86,7 +87,7 @@ def read_state(folder: RunFolder, damage: Damage) -> tuple[Totals, set[Key]]:
             output_tokens=min(max(tokens_out, 0), INT64 - 1),
             cost=cost,
             cached=cached,
-            oversized_images=None if oversized is None or batches else min(oversized, INT64 - 1),
+            oversized_images=None if oversized is None or uncounted else min(oversized, INT64 - 1),
         ),
         done,
     )

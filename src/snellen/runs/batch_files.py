@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -69,7 +70,7 @@ def write_requests(
         UsageError: the file exists, or the model is not api:NAME. SnellenError: as `evaluate.perform`.
     """
     path = path.absolute()
-    if path.exists():
+    if os.path.lexists(path):  # also a link to nothing
         raise UsageError(f"{path} exists; it is not overwritten.", "Choose another name with --out.")
     if not path.parent.is_dir():
         raise UsageError(f"{path.parent} is no folder.", "Create it, or choose another place with --out.")

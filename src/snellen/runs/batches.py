@@ -174,7 +174,7 @@ def _described(shard: LoggedShard, status: BatchStatus | None) -> RunBatch:
         state=word,
         open=not shard.closed,
         rows=shard.rows,
-        finished=finished,
+        finished=min(shard.rows, finished),
         answered=shard.answered,
         created_at=shard.created_at,
         expires_at=shard.expires_at,

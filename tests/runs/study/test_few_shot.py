@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image as Picture
 
@@ -79,6 +80,86 @@ def test_a_question_without_images_is_no_example_for_itself(table: Callable[...,
     model = NotingModel()
     snellen.evaluate(str(tested), model, few_shot=1, few_shot_from=str(pool), out=tmp_path / "run")
     assert {prompt.history[0].parts[-1].text.splitlines()[0] for prompt in model.prompts} == {"Is ice cold?"}
+
+
+def photo(number: int) -> Picture.Image:
+    """Return a smooth picture with shapes, as unlike the others as photographs are."""
+    noise = np.random.default_rng(number).integers(0, 255, (6, 8, 3), dtype=np.uint8)
+    return Picture.fromarray(noise).resize((320, 240), Picture.Resampling.BICUBIC)
+
+
+@pytest.mark.parametrize("quality", [30, 75, 95])
+def test_a_tested_image_that_was_encoded_anew_is_no_example(quality: int, table: Callable[..., Path], tmp_path: Path):
+    for number in range(12):
+        photo(number).save(tmp_path / f"t{number}.png")
+    photo(1).save(tmp_path / "again.jpg", quality=quality)
+    photo(2).save(tmp_path / "again.webp", quality=quality)
+    tested = table("tested.jsonl", [row(f"t{number}", f"t{number}.png") for number in range(4)])
+    free = [row(f"p{number}", f"t{number}.png") for number in range(4, 12)]
+    same = [row("c1", "again.jpg", question="What  is THIS ?"), row("c2", "again.webp")]
+    pool = table("pool.jsonl", [*same, *free])
+    model = NotingModel()
+    snellen.evaluate(str(tested), model, few_shot=8, few_shot_from=str(pool), out=tmp_path / "run")
+    assert {name for prompt in model.prompts for name in names(prompt)} == {f"t{number}.png" for number in range(4, 12)}
+    with pytest.raises(UsageError, match="8 usable examples among 10") as caught:
+        snellen.evaluate(str(tested), model, few_shot=9, few_shot_from=str(pool), out=tmp_path / "run2")
+    assert "2 show an image of a tested sample" in caught.value.message
+
+
+def test_a_small_difference_that_changes_the_answer_is_another_sample(table: Callable[..., Path], tmp_path: Path):
+    photo(1).save(tmp_path / "t1.png")
+    changed = photo(1)
+    changed.putpixel((100, 100), (0, 0, 0))
+    changed.save(tmp_path / "changed.png")
+    tested = table("tested.jsonl", [row("t1", "t1.png", "A")])
+    other = table("other.jsonl", [row("p1", "changed.png", "B")])
+    snellen.evaluate(str(tested), NotingModel(), few_shot=1, few_shot_from=str(other), out=tmp_path / "run")
+    same = table("same.jsonl", [row("p1", "changed.png", "A")])
+    with pytest.raises(UsageError, match="0 usable examples among 1"):
+        snellen.evaluate(str(tested), NotingModel(), few_shot=1, few_shot_from=str(same), out=tmp_path / "run2")
+
+
+def test_a_sample_that_stands_twice_in_the_pool_is_shown_once(table: Callable[..., Path], tmp_path: Path):
+    tested = table("tested.jsonl", [row(f"t{number}", f"t{number}.png") for number in range(3)])
+    Picture.new("RGB", (6, 6), (1, 2, 3)).save(tmp_path / "twice.png")
+    Picture.open(tmp_path / "twice.png").save(tmp_path / "twice.bmp")
+    rows = [row("p1", "twice.png"), row("p2", "twice.bmp", question="what is  this?"), row("p3", "free.png")]
+    pool = table("pool.jsonl", rows)
+    for draw in ("fixed", "each"):
+        settings = {"few_shot_from": str(pool), "few_shot_draw": draw}
+        model = NotingModel()
+        snellen.evaluate(str(tested), model, few_shot=2, out=tmp_path / draw, **settings)
+        assert all(len({name.partition(".")[0] for name in names(prompt)}) == 2 for prompt in model.prompts)
+        with pytest.raises(UsageError, match="1 repeat another sample of the pool"):
+            snellen.evaluate(str(tested), model, few_shot=3, out=tmp_path / f"{draw}-3", **settings)
+
+
+QUESTION = {"question": "Which metal is liquid at 20 °C?", "A": "iron", "B": "mercury", "answer": "B"}
+
+
+@pytest.mark.parametrize(
+    ("change", "same"),
+    [
+        ({"question": "which metal is liquid at 20°C"}, True),
+        ({"question": "Which\u200b metal is liquid at 20\u00a0°C ?!"}, True),
+        ({"question": "Ｗhich metal is liquid at 20 °C?"}, True),
+        ({"A": "mercury", "B": "iron", "answer": "A"}, True),
+        ({"question": "Which metal is liquid at 30 °C?"}, False),
+        ({"question": "Which metal is liquid at -20 °C?"}, False),
+        ({"A": "lead"}, False),
+    ],
+)
+def test_a_question_in_another_form_is_the_same(
+    change: dict[str, str], same: bool, table: Callable[..., Path], tmp_path: Path
+):
+    tested = table("tested.jsonl", [{"id": "t", **QUESTION}])
+    pool = table("pool.jsonl", [{"id": "p", **QUESTION, **change}])
+    settings = {"few_shot": 1, "few_shot_from": str(pool), "out": tmp_path / "run"}
+    if same:
+        with pytest.raises(UsageError, match="1 ask the question of a tested sample"):
+            snellen.evaluate(str(tested), NotingModel(), **settings)
+    else:
+        assert snellen.evaluate(str(tested), NotingModel(), **settings).meta.totals.ok == 1
 
 
 def test_samples_beyond_the_limit_are_no_examples(tested: Path, tmp_path: Path):

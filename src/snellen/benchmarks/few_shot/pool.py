@@ -1,7 +1,6 @@
 """Pool of few-shot examples: where it lies, and which of its samples are none of the tested ones.
 
-An example must not be a tested sample. It is excluded by its id, by its group, by an image with the same bytes or the same
-pixels as a tested one, and without images by the same question.
+An example must not be a tested sample. It is excluded by its id, by its group, and by its content (`same_content`).
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import heapq
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
@@ -18,11 +17,10 @@ from msgspec import Struct, structs
 
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Benchmark, Data, needs_no_data
-from snellen.errors import DataError, MediaError, SnellenError, UsageError
-from snellen.media import open_image
-from snellen.media.image_headers import read_header
+from snellen.benchmarks.few_shot.same_content import same_content
+from snellen.errors import DataError, UsageError
 from snellen.sources.hub import HUB
-from snellen.types import Blob, Image, MediaSettings, Prompt, Sample, Text, Video
+from snellen.types import Sample
 
 MOST_CANDIDATES = 256
 """Samples of a pool that are compared with the tested ones by their images; drawn by the seed."""
@@ -143,7 +141,7 @@ def candidates(benchmark: Benchmark, data: Data, pool: ExamplePool, seed: int) -
                 yield sample
 
     drawn = heapq.nsmallest(MOST_CANDIDATES, others(), key=lambda sample: (draw_order(seed, sample.id), sample.id))
-    same = _same_content(drawn, benchmark.samples(data))
+    same = same_content(drawn, benchmark.samples(data))
     samples = []
     for number, sample in enumerate(drawn):
         if number in same:
@@ -161,82 +159,3 @@ def draw_order(seed: int, *names: str) -> bytes:
 def _has_ids(benchmark: Benchmark, data: Data) -> bool:
     """Return False for a table without a column of ids, whose ids are numbers of rows."""
     return benchmark.table is None or benchmark.table.survey(data).rules.spec("id") is not None
-
-
-def _same_content(drawn: list[Sample], tested: Iterable[Sample]) -> dict[int, str]:
-    """Return the positions of samples whose images, or question without images, are those of a tested one, with the reason.
-
-    Tested images are decoded only where an image of the pool has their size.
-    """
-    reasons: dict[int, str] = {}
-    texts: dict[bytes, list[int]] = {}
-    bytes_of: dict[bytes, list[int]] = {}
-    pixels_of: dict[bytes, list[int]] = {}
-    sizes = set[tuple[int, int]]()
-    for number, sample in enumerate(drawn):
-        blobs = list(_blobs(sample.prompt))
-        if not blobs:
-            texts.setdefault(_question(sample.prompt), []).append(number)
-        for blob, is_image in blobs:
-            try:
-                content = blob.read()
-            except (DataError, MediaError):
-                reasons[number] = "cannot be read"
-                continue
-            bytes_of.setdefault(_digest(content), []).append(number)
-            if is_image:
-                if (pixels := _pixels(blob)) is None:
-                    reasons[number] = "cannot be read"
-                    continue
-                pixels_of.setdefault(pixels[1], []).append(number)
-                sizes.add(pixels[0])
-    compared: set[str] = set()
-    for sample in tested:
-        blobs = list(_blobs(sample.prompt))
-        if not blobs:
-            for number in texts.get(_question(sample.prompt), ()):
-                reasons.setdefault(number, "ask the question of a tested sample")
-        for blob, is_image in blobs if bytes_of else ():
-            if blob.key in compared:
-                continue
-            compared.add(blob.key)
-            try:
-                content = blob.read()
-            except (DataError, MediaError):  # it is recorded as failed in its turn, and equals nothing
-                continue
-            same = bytes_of.get(_digest(content), [])
-            header = read_header(content) if is_image else None
-            if not same and header is not None and header.upright_size in sizes and (pixels := _pixels(blob)):
-                same = pixels_of.get(pixels[1], [])
-            for number in same:
-                reasons.setdefault(number, "show an image of a tested sample")
-    return reasons
-
-
-def _blobs(prompt: Prompt) -> Iterator[tuple[Blob, bool]]:
-    """Yield the images, clips and frames of a prompt; True for an image."""
-    for part in prompt.conversation_parts:
-        if isinstance(part, Image):
-            yield part.blob, True
-        elif isinstance(part, Video):
-            if part.blob is not None:
-                yield part.blob, False
-            yield from ((frame.blob, True) for frame in part.frames)
-
-
-def _question(prompt: Prompt) -> bytes:
-    words = " ".join(part.text for part in prompt.parts if isinstance(part, Text))
-    return _digest(" ".join(words.split()).casefold().encode("utf-8", "surrogatepass"))
-
-
-def _pixels(blob: Blob) -> tuple[tuple[int, int], bytes] | None:
-    """Return the size of an image and a digest of its RGB pixels; None if it cannot be decoded."""
-    try:
-        opened = open_image(Image(blob), MediaSettings())
-    except SnellenError:
-        return None
-    return opened.size, _digest(f"{opened.size}".encode() + opened.convert("RGB").tobytes())
-
-
-def _digest(content: bytes) -> bytes:
-    return blake2b(content, digest_size=16).digest()

@@ -138,7 +138,9 @@ class BatchCollector:
             return error
         if response.trace is not None:
             await self._files.traces.add(sent.sample_id, sent.repeat, sent.attempt, response.trace)
-        response = recorded_response(structs.replace(response, trace=None, batch=shard.id))
+        response = recorded_response(
+            structs.replace(response, trace=None, batch=shard.id, oversized_images=sent.oversized)
+        )
         self._record(Record(sent.sample_id, "ok", sent.repeat, response, None, sent.attempt, *_times(shard)))
         outcomes.done.add(sample_key)
         outcomes.again.pop(sample_key, None)
@@ -162,7 +164,7 @@ class BatchCollector:
             outcomes.again[sample_key] = sent.attempt
             return True
         if error.response is not None:
-            error.response = structs.replace(error.response, batch=shard.id)
+            error.response = structs.replace(error.response, batch=shard.id, oversized_images=sent.oversized)
         if error.trace is not None:
             await self._files.traces.add(sent.sample_id, sent.repeat, sent.attempt, error.trace)
         self.fail(sent.sample_id, sent.repeat, error, sent.attempt, _times(shard))

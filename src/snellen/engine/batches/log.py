@@ -20,10 +20,10 @@ import secrets
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Meta, Struct, structs
 
 from snellen.engine import journal
 from snellen.engine.run_folder import BATCH_LOG
@@ -35,6 +35,7 @@ FOLDER = "batches"
 FORMAT = 1
 _NAME = re.compile(r"[A-Za-z0-9_-]{0,64}")
 _DECODE_ERRORS = (ValueError, RecursionError)
+Count: TypeAlias = Annotated[int, Meta(ge=0)]
 
 
 class BatchEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -47,21 +48,21 @@ class BatchEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     token: str = ""
     service: str = ""
     place: str = ""
-    rows: int = 0
-    size: int = 0
+    rows: Count = 0
+    size: Count = 0
     digest: str = ""
     input: str = ""
     id: str = ""
     state: str = ""
-    total: int = 0
-    completed: int = 0
-    failed: int = 0
+    total: Count = 0
+    completed: Count = 0
+    failed: Count = 0
     expires_at: float | None = None
     limits: BatchLimits | None = None
-    answered: int = 0
-    again: int = 0
-    missing: int = 0
-    strange: int = 0
+    answered: Count = 0
+    again: Count = 0
+    missing: Count = 0
+    strange: Count = 0
     reason: str = ""
 
 

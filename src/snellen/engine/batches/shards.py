@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 from hashlib import blake2b, sha256
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from snellen.engine import journal
-from snellen.engine.batches.log import FOLDER
+from snellen.engine.batches.log import FOLDER, Count
 from snellen.errors import RunError
 from snellen.models.api.request import Piece
 from snellen.redaction import redact_bytes
@@ -27,19 +28,28 @@ OMITTED = b'{"omitted":"it holds gold answers of a restricted set"}'
 
 
 class SentRow(Struct, frozen=True, gc=False):
-    """Whose row it is: sample, repeat, number of the attempt from 1, and where its line begins in the file of rows."""
+    """Whose row it is.
+
+    Attributes:
+        sample_id, repeat: of the answer.
+        attempt: from 1.
+        at: where its line begins in the file of rows.
+        oversized: images that the service may scale down; None: not known.
+    """
 
     sample_id: str
     repeat: int
     attempt: int
     at: int
+    oversized: int | None = None
 
 
 class _Line(Struct, frozen=True, gc=False):
     row: str
     sample_id: str
-    repeat: int = 0
-    attempt: int = 1
+    repeat: Count = 0
+    attempt: Annotated[int, Meta(ge=1)] = 1
+    oversized: Count | None = None
 
 
 class _RowRequest(Struct, frozen=True, gc=False):
@@ -89,6 +99,8 @@ class ShardWriter:
             StorageError: the disk is full.
         """
         head = {"row": row, "sample_id": sent.sample_id, "repeat": sent.repeat, "attempt": sent.attempt}
+        if sent.oversized is not None:
+            head["oversized"] = sent.oversized
         beside = (
             msgspec.json.encode(head)[:-1]
             + b',"request":'
@@ -138,7 +150,7 @@ class ShardRows:
             with self.path.open("rb") as file:
                 for line in file:
                     row = msgspec.json.decode(line, type=_Line)
-                    self.by_id[row.row] = SentRow(row.sample_id, row.repeat, row.attempt, at)
+                    self.by_id[row.row] = SentRow(row.sample_id, row.repeat, row.attempt, at, row.oversized)
                     at += len(line)
         except (OSError, ValueError, RecursionError) as error:
             raise RunError(

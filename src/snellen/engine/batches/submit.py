@@ -22,7 +22,7 @@ from snellen.models.api.batches.service import (
     Undecided,
     may_exist,
 )
-from snellen.models.api.request import Piece
+from snellen.models.api.request import Body
 from snellen.types import Prompt, Sample
 
 T = TypeVar("T")
@@ -124,7 +124,6 @@ class Submitter:
                     if written is None:
                         work.push_back([following])
                         break
-                    pieces, request = written
                 except ModelError as error:
                     unwritten.append(Unwritten(sample, repeat, error))
                     continue
@@ -132,7 +131,7 @@ class Submitter:
                     unwritten.append(Unwritten(sample, repeat, InputError(error.message, error.hint)))
                     continue
                 row = row_id(label, sample.id, repeat)
-                line = self._service.row(row, pieces)
+                line = self._service.row(row, written.pieces)
                 size = sum(map(len, line)) + 1
                 if size > room:
                     unwritten.append(Unwritten(sample, repeat, _too_large(size, room)))
@@ -141,7 +140,7 @@ class Submitter:
                     work.push_back([following])
                     break
                 attempt = attempts.get(key(sample.id, repeat), 0) + 1
-                writer.add(row, line, SentRow(sample.id, repeat, attempt, 0), request)
+                writer.add(row, line, SentRow(sample.id, repeat, attempt, 0, written.oversized), written.traced)
                 samples.append(following)
         except BaseException:
             writer.remove()
@@ -153,7 +152,7 @@ class Submitter:
         self._log.append("made", label=label, rows=writer.rows, size=writer.size, digest=digest)
         return MadeShard(self._log.state.shards[label], samples, unwritten, more)
 
-    async def _write(self, prompt: Prompt) -> tuple[tuple[Piece, ...], bytes] | None:
+    async def _write(self, prompt: Prompt) -> Body | None:
         """Return a request's body, for which images may have to be uploaded; None: the run ends.
 
         Raises:

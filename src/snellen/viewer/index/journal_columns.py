@@ -33,7 +33,7 @@ class JournalTotals:
         }
         self.tokens_in, self.tokens_out = state.totals.input_tokens, state.totals.output_tokens
         self.cost, self.started, self.ended = state.totals.cost, state.started, state.ended
-        self.oversized, self.batches = state.totals.oversized_images, False
+        self.oversized, self.uncounted = state.totals.oversized_images, False
 
     def add(self, row: JournalRow) -> None:
         """Count a record."""
@@ -52,7 +52,7 @@ class JournalTotals:
             self.tokens_out = min(self.tokens_out + max(usage.output_tokens, 0), _INT64)
             if usage.cost is not None:
                 self.cost = (self.cost or 0.0) + usage.cost
-            self.batches |= bool(row.response.batch)
+            self.uncounted |= bool(row.response.batch) and row.response.oversized_images is None
             if row.response.oversized_images is not None:
                 self.oversized = (self.oversized or 0) + max(row.response.oversized_images, 0)
         if row.started_at > 0 and (self.started is None or row.started_at < self.started):
@@ -78,7 +78,7 @@ class JournalTotals:
             input_tokens=self.tokens_in,
             output_tokens=self.tokens_out,
             cost=self.cost,
-            oversized_images=None if self.oversized is None or self.batches else min(self.oversized, _INT64),
+            oversized_images=None if self.oversized is None or self.uncounted else min(self.oversized, _INT64),
         )
         state.counts = dict(self.counts)
         state.open_failures = [(name, repeat, *text) for (name, repeat), text in self.failures.items()]

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import msgspec
 
-from snellen.errors import BadReplyError, BatchError, DataError, UsageError
+from snellen.errors import BadReplyError, BadRequestError, BatchError, DataError, UsageError
 from snellen.models.api.batches.lines import LineSplitter
 from snellen.models.api.batches.openai import OpenAiRow, row_error
 from snellen.models.api.batches.rows import BatchRows
@@ -66,12 +67,12 @@ class FileBatches(BatchService):
                 "The requests of this run are written to files, and none is named.",
                 "Write them: snellen batch write BENCHMARK --model api:NAME --out FILE.jsonl --run FOLDER",
             )
-        if self._target.exists():
+        if _is_taken(self._target):
             raise UsageError(f"{self._target} exists; it is not overwritten.", "Choose another name with --out.")
         return str(self._target)
 
     async def create(self, shard: BatchShard) -> BatchStatus:
-        """Put the file in its place. Raises BatchError."""
+        """Put the file in its place. Raises BatchError, BadRequestError."""
         target = Path(shard.input)
         if _is_there(shard):
             return _written(shard)
@@ -143,8 +144,18 @@ def _is_there(shard: BatchShard) -> bool:
     return bool(shard.input) and target.is_file() and target.stat().st_size == shard.size
 
 
+def _is_taken(path: Path) -> bool:
+    """Return True if something has this name, a link to nothing included."""
+    return os.path.lexists(path)
+
+
 def _publish(source: Path, target: Path) -> None:
-    """Put a file at another path, as a whole or not at all; what is there is not replaced. Raises BatchError."""
+    """Put a file at another path, as a whole or not at all; what is there is not replaced.
+
+    Raises:
+        BadRequestError: it cannot be written; the batch counts as refused, and its samples are free for another file.
+    """
+    part: Path | None = None
     try:
         with contextlib.suppress(FileNotFoundError):
             if target.samefile(source):
@@ -154,18 +165,21 @@ def _publish(source: Path, target: Path) -> None:
         except FileExistsError:
             raise
         except OSError:  # another disk, or one without links
-            part = target.with_name(f".{target.name}.part")
-            with source.open("rb") as file, part.open("wb") as copy:
+            part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+            with source.open("rb") as file, part.open("xb") as copy:
                 shutil.copyfileobj(file, copy, CHUNK)
                 copy.flush()
                 os.fsync(copy.fileno())
-            if target.exists():
-                part.unlink()
+            if _is_taken(target):
                 raise FileExistsError from None
             part.rename(target)
+            part = None
     except FileExistsError:
-        raise BatchError(f"{target} exists; it is not overwritten.", "Choose another name with --out.") from None
+        raise BadRequestError(f"{target} exists; it is not overwritten.", "Choose another name with --out.") from None
     except OSError as error:
-        raise BatchError(
+        raise BadRequestError(
             f"{target} cannot be written: {error.strerror or error}", "Choose another place with --out."
         ) from error
+    finally:
+        if part is not None:
+            part.unlink(missing_ok=True)

@@ -8,7 +8,7 @@ from snellen.errors import BadRequestError, ModelError, RefusalError
 from snellen.models.api.endpoint import Endpoint
 from snellen.models.api.image_files import BATCH_VALID_S
 from snellen.models.api.model import ApiModel
-from snellen.models.api.request import Body, Piece
+from snellen.models.api.request import Body
 from snellen.types import Prompt, Response
 
 
@@ -30,12 +30,12 @@ class BatchRows:
         # Azure's older addresses name the deployment for single calls alone.
         self.endpoint = Endpoint(base.base.partition("/deployments/")[0], base.query)
 
-    async def write(self, prompt: Prompt) -> tuple[tuple[Piece, ...], bytes]:
-        """Return the body's pieces, and the traced body; large images are uploaded. Raises ModelError."""
+    async def write(self, prompt: Prompt) -> Body:
+        """Return the body; large images are uploaded. Raises ModelError."""
         body = await self._model.protocol.write(prompt)
         if body.files:
             body = await self._model.placed(body, BATCH_VALID_S)
-        return body.pieces, body.traced
+        return body
 
     def read(self, reply: bytes, request: bytes, request_id: str = "") -> Response:
         """Return the answer. Raises ModelError."""

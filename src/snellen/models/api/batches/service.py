@@ -16,7 +16,7 @@ from snellen.errors import BatchCancelledError, BatchExpiredError, ModelError
 if TYPE_CHECKING:  # aiohttp takes 0.1 s to import, which a run without batches does not need
     from snellen.models.api.batches.rows import BatchRows
     from snellen.models.api.batches.transport import BatchTransport
-    from snellen.models.api.request import Piece
+    from snellen.models.api.request import Body, Piece
     from snellen.types import Prompt, Response
 
 BatchState: TypeAlias = Literal["running", "ended", "failed"]
@@ -144,8 +144,8 @@ class BatchService:
         """Return True if a shard is uploaded before the create call."""
         return False
 
-    async def write(self, prompt: Prompt) -> tuple[tuple[Piece, ...], bytes]:
-        """Return a request's body in pieces, and the same with digests in place of images, for the traces."""
+    async def write(self, prompt: Prompt) -> Body:
+        """Return a request's body; large images are uploaded. Raises ModelError."""
         return await self._rows.write(prompt)
 
     def row(self, row: str, body: tuple[Piece, ...]) -> tuple[Piece, ...]:
