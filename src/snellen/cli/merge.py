@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from snellen.cli import options as shared
 from snellen.cli.console import new_table, note, show, show_json
 from snellen.cli.option_groups import expand_options
+from snellen.cli.results import UNANSWERED, ModelOutcome, finish, profiles_json
+from snellen.errors import SnellenError
 
-UNANSWERED = 9
-"""Exit status where some samples have no answer (docs/errors.md)."""
+if TYPE_CHECKING:
+    from snellen.runs.run import Run
+    from snellen.types import Metric
+
+
+class MergedScores(NamedTuple):
+    """The merged run and its metrics by profile, or why it cannot be scored here."""
+
+    run: Run | None
+    metrics: dict[str, list[Metric]]
+    reason: str = ""
 
 
 @expand_options
@@ -29,7 +40,7 @@ def merge(
     *,
     as_json: shared.JsonResult = False,
 ) -> None:
-    """Merge the parts of a run (`run --shard K/N`) into one run.
+    """Merge the parts of a run (`run --shard K/N`) into one run, and score it.
 
     Each sample counts once: an answer rather than a failure, and of two answers the first. Damaged records are named, and
     parts of another run are refused with the difference. Merging again adds what has come since. The exit status is 0 only
@@ -38,6 +49,7 @@ def merge(
     from snellen.runs.merge import merge_runs
 
     merged = merge_runs(out, shard or [])
+    scores = _scored(merged.folder)
     totals = merged.meta.totals
     lost = totals.error + totals.timeout
     whole = merged.meta.state == "complete" and not lost
@@ -52,6 +64,11 @@ def merge(
                 "failed": lost,
                 "missing": list(merged.missing),
                 "parts": list(merged.parts),
+                **(
+                    {"profiles": profiles_json(scores.run, scores.metrics)}
+                    if scores.run
+                    else {"not_scored": scores.reason}
+                ),
             }
         )
         raise typer.Exit(0 if whole else UNANSWERED)
@@ -69,5 +86,21 @@ def merge(
         note(f"note: {count} missing: {named}")
     size = merged.meta.coverage.of
     of = "" if size is None else f" of {min(size, merged.meta.coverage.limit or size) * merged.meta.spec.repeats:,}"
-    print(f"{totals.done:,}{of} answered, {lost:,} failed ({merged.meta.state}). Next: snellen score {merged.folder}")
+    print(f"{totals.done:,}{of} answered, {lost:,} failed ({merged.meta.state})")
+    if scores.run is None:
+        note(f"note: not scored: {scores.reason}")
+        note(f"Next: snellen score {merged.folder} --data FOLDER")
+    elif totals.done:
+        finish(ModelOutcome([scores.run]), profile=None, report=False, as_json=False)
     raise typer.Exit(0 if whole else UNANSWERED)
+
+
+def _scored(folder: Path) -> MergedScores:
+    """Score a merged run. One whose data is not on this machine is merged all the same."""
+    from snellen.runs.run import load_run
+
+    try:
+        run = load_run(folder)
+        return MergedScores(run, run.figures(None))
+    except SnellenError as error:
+        return MergedScores(None, {}, error.message)

@@ -231,8 +231,6 @@ def show_details(benchmark: Benchmark, details: Mapping[str, Any], subtitle: str
 
 
 def _run_json(run: Run, metrics: dict[str, list[Metric]]) -> dict[str, Any]:
-    from snellen.runs.summary_details import details
-
     meta = run.meta
     return {
         "path": str(run.path),
@@ -244,11 +242,18 @@ def _run_json(run: Run, metrics: dict[str, list[Metric]]) -> dict[str, Any]:
         "totals": structs.asdict(meta.totals),
         "failures": run.request_errors().as_json(),
         **({} if meta.imported is None else {"imported": meta.imported}),
-        "profiles": [
-            {"profile": name, "metrics": [structs.asdict(metric) for metric in rows], **details(run, name)}
-            for name, rows in metrics.items()
-        ],
+        "profiles": profiles_json(run, metrics),
     }
+
+
+def profiles_json(run: Run, metrics: dict[str, list[Metric]]) -> list[dict[str, Any]]:
+    """Return metrics and details of a run by profile, as `--json` shows them."""
+    from snellen.runs.summary_details import details
+
+    return [
+        {"profile": name, "metrics": [structs.asdict(metric) for metric in rows], **details(run, name)}
+        for name, rows in metrics.items()
+    ]
 
 
 def _failure_json(failure: FailedModel) -> dict[str, Any]:

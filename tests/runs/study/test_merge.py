@@ -196,6 +196,44 @@ def test_the_command_merges_and_its_exit_status_says_whether_all_was_answered(tm
     assert f"{LIMIT} of {LIMIT} answered" in result.stdout
 
 
+def test_the_command_ends_with_the_scores_as_run_does(tmp_path: Path):
+    app = build(["merge"])
+    whole = part("1/1", tmp_path / "whole")
+    part("1/2", tmp_path / "parts")
+    partial = CliRunner().invoke(app, ["merge", str(tmp_path / "m"), str(tmp_path / "parts")])
+    assert partial.exit_code == 9
+    assert "95 % interval" in partial.stdout
+    part("2/2", tmp_path / "parts")
+    table = CliRunner().invoke(app, ["merge", str(tmp_path / "m"), str(tmp_path / "parts")])
+    (metrics,) = snellen.load_run(whole).figures(None).values()
+    accuracy = next(metric for metric in metrics if metric.value is not None)
+    assert (table.exit_code, accuracy.name in table.stdout) == (0, True)
+    assert f"{accuracy.value:.3f}" in table.stdout
+    result = CliRunner().invoke(app, ["merge", str(tmp_path / "m"), str(tmp_path / "parts"), "--json"])
+    (profile,) = msgspec.json.decode(result.stdout)["profiles"]
+    assert {row["name"]: row["value"] for row in profile["metrics"]} == {row.name: row.value for row in metrics}
+
+
+def test_a_run_whose_data_is_elsewhere_is_merged_without_scores(tmp_path: Path):
+    from PIL import Image
+
+    Image.new("RGB", (4, 4)).save(tmp_path / "a.png")
+    rows = [
+        {"image": "a.png", "question": f"Which, {number}?", "A": "x", "B": "y", "answer": "A"} for number in range(8)
+    ]
+    data = tmp_path / "rows.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for number in (1, 2):
+        snellen.evaluate(str(data), "embedded", shard=f"{number}/2", out=tmp_path / "parts")
+    data.unlink()
+    app = build(["merge"])
+    result = CliRunner().invoke(app, ["merge", str(tmp_path / "m"), str(tmp_path / "parts")])
+    assert (result.exit_code, "8 answered" in result.stdout) == (0, True)
+    assert f"Next: snellen score {tmp_path / 'm'} --data FOLDER" in " ".join(result.stderr.split())
+    result = CliRunner().invoke(app, ["merge", str(tmp_path / "m"), str(tmp_path / "parts"), "--json"])
+    assert "rows.jsonl" in msgspec.json.decode(result.stdout)["not_scored"]
+
+
 SLOW = """
 import asyncio, sys, snellen
 class Slow(snellen.Model):
