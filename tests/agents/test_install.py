@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from snellen.errors import AgentInstallError, UsageError
-from snellen.models.agents import install, libsignal_stub
+from snellen.models.agents import install
 
 # A program in npm's place: it writes what npm would, as far as it matters here.
 NPM = """#!/bin/sh
@@ -104,10 +104,10 @@ def test_only_agents_and_versions_that_can_be_are_taken(name):
 
 
 def test_the_stand_in_for_libsignal_has_the_names_and_refuses_to_work(tmp_path):
-    libsignal_stub.write(tmp_path)
+    install.write_libsignal_stub(tmp_path)
     script = (
-        f"const all = require('{tmp_path}/{libsignal_stub.FOLDER}');"
-        f"const curve = require('{tmp_path}/{libsignal_stub.FOLDER}/src/curve.js');"
+        f"const all = require('{tmp_path}/{install.LIBSIGNAL_FOLDER}');"
+        f"const curve = require('{tmp_path}/{install.LIBSIGNAL_FOLDER}/src/curve.js');"
         "let refused = 0; try { new all.SessionCipher() } catch { refused++ } try { curve.generateKeyPair() } catch { refused++ }"
         "console.log(Object.keys(all).length, refused)"
     )

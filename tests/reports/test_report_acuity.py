@@ -17,10 +17,9 @@ from snellen.reports.acuity.card import CardRun, card_lines
 from snellen.reports.acuity.curve import curve_band, curve_fault
 from snellen.reports.acuity.curve_panel import curve_panel
 from snellen.reports.acuity.figures import curves_figure
-from snellen.reports.acuity.level_text import level_text
+from snellen.reports.acuity.level_text import fault_text, level_text, threshold_text
 from snellen.reports.acuity.page import EffectiveSize, run_advice, threshold_table
 from snellen.reports.acuity.people import acuity_facts
-from snellen.reports.acuity.state_text import fault_text, threshold_text
 from snellen.reports.acuity.view import acuity_view, letter_counts
 from snellen.reports.acuity.wall_chart import wall_chart
 from snellen.reports.plots.svg import page_style

@@ -61,8 +61,7 @@ def _guarded(given: list[str]) -> int:
 
 def _main(arguments: list[str]) -> int:
     from snellen.cli.app import build
-    from snellen.cli.bare_judge import with_bare_judge
-    from snellen.cli.benchmark_options import prepare
+    from snellen.cli.benchmark_options import prepare, with_bare_judge
     from snellen.cli.console import redacted_output, require_text
     from snellen.terminal_text import without_controls
 

@@ -1,6 +1,6 @@
 """Options that a benchmark declares, as options of the command: `--prompting cot` becomes `-o prompting=cot`.
 
-The words are rewritten before the command parses them. A benchmark is imported only for an option that the command lacks,
+The words are rewritten before the command parses them, those of a --judge without a value too. A benchmark is imported only for an option that the command lacks,
 or for --help.
 """
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from snellen.benchmarks.base import Benchmark
 
 SETTING = "--option"
+JUDGE_OPTION, JUDGE_DEFAULT = "--judge", "JUDGE_MODEL"
 HELP = ("-h", "--help")
 _OPTION = re.compile(r"-[^\d.]")
 
@@ -159,7 +160,7 @@ def _benchmarks(command: Any, words: Words) -> Iterator[Benchmark]:
         yield registry.find(named[-1])
     elif words.positional:
         from snellen.engine.run_folder import RunFolder
-        from snellen.runs.run import find_benchmark
+        from snellen.runs.trust import find_benchmark
 
         path = Path(words.positional[0])
         folder = RunFolder(path if path.is_dir() else path.parent)
@@ -207,3 +208,18 @@ def _panel(benchmark: Benchmark, own: Mapping[str, bool]) -> list[Any]:
     app = typer.Typer(add_completion=False)
     app.command()(callback)
     return [param for param in get_command(app).params if param.name != "help"]
+
+
+def with_bare_judge(words: Sequence[str]) -> list[str]:
+    """Return a command line of `run` in which --judge without a value has the value JUDGE_MODEL.
+
+    FIKA-Bench's scripts write the option so.
+    """
+    line = list(words)
+    if next((word for word in line if not word.startswith("-")), "") != "run":
+        return line
+    for number, word in enumerate(line):
+        last = number + 1 == len(line)
+        if word == JUDGE_OPTION and (last or line[number + 1].startswith("-")):
+            line[number] = f"{JUDGE_OPTION}={JUDGE_DEFAULT}"
+    return line

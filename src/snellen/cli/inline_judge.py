@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 
 from snellen.cli import options as shared
-from snellen.cli.bare_judge import DEFAULT, OPTION
+from snellen.cli.benchmark_options import JUDGE_DEFAULT, JUDGE_OPTION
 from snellen.cli.console import note
 from snellen.errors import UsageError
 
@@ -30,7 +30,7 @@ class InlineJudgeOptions:
     judge: Annotated[
         str | None,
         typer.Option(
-            OPTION,
+            JUDGE_OPTION,
             "--judge-model",
             metavar="KIND:NAME",
             help="Judge the replies with this model after the run, as `snellen judge RUN` does. Without a value the judge "
@@ -70,14 +70,14 @@ class InlineJudge:
         if not judged:
             names = ", ".join(dict.fromkeys(benchmark.name for benchmark in benchmarks))
             raise UsageError(
-                f"{OPTION}: {names} is scored by rules, and no reply of it is for a judge",
-                f"Omit {OPTION}. To have all replies judged as well: snellen judge RUN --model api:NAME --rubric match",
+                f"{JUDGE_OPTION}: {names} is scored by rules, and no reply of it is for a judge",
+                f"Omit {JUDGE_OPTION}. To have all replies judged as well: snellen judge RUN --model api:NAME --rubric match",
             )
-        self._model = None if chosen.judge == DEFAULT else chosen.judge
+        self._model = None if chosen.judge == JUDGE_DEFAULT else chosen.judge
         appointed(
             self._model,
             ModelOptions(base_url=chosen.judge_base_url, key_env=chosen.judge_key_env),
-            option=OPTION,
+            option=JUDGE_OPTION,
         )
 
     def judge(self, run: Run, display: Display) -> Run | None:
@@ -101,7 +101,7 @@ def inline_judge(
         return InlineJudge(chosen, benchmarks, options)
     for flag, value in (("--judge-base-url", chosen.judge_base_url), ("--judge-key-env", chosen.judge_key_env)):
         if value is not None:
-            raise UsageError(f"{flag} is given without {OPTION}", f"Add {OPTION} api:NAME, or omit {flag}.")
+            raise UsageError(f"{flag} is given without {JUDGE_OPTION}", f"Add {JUDGE_OPTION} api:NAME, or omit {flag}.")
     return None
 
 

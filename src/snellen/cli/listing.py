@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 from msgspec import structs
 
-from snellen.cli.catalogue_list import CATALOGUE, catalogue_line, list_catalogue
 from snellen.cli.console import new_table, note, show, show_json
 from snellen.cli.data_files import data_facts, print_data_files
 from snellen.errors import SnellenError, UsageError
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from snellen.types import Metric
 
 RESULTS = Path("results")
+CATALOGUE = "catalogue"
 
 
 def list_all(
@@ -61,7 +61,7 @@ def list_all(
     if runs:
         _list_runs(results, benchmark or (), as_json=as_json)
     elif benchmark == [CATALOGUE]:
-        list_catalogue(as_json=as_json)
+        _list_catalogue(as_json=as_json)
     elif benchmark:
         _list_named(benchmark, Data(data, images), as_json=as_json)
     else:
@@ -110,10 +110,36 @@ def _list_parts(*, long: bool, as_json: bool) -> None:
         return
     for benchmark in listed:
         _print_benchmark(benchmark, long=long)
-    print(f"\n{catalogue_line()}")
+    print(f"\n{_catalogue_line()}")
     print("\nmodels (--model KIND:NAME)")
     for kind, help_ in kinds.items():
         print(f"  {kind:<12} {help_}")
+
+
+def _list_catalogue(*, as_json: bool) -> None:
+    """Print the declared benchmarks: name, what each probes, rows, metric, licence, and how the data comes."""
+    from snellen.benchmarks.table.entries import all_facts
+
+    listed = all_facts()
+    if as_json:
+        show_json({"catalogue": [structs.asdict(entry) for entry in listed]})
+        return
+    table = new_table(None, ["name", "probes"], ["rows"])
+    for column in ("metric", "licence", "data"):
+        table.add_column(column)
+    for entry in listed:
+        rows = "" if entry.rows is None else f"{entry.rows:,}"
+        licence = f"{entry.licence}, gated" if entry.gated else entry.licence
+        table.add_row(entry.name, entry.probes, rows, entry.metric, licence, entry.data)
+    table.caption = "snellen run NAME --model KIND:NAME; UNKNOWN: no source names a licence, so ask the authors."
+    show(table)
+
+
+def _catalogue_line() -> str:
+    """Return one line that names the catalogue, for the list of benchmarks."""
+    from snellen.benchmarks.table.entries import names
+
+    return f"{len(names())} declared benchmarks, such as mmstar, pope and chartqa: snellen list catalogue"
 
 
 def _print_benchmark(benchmark: Benchmark, *, long: bool) -> None:

@@ -136,10 +136,9 @@ def score(
     """Score answers again, under any profile: those of a run, or those of another harness. Does not call any model."""
     from snellen.engine.request_errors import ANSWERED
     from snellen.runs.reviews.rules import review_rules
-    from snellen.runs.run import summary_json
     from snellen.runs.score import score as score_answers
     from snellen.runs.score_rows import disagreement, per_sample_file
-    from snellen.runs.scoring import LINES
+    from snellen.runs.scoring import LINES, summary_json
     from snellen.scoring.taxonomy import ClassTables
 
     as_json, per_sample = output.as_json, output.per_sample

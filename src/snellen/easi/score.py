@@ -18,8 +18,7 @@ from snellen.benchmarks import registry
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.benchmarks.spatial import SPATIAL
 from snellen.benchmarks.spatial.prompts.wordings import FORMS
-from snellen.benchmarks.spatial.scorers.constants import CONSTANTS
-from snellen.benchmarks.spatial.tasks import Task
+from snellen.benchmarks.spatial.tasks import CONSTANTS, Task
 from snellen.easi import judged_scores
 from snellen.easi.result import AnswerSource, BenchmarkResult
 from snellen.engine.run_folder import RunFolder, RunMeta

@@ -27,10 +27,10 @@ from snellen.event_loop import in_loop
 from snellen.models.base import Model, as_model
 from snellen.redaction.arguments import key_among
 from snellen.runs.predictions import PredictionRows
-from snellen.runs.run import Run, find_benchmark
+from snellen.runs.run import Run
 from snellen.runs.scoring import SummaryBuilder, live_builder
 from snellen.runs.settings import RerunSettings, RunSettings, run_spec, takes
-from snellen.runs.trust import guarded
+from snellen.runs.trust import find_benchmark, guarded
 from snellen.text import slug
 
 OMITTED_NAMED = 20

@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct, structs
 
-from snellen.benchmarks import registry
 from snellen.benchmarks.base import Benchmark, Data, Headline, ModelFacts
 from snellen.engine.data_paths import holds_built_set, located, same_questions
 from snellen.engine.ownership import is_own
 from snellen.engine.resume import verified_meta, with_size, without_record
-from snellen.engine.run_folder import JUDGED, LABELLED, RunFolder, RunMeta, RunSpec
+from snellen.engine.run_folder import JUDGED, RunFolder, RunMeta
 from snellen.errors import DataError, SnellenError, UsageError
 from snellen.runs.predictions import PredictionRows
 from snellen.runs.status import present_state
-from snellen.runs.trust import find_named, guarded
+from snellen.runs.trust import find_benchmark, find_named, guarded
 from snellen.text import pretty_json
 from snellen.types import Metric, Record, Sample
 
@@ -432,6 +431,8 @@ class Run:
                 "without_verdict": summary.without_verdict,
                 "out_of_range": summary.out_of_range,
             }
+        from snellen.runs.scoring import summary_json
+
         new = summary_json(summary)
         rows = {profile["profile"]: profile for profile in new["profiles"]}
         try:
@@ -474,40 +475,3 @@ def given_data(
         options=dict(options or {}),
         seed=seed,
     )
-
-
-def summary_json(summary: Summary) -> dict[str, Any]:
-    """Convert to the stable form {benchmark, profiles: [{profile, metrics: [{name, value, n, ci95, unit, …}]}]}."""
-    return {
-        "benchmark": summary.benchmark,
-        "profiles": [
-            {
-                "profile": profile,
-                "metrics": [structs.asdict(metric) for metric in metrics],
-                **summary.details.get(profile, {}),
-            }
-            for profile, metrics in summary.metrics.items()
-        ],
-    }
-
-
-def find_benchmark(spec: RunSpec, folder: RunFolder | None = None, *, trust: bool = False) -> Benchmark:
-    """Find the benchmark that a spec names; a judge's is built from the run that it is about.
-
-    Args:
-        spec: what is run.
-        folder: the run folder that the spec comes from, for messages.
-        trust: the spec may name code to import; the user typed it, or trusts the folder's author.
-
-    Raises:
-        UntrustedRunError: it names code, and is not trusted.
-    """
-    if spec.benchmark == JUDGED:
-        from snellen.runs.judge.benchmark import judged_benchmark
-
-        return judged_benchmark(spec.data, trust=trust)
-    if spec.benchmark == LABELLED:
-        from snellen.runs.failures.benchmark import labelling_benchmark
-
-        return labelling_benchmark(spec.data, trust=trust)
-    return registry.find(spec.benchmark) if trust else find_named(spec.benchmark, folder, trust=False)

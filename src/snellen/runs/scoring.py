@@ -390,3 +390,18 @@ def differing(scores: Mapping[str, Score]) -> bool:
     """Return True if the profiles disagree on a row: another value or another verdict."""
     rows: Sequence[tuple[float | None, str]] = [(score.value, score.verdict) for score in scores.values()]
     return any(row != rows[0] for row in rows[1:])
+
+
+def summary_json(summary: Summary) -> dict[str, Any]:
+    """Convert to the stable form {benchmark, profiles: [{profile, metrics: [{name, value, n, ci95, unit, …}]}]}."""
+    return {
+        "benchmark": summary.benchmark,
+        "profiles": [
+            {
+                "profile": profile,
+                "metrics": [structs.asdict(metric) for metric in metrics],
+                **summary.details.get(profile, {}),
+            }
+            for profile, metrics in summary.metrics.items()
+        ],
+    }

@@ -13,7 +13,7 @@ from benchmarks.fika import made
 from benchmarks.fika.made import FikaJudge, answer
 from snellen import load_run
 from snellen.cli import main
-from snellen.cli.bare_judge import with_bare_judge
+from snellen.cli.benchmark_options import with_bare_judge
 from snellen.cli.environment import sandbox_image
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snellen.benchmarks.chart.questions import ChartQuestion
-from snellen.benchmarks.chart.rng import Stream
+from snellen.benchmarks.chart.rng import Stream, uniform
 from snellen.scoring.psychometrics.curve import TYPICAL_WIDTH
 
 Form: TypeAlias = Literal["choice", "written", "same-different"]
@@ -148,8 +148,6 @@ PLACES = ("top left", "top right", "bottom left", "bottom right")
 
 def place_centres(side: int, stream: Stream, radius: float) -> list[tuple[float, float]]:
     """Return the centres of the four places, each moved at random within its quarter so that `radius` stays inside."""
-    from snellen.benchmarks.acuity.random_numbers import uniform
-
     quarter = side / 2
     room = max(0.0, quarter / 2 - radius - 2.0)
     return [
@@ -164,8 +162,6 @@ def place_centres(side: int, stream: Stream, radius: float) -> list[tuple[float,
 
 def somewhere(side: int, stream: Stream, radius: float) -> tuple[float, float]:
     """Return a centre at random, at sub-pixel steps, so that a circle around it lies inside the picture."""
-    from snellen.benchmarks.acuity.random_numbers import uniform
-
     room = max(radius + 2.0, 0.0)
     low, high = min(room, side / 2), max(side - room, side / 2)
     return uniform(stream, low, high), uniform(stream, low, high)

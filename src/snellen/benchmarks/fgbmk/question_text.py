@@ -1,6 +1,6 @@
-"""A parser of question texts: options, the class that is asked about, and the template.
+"""A parser of question texts (options, the class that is asked about, the template), and the authors' normalisation.
 
-Source: the released question files; the forms are in catalogue.toml.
+Sources: the released question files, whose forms are in catalogue.toml; demo/human_evaluation/answer_acc.py at commit 7765a10.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 
 from snellen.benchmarks.fgbmk.catalogue import Kind, catalogue
-from snellen.benchmarks.fgbmk.normalisation import normalised
 
+_RUN = re.compile(r"[_\-,]+")
 _QUOTED = re.compile(r'"([^"]*)"')
 _CURLY = re.compile(r"[\u201c\u201e]([^\u201c\u201d\u201e]*)[\u201c\u201d]")
 _BRACKETED = re.compile(r"\[([^\[\]]+)\]")
@@ -25,6 +25,15 @@ GROUPS = {
     "length": "length",
     "size": "size",
 }
+
+
+def normalised(text: str) -> str:
+    """Replace each run of underscores, hyphens and commas by one space; lower the case, strip white space.
+
+    Spaces are not collapsed, and apostrophes, slashes, full stops and quotes stay, although a comment of the authors
+    promises more.
+    """
+    return _RUN.sub(" ", text).lower().strip()
 
 
 def options(text: str) -> tuple[str, ...]:

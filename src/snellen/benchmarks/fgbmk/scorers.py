@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from snellen.benchmarks.fgbmk.normalisation import normalised
+from snellen.benchmarks.fgbmk.question_text import normalised
 from snellen.scoring.class_names import Names, aliases, of_options, tokens
 from snellen.scoring.extract import read
 from snellen.scoring.extract.clean import take_apart

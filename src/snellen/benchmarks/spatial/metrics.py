@@ -13,10 +13,9 @@ import numpy as np
 from msgspec import structs
 
 from snellen.benchmarks.spatial.scorers import site, spar, three_dsr, vsi
-from snellen.benchmarks.spatial.scorers.constants import CONSTANTS
 from snellen.benchmarks.spatial.scorers.rows import ScoredRow, macro, means, micro
 from snellen.benchmarks.spatial.sub_benches import BENCHMARK, sub_bench_metrics
-from snellen.benchmarks.spatial.tasks import Task
+from snellen.benchmarks.spatial.tasks import CONSTANTS, Task
 from snellen.scoring import statistics
 from snellen.scoring.metrics import guessing, share
 from snellen.scoring.scores import Scores

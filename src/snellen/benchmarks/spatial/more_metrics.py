@@ -12,8 +12,8 @@ import numpy as np
 
 from snellen.benchmarks.spatial.metrics import Figures, bootstrap_intervals, figure_metric, mean_metric
 from snellen.benchmarks.spatial.scorers import lego, osi, revsi, stare, vsi_super
-from snellen.benchmarks.spatial.scorers.constants import CONSTANTS
 from snellen.benchmarks.spatial.scorers.rows import ScoredRow, macro, mean, means, micro
+from snellen.benchmarks.spatial.tasks import CONSTANTS
 from snellen.scoring.metrics import share
 from snellen.scoring.scores import Scores
 from snellen.types import Metric

@@ -1,6 +1,7 @@
 """The spatial benchmarks by name: what EASI, VLMEvalKit and lmms-eval call them, and what their parts are called.
 
-`TASKS` are the twelve of EASI's payload, `MORE` its further ones and ReVSI, which no payload has a place for.
+`TASKS` are the twelve of EASI's payload, `MORE` its further ones and ReVSI, which no payload has a place for. `CONSTANTS` are
+the names and numbers of their scorers.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from importlib import resources
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -82,6 +84,11 @@ MORE: Mapping[str, Task] = _read("more_tasks.toml")
 """The further benchmarks by name; none of them counts in a payload."""
 
 EVERY: Mapping[str, Task] = {**TASKS, **MORE}
+
+CONSTANTS: Mapping[str, Any] = tomllib.loads(
+    resources.files(__package__).joinpath("scorers/constants.toml").read_text(encoding="utf-8")
+)
+"""Names and numbers of the scorers, by benchmark or rule."""
 
 SITE_HALVES = ("image", "video")
 

@@ -27,7 +27,6 @@ import msgspec
 from msgspec import Struct
 
 from snellen.errors import AgentInstallError, UsageError
-from snellen.models.agents import libsignal_stub
 from snellen.models.agents.programs import run_installer
 from snellen.sources.digests import cache_folder
 from snellen.text import pretty_json
@@ -36,6 +35,14 @@ NODE = "22"
 NPM_SECONDS = 1800
 RUNTIME = "OPENCLAW_RUNTIME_DIR"
 _RECORD = "installed.json"
+LIBSIGNAL_FOLDER = "signal-stand-in"
+
+_LIBSIGNAL_CLASSES = ("ProtocolAddress", "SessionBuilder", "SessionCipher", "SessionRecord")
+_LIBSIGNAL_FUNCTIONS = {
+    "curve": ("generateKeyPair", "calculateSignature", "verifySignature", "calculateAgreement"),
+    "crypto": ("calculateMAC", "decrypt", "encrypt", "deriveSecrets", "hash"),
+}
+_ABSENT = 'const absent = () => { throw new Error("libsignal is not part of this installation: no WhatsApp"); };\n'
 
 
 class Recipe(Struct, frozen=True):
@@ -65,7 +72,7 @@ RECIPES = {
         "openclaw",
         "openclaw",
         "2026.3.13",
-        overrides={"libsignal": f"file:./{libsignal_stub.FOLDER}", "linkedom": "0.18.12"},
+        overrides={"libsignal": f"file:./{LIBSIGNAL_FOLDER}", "linkedom": "0.18.12"},
         node=True,
         scripts=False,
     ),
@@ -255,7 +262,7 @@ def _build(recipe: Recipe, version: str, folder: Path) -> Installation:
         node = f"{folder}/node/node_modules/node/bin"
         path = f"{node}{os.pathsep}{path}"
     if any(value.startswith("file:") for value in recipe.overrides.values()):
-        libsignal_stub.write(folder)
+        write_libsignal_stub(folder)
     _package(folder, {recipe.package: version}, recipe.overrides)
     _npm(npm, folder, [] if recipe.scripts else ["--ignore-scripts"], path)
     digest, files, size = tree_digest(folder)
@@ -301,3 +308,20 @@ def _says(words: list[str]) -> str:
     except (OSError, subprocess.SubprocessError) as error:
         raise AgentInstallError(f"the private Node does not run: {error}") from error
     return done.stdout.strip()
+
+
+def write_libsignal_stub(folder: Path) -> None:
+    """Write a package in the place of `libsignal`, which OpenClaw's WhatsApp channel would fetch from a git host.
+
+    The channel is never used here. Its modules are still loaded when OpenClaw starts and import these names; a call of one
+    throws an error.
+    """
+    package = folder / LIBSIGNAL_FOLDER
+    (package / "src").mkdir(parents=True)
+    (package / "package.json").write_text('{"name": "libsignal", "version": "2.0.1", "main": "index.js"}\n')
+    classes = "".join(f"exports.{name} = class {{ constructor() {{ absent(); }} }};\n" for name in _LIBSIGNAL_CLASSES)
+    (package / "index.js").write_text(_ABSENT + classes)
+    for module, names in _LIBSIGNAL_FUNCTIONS.items():
+        (package / "src" / f"{module}.js").write_text(
+            _ABSENT + "".join(f"exports.{name} = absent;\n" for name in names)
+        )

@@ -6,8 +6,8 @@ from math import sqrt
 
 from snellen.benchmarks.acuity.attribute import INK, PAPER, PLACES, Attribute, Images, Scene, place_centres
 from snellen.benchmarks.acuity.drawing import Raster
-from snellen.benchmarks.acuity.random_numbers import uniform
 from snellen.benchmarks.acuity.scanlines import fill_disc
+from snellen.benchmarks.chart.rng import uniform
 
 
 def draw(scene: Scene) -> Images:

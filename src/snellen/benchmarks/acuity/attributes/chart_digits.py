@@ -12,10 +12,9 @@ import numpy as np
 from snellen.benchmarks.acuity.attribute import Attribute, Images, Scene
 from snellen.benchmarks.acuity.attributes.chart_taxa import LEAST_SIDE, SIDE, TYPICAL_WIDTH
 from snellen.benchmarks.acuity.drawing import Array
-from snellen.benchmarks.acuity.random_numbers import normals
 from snellen.benchmarks.chart import questions as ask
 from snellen.benchmarks.chart.digits import enlarged, split
-from snellen.benchmarks.chart.rng import Stream
+from snellen.benchmarks.chart.rng import Stream, normals
 
 LETTERS = ("A", "B", "C", "D")
 

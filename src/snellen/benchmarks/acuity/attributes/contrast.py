@@ -8,7 +8,7 @@ import numpy as np
 
 from snellen.benchmarks.acuity.attribute import Attribute, Images, Scene
 from snellen.benchmarks.acuity.drawing import Raster
-from snellen.benchmarks.acuity.random_numbers import uniform, uniforms
+from snellen.benchmarks.chart.rng import uniform, uniforms
 
 MEAN = 127.5
 FREQUENCIES = ("4", "8", "16", "32", "64")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from snellen.benchmarks.acuity.attribute import INK, PAPER, Attribute, Images, Scene
 from snellen.benchmarks.acuity.attributes.number import scatter
 from snellen.benchmarks.acuity.drawing import Raster
-from snellen.benchmarks.acuity.random_numbers import uniform
 from snellen.benchmarks.acuity.scanlines import fill_disc
+from snellen.benchmarks.chart.rng import uniform
 
 NUMBERS = tuple(float(number) for number in range(2, 41))
 """Levels: less is easier. One dot is left out, because its answer tells of no counting."""

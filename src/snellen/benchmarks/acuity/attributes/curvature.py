@@ -6,7 +6,7 @@ from math import asin, cos, pi, sin
 
 from snellen.benchmarks.acuity.attribute import INK, PAPER, PLACES, Attribute, Images, Scene, place_centres
 from snellen.benchmarks.acuity.drawing import Raster, arc, around, segment
-from snellen.benchmarks.acuity.random_numbers import uniform
+from snellen.benchmarks.chart.rng import uniform
 
 CHORD, THICKNESS = 0.25, 4.0
 """Chord as a share of the side, thickness in pixels."""

@@ -6,9 +6,8 @@ from math import sqrt
 
 from snellen.benchmarks.acuity.attribute import INK, PAPER, PLACES, Attribute, Images, Scene
 from snellen.benchmarks.acuity.drawing import Raster
-from snellen.benchmarks.acuity.random_numbers import uniform
 from snellen.benchmarks.acuity.scanlines import fill_disc
-from snellen.benchmarks.chart.rng import Stream
+from snellen.benchmarks.chart.rng import Stream, uniform
 
 PATCH, PITCH, DOT, JITTER = 0.36, 0.045, 0.008, 0.2
 """Sides of a patch and of a cell, radius of a dot as shares of the side; jitter as a share of the cell."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from snellen.benchmarks.acuity.attribute import INK, PAPER, PLACES, Attribute, Images, Scene
 from snellen.benchmarks.acuity.drawing import Raster
-from snellen.benchmarks.acuity.random_numbers import uniform
+from snellen.benchmarks.chart.rng import uniform
 
 THICKNESS = 0.012
 

@@ -8,9 +8,8 @@ import numpy as np
 
 from snellen.benchmarks.acuity.attribute import INK, PAPER, Attribute, Images, Pixels, Scene, somewhere
 from snellen.benchmarks.acuity.drawing import Array, Raster
-from snellen.benchmarks.acuity.random_numbers import uniform
 from snellen.benchmarks.acuity.scanlines import fill_polygon
-from snellen.benchmarks.chart.rng import Stream
+from snellen.benchmarks.chart.rng import Stream, uniform
 
 CORNERS = 12
 SMALLEST, LARGEST = 0.2, 0.3

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from snellen.benchmarks.acuity.attribute import INK, PAPER, Attribute, Images, Scene
 from snellen.benchmarks.acuity.drawing import Raster
-from snellen.benchmarks.acuity.random_numbers import uniform
 from snellen.benchmarks.acuity.scanlines import fill_disc
+from snellen.benchmarks.chart.rng import uniform
 
 FRAMES = 5
 STEPS = ((-1, 0), (1, 0), (0, -1), (0, 1))

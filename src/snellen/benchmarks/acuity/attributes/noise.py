@@ -7,7 +7,7 @@ import numpy as np
 from snellen.benchmarks.acuity.attribute import DIRECTIONS, Attribute, Images, Scene, somewhere
 from snellen.benchmarks.acuity.attributes.gap import draw_ring
 from snellen.benchmarks.acuity.drawing import Raster
-from snellen.benchmarks.acuity.random_numbers import normals
+from snellen.benchmarks.chart.rng import normals
 
 GAP = 12.0
 DARK, LIGHT = 97.5, 157.5

@@ -6,9 +6,8 @@ from math import sqrt
 
 from snellen.benchmarks.acuity.attribute import INK, PAPER, Attribute, Images, Scene
 from snellen.benchmarks.acuity.drawing import Raster
-from snellen.benchmarks.acuity.random_numbers import uniform
 from snellen.benchmarks.acuity.scanlines import fill_disc
-from snellen.benchmarks.chart.rng import Stream
+from snellen.benchmarks.chart.rng import Stream, uniform
 
 TRIES = 4000
 

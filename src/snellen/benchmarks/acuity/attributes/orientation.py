@@ -6,7 +6,7 @@ from math import radians
 
 from snellen.benchmarks.acuity.attribute import INK, PAPER, PLACES, Attribute, Images, Scene, place_centres
 from snellen.benchmarks.acuity.drawing import Raster, around, box
-from snellen.benchmarks.acuity.random_numbers import uniform
+from snellen.benchmarks.chart.rng import uniform
 
 LENGTH, THICKNESS = 0.2, 0.012
 """Of a line, as shares of the side."""

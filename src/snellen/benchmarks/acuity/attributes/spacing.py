@@ -7,7 +7,7 @@ from math import cos, pi, sin
 from snellen.benchmarks.acuity.attribute import DIRECTIONS, PAPER, Attribute, Images, Scene, somewhere
 from snellen.benchmarks.acuity.attributes.gap import draw_ring
 from snellen.benchmarks.acuity.drawing import Raster
-from snellen.benchmarks.acuity.random_numbers import uniform
+from snellen.benchmarks.chart.rng import uniform
 
 GAP = 6.0
 """Gap in pixels where the own threshold is not known."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from snellen.benchmarks.acuity.attribute import INK, PAPER, Attribute, Images, Scene
 from snellen.benchmarks.acuity.drawing import Raster
-from snellen.benchmarks.acuity.random_numbers import uniform
+from snellen.benchmarks.chart.rng import uniform
 
 WIDTH, LENGTH, SPACE = 6.0, 0.2, 4.0
 """Width and space in pixels, length as a share of the side."""

@@ -22,11 +22,10 @@ from msgspec import Struct
 
 from snellen.benchmarks.spatial.interop.export_metrics import NUMBERS, kit_table, lmms_metrics, site_terms
 from snellen.benchmarks.spatial.scorers import SCORERS
-from snellen.benchmarks.spatial.scorers.constants import CONSTANTS
 from snellen.benchmarks.spatial.scorers.lmms_eval import mindcube_type
 from snellen.benchmarks.spatial.scorers.rows import ScoredRow
 from snellen.benchmarks.spatial.sub_benches import BENCHMARK, SUB_BENCHES, kit_line
-from snellen.benchmarks.spatial.tasks import Task
+from snellen.benchmarks.spatial.tasks import CONSTANTS, Task
 from snellen.formats.export import Exported, Writer, write_lines
 from snellen.formats.readers import write_workbook
 from snellen.terminal_text import spreadsheet_cell

@@ -25,10 +25,9 @@ from snellen.benchmarks.base import Answered, Data
 from snellen.benchmarks.spatial.interop import further
 from snellen.benchmarks.spatial.question import SpatialQuestion, sample
 from snellen.benchmarks.spatial.reference.gold_revisions import corrections
-from snellen.benchmarks.spatial.scorers.constants import CONSTANTS
 from snellen.benchmarks.spatial.sources import lmms_eval_rows, official_rows, vlmevalkit_rows
 from snellen.benchmarks.spatial.sources.official import VIDEOS
-from snellen.benchmarks.spatial.tasks import EVERY, MORE, SITE_HALVES, TASKS, Task
+from snellen.benchmarks.spatial.tasks import CONSTANTS, EVERY, MORE, SITE_HALVES, TASKS, Task
 from snellen.errors import DataError
 from snellen.formats.base import Problems, missing
 from snellen.formats.columns import text_of

@@ -10,7 +10,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from snellen.benchmarks.spatial.scorers.constants import CONSTANTS
+from snellen.benchmarks.spatial.tasks import CONSTANTS
 from snellen.errors import DataError
 
 VIDEO: int = CONSTANTS["frames"]["video"]

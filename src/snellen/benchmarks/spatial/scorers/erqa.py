@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from snellen.benchmarks.spatial.scorers.constants import CONSTANTS
+from snellen.benchmarks.spatial.tasks import CONSTANTS
 from snellen.types import Score
 
 LETTERS = "ABCD"

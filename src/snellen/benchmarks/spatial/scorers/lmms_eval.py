@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 
-from snellen.benchmarks.spatial.scorers.constants import CONSTANTS
+from snellen.benchmarks.spatial.tasks import CONSTANTS
 from snellen.types import Score
 
 _LEADING = re.compile(r"[(\s]*([A-Za-z])")

@@ -9,10 +9,10 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from snellen.benchmarks.spatial.scorers.constants import CONSTANTS
 from snellen.benchmarks.spatial.scorers.rows import ScoredRow, micro
 from snellen.benchmarks.spatial.scorers.vlmevalkit import match_number, score_option
 from snellen.benchmarks.spatial.scorers.vsi import graded_score, json_number, mean_relative_accuracy, relative_error
+from snellen.benchmarks.spatial.tasks import CONSTANTS
 from snellen.scoring.extract import read
 from snellen.types import Score
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from snellen.benchmarks.spatial.scorers.constants import CONSTANTS
 from snellen.benchmarks.spatial.scorers.lmms_eval import score_letter
 from snellen.benchmarks.spatial.scorers.rows import ScoredRow, mean, means
 from snellen.benchmarks.spatial.scorers.vsi import first_piece, graded_score, mean_relative_accuracy
+from snellen.benchmarks.spatial.tasks import CONSTANTS
 from snellen.errors import DataError
 from snellen.types import Score
 

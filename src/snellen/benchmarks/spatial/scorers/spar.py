@@ -9,9 +9,9 @@ import re
 from collections.abc import Mapping, Sequence
 
 from snellen.benchmarks.spatial.scorers import vsi
-from snellen.benchmarks.spatial.scorers.constants import CONSTANTS
 from snellen.benchmarks.spatial.scorers.rows import ScoredRow, mean, means
 from snellen.benchmarks.spatial.scorers.vlmevalkit import match_number, score_option
+from snellen.benchmarks.spatial.tasks import CONSTANTS
 from snellen.errors import DataError
 from snellen.types import Score
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 
-from snellen.benchmarks.spatial.scorers.constants import CONSTANTS
 from snellen.benchmarks.spatial.scorers.line_spans import line_spans
 from snellen.benchmarks.spatial.scorers.vlmevalkit import after_thinking, cleaned
+from snellen.benchmarks.spatial.tasks import CONSTANTS
 from snellen.scoring.extract.numerals import UNITS
 from snellen.types import Score
 

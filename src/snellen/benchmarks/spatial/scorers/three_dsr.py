@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 
 from msgspec import structs
 
-from snellen.benchmarks.spatial.scorers.constants import CONSTANTS
 from snellen.benchmarks.spatial.scorers.rows import ScoredRow, micro
+from snellen.benchmarks.spatial.tasks import CONSTANTS
 from snellen.errors import DataError
 
 BASE = 8

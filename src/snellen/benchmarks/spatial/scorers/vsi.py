@@ -15,10 +15,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from snellen.benchmarks.spatial.scorers.constants import CONSTANTS
 from snellen.benchmarks.spatial.scorers.lmms_eval import score_letter
 from snellen.benchmarks.spatial.scorers.rows import ScoredRow, mean, means
 from snellen.benchmarks.spatial.scorers.vlmevalkit import match_number, score_option
+from snellen.benchmarks.spatial.tasks import CONSTANTS
 from snellen.errors import DataError
 from snellen.scoring.extract.numerals import ENGLISH_BELOW_HUNDRED
 from snellen.types import Score

@@ -1,19 +1,23 @@
-"""Values in the replies of batch services, which are untrusted: ids, numbers, moments, JSON objects."""
+"""Values in the replies of batch services, which are untrusted: ids, numbers, moments, JSON objects, lines of results."""
 
 from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from snellen.errors import BadReplyError, BatchError
 from snellen.models.api.errors import excerpt
+from snellen.redaction import redact_bytes
 
 _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:=-]{0,199}")
 MOST_SECONDS = 1e11
 MOST_NUMBER = 10**12
+LARGEST_LINE = 16 << 20
+"""Bytes of one line of results; a longer one is passed over."""
 
 
 def decoded(body: bytes) -> dict[str, Any]:
@@ -66,3 +70,30 @@ def moment(value: Any) -> float | None:
             return None
         return (parsed if parsed.tzinfo else parsed.replace(tzinfo=dt.UTC)).timestamp()
     return None
+
+
+class LineSplitter:
+    """Splits pieces of a file into lines; keys are struck from each, and b"" stands for one that is too long."""
+
+    def __init__(self) -> None:
+        self._rest, self._long = bytearray(), False
+
+    def add(self, chunk: bytes) -> Iterator[bytes]:
+        """Yield the lines that end in a piece, without their ends and without blank ones."""
+        *ended, open_ = chunk.split(b"\n")
+        for piece in ended:
+            line = b"" if self._long else bytes(self._rest + piece)
+            self._rest.clear()
+            if self._long or line.strip():
+                yield redact_bytes(line.removesuffix(b"\r"))
+            self._long = False
+        if len(self._rest) + len(open_) > LARGEST_LINE:
+            self._rest.clear()
+            self._long = True
+        elif not self._long:
+            self._rest += open_
+
+    def end(self) -> Iterator[bytes]:
+        """Yield the last line, if it has no end."""
+        if self._long or self._rest.strip():
+            yield b"" if self._long else redact_bytes(bytes(self._rest))
