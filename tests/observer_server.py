@@ -9,19 +9,17 @@ import base64
 import json
 import random
 import re
-import threading
 import time
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from io import BytesIO
-from types import TracebackType
-from typing import Any
 
 import numpy as np
 from PIL import Image as Pillow
 
 from pixel_observers import READERS, decoded
+from servers.loopback import JsonHandler, LoopbackServer
 from snellen.benchmarks.acuity.attribute import Images, Scene
 from snellen.benchmarks.acuity.attributes import ATTRIBUTES
 from snellen.benchmarks.acuity.drawing import png
@@ -101,29 +99,14 @@ class Luck:
         return self.numbers.pop()
 
 
-class ObserverServer:
+class ObserverServer(LoopbackServer):
     """`with ObserverServer(settings) as server:` then `server.url`; `server.questions` counts what was answered."""
 
     def __init__(self, settings: ObserverSettings) -> None:
         self.settings, self.questions, self.refused = settings, 0, 0
         self._asked = dict.fromkeys(THRESHOLDS, 0)
         self._words = {question: name for name in THRESHOLDS for question in ATTRIBUTES[name].questions}
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._http.daemon_threads = True
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._http.server_address[1]}/v1"
-
-    def __enter__(self) -> ObserverServer:
-        threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True).start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._http.shutdown()
-        self._http.server_close()
+        super().__init__(_handler(self))
 
     def reply(self, images: list[bytes], text: str) -> str:
         """Return the observer's answer to a question."""
@@ -172,11 +155,9 @@ class ObserverServer:
 
 
 def _handler(server: ObserverServer) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
+    class Handler(JsonHandler):
         def do_GET(self) -> None:
-            self._send(200, {"object": "list", "data": [{"id": "observer", "object": "model"}]})
+            self.send_json({"object": "list", "data": [{"id": "observer", "object": "model"}]})
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -184,10 +165,10 @@ def _handler(server: ObserverServer) -> type[BaseHTTPRequestHandler]:
                 time.sleep(server.settings.latency_s)
             if random.random() < server.settings.unavailable:
                 server.refused += 1
-                self._send(503, {"error": {"message": "busy"}})
+                self.send_json({"error": {"message": "busy"}}, 503)
                 return
             if "messages" not in body:  # the client's first probe
-                self._send(400, {"error": {"message": "messages are missing"}})
+                self.send_json({"error": {"message": "messages are missing"}}, 400)
                 return
             parts = body["messages"][-1]["content"]
             parts = [{"type": "text", "text": parts}] if isinstance(parts, str) else parts
@@ -200,18 +181,8 @@ def _handler(server: ObserverServer) -> type[BaseHTTPRequestHandler]:
             message = {"role": "assistant", "content": server.reply(images, text)}
             usage = {"prompt_tokens": 10, "completion_tokens": 1, "total_tokens": 11}
             choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
-            self._send(
-                200, {"id": "1", "object": "chat.completion", "model": "observer", "choices": choices, "usage": usage}
+            self.send_json(
+                {"id": "1", "object": "chat.completion", "model": "observer", "choices": choices, "usage": usage}
             )
-
-        def _send(self, status: int, body: dict[str, Any]) -> None:
-            data = json.dumps(body).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, format: str, *args: object) -> None: ...
 
     return Handler

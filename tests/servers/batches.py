@@ -14,14 +14,14 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
 from servers.file_store import FileStore
+from servers.loopback import JsonHandler, LoopbackServer
 from servers.provider_schemas import BODIES
 
 KEY = "sk-batch-test-0123456789abcdef"
@@ -77,7 +77,7 @@ class Batch:
     inline: bool = False
 
 
-class BatchServer:
+class BatchServer(LoopbackServer):
     """Use as a context manager. `paid` counts answers by question, `created` the batches, `calls` the calls by name.
 
     `uploads` takes images; a row that names a file which is not there any more fails with the outcome `nofile`.
@@ -94,19 +94,7 @@ class BatchServer:
         self.files: dict[str, bytes] = {}
         self.replied: dict[str, float] = {}
         self.lock = threading.RLock()
-        self._over = threading.Event()
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._http.daemon_threads = True
-        self._timer = threading.Timer(seconds, self.close)
-        self._timer.daemon = True
-
-    @property
-    def origin(self) -> str:
-        return f"http://127.0.0.1:{self._http.server_address[1]}"
-
-    @property
-    def url(self) -> str:
-        return f"{self.origin}/v1"
+        super().__init__(_handler(self), seconds)
 
     def address(self, service: str) -> str:
         """Return the base URL for one of the services."""
@@ -119,23 +107,6 @@ class BatchServer:
             msgspec.convert(body, BODIES[protocol])
         except msgspec.ValidationError as error:
             self.faults.append(f"{protocol} body: {error}")
-
-    def __enter__(self) -> BatchServer:
-        threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True).start()
-        self._timer.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self._timer.cancel()
-        if not self._over.is_set():
-            self._over.set()
-            self._http.shutdown()
-            self._http.server_close()
 
     def check(self, good: bool, words: str) -> None:
         """Note a field that is not as the provider's reference has it."""
@@ -207,12 +178,7 @@ def iso(moment: float) -> str:
 def _handler(server: BatchServer) -> type[BaseHTTPRequestHandler]:
     from servers import batches_anthropic, batches_gemini, batches_openai
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def log_message(self, format: str, *arguments: object) -> None:
-            """Nothing is printed."""
-
+    class Handler(JsonHandler):
         def do_GET(self) -> None:
             self._serve("GET")
 

@@ -10,12 +10,12 @@ import base64
 import hashlib
 import json
 import re
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from servers.loopback import JsonHandler, LoopbackServer
 
 USAGE = {"prompt_tokens": 10, "completion_tokens": 1, "total_tokens": 11}
 _OPTION = re.compile(r"^([A-Z])\. (.+)$", re.MULTILINE)
@@ -52,28 +52,13 @@ class SentQuestion:
         return next((letter for letter, option in self.options.items() if option == text), "none")
 
 
-class OracleServer:
+class OracleServer(LoopbackServer):
     """`with OracleServer(answer) as server:` then `server.url`."""
 
     def __init__(self, answer: Callable[[SentQuestion], str]) -> None:
         self.answer = answer
         self.requests: list[SentQuestion] = []
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._http.daemon_threads = True
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._http.server_address[1]}/v1"
-
-    def __enter__(self) -> OracleServer:
-        threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True).start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._http.shutdown()
-        self._http.server_close()
+        super().__init__(_handler(self))
 
 
 def _sent_question(body: dict[str, Any]) -> SentQuestion:
@@ -89,19 +74,14 @@ def _sent_question(body: dict[str, Any]) -> SentQuestion:
 
 
 def _handler(server: OracleServer) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def log_message(self, format: str, *arguments: object) -> None:
-            """Nothing is printed; `requests` holds it all."""
-
+    class Handler(JsonHandler):
         def do_GET(self) -> None:
-            self._json({"object": "list", "data": [{"id": "oracle", "object": "model"}]})
+            self.send_json({"object": "list", "data": [{"id": "oracle", "object": "model"}]})
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             if "messages" not in body:  # the check whether a server is there
-                self._json({"error": {"message": "messages are missing"}}, 400)
+                self.send_json({"error": {"message": "messages are missing"}}, 400)
                 return
             request = _sent_question(body)
             server.requests.append(request)
@@ -122,14 +102,6 @@ def _handler(server: OracleServer) -> type[BaseHTTPRequestHandler]:
                 self.close_connection = True
                 return
             choice = {"index": 0, "message": {"role": "assistant", "content": reply}, "finish_reason": "stop"}
-            self._json({"id": "c", "object": "chat.completion", "choices": [choice], "usage": USAGE})
-
-        def _json(self, data: dict[str, Any], status: int = 200) -> None:
-            content = json.dumps(data).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            self.send_json({"id": "c", "object": "chat.completion", "choices": [choice], "usage": USAGE})
 
     return Handler

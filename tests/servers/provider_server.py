@@ -10,13 +10,13 @@ import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import msgspec
 
 from servers.file_store import FileStore
+from servers.loopback import JsonHandler, LoopbackServer
 from servers.provider_schemas import BODIES
 
 KEY = "sk-loopback-4711-of-a-test"
@@ -94,7 +94,7 @@ def failure(protocol: str, status: int, message: str) -> dict[str, Any]:
     return {"error": {"message": message, "type": types.get(status, "server_error"), "param": None, "code": None}}
 
 
-class ProviderServer:
+class ProviderServer(LoopbackServer):
     """`with ProviderServer("messages", [Reply(...)]) as server:` then `server.url`. The last reply is repeated.
 
     Args:
@@ -123,33 +123,11 @@ class ProviderServer:
         self.listed: list[str] = []
         self.faults: list[str] = []
         self._lock = threading.Lock()
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._http.daemon_threads = True
-        self._timer = threading.Timer(seconds, self.close)
-        self._timer.daemon = True
+        super().__init__(_handler(self), seconds)
 
     @property
     def url(self) -> str:
         return self.origin + ("/v1" if self.protocol in ("chat", "responses") else "")
-
-    @property
-    def origin(self) -> str:
-        return f"http://127.0.0.1:{self._http.server_address[1]}"
-
-    def __enter__(self) -> ProviderServer:
-        threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True).start()
-        self._timer.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self._timer.cancel()
-        self._http.shutdown()
-        self._http.server_close()
 
     def take(self, path: str, headers: Mapping[str, str], data: bytes) -> Reply:
         """Check one question and return its reply."""
@@ -189,9 +167,7 @@ class ProviderServer:
 
 
 def _handler(server: ProviderServer) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
+    class Handler(JsonHandler):
         def _of_files(self, method: str, data: bytes = b"") -> bool:
             reply = (
                 None
@@ -230,8 +206,5 @@ def _handler(server: ProviderServer) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(data)
             if reply.cut:
                 self.close_connection = True
-
-        def log_message(self, format: str, *arguments: Any) -> None:
-            pass
 
     return Handler

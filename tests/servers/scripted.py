@@ -10,12 +10,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from servers.loopback import JsonHandler, LoopbackServer
 
 USAGE = {"prompt_tokens": 120, "completion_tokens": 8, "total_tokens": 128}
 MOST_REQUESTS = 2000
@@ -56,7 +56,7 @@ class Refuse:
 Action = Call | Say | Repeat | Hang | Refuse
 
 
-class ScriptedServer:
+class ScriptedServer(LoopbackServer):
     """`with ScriptedServer(scripts) as server:` then `server.url`; `server.asked` holds the requests in their order.
 
     Args:
@@ -68,32 +68,7 @@ class ScriptedServer:
         self.scripts = dict(scripts)
         self.asked: list[dict[str, Any]] = []
         self.keys: set[str] = set()
-        self._over = threading.Event()
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._http.daemon_threads = True
-        self._timer = threading.Timer(seconds, self.close)
-        self._timer.daemon = True
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._http.server_address[1]}/v1"
-
-    def __enter__(self) -> ScriptedServer:
-        threading.Thread(target=self._http.serve_forever, args=(0.1,), daemon=True).start()
-        self._timer.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self._timer.cancel()
-        if not self._over.is_set():
-            self._over.set()
-            self._http.shutdown()
-            self._http.server_close()
+        super().__init__(_handler(self), seconds)
 
     def of(self, name: str) -> list[dict[str, Any]]:
         """The requests to one model, or about one question."""
@@ -116,7 +91,7 @@ class ScriptedServer:
         return script[min(spoken, len(script) - 1)]
 
     def hang(self) -> None:
-        self._over.wait(600)
+        self.ended.wait(600)
 
 
 def pictures_in(body: Mapping[str, Any]) -> Iterator[bytes]:
@@ -157,21 +132,18 @@ def _chunks(action: Action, body: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _handler(server: ScriptedServer) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def log_message(self, format: str, *arguments: object) -> None:
-            """Nothing is printed; `asked` holds it all."""
-
+    class Handler(JsonHandler):
         def do_GET(self) -> None:
             models = [{"id": name, "object": "model"} for name in server.scripts]
-            self._json({"object": "list", "data": models})
+            self.send_json({"object": "list", "data": models})
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             server.keys.add(self.headers.get("Authorization", ""))
             if len(server.asked) >= MOST_REQUESTS or body.get("model") not in server.scripts:
-                self._json({"error": {"message": f"no script for {body.get('model')!r}, or too many requests"}}, 404)
+                self.send_json(
+                    {"error": {"message": f"no script for {body.get('model')!r}, or too many requests"}}, 404
+                )
                 return
             server.asked.append(body)
             action = server.next_action(body)
@@ -179,7 +151,7 @@ def _handler(server: ScriptedServer) -> type[BaseHTTPRequestHandler]:
                 server.hang()
                 self.close_connection = True
             elif isinstance(action, Refuse):
-                self._json({"error": {"message": "scripted failure"}}, action.status)
+                self.send_json({"error": {"message": "scripted failure"}}, action.status)
             elif body.get("stream"):
                 self._stream(action, body)
             elif isinstance(action, Call):
@@ -188,11 +160,11 @@ def _handler(server: ScriptedServer) -> type[BaseHTTPRequestHandler]:
                 called = [{"id": f"call_{spoken}", "type": "function", "function": function}]
                 message = {"role": "assistant", "content": None, "tool_calls": called}
                 choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
-                self._json({"id": "c", "object": "chat.completion", "choices": [choice], "usage": USAGE})
+                self.send_json({"id": "c", "object": "chat.completion", "choices": [choice], "usage": USAGE})
             else:
                 text = action.text if isinstance(action, Say) else told(body)
                 choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-                self._json({"id": "c", "object": "chat.completion", "choices": [choice], "usage": USAGE})
+                self.send_json({"id": "c", "object": "chat.completion", "choices": [choice], "usage": USAGE})
 
         def _stream(self, action: Action, body: dict[str, Any]) -> None:
             self.send_response(200)
@@ -209,13 +181,5 @@ def _handler(server: ScriptedServer) -> type[BaseHTTPRequestHandler]:
         def _event(self, data: dict[str, Any]) -> None:
             self.wfile.write(f"data: {json.dumps(data)}\n\n".encode())
             self.wfile.flush()
-
-        def _json(self, data: dict[str, Any], status: int = 200) -> None:
-            body = json.dumps(data).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
 
     return Handler

@@ -40,10 +40,7 @@ class AcuityOptions:
             show_default="default; chart for the embedded model",
         ),
     ] = None
-    sides: Annotated[
-        str | None,
-        typer.Option(metavar="PIXELS", help="Sides of the picture, by comma.", show_default="512; 96 for chart"),
-    ] = None
+    sides: shared.AcuitySides = None
     width: Annotated[
         float | None,
         typer.Option(

@@ -57,6 +57,10 @@ Profiles = Annotated[
         rich_help_panel=OUTPUT,
     ),
 ]
+AcuitySides = Annotated[
+    str | None,
+    typer.Option(metavar="PIXELS", help="Sides of the picture, by comma.", show_default="512; 96 for chart"),
+]
 Trust = Annotated[
     bool,
     typer.Option(

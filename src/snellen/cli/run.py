@@ -135,8 +135,7 @@ class RunOutputOptions(shared.OutputOptions, CheckOptions):
     log: LogTo = None
 
 
-@expand_options
-def run(
+def run_benchmarks(
     benchmark: Annotated[
         list[str],
         typer.Argument(metavar="BENCHMARK", help="Benchmarks to run (`snellen list` shows them), or a plan (.toml)."),
@@ -163,26 +162,6 @@ def run(
 
     Settings that a benchmark declares are options of this command too: `snellen run vlm2 --help` lists them.
     """
-    run_benchmarks(
-        benchmark, options, data, generation, endpoint, media, local, agents, workers, budget, judging, output
-    )
-
-
-def run_benchmarks(
-    benchmark: list[str],
-    options: RunOptions,
-    data: shared.DataOptions,
-    generation: StudyOptions,
-    endpoint: shared.EndpointOptions,
-    media: shared.MediaOptions,
-    local: shared.LocalOptions,
-    agents: AgentOptions,
-    workers: shared.WorkerOptions,
-    budget: shared.BudgetOptions,
-    judging: InlineJudgeOptions,
-    output: RunOutputOptions,
-) -> None:
-    """Run benchmarks or a plan with the options of a command; print results, and exit with the status."""
     from snellen.cli import environment
     from snellen.runs.evaluate import default_folder
     from snellen.runs.settings import run_spec
@@ -267,6 +246,9 @@ def run_benchmarks(
         print_summary(judged, as_json=output.as_json)
     log_runs(targets, outcome.runs, output.profile)
     raise typer.Exit(status)
+
+
+run = expand_options(run_benchmarks)
 
 
 def plan_among(names: Sequence[str]) -> str | None:

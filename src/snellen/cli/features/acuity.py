@@ -36,10 +36,7 @@ class DrawingOptions:
             show_default="those of --with, else chart for embedded, default for others",
         ),
     ] = None
-    sides: Annotated[
-        str | None,
-        typer.Option(metavar="PIXELS", help="Sides of the picture, by comma.", show_default="512; 96 for chart"),
-    ] = None
+    sides: shared.AcuitySides = None
     levels: Annotated[int, typer.Option(min=3, max=100, help="Number of levels of each condition.")] = 12
     train: Annotated[int, typer.Option(min=16, max=10_000, help="Drawings of each level that train the readouts.")] = (
         192

@@ -14,7 +14,7 @@ from snellen.errors import BadReplyError, UsageError
 from snellen.media.encode import Encoded
 from snellen.models.api.errors import excerpt
 from snellen.models.api.prices import Price
-from snellen.models.api.reply import REFUSED, count, decode, finish_word, priced, refusal
+from snellen.models.api.reply import REFUSED, count, decode, finish_word, priced, refusal, string
 from snellen.models.api.request import BodyWriter, Piece, merged
 from snellen.models.api.response import missing_answer
 from snellen.models.api.services import Service
@@ -121,9 +121,9 @@ def read_message(
         latency_s=latency_s,
         finish_reason=finish_word(message.stop_reason),
         reasoning="\n".join(thoughts),
-        model=message.model if isinstance(message.model, str) else "",
+        model=string(message.model),
         trace=trace,
-        request_id=request_id or (message.id if isinstance(message.id, str) else ""),
+        request_id=request_id or string(message.id),
     )
     if response.finish_reason == REFUSED:
         details = message.stop_details if isinstance(message.stop_details, dict) else {}

@@ -15,7 +15,7 @@ from snellen.errors import BadReplyError
 from snellen.media.encode import Encoded
 from snellen.models.api.errors import excerpt
 from snellen.models.api.prices import Price
-from snellen.models.api.reply import REFUSED, STOP, count, decode, finish_word, priced, refusal
+from snellen.models.api.reply import REFUSED, STOP, count, decode, finish_word, priced, refusal, string
 from snellen.models.api.request import BodyWriter, Piece, merged
 from snellen.models.api.response import missing_answer, read_logprobs
 from snellen.models.api.services import Service
@@ -136,17 +136,17 @@ def read_generated(
     for part in parts if isinstance(parts, list) else ():
         if isinstance(part, dict) and isinstance(part.get("text"), str):
             (thoughts if part.get("thought") is True else texts).append(part["text"])
-    reason = candidate.finishReason if isinstance(candidate.finishReason, str) else ""
+    reason = string(candidate.finishReason)
     response = Response(
         text="".join(texts),
         usage=_usage(reply.usageMetadata, price),
         latency_s=latency_s,
         finish_reason=finish_word(reason),
         reasoning="".join(thoughts),
-        model=reply.modelVersion if isinstance(reply.modelVersion, str) else "",
+        model=string(reply.modelVersion),
         trace=trace,
         logprobs=read_logprobs({"content": _logprobs(candidate.logprobsResult)}, "".join(texts)),
-        request_id=request_id or (reply.responseId if isinstance(reply.responseId, str) else ""),
+        request_id=request_id or string(reply.responseId),
     )
     feedback = reply.promptFeedback
     if not reply.candidates:

@@ -15,7 +15,7 @@ from snellen.errors import BadReplyError, UsageError
 from snellen.media.encode import Encoded
 from snellen.models.api.errors import excerpt
 from snellen.models.api.prices import Price
-from snellen.models.api.reply import LENGTH, REFUSED, STOP, count, decode, finish_word, priced, refusal
+from snellen.models.api.reply import LENGTH, REFUSED, STOP, count, decode, finish_word, priced, refusal, string
 from snellen.models.api.request import BodyWriter, Piece, merged
 from snellen.models.api.response import missing_answer, read_logprobs
 from snellen.models.api.services import Service
@@ -131,10 +131,10 @@ def read_response(
         latency_s=latency_s,
         finish_reason=LENGTH if finish == "incomplete" else finish,
         reasoning="\n".join(thoughts),
-        model=reply.model if isinstance(reply.model, str) else "",
+        model=string(reply.model),
         trace=trace,
         logprobs=read_logprobs({"content": logprobs}, "".join(texts)),
-        request_id=request_id or (reply.id if isinstance(reply.id, str) else ""),
+        request_id=request_id or string(reply.id),
     )
     if declined:
         raise refusal("The model declined to answer", declined, response)

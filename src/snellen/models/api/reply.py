@@ -33,13 +33,13 @@ def finish_word(reason: Any) -> str:
     return _FINISH.get(reason.lower()) or excerpt(reason.encode("utf-8", "replace"), _WORD_CHARACTERS)
 
 
-def decode(decoder: msgspec.json.Decoder[T], data: bytes, what: str) -> T:
+def decode(decoder: msgspec.json.Decoder[T], data: bytes, expected: str) -> T:
     """Decode a reply.
 
     Args:
         decoder: of the reply's type.
         data: the reply.
-        what: what was expected, for the message: `a chat completion`.
+        expected: name of the expected reply, for the message: `a chat completion`.
 
     Raises:
         BadReplyError: no JSON, or not of that type.
@@ -58,7 +58,12 @@ def decode(decoder: msgspec.json.Decoder[T], data: bytes, what: str) -> T:
     except (ValueError, RecursionError) as error:
         # A wrong type is a ValueError too, and says where in the reply it stands.
         begins = excerpt(data, 120) or "nothing at all"
-        raise BadReplyError(f"The reply is not {what}: {error}. It begins: {begins}") from None
+        raise BadReplyError(f"The reply is not {expected}: {error}. It begins: {begins}") from None
+
+
+def string(value: Any) -> str:
+    """Return a string of a reply; "" for anything else."""
+    return value if isinstance(value, str) else ""
 
 
 def count(table: Any, *names: str) -> int:
@@ -94,8 +99,8 @@ def refusal(reason: str, words: Any, response: Response) -> RefusalError:
         words: the service's or the model's own; anything but text is left out.
         response: the reply; its text is left out of the record, since no answer may be read from it.
     """
-    said = excerpt(words.encode("utf-8", "replace"), 2000) if isinstance(words, str) else ""
-    error = RefusalError(f"{reason}: {said}" if said else f"{reason}.")
+    own_words = excerpt(words.encode("utf-8", "replace"), 2000) if isinstance(words, str) else ""
+    error = RefusalError(f"{reason}: {own_words}" if own_words else f"{reason}.")
     error.response = msgspec.structs.replace(response, text="", finish_reason=REFUSED, trace=None)
     error.trace = response.trace
     return error

@@ -10,7 +10,7 @@ from msgspec import Struct
 from snellen.errors import BadReplyError, ModelError
 from snellen.models.api.errors import STATUS_OF_TYPE, error_object, excerpt, from_code
 from snellen.models.api.prices import Price
-from snellen.models.api.reply import REFUSED, count, decode, finish_word, priced, refusal
+from snellen.models.api.reply import REFUSED, count, decode, finish_word, priced, refusal, string
 from snellen.types import Response, TokenLogprob, Usage
 
 
@@ -80,10 +80,10 @@ def read_reply(
         latency_s=latency_s,
         finish_reason=finish_word(choice.finish_reason),
         reasoning=thought,
-        model=completion.model if isinstance(completion.model, str) else "",
+        model=string(completion.model),
         trace=trace,
         logprobs=read_logprobs(choice.logprobs, text),
-        request_id=request_id or (completion.id if isinstance(completion.id, str) else ""),
+        request_id=request_id or string(completion.id),
     )
     if declined or message.refusal:
         raise refusal("The model declined to answer", declined or message.refusal, response)
