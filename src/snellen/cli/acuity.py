@@ -248,15 +248,15 @@ def _show_blank(runs: Sequence[str], blank: str, *, compare: bool, as_json: bool
 
 
 def _require_only_compare(acuity_options: AcuityOptions, options: RunOptions, option: str = "--compare") -> None:
-    given = [
+    measuring_options = [
         *acuity_options.settings(),
         *(["like"] if acuity_options.like else []),
         *(["model"] if options.model else []),
     ]
-    if given:
+    if measuring_options:
         raise UsageError(
-            f"{option} reads recorded runs, and --{given[0]} measures a model",
-            f"Omit --{given[0]}.",
+            f"{option} reads recorded runs, and --{measuring_options[0]} measures a model",
+            f"Omit --{measuring_options[0]}.",
         )
 
 
@@ -293,10 +293,11 @@ def _like(acuity_options: AcuityOptions, options: RunOptions) -> tuple[shared.Da
     if acuity_options.like is None:
         return None, options
     settings = acuity_options.settings()
-    own = [name for name in settings if name != "shape"] + (["seed"] if options.seed else [])
-    if own:
+    chosen_settings = [name for name in settings if name != "shape"] + (["seed"] if options.seed else [])
+    if chosen_settings:
         raise UsageError(
-            f"--like brings the other run's questions along, and --{own[0]} chooses others", f"Omit --{own[0]}."
+            f"--like brings the other run's questions along, and --{chosen_settings[0]} chooses others",
+            f"Omit --{chosen_settings[0]}.",
         )
     from dataclasses import replace
 

@@ -29,12 +29,12 @@ def show_margins(acuity: Run, run: Run, geometry: str, *, as_json: bool) -> None
     from snellen.runs.acuity_results import measured_run
 
     items = scored_items(run)
-    known = _geometry(geometry, items)
-    result = explain(items, measured_run(acuity), known)
+    item_geometry = _geometry(geometry, items)
+    result = explain(items, measured_run(acuity), item_geometry)
     if as_json:
-        show_json(_json(acuity, items, known, result))
+        show_json(_json(acuity, items, item_geometry, result))
         return
-    _show(items, known, result)
+    _show(items, item_geometry, result)
 
 
 def _geometry(text: str, items: ScoredItems) -> ItemGeometry:
@@ -68,8 +68,8 @@ def _show(items: ScoredItems, geometry: ItemGeometry, result: MarginResult) -> N
         result.sentence or (NO_CLAIM if result.area.ci95 is not None else "No claim: there is no interval."),
     ])  # fmt: skip
     show(table)
-    how = "" if result.area.method is None else f"; interval: {result.area.method.text}"
-    note(f"{result.items:,} items; profile {items.profile}; geometry: {geometry.source}{how}")
+    interval_text = "" if result.area.method is None else f"; interval: {result.area.method.text}"
+    note(f"{result.items:,} items; profile {items.profile}; geometry: {geometry.source}{interval_text}")
     for line in result.notes:
         note(f"note: {line}")
 
@@ -100,23 +100,23 @@ def _json(acuity: Run, items: ScoredItems, geometry: ItemGeometry, result: Margi
     }
 
 
-def show_blank(blank: Run, seeing: Run | None, *, as_json: bool) -> None:
+def show_blank(blank: Run, sighted: Run | None, *, as_json: bool) -> None:
     """Print the answers about blank pictures beside the guess rate and the lowest levels of another run; tokens by side."""
     from msgspec import to_builtins
 
     from snellen.runs.acuity_blank import blank_control
     from snellen.runs.acuity_results import measured_run
 
-    control = blank_control(blank, None if seeing is None else measured_run(seeing))
+    control = blank_control(blank, None if sighted is None else measured_run(sighted))
     if as_json:
-        paths = {"blank": str(blank.path), "run": None if seeing is None else str(seeing.path)}
+        paths = {"blank": str(blank.path), "run": None if sighted is None else str(sighted.path)}
         show_json({**paths, **to_builtins(control)})
         return
-    numbers = ["assumed", "right, blank pictures", *(["right, under 5 % seen"] if seeing is not None else [])]
+    numbers = ["assumed", "right, blank pictures", *(["right, under 5 % seen"] if sighted is not None else [])]
     table = new_table(f"blank pictures · {blank.path}", ["condition"], numbers)
     for each in control.conditions:
         cells = [each.name, f"{100 * each.guess:.0f} %", _counted(each.blank)]
-        table.add_row(*cells, *([_counted(each.unseen)] if seeing is not None else []))
+        table.add_row(*cells, *([_counted(each.unseen)] if sighted is not None else []))
     table.caption = "\n".join(f"{each.name}: {line}" for each in control.conditions for line in each.remarks)
     show(table)
     if control.tokens:

@@ -173,8 +173,8 @@ def read(
     counts = read_results(run, results, ended=ended, data=place.data, images=place.images, trust=place.trust)
     totals = counts.run.meta.totals
     if as_json:
-        shown = {name: getattr(counts, name) for name in ("answered", "failed", "again", "missing", "strange")}
-        show_json({"run": str(run), **shown, "state": counts.run.meta.state, "ok": totals.ok})
+        numbers = {name: getattr(counts, name) for name in ("answered", "failed", "again", "missing", "strange")}
+        show_json({"run": str(run), **numbers, "state": counts.run.meta.state, "ok": totals.ok})
         return
     note(f"{counts.answered:,} answers recorded; {run} has {totals.done:,}")
     if counts.failed:

@@ -168,13 +168,13 @@ def _named(sample: Sample, extracted: Any) -> str | None:
 
 def _public_response(response: Response, forms: tuple[str, ...], *, withheld: bool) -> Response:
     """Return a response without its trace, and without words that tell the gold answer."""
-    hidden = withheld or quotes(response.reasoning, forms)
+    hides_reasoning = withheld or quotes(response.reasoning, forms)
     return Response(
         text=WITHHELD if withheld else response.text,
         usage=response.usage,
         latency_s=response.latency_s,
         finish_reason="" if quotes(response.finish_reason, forms) else response.finish_reason,
-        reasoning="" if hidden else response.reasoning,
+        reasoning="" if hides_reasoning else response.reasoning,
         model="" if quotes(response.model, forms) else response.model,
     )
 

@@ -38,27 +38,27 @@ def open_questions(data: Data, answers: Mapping[str, ScoredAnswer]) -> list[Samp
 
 def forecast(data: Data) -> Forecast:
     """Return how many questions are expected, and how many are asked at most."""
-    wanted = plan(data.options)
+    acuity_plan = plan(data.options)
     if is_like(data):
         number = len(questions_of(data))
         return Forecast(number, number)
-    expected = (min(wanted.limit(each), expected_questions(wanted, each)) for each in wanted.conditions)
-    return Forecast(sum(expected), sum(map(wanted.limit, wanted.conditions)))
+    expected = (min(acuity_plan.limit(each), expected_questions(acuity_plan, each)) for each in acuity_plan.conditions)
+    return Forecast(sum(expected), sum(map(acuity_plan.limit, acuity_plan.conditions)))
 
 
 def summarize(scores: Scores, profile: str) -> list[Metric]:
     """Return one threshold a condition; thresholds are never averaged over attributes."""
-    wanted = _plan_of(scores)
-    return threshold_metrics(wanted, results(wanted, scores))
+    acuity_plan = _plan_of(scores)
+    return threshold_metrics(acuity_plan, results(acuity_plan, scores))
 
 
 def details(scores: Scores, profile: str, model: ModelFacts) -> SummaryDetails:
     """Return the conditions with thresholds in words, states and checks; effective pixels and prescription."""
-    wanted = _plan_of(scores)
+    acuity_plan = _plan_of(scores)
     advice = acuity_details(scores, profile, model)
     pixels: list[dict[str, Any]] = advice.fields["conditions"]
-    measured = [condition_details(wanted, result) for result in results(wanted, scores)]
-    conditions = [{**known, **sizes} for known, sizes in zip(measured, pixels, strict=True)]
+    measured = [condition_details(acuity_plan, result) for result in results(acuity_plan, scores)]
+    conditions = [{**condition, **sizes} for condition, sizes in zip(measured, pixels, strict=True)]
     return SummaryDetails({**advice.fields, "conditions": conditions}, advice.lines)
 
 

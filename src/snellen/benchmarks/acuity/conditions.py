@@ -121,12 +121,12 @@ USUAL_QUESTIONS = {2: 128, 4: 73}
 """Questions for an interval of 0.2 decades by number of options, in the mean of simulated observers; else 56."""
 
 
-def expected_questions(wanted: AcuityPlan, condition: Condition) -> int:
+def expected_questions(acuity_plan: AcuityPlan, condition: Condition) -> int:
     """Return how many questions a condition is expected to ask: as many times more as the interval squared is smaller."""
-    if wanted.fixed:
-        return wanted.limit(condition)
-    usual = USUAL_QUESTIONS.get(len(condition.attribute.options), 56) * (WIDTH / wanted.width) ** 2
-    return min(wanted.limit(condition), max(LEAST, ceil(usual / BATCH) * BATCH))
+    if acuity_plan.fixed:
+        return acuity_plan.limit(condition)
+    usual = USUAL_QUESTIONS.get(len(condition.attribute.options), 56) * (WIDTH / acuity_plan.width) ** 2
+    return min(acuity_plan.limit(condition), max(LEAST, ceil(usual / BATCH) * BATCH))
 
 
 OPTIONS = {
@@ -209,19 +209,19 @@ def plan(options: Mapping[str, str]) -> AcuityPlan:
 
 
 def _chosen(text: str) -> list[str]:
-    known = names()
+    known_names = names()
     chosen: dict[str, None] = {}
     for word in (part.strip() for part in text.split(",")):
         if word == "default":
             matching = list(DEFAULT)
         elif word == "all":
-            matching = known
+            matching = known_names
         elif word in (CHART, f"{CHART}/*"):
             matching = list(CHART_ATTRIBUTES)
         else:
-            matching = [name for name in (*known, *CHART_ATTRIBUTES) if word in (name, name.partition("@")[0])]
+            matching = [name for name in (*known_names, *CHART_ATTRIBUTES) if word in (name, name.partition("@")[0])]
         if not matching:
-            near = difflib.get_close_matches(word, [*known, *EVERY_ATTRIBUTE], n=1)
+            near = difflib.get_close_matches(word, [*known_names, *EVERY_ATTRIBUTE], n=1)
             meant = f" Did you mean {near[0]}?" if near else ""
             raise UsageError(
                 f"there is no attribute {word!r}",

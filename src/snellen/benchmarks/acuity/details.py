@@ -15,25 +15,25 @@ SMALL_P = 0.01
 """Below this a test is reported as failed: each condition makes three."""
 
 
-def condition_details(wanted: AcuityPlan, result: ConditionResult) -> dict[str, Any]:
+def condition_details(acuity_plan: AcuityPlan, result: ConditionResult) -> dict[str, Any]:
     """Return a condition's result in plain types."""
-    known, attribute = result.estimate, result.condition.attribute
+    threshold_estimate, attribute = result.estimate, result.condition.attribute
     measured = result.value is not None
     snellen = snellen_fraction(result.value) if attribute.name == "gap" and result.value is not None else None
     return {
-        "name": wanted.label(result.condition),
+        "name": acuity_plan.label(result.condition),
         "attribute": attribute.name,
         "side": result.condition.side,
         "unit": attribute.unit,
-        "state": known.state,
+        "state": threshold_estimate.state,
         "words": words(result),
         "value": result.value,
         "ci95": [result.low, result.high] if measured else None,
         "posterior": [result.low, result.high],
         "range": [attribute.easy, attribute.hard],
         "snellen": snellen,
-        "asked": known.asked,
-        "answered": known.answered,
+        "asked": threshold_estimate.asked,
+        "answered": threshold_estimate.answered,
         "abstained": round(result.abstained, 6),
         "easiest": {"right": result.catch.right, "answered": result.catch.answered},
         "guess": attribute.guess_rate if result.false_alarms is None else None,

@@ -88,18 +88,18 @@ class ConditionResult(Struct, frozen=True):
     options: OptionBias | None
 
 
-def results(wanted: AcuityPlan, scores: Scores) -> list[ConditionResult]:
+def results(acuity_plan: AcuityPlan, scores: Scores) -> list[ConditionResult]:
     """Return the result of each condition that has an answer."""
     by_key = dict(scores.by("condition"))
     complete = len(scores) >= scores.expected
     return [
-        _result(wanted, condition, by_key[condition.key], complete=complete)
-        for condition in wanted.conditions
+        _result(acuity_plan, condition, by_key[condition.key], complete=complete)
+        for condition in acuity_plan.conditions
         if condition.key in by_key
     ]
 
 
-def _result(wanted: AcuityPlan, condition: Condition, rows: Scores, *, complete: bool) -> ConditionResult:
+def _result(acuity_plan: AcuityPlan, condition: Condition, rows: Scores, *, complete: bool) -> ConditionResult:
     attribute = condition.attribute
     names = {
         name: np.array([*column.names, ""])[column.codes]
@@ -117,27 +117,27 @@ def _result(wanted: AcuityPlan, condition: Condition, rows: Scores, *, complete:
         outcome = outcome_of(condition, verdict, equal)
         if outcome is not None:
             folded.append((level, outcome))
-        if verdict != "error" and is_catch(wanted, attribute, int(names["slot"][row]), str(names["level"][row])):
+        if verdict != "error" and is_catch(acuity_plan, attribute, int(names["slot"][row]), str(names["level"][row])):
             hits[verdict == "correct"] += 1
         if verdict == "wrong" and "option" in names and names["option"][row]:
             wrong[str(names["option"][row])] += 1
     answers, catch = tuple(folded), CatchTrials(hits[True], hits[True] + hits[False])
-    posterior = condition_posterior(wanted, condition, answers)
-    known = estimate(
+    posterior = condition_posterior(acuity_plan, condition, answers)
+    threshold_estimate = estimate(
         posterior,
         answered=len(answers),
         asked=len(rows),
         catch=catch,
-        width=wanted.width,
-        most=len(rows) + (not complete) if wanted.design == "like" else wanted.limit(condition),
-        fixed=wanted.fixed,
+        width=acuity_plan.width,
+        most=len(rows) + (not complete) if acuity_plan.design == "like" else acuity_plan.limit(condition),
+        fixed=acuity_plan.fixed,
     )
-    ends = sorted(attribute.value(end) for end in known.interval)
+    ends = sorted(attribute.value(end) for end in threshold_estimate.interval)
     graded = attribute.form != "same-different"
     return ConditionResult(
         condition,
-        known,
-        None if known.value is None else attribute.value(known.value),
+        threshold_estimate,
+        None if threshold_estimate.value is None else attribute.value(threshold_estimate.value),
         ends[0],
         ends[1],
         posterior,
@@ -164,20 +164,22 @@ def _option_bias(attribute: Attribute, wrong: Counter[str]) -> OptionBias | None
     return OptionBias(total, option, wrong[option] / total, uniform_fit([counts]).p_value)
 
 
-def threshold_metrics(wanted: AcuityPlan, measured: list[ConditionResult]) -> list[Metric]:
+def threshold_metrics(acuity_plan: AcuityPlan, measured: list[ConditionResult]) -> list[Metric]:
     """Return one metric a condition: `threshold/gap`, in the attribute's unit; `n` is the number of questions."""
     metrics = []
     for result in measured:
-        known = result.estimate
-        stopped = known.state != "open"
+        threshold_estimate = result.estimate
+        stopped = threshold_estimate.state != "open"
         metrics.append(
             Metric(
-                f"threshold/{wanted.label(result.condition)}",
+                f"threshold/{acuity_plan.label(result.condition)}",
                 result.value,
-                known.asked,
+                threshold_estimate.asked,
                 (result.low, result.high) if result.value is not None else None,
                 result.condition.attribute.unit,
-                1.0 if stopped else known.asked / max(known.asked + 1, wanted.limit(result.condition)),
+                1.0
+                if stopped
+                else threshold_estimate.asked / max(threshold_estimate.asked + 1, acuity_plan.limit(result.condition)),
                 None,
                 METHOD if result.value is not None else None,
                 lower_is_better=result.condition.attribute.sign > 0,

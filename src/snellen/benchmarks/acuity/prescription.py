@@ -171,7 +171,7 @@ def level_of_share(posterior: Posterior, shape: Shape, share: float) -> tuple[fl
     return float(middle), float(low), float(high)
 
 
-def prescription(wanted: AcuityPlan, measured: Sequence[ConditionResult]) -> list[PrescriptionLine]:
+def prescription(acuity_plan: AcuityPlan, measured: Sequence[ConditionResult]) -> list[PrescriptionLine]:
     """Return the advice that settled conditions allow, in the order in which a user needs it."""
     settled = [result for result in measured if result.estimate.state == "settled" and result.value is not None]
     lines = _side_to_send(_of(settled, "gap"))
@@ -179,7 +179,7 @@ def prescription(wanted: AcuityPlan, measured: Sequence[ConditionResult]) -> lis
     for result in _of(settled, "gap"):
         if best is None or result.condition.side == best:
             lines.append(_smallest_detail(result))
-    lines += [_print_size(wanted, result) for result in _of(settled, "text")]
+    lines += [_print_size(acuity_plan, result) for result in _of(settled, "text")]
     lines += [_colour(result) for result in _of(settled, "colour")]
     lines += [_stripes(result) for result in _of(settled, "contrast")]
     lines += [_crops(result) for result in _of(settled, "count")]
@@ -229,9 +229,11 @@ def _smallest_detail(result: ConditionResult) -> PrescriptionLine:
     return PrescriptionLine(result.condition.key, text, size, (low, high), "px", side)
 
 
-def _print_size(wanted: AcuityPlan, result: ConditionResult) -> PrescriptionLine:
+def _print_size(acuity_plan: AcuityPlan, result: ConditionResult) -> PrescriptionLine:
     attribute = result.condition.attribute
-    middle, low, high = (attribute.value(level) for level in level_of_share(result.posterior, wanted.shape, READ_SHARE))
+    middle, low, high = (
+        attribute.value(level) for level in level_of_share(result.posterior, acuity_plan.shape, READ_SHARE)
+    )
     text = (
         f"Print must be {number(middle)} px high [{number(low)}, {number(high)}] in a picture of {result.condition.side:,} px "
         f"to be read nine times in ten (height of capitals)."
@@ -310,12 +312,12 @@ def _json(rows: Sequence[Struct]) -> Any:
 def acuity_details(scores: Scores, profile: str, model: ModelFacts) -> SummaryDetails:
     """Return effective pixels and prescription of a run; see the top of this file for the fields."""
     settings = scores.meta["settings"].names[0] if "settings" in scores.meta else ""
-    wanted = plan(dict(line.split("=", 1) for line in settings.splitlines()))
-    measured = results(wanted, scores)
-    pictures = {side: picture_size(side, model) for side in sorted({each.side for each in wanted.conditions})}
+    acuity_plan = plan(dict(line.split("=", 1) for line in settings.splitlines()))
+    measured = results(acuity_plan, scores)
+    pictures = {side: picture_size(side, model) for side in sorted({each.side for each in acuity_plan.conditions})}
     rows = [effective_pixels(result, pictures[result.condition.side]) for result in measured]
     pairs = resizing(_of(measured, "gap"))
-    advice = [*map(_resizing_line, pairs), *prescription(wanted, measured)]
+    advice = [*map(_resizing_line, pairs), *prescription(acuity_plan, measured)]
     fields: Mapping[str, Any] = {
         "conditions": _json(rows),
         "pictures": _json(list(pictures.values())),
@@ -323,7 +325,7 @@ def acuity_details(scores: Scores, profile: str, model: ModelFacts) -> SummaryDe
         "prescription": _json(advice),
     }
     lines = [*map(_picture_line, pictures.values()), *filter(None, map(_effective_line, rows))]
-    through = next((each.through for each in wanted.conditions), "")
+    through = next((each.through for each in acuity_plan.conditions), "")
     if advice and through:
         lines.append(f"All of this holds for pictures that go through {change_words(through)}.")
     return SummaryDetails(fields, (*lines, *(line.text for line in advice)))

@@ -81,9 +81,9 @@ def place_of(sample_id: str) -> QuestionPlace:
 
 
 @lru_cache(maxsize=QUESTIONS)
-def _balanced(seed: int, key: str, number: int, what: str, values: int) -> list[int]:
+def _balanced(seed: int, key: str, number: int, quantity: str, values: int) -> list[int]:
     """[8] integers below `values` for a round, each as often as the others to within one, in random order."""
-    stream = Stream("acuity", seed, key, str(number), what)
+    stream = Stream("acuity", seed, key, str(number), quantity)
     order = stream.shuffled(range(values))
     return stream.shuffled([order[slot % values] for slot in range(BATCH)])
 
@@ -95,12 +95,12 @@ class _DrawnQuestion(Struct, frozen=True):
     place: QuestionPlace
     seed: int
 
-    def stream(self, *what: str) -> Stream:
-        return Stream("acuity", self.seed, *what)
+    def stream(self, *purpose: str) -> Stream:
+        return Stream("acuity", self.seed, *purpose)
 
-    def balanced(self, what: str, values: int) -> int:
+    def balanced(self, quantity: str, values: int) -> int:
         """Return this slot's value: balanced within the condition and the round."""
-        return _balanced(self.seed, self.place.key, self.place.round, what, values)[self.place.slot]
+        return _balanced(self.seed, self.place.key, self.place.round, quantity, values)[self.place.slot]
 
     @property
     def answer(self) -> int:
@@ -144,13 +144,13 @@ def question(data: Data, sample_id: str) -> Sample:
 @lru_cache(maxsize=QUESTIONS)
 def _question(options: tuple[tuple[str, str], ...], seed: int, sample_id: str) -> Sample:
     settings = dict(options)
-    wanted, place = plan(settings), place_of(sample_id)
-    condition = next((each for each in wanted.conditions if each.key == place.key), None)
+    acuity_plan, place = plan(settings), place_of(sample_id)
+    condition = next((each for each in acuity_plan.conditions if each.key == place.key), None)
     if condition is None:
         raise ValueError(f"{place.key} is no condition of this run")
     check_drawable(condition, place)
     drawn = _DrawnQuestion(condition, place, seed)
-    words = _worded(wanted, drawn)
+    words = _worded(acuity_plan, drawn)
     meta = {
         "condition": place.key,
         "attribute": condition.name,
@@ -214,12 +214,12 @@ def _every(frames: int) -> range:
     return range(frames)
 
 
-def _worded(wanted: AcuityPlan, drawn: _DrawnQuestion) -> ChartQuestion:
+def _worded(acuity_plan: AcuityPlan, drawn: _DrawnQuestion) -> ChartQuestion:
     """Word a question: options as lettered lines, the right one's letter balanced within the round."""
     attribute = drawn.condition.attribute
     if attribute.worded is not None:
-        return attribute.worded(drawn.scene(), wanted.wording)
-    question_text = attribute.questions[wanted.wording - 1]
+        return attribute.worded(drawn.scene(), acuity_plan.wording)
+    question_text = attribute.questions[acuity_plan.wording - 1]
     if not attribute.options:
         assert attribute.written is not None  # noqa: S101 - declared with the form
         kind: Kind = "count" if attribute.name == "count" else "short"

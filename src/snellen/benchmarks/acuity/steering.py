@@ -44,17 +44,17 @@ def outcome_of(condition: Condition, verdict: str, right_is_same: bool) -> int |
     return {"correct": RIGHT, "wrong": WRONG, "invalid": ABSTAINED}[verdict]
 
 
-def is_catch(wanted: AcuityPlan, attribute: Attribute, slot: int, level: str) -> bool:
+def is_catch(acuity_plan: AcuityPlan, attribute: Attribute, slot: int, level: str) -> bool:
     """Return True for a catch trial: the last slot of an adaptive round, else any question at the easiest level."""
-    if not wanted.fixed:
+    if not acuity_plan.fixed:
         return slot in catch_slots()
     return level == f"{attribute.levels[-1]:.{DECIMALS}f}"
 
 
-def condition_posterior(wanted: AcuityPlan, condition: Condition, answers: Answers) -> Posterior:
+def condition_posterior(acuity_plan: AcuityPlan, condition: Condition, answers: Answers) -> Posterior:
     """Return a condition's posterior: with abstentions as a third outcome from its first one on."""
     abstained = condition.attribute.form != "same-different" and any(outcome == ABSTAINED for _, outcome in answers)
-    return posterior_of(condition.model(wanted.shape, abstentions=abstained), answers)
+    return posterior_of(condition.model(acuity_plan.shape, abstentions=abstained), answers)
 
 
 class _Round:
@@ -70,9 +70,9 @@ class ConditionState:
     An object stands for these very answers, so that what follows from them is computed once.
     """
 
-    def __init__(self, data: Data, wanted: AcuityPlan, condition: Condition, rounds: Mapping[int, _Round]) -> None:
+    def __init__(self, data: Data, acuity_plan: AcuityPlan, condition: Condition, rounds: Mapping[int, _Round]) -> None:
         self.condition, self.rounds = condition, rounds
-        self._data, self._plan = data, wanted
+        self._data, self._plan = data, acuity_plan
         self._open: dict[float, tuple[QuestionPlace, ...]] = {}
         self._questions: dict[float, list[Sample]] = {}
 
@@ -92,11 +92,13 @@ class ConditionState:
     def estimate(self, before: int | None = None) -> ThresholdEstimate:
         """Return the estimate from the rounds before this one; None: from all."""
         answers = self.answers(before)
-        asked = sum(len(each.slots) for number, each in self.rounds.items() if before is None or number < before)
+        question_count = sum(
+            len(each.slots) for number, each in self.rounds.items() if before is None or number < before
+        )
         return estimate(
             condition_posterior(self._plan, self.condition, answers),
             answered=len(answers),
-            asked=asked,
+            asked=question_count,
             catch=self.catch(before),
             width=self._plan.width,
             most=self._plan.limit(self.condition),
@@ -131,17 +133,17 @@ class ConditionState:
         number = 0
         while number in self.rounds and len(self.rounds[number].slots) == BATCH:
             number += 1
-        recorded = self.rounds[number].slots if number in self.rounds else {}
-        if not recorded and number and self.estimate(number).state != "open":
+        recorded_slots = self.rounds[number].slots if number in self.rounds else {}
+        if not recorded_slots and number and self.estimate(number).state != "open":
             return []
-        levels = self._levels(number, {slot: place.level for slot, (place, _) in recorded.items()})
+        levels = self._levels(number, {slot: place.level for slot, (place, _) in recorded_slots.items()})
         return [
             QuestionPlace(self.condition.key, number, slot, level, scale)
             for slot, level in enumerate(levels)
-            if slot not in recorded
+            if slot not in recorded_slots
         ]
 
-    def _levels(self, number: int, recorded: dict[int, float]) -> list[float]:
+    def _levels(self, number: int, recorded_slots: dict[int, float]) -> list[float]:
         attribute = self.condition.attribute
         if self._plan.survey:
             return _survey_levels(attribute.levels, number)
@@ -150,17 +152,17 @@ class ConditionState:
             fixed = {**dict.fromkeys(EQUAL_SLOTS, EQUAL_PAIR), **fixed}
         answers = self.answers(number)
         levels = _chosen_levels(self._plan, self.condition, answers, tuple(sorted(fixed.items())))
-        if all(levels[slot] == level for slot, level in recorded.items()):
+        if all(levels[slot] == level for slot, level in recorded_slots.items()):
             return list(levels)
         posterior = condition_posterior(self._plan, self.condition, answers)
-        return choose_levels(posterior, BATCH, fixed={**fixed, **recorded})
+        return choose_levels(posterior, BATCH, fixed={**fixed, **recorded_slots})
 
 
 @lru_cache(maxsize=1024)
 def _chosen_levels(
-    wanted: AcuityPlan, condition: Condition, answers: Answers, fixed: tuple[tuple[int, float], ...]
+    acuity_plan: AcuityPlan, condition: Condition, answers: Answers, fixed: tuple[tuple[int, float], ...]
 ) -> tuple[float, ...]:
-    return tuple(choose_levels(condition_posterior(wanted, condition, answers), BATCH, fixed=dict(fixed)))
+    return tuple(choose_levels(condition_posterior(acuity_plan, condition, answers), BATCH, fixed=dict(fixed)))
 
 
 def _survey_levels(levels: Sequence[float], number: int) -> list[float]:
@@ -184,28 +186,28 @@ def _realised(data: Data, place: QuestionPlace) -> float:
 
 def states(data: Data, answers: Mapping[str, ScoredAnswer]) -> dict[str, ConditionState]:
     """Return the state of each condition, in the order of the plan."""
-    recorded: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    recorded_answers: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for name, answer in answers.items():
-        recorded[place_of(name).key].append((name, answer.verdict))
+        recorded_answers[place_of(name).key].append((name, answer.verdict))
     options = tuple(sorted(data.options.items()))
     return {
-        each.key: _state(options, data.seed, number, tuple(recorded[each.key]))
+        each.key: _state(options, data.seed, number, tuple(recorded_answers[each.key]))
         for number, each in enumerate(plan(data.options).conditions)
     }
 
 
 @lru_cache(maxsize=512)
 def _state(
-    options: tuple[tuple[str, str], ...], seed: int, number: int, recorded: tuple[tuple[str, str], ...]
+    options: tuple[tuple[str, str], ...], seed: int, number: int, recorded_answers: tuple[tuple[str, str], ...]
 ) -> ConditionState:
     """Return the state of one condition of a run. Of all conditions, only one has a new answer when a round opens."""
     data = Data(options=dict(options), seed=seed)
-    wanted = plan(data.options)
+    acuity_plan = plan(data.options)
     rounds: dict[int, _Round] = defaultdict(_Round)
-    for name, verdict in recorded:
+    for name, verdict in recorded_answers:
         place = place_of(name)
         rounds[place.round].slots[place.slot] = (place, verdict)
-    return ConditionState(data, wanted, wanted.conditions[number], dict(rounds))
+    return ConditionState(data, acuity_plan, acuity_plan.conditions[number], dict(rounds))
 
 
 def grow(data: Data, answers: Mapping[str, ScoredAnswer]) -> list[Sample]:

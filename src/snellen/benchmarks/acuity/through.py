@@ -69,10 +69,10 @@ def with_media(data: Data, media: MediaSettings) -> Data:
             f"{option} leaves frames out, and {clips[0]} measures what happens between frames. No request was sent.",
             f"Omit {option.split()[0]}.",
         )
-    names, wanted = change_names(media), data.options.get("through", "")
-    if names == wanted:
+    names, declared = change_names(media), data.options.get("through", "")
+    if names == declared:
         return data
-    if not wanted:
+    if not declared:
         raise UsageError(
             f"acuity measures pictures as they are drawn, and these settings change them: {change_words(names)}. "
             "No request was sent.",
@@ -80,14 +80,14 @@ def with_media(data: Data, media: MediaSettings) -> Data:
         )
     if not names:
         raise UsageError(
-            f"through={wanted}: no setting changes the pictures on their way to the model",
+            f"through={declared}: no setting changes the pictures on their way to the model",
             "Omit through, or add what they go through, such as --image-format jpeg."
-            if wanted == YES
-            else f"Add the settings of that run: {change_words(wanted)}.",
+            if declared == YES
+            else f"Add the settings of that run: {change_words(declared)}.",
         )
-    if wanted != YES:
+    if declared != YES:
         raise UsageError(
-            f"through={wanted} says {change_words(wanted)}, and the settings are {change_words(names)}",
+            f"through={declared} says {change_words(declared)}, and the settings are {change_words(names)}",
             "Write through=yes, which takes the names from the settings.",
         )
     return structs.replace(data, options={**data.options, "through": names})
@@ -95,11 +95,11 @@ def with_media(data: Data, media: MediaSettings) -> Data:
 
 def options_of(media: MediaSettings) -> str:
     """Return the options that change pictures, as users type them."""
-    given = {
+    options = {
         f"--corrupt {media.corrupt}": media.corrupt,
         f"--max-long-side {media.max_long_side}": media.max_long_side is not None,
         f"--max-pixels {media.max_pixels}": media.max_pixels is not None,
         "--blank-images": media.blank,
         f"--image-format {media.format}": media.format in ("jpeg", "webp"),
     }
-    return ", ".join(option for option, changes in given.items() if changes)
+    return ", ".join(option for option, changes in options.items() if changes)

@@ -242,15 +242,15 @@ def _show(
     table = new_table(f"thresholds of features · {encoder}", headings, numbers)
     lines: list[str] = []
     for label, each in zip(chosen.labels, thresholds, strict=True):
-        cells = [label, *(known.words for known in each.readouts)]
+        cells = [label, *(readout.words for readout in each.readouts)]
         against = each.readouts[0].against
         if measured is not None:
             cells += ["–", "", ""] if against is None else [against.answers, *_ratio(against.ratio, against.ci95)]
         table.add_row(*cells)
-        for known in each.readouts:
-            lines += [f"{label}, {known.readout}: {line}" for line in known.remarks()]
-            if known.against is not None and known.against.sentence:
-                lines.append(f"{label}: {known.against.sentence}")
+        for readout in each.readouts:
+            lines += [f"{label}, {readout.readout}: {line}" for line in readout.remarks()]
+            if readout.against is not None and readout.against.sentence:
+                lines.append(f"{label}: {readout.against.sentence}")
     if measured is not None:
         lines.append(
             "ratio: how many times finer the probe resolves than the answers, or how many times more it tolerates; "

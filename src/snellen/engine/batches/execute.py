@@ -118,7 +118,7 @@ class _BatchRun:
         self._polled: set[str] = set()
         self._cancelled_before: set[str] = set()
         self._refused_before = False
-        self._left_over = False
+        self._samples_left = False
 
     async def execute(self) -> None:
         self._budget.check()
@@ -135,16 +135,16 @@ class _BatchRun:
         while True:
             await self._round(RemainingWork(work))
             again, self._outcomes.again = self._outcomes.again, {}
-            self._left_over = self._left_over or bool(again)
+            self._samples_left = self._samples_left or bool(again)
             if not again or self._service.offline or self._stop.requested() or self._budget.spent:
                 return
-            self._left_over = False
+            self._samples_left = False
             self._attempts.update(again)
-            wanted = frozenset(again)
+            retried = frozenset(again)
             work = (
                 (sample, repeat)
                 for sample, repeat in pending(self._job.benchmark, self._job.full_spec, set())
-                if key(sample.id, repeat) in wanted
+                if key(sample.id, repeat) in retried
             )
 
     def _recover(self) -> set[Key]:
@@ -178,11 +178,11 @@ class _BatchRun:
             while more and self._may_send():
                 more = await self._send_next(work)
             if self._service.offline:
-                self._left_over = more
+                self._samples_left = more
                 return
             await self._poll()
             if not self._log.state.open() and not (more and self._may_send()):
-                self._left_over = more
+                self._samples_left = more
                 return
             if self._log.state.open() and not await self._stop.pause(self._poll_s):
                 return
@@ -217,13 +217,13 @@ class _BatchRun:
                 if shard.id and self._service.offline:
                     continue
                 if shard.id:
-                    await self._look(shard)
+                    await self._update_shard(shard)
                 else:
                     await self._settle(shard)
             except ModelError as error:
                 raise BatchError(
                     f"{self._service.place}, batch {shard.id or shard.label}: {error.message}",
-                    self._going_on(error.hint),
+                    self._resume_hint(error.hint),
                 ) from error
             self._update()
 
@@ -235,12 +235,12 @@ class _BatchRun:
         elif self._submitter.serial and others:
             return
         else:
-            found = await self._submitter.patiently(lambda: self._submitter.resolve(shard, others))
-            outcome = found or "stopped"
+            resolution = await self._submitter.patiently(lambda: self._submitter.resolve(shard, others))
+            outcome = resolution or "stopped"
         if outcome == "dropped":
             self._ask_again(shard)
 
-    async def _look(self, shard: LoggedShard) -> None:
+    async def _update_shard(self, shard: LoggedShard) -> None:
         status = await self._submitter.patiently(lambda: self._service.status(shard.id))
         if status is None:
             return
@@ -266,11 +266,11 @@ class _BatchRun:
     async def _take_up(self, shard: LoggedShard, status: BatchStatus) -> None:
         rows = ShardRows(self._job.folder.path, shard.label)
         before = shard.label in self._cancelled_before
-        taken = await self._submitter.patiently(
+        counts = await self._submitter.patiently(
             lambda: self._collector.take_up(shard, status, rows, cancelled_before=before)
         )
-        if taken is not None:
-            self._log.append("taken", label=shard.label, answered=taken[0], again=taken[1])
+        if counts is not None:
+            self._log.append("taken", label=shard.label, answered=counts[0], again=counts[1])
 
     def _invalid(self, shard: LoggedShard, status: BatchStatus) -> None:
         """Deal with a batch that failed validation: nothing was paid.
@@ -290,7 +290,7 @@ class _BatchRun:
                 self._log.append("dropped", label=shard.label, reason=message[:500])
                 raise BatchError(
                     f"{self._service.place}: the batch {shard.id} failed: {message}",
-                    self._going_on("Nothing was paid for it. Correct the cause."),
+                    self._resume_hint("Nothing was paid for it. Correct the cause."),
                 )
             self._refused_before = not refused
         self._log.append("dropped", label=shard.label, reason=message[:500])
@@ -314,14 +314,14 @@ class _BatchRun:
         if self._outcomes.strange:
             self._progress.note = f"{self._outcomes.strange:,} results for rows that were not asked; ignored"
 
-    def _going_on(self, hint: str) -> str:
+    def _resume_hint(self, hint: str) -> str:
         sent = sum(1 for shard in self._log.state.open() if shard.id)
-        others = (
+        others_text = (
             f"{sent} other batch{'es' * (sent != 1)} of the run {'goes' if sent == 1 else 'go'} on at the service. "
             if sent
             else ""
         )
-        return f"{hint} {others}Run the same command again to resume.".strip()
+        return f"{hint} {others_text}Run the same command again to resume.".strip()
 
     def conclude(self) -> None:
         """Raise the error by which the run ends early, if it does."""
@@ -330,7 +330,7 @@ class _BatchRun:
         if self._stop.interrupted:
             state = batch_progress(open_)
             until = f", the last until {local_time(state.expires_at)} at most" if state.expires_at else ""
-            there = (
+            batches_text = (
                 f"{len(open_)} batch{'es' * (len(open_) != 1)} with {sum(s.rows for s in open_):,} samples "
                 f"{'goes' if len(open_) == 1 else 'go'} on at the service{until}; "
                 if open_
@@ -338,10 +338,10 @@ class _BatchRun:
             )
             cancel = f" To cancel the batches: snellen batch cancel {folder}" if open_ else ""
             raise InterruptedRunError(
-                f"stopped after {progress.done:,} of {progress.total or '?'} samples; {there}all answers are recorded in {folder}",
+                f"stopped after {progress.done:,} of {progress.total or '?'} samples; {batches_text}all answers are recorded in {folder}",
                 f"Run the same command again to take up the batches and resume.{cancel}",
             )
-        if self._budget.unpriced or (self._budget.spent and self._left_over):
+        if self._budget.unpriced or (self._budget.spent and self._samples_left):
             self._budget.check()
         if self._outcomes.cancelled:
             raise BatchError(

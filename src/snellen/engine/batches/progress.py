@@ -70,14 +70,14 @@ def batch_progress(shards: Iterable[LoggedShard], now: float | None = None) -> B
             ends.append(now + (shard.rows - finished) * (now - began) / finished)
         else:
             ends.append(None)
-    known = [end for end in ends if end is not None]
+    expected_ends = [end for end in ends if end is not None]
     latest = [shard.expires_at for shard in sent if shard.expires_at is not None]
     return BatchProgress(
         open=len(sent),
         states=dict(Counter(shard.state or "sent" for shard in sent)),
         rows=sum(shard.rows for shard in sent),
         answered=sum(min(shard.rows, shard.completed + shard.failed) for shard in sent),
-        end_at=max(known) if known and len(known) == len(ends) else None,
+        end_at=max(expected_ends) if expected_ends and len(expected_ends) == len(ends) else None,
         expires_at=max(latest, default=None),
     )
 

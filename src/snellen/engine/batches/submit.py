@@ -107,7 +107,7 @@ class Submitter:
         """
         label = self._log.state.next_label
         rows = min(self.limits.rows, most_rows or self.limits.rows)
-        room = max(1, int(self.limits.bytes * FILLED))
+        most_bytes = max(1, int(self.limits.bytes * FILLED))
         writer = ShardWriter(self._log.folder, label, concealed=self._concealed)
         samples: list[tuple[Sample, int]] = []
         unwritten: list[Unwritten] = []
@@ -133,10 +133,10 @@ class Submitter:
                 row = row_id(label, sample.id, repeat)
                 line = self._service.row(row, written.pieces)
                 size = sum(map(len, line)) + 1
-                if size > room:
-                    unwritten.append(Unwritten(sample, repeat, _too_large(size, room)))
+                if size > most_bytes:
+                    unwritten.append(Unwritten(sample, repeat, _too_large(size, most_bytes)))
                     continue
-                if writer.rows and writer.size + size > room:
+                if writer.rows and writer.size + size > most_bytes:
                     work.push_back([following])
                     break
                 attempt = attempts.get(key(sample.id, repeat), 0) + 1
@@ -268,8 +268,8 @@ class Submitter:
         Raises:
             ModelError: the list cannot be read.
         """
-        known = frozenset(each.id for each in self._log.state.shards.values() if each.id)
-        status = await self._service.find(shard.shard(self._log.folder), known)
+        other_ids = frozenset(each.id for each in self._log.state.shards.values() if each.id)
+        status = await self._service.find(shard.shard(self._log.folder), other_ids)
         if isinstance(status, Undecided):
             return "unresolved"
         if status is not None:

@@ -54,11 +54,11 @@ def _named(scores: NDArray[np.float64], rows: LabelledFeatures) -> NDArray[np.bo
 
 def _probe_scores(train: LabelledFeatures, test: LabelledFeatures, classes: int) -> NDArray[np.float64]:
     scale = scaling("standardise", train.values)
-    own, other = (scale.apply(rows.values).astype(np.float64) for rows in (train, test))
+    train_values, test_values = (scale.apply(rows.values).astype(np.float64) for rows in (train, test))
     # A ridge solution lies in the span of the training rows: few axes stand for thousands of features.
-    mean = own.mean(axis=0)
-    axes = np.linalg.svd(own - mean, full_matrices=False)[2].T
-    own, other = (own - mean) @ axes, (other - mean) @ axes
+    mean = train_values.mean(axis=0)
+    axes = np.linalg.svd(train_values - mean, full_matrices=False)[2].T
+    train_values, test_values = (train_values - mean) @ axes, (test_values - mean) @ axes
     grid = STRENGTHS["ridge"]
     right = np.zeros(len(grid))
     folds = _folds(train.classes)
@@ -66,13 +66,13 @@ def _probe_scores(train: LabelledFeatures, test: LabelledFeatures, classes: int)
         held_out = folds == fold
         if held_out.all() or not held_out.any():
             continue
-        moments = compute_moments(own[~held_out], train.classes[~held_out], classes)
-        held = train.take(held_out)
-        for place, scores in enumerate(score_path(moments, "ridge", grid, own[held_out])):
-            right[place] += _named(np.asarray(scores, dtype=np.float64), held).sum()
+        moments = compute_moments(train_values[~held_out], train.classes[~held_out], classes)
+        held_out_rows = train.take(held_out)
+        for place, scores in enumerate(score_path(moments, "ridge", grid, train_values[held_out])):
+            right[place] += _named(np.asarray(scores, dtype=np.float64), held_out_rows).sum()
     best = len(grid) - 1 - int(right[::-1].argmax())  # of equal ones the strongest penalty
-    weights, bias = solve(compute_moments(own, train.classes, classes), "ridge", grid[best])
-    return np.asarray(other @ weights + bias, dtype=np.float64)
+    weights, bias = solve(compute_moments(train_values, train.classes, classes), "ridge", grid[best])
+    return np.asarray(test_values @ weights + bias, dtype=np.float64)
 
 
 def _folds(classes: NDArray[np.int64]) -> NDArray[np.int64]:

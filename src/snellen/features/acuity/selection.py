@@ -44,23 +44,23 @@ def select_conditions(
     """
     options = {} if sides is None else {"sides": sides}
     usual = "chart" if encoder == EMBEDDED else "default"
-    wanted: Sequence[Condition] = plan(
+    candidates: Sequence[Condition] = plan(
         {**options, "attributes": usual if attributes is None else attributes}
     ).conditions
     if run is not None:
         measured = {each.key: each for each in run.conditions}
         if attributes is None:
-            wanted = [each for each in run.conditions if sides is None or str(each.side) in _words(sides)]
+            candidates = [each for each in run.conditions if sides is None or str(each.side) in _words(sides)]
         elif sides is None:
-            names = {each.name for each in wanted}
-            wanted = [each for each in run.conditions if each.name in names]
+            names = {each.name for each in candidates}
+            candidates = [each for each in run.conditions if each.name in names]
         else:
-            wanted = [each for each in wanted if each.key in measured]
-        if not wanted:
+            candidates = [each for each in candidates if each.key in measured]
+        if not candidates:
             raise UsageError("the run has none of these conditions", f"It has: {', '.join(measured)}.")
     explicit = set(_words(attributes or "")) - set(FAMILIES)
     conditions, omitted = [], []
-    for condition in wanted:
+    for condition in candidates:
         reason = refusal(condition.attribute)
         if reason is None:
             conditions.append(condition)

@@ -144,19 +144,19 @@ class EncoderThreshold(Struct, frozen=True, eq=False):
         }
 
 
-def _readout_json(known: ReadoutThreshold) -> dict[str, Any]:
-    measured = known.value is not None
-    against = known.against
+def _readout_json(readout_threshold: ReadoutThreshold) -> dict[str, Any]:
+    measured = readout_threshold.value is not None
+    against = readout_threshold.against
     return {
-        "readout": known.readout,
-        "state": known.state,
-        "words": known.words,
-        "value": known.value,
-        "ci95": [known.low, known.high] if measured else None,
-        "levels": [[count.level, count.right, count.tested] for count in known.counts],
-        "fit_p": known.fit_p,
-        "monotone_p": known.monotone_p,
-        "remarks": known.remarks(),
+        "readout": readout_threshold.readout,
+        "state": readout_threshold.state,
+        "words": readout_threshold.words,
+        "value": readout_threshold.value,
+        "ci95": [readout_threshold.low, readout_threshold.high] if measured else None,
+        "levels": [[count.level, count.right, count.tested] for count in readout_threshold.counts],
+        "fit_p": readout_threshold.fit_p,
+        "monotone_p": readout_threshold.monotone_p,
+        "remarks": readout_threshold.remarks(),
         "answers": None
         if against is None
         else {
@@ -168,9 +168,9 @@ def _readout_json(known: ReadoutThreshold) -> dict[str, Any]:
     }
 
 
-def spread_levels(levels: Sequence[float], wanted: int) -> list[float]:
+def spread_levels(levels: Sequence[float], count: int) -> list[float]:
     """Return `wanted` of the candidate levels, hardest first, spread evenly, both ends included; all if there are fewer."""
-    places = np.unique(np.round(np.linspace(0, len(levels) - 1, min(wanted, len(levels)))).astype(int))
+    places = np.unique(np.round(np.linspace(0, len(levels) - 1, min(count, len(levels)))).astype(int))
     return [levels[place] for place in places]
 
 
@@ -207,7 +207,7 @@ def encoder_threshold(
         for readout in READOUTS:
             right = right_answers(readout, train, test, len(names))
             outcomes[readout] += [
-                (at, RIGHT if hit else WRONG) for at, hit in zip(realised, right, strict=True)
+                (at, RIGHT if is_right else WRONG) for at, is_right in zip(realised, right, strict=True)
             ]  # fmt: skip
             middle = condition.attribute.value(float(np.mean(realised)))
             counts[readout].append(LevelCount(middle, int(right.sum()), len(right)))
@@ -241,7 +241,7 @@ def _fitted(
     posterior = Posterior.start(condition.model(shape)).fold(outcomes)
     easiest = CatchTrials(counts[-1].right, counts[-1].tested)
     number_tested = len(outcomes)
-    known = estimate(
+    threshold_estimate = estimate(
         posterior, answered=number_tested, asked=number_tested, most=number_tested, catch=easiest, fixed=True
     )
     states: Mapping[str, EncoderState] = {
@@ -249,48 +249,56 @@ def _fitted(
         "ceiling": "ceiling",
         "task not understood": "not separated",
     }
-    state = states.get(known.state, "measured")
-    low, high = sorted(attribute.value(end) for end in known.interval)
-    value = None if known.value is None else attribute.value(known.value)
+    state = states.get(threshold_estimate.state, "measured")
+    low, high = sorted(attribute.value(end) for end in threshold_estimate.interval)
+    value = None if threshold_estimate.value is None else attribute.value(threshold_estimate.value)
     text = {
         "floor": "not resolved at any level",
         "ceiling": beyond_hardest(attribute),
         "not separated": "not separated at the easiest level",
     }.get(state) or f"{_quantity(value or 0.0, attribute.unit)} [{number(low)}, {number(high)}]"
     checks = fit_p(posterior, outcomes), monotone_p(outcomes)
-    alone = ReadoutThreshold(readout, state, value, low, high, text, tuple(counts), *checks, posterior)
-    return alone if answers is None else structs.replace(alone, against=compare_with_answers(alone, answers))
+    readout_threshold = ReadoutThreshold(readout, state, value, low, high, text, tuple(counts), *checks, posterior)
+    return (
+        readout_threshold
+        if answers is None
+        else structs.replace(readout_threshold, against=compare_with_answers(readout_threshold, answers))
+    )
 
 
 def _quantity(value: float, unit: str) -> str:
     return number(value) if unit == "contrast" else f"{number(value)} {unit}"
 
 
-def compare_with_answers(known: ReadoutThreshold, answers: ConditionResult) -> AnswersRatio:
+def compare_with_answers(readout_threshold: ReadoutThreshold, answers: ConditionResult) -> AnswersRatio:
     """Compare a readout's threshold with that of the answers to the same condition.
 
     Nothing is claimed where the interval of the ratio includes 1, where one of the two curves does not fit or does not rise,
     or where the run has not finished the condition.
     """
-    in_words = words(answers)
-    if known.value is None or answers.value is None:
-        return AnswersRatio(in_words, None, None, "")
-    low, middle, high = (10.0**end for end in difference_quantiles(answers.posterior, known.posterior))
-    checks = [p for p in (known.fit_p, known.monotone_p, answers.fit_p, answers.monotone_p) if p is not None]
+    answers_text = words(answers)
+    if readout_threshold.value is None or answers.value is None:
+        return AnswersRatio(answers_text, None, None, "")
+    low, middle, high = (10.0**end for end in difference_quantiles(answers.posterior, readout_threshold.posterior))
+    checks = [
+        p
+        for p in (readout_threshold.fit_p, readout_threshold.monotone_p, answers.fit_p, answers.monotone_p)
+        if p is not None
+    ]
     sentence = ""
     if min(checks) >= SMALL_P and answers.estimate.state != "open":
-        sentence = _claim(known, answers, low, high)
-    return AnswersRatio(in_words, middle, (low, high), sentence)
+        sentence = _claim(readout_threshold, answers, low, high)
+    return AnswersRatio(answers_text, middle, (low, high), sentence)
 
 
-def _claim(known: ReadoutThreshold, answers: ConditionResult, low: float, high: float) -> str:
+def _claim(readout_threshold: ReadoutThreshold, answers: ConditionResult, low: float, high: float) -> str:
     attribute = answers.condition.attribute
     more = attribute.sign > 0
     quantity = f"{_quantity(answers.value or 0.0, attribute.unit)} [{number(answers.low)}, {number(answers.high)}]"
     if low > 1.0:
         verbs = ("resolves", "need") if more else ("tolerates", "tolerate only")
-        return f"The encoder ({known.readout}) {verbs[0]} {known.words}; the answers {verbs[1]} {quantity}."
+        return f"The encoder ({readout_threshold.readout}) {verbs[0]} {readout_threshold.words}; the answers {verbs[1]} {quantity}."
     if high < 1.0:
         verbs = ("need", "needs") if more else ("tolerate", "tolerates only")
-        return f"The answers {verbs[0]} {quantity}; the {known.readout} {verbs[1]} {known.words}, so it misses what the model uses."
+        return f"The answers {verbs[0]} {quantity}; the {readout_threshold.readout} {verbs[1]} {readout_threshold.words}, so it misses what the model uses."
     return ""

@@ -225,11 +225,11 @@ class ImageFiles:
         if not digests or not isinstance(error, BadRequestError | AuthError):
             return False
         whole = error.message.startswith("HTTP 404:") or _LOST.search(error.message) is not None
-        accused = [digest for digest in digests if (name := self._name(digest, named)) and name in error.message]
-        if not whole and not accused:
+        named_digests = [digest for digest in digests if (name := self._name(digest, named)) and name in error.message]
+        if not whole and not named_digests:
             return False
         again = False
-        for digest in accused or digests:
+        for digest in named_digests or digests:
             file = self._files.get(digest)
             if file is None or not file.reference:
                 again = again or digest in self._renewed
@@ -267,8 +267,8 @@ def _append(path: Path, line: bytes) -> None:
         try:
             size = os.fstat(fd).st_size
             # A line that a kill has torn ends here, so that it takes none with it.
-            torn = size > 0 and os.pread(fd, 1, size - 1) != b"\n"
-            os.write(fd, b"\n" + line if torn else line)
+            is_cut_off = size > 0 and os.pread(fd, 1, size - 1) != b"\n"
+            os.write(fd, b"\n" + line if is_cut_off else line)
         finally:
             os.close(fd)
     except OSError:

@@ -117,8 +117,8 @@ class ApiModel(Model):
         self._url = self.protocol.url()
         self.writer = self.protocol.writer
         self.supports = self.writer.supports
-        known = find_price(provider_of(kind, str(self._endpoint)), self._model, options.prices)
-        self.price: Price | None = None if known is None else known.price
+        model_price = find_price(provider_of(kind, str(self._endpoint)), self._model, options.prices)
+        self.price: Price | None = None if model_price is None else model_price.price
         self.patience_s = options.sample_patience_s()
         self._transport: Transport | None = None
         self.writer.uploads = bool(self.protocol.row.image_upload)

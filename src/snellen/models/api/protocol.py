@@ -157,9 +157,9 @@ def _image_limit(kind: str, address: str, model: str, detail: str) -> ImageLimit
     row = service(provider or kind)
     if row.unscaled_side is None or (detail == "original" and row.original):
         return None
-    known = find_price(provider, model)
+    model_price = find_price(provider, model)
     side = min(row.unscaled_side, LOW_DETAIL_SIDE) if detail == "low" else row.unscaled_side
-    return ImageLimit(None if known is None else known.price.image_rule(detail), side)
+    return ImageLimit(None if model_price is None else model_price.price.image_rule(detail), side)
 
 
 def service_name(kind: str, options: ModelOptions) -> str:

@@ -373,10 +373,10 @@ def _refuse_fixed_fields(options: ModelOptions, fields: tuple[str, ...]) -> None
 
 def _refuse_unknown_words(options: ModelOptions, row: Service) -> None:
     """Refuse an effort or a detail that the service does not have."""
-    for option, word, known in (("effort", options.effort, row.efforts), ("detail", options.detail, row.details)):
-        if word is None or word == "auto" or word in known:
+    for option, word, supported in (("effort", options.effort, row.efforts), ("detail", options.detail, row.details)):
+        if word is None or word == "auto" or word in supported:
             continue
-        words = (*(("auto",) if option == "detail" else ()), *known)
+        words = (*(("auto",) if option == "detail" else ()), *supported)
         raise UsageError(
             f"--{option} {word}: {row.title} has {', '.join(words) or 'none'}.", "Use one of these, or omit it."
         )

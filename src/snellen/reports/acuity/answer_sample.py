@@ -33,23 +33,23 @@ class ThresholdSample(Generic[Drawn]):
 
     Args:
         view: what the run measured.
-        room: answers at most. With little room every condition gets its first wrong answer before any gets a second one.
+        limit: answers at most. With little room every condition gets its first wrong answer before any gets a second one.
     """
 
-    def __init__(self, view: AcuityView, room: int) -> None:
-        self._view, self._room = view, max(0, room)
+    def __init__(self, view: AcuityView, limit: int) -> None:
+        self._view, self._limit = view, max(0, limit)
         self._measured = {each.result.condition.key: each.result for each in view.conditions}
         self._heaps: dict[tuple[str, str], list[tuple[tuple[int, int, int], int, Drawn]]] = {}
 
-    def offer(self, answer: AnswerView, key: int, order: int, make: Callable[[], Drawn]) -> None:
+    def offer(self, answer: AnswerView, key: int, order: int, build: Callable[[], Drawn]) -> None:
         """Take part in the draw; `make` is called only for an answer that may stay."""
         place = self._group(answer)
         heap = self._heaps.setdefault((str(answer.meta.get("condition", "")), place[0]), [])
-        worst_first = (-place[1], -place[2], -key)
-        if len(heap) < min(SHARES[place[0]], self._room):
-            heapq.heappush(heap, (worst_first, order, make()))
-        elif heap and worst_first > heap[0][0]:
-            heapq.heapreplace(heap, (worst_first, order, make()))
+        rank = (-place[1], -place[2], -key)
+        if len(heap) < min(SHARES[place[0]], self._limit):
+            heapq.heappush(heap, (rank, order, build()))
+        elif heap and rank > heap[0][0]:
+            heapq.heapreplace(heap, (rank, order, build()))
 
     def _group(self, answer: AnswerView) -> tuple[str, int, int]:
         """Return the group of an answer, whether it comes later in it, and its distance from the threshold in bins."""
@@ -74,5 +74,5 @@ class ThresholdSample(Generic[Drawn]):
             for (condition, group), heap in self._heaps.items()
             for place, (_, order, item) in enumerate(sorted(heap, key=lambda entry: entry[0], reverse=True))
         ]
-        chosen = heapq.nsmallest(self._room, ranked, key=lambda entry: entry[0])
+        chosen = heapq.nsmallest(self._limit, ranked, key=lambda entry: entry[0])
         return [item for _, _, item in sorted(chosen, key=lambda entry: entry[1])]

@@ -170,10 +170,10 @@ def place(attribute: Attribute, level: float) -> float:
 
 def _lane(run: CardRun, measured: MeasuredCondition, links: AnswerLinks) -> CardLane:
     result = measured.result
-    attribute, known = result.condition.attribute, result.estimate
-    at = None if known.value is None else place(attribute, known.value)
-    ends = (None, None) if at is None else tuple(place(attribute, end) for end in known.interval)
-    seen_from = at if at is not None else 0.0 if known.state == "ceiling" else 100.0
+    attribute, threshold_estimate = result.condition.attribute, result.estimate
+    at = None if threshold_estimate.value is None else place(attribute, threshold_estimate.value)
+    ends = (None, None) if at is None else tuple(place(attribute, end) for end in threshold_estimate.interval)
+    seen_from = at if at is not None else 0.0 if threshold_estimate.state == "ceiling" else 100.0
     return CardLane(
         run.name,
         run.colour,
@@ -184,11 +184,11 @@ def _lane(run: CardRun, measured: MeasuredCondition, links: AnswerLinks) -> Card
         seen_from,
         threshold_text(result),
         "" if at is None else interval_text(result.low, result.high, attribute.unit),
-        known.asked,
+        threshold_estimate.asked,
         fault_text(result),
-        STATE_WORDS[known.state],
+        STATE_WORDS[threshold_estimate.state],
         links.address(run, result.condition.key),
-        links.words.format(f"{known.asked:,}"),
+        links.words.format(f"{threshold_estimate.asked:,}"),
     )
 
 

@@ -170,11 +170,11 @@ def _drawing(lane: CardLane) -> CurveDrawing:
     upper = [f"{a} {_y(float(b))}" for a, b in zip(x, band.high, strict=True)]
     lower = [f"{a} {_y(float(b))}" for a, b in zip(x, band.low, strict=True)]
     middle = [f"{a} {_y(float(b))}" for a, b in zip(x, band.mean, strict=True)]
-    known, at, ends = result.estimate, None, None
-    if known.value is not None:
-        height = float(shares_at(result.posterior, band.levels[:1] * 0 + known.value)[0])
-        at = (_x(attribute, known.value), _y(height))
-        ends = (_x(attribute, known.interval[0]), _x(attribute, known.interval[1]))
+    threshold_estimate, at, ends = result.estimate, None, None
+    if threshold_estimate.value is not None:
+        height = float(shares_at(result.posterior, band.levels[:1] * 0 + threshold_estimate.value)[0])
+        at = (_x(attribute, threshold_estimate.value), _y(height))
+        ends = (_x(attribute, threshold_estimate.interval[0]), _x(attribute, threshold_estimate.interval[1]))
     alarms = false_alarms(result)
     guess = attribute.guess_rate if alarms is None else alarms[0] / alarms[1]
     return CurveDrawing(

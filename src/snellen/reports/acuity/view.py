@@ -81,7 +81,7 @@ def is_acuity(run: Run) -> bool:
 def acuity_view(run: Run) -> AcuityView:
     """Read a run of acuity once, and fit each condition under the first profile."""
     data = run.meta.spec.data
-    wanted, builder = plan(data.options), ScoreBuilder()
+    acuity_plan, builder = plan(data.options), ScoreBuilder()
     scorers, judged = profiles_of(run.benchmark, None), run.verdicts()
     letters: defaultdict[str, list[tuple[str, str, tuple[str, ...]]]] = defaultdict(list)
     tokens: defaultdict[str, list[tuple[float, int]]] = defaultdict(list)
@@ -90,17 +90,17 @@ def acuity_view(run: Run) -> AcuityView:
         builder.add(sample, score, record.repeat)
         _collect(sample, record, score, letters, tokens)
     # the questions of another run have a known number; other designs say themselves when a condition has ended
-    expected = count(run.benchmark, data) if wanted.design == "like" else None
+    expected = count(run.benchmark, data) if acuity_plan.design == "like" else None
     conditions = tuple(
         MeasuredCondition(
             result,
-            wanted.label(result.condition),
+            acuity_plan.label(result.condition),
             letter_counts(letters[result.condition.key]),
             _token_points(tokens[result.condition.key]),
         )
-        for result in results(wanted, builder.build(expected))
+        for result in results(acuity_plan, builder.build(expected))
     )
-    return AcuityView(wanted, data.seed, conditions, dict(details(run)))
+    return AcuityView(acuity_plan, data.seed, conditions, dict(details(run)))
 
 
 def _collect(

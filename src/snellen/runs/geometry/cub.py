@@ -38,8 +38,8 @@ def read_cub(folder: Path, part: CubPart, images: Mapping[str, str]) -> ItemGeom
     """
     names = {PurePosixPath(name).name: number for number, name in _two_columns(folder / "images.txt")}
     sizes = _birds(folder) if part == "bird" else _heads(folder)
-    known = {sample: names.get(PurePosixPath(path).name) for sample, path in images.items()}
-    matched = {sample: number for sample, number in known.items() if number is not None}
+    numbers = {sample: names.get(PurePosixPath(path).name) for sample, path in images.items()}
+    matched = {sample: number for sample, number in numbers.items() if number is not None}
     if not matched:
         raise DataError(
             f"no image of the run is in {folder / 'images.txt'}",

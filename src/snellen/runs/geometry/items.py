@@ -59,19 +59,19 @@ def read_items(path: Path) -> ItemGeometry:
             raise DataError(
                 f"{path}, line {line}: no {missing[0]}", f"Each row needs the columns {', '.join(COLUMNS)}."
             )
-        known = ItemLevel(
+        item_level = ItemLevel(
             str(row["sample_id"]),
             str(row["attribute"]).strip(),
             _positive(path, line, "level", row["level"]),
             _pixels(path, line, "width", row.get("width")),
             _pixels(path, line, "height", row.get("height")),
         )
-        if (known.width is None) != (known.height is None):
+        if (item_level.width is None) != (item_level.height is None):
             raise DataError(f"{path}, line {line}: width and height belong together", "Give both, or neither.")
-        place = known.sample_id, known.attribute
-        if levels.setdefault(place, known) != known:
+        place = item_level.sample_id, item_level.attribute
+        if levels.setdefault(place, item_level) != item_level:
             raise DataError(
-                f"{path}, line {line}: {known.sample_id!r} has two levels of {known.attribute}",
+                f"{path}, line {line}: {item_level.sample_id!r} has two levels of {item_level.attribute}",
                 "Keep the level of the part that decides the answer.",
             )
     if not levels:

@@ -145,7 +145,7 @@ class InstanceRows:
         self.evaluation_id = evaluation_id
         self.count = self.unscored = 0
         self._source = source
-        self._common = {"schema_version": SCHEMA, "evaluation_id": evaluation_id, "model_id": model_id}
+        self._shared_fields = {"schema_version": SCHEMA, "evaluation_id": evaluation_id, "model_id": model_id}
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield one row per answer and profile."""
@@ -159,7 +159,7 @@ class InstanceRows:
                 self.count += 1
                 extracted = "" if score.extracted is None else str(score.extracted)
                 yield {
-                    **self._common,
+                    **self._shared_fields,
                     "evaluation_name": benchmark.name,
                     "evaluation_result_id": result_id(benchmark.name, profile, ACCURACY),
                     **shared,

@@ -163,8 +163,8 @@ def _metric(name: str, value: float, metric: Metric) -> dict[str, Any]:
         "interval": None if metric.interval is None else metric.interval.text,
         "chance": metric.chance,
     }
-    known = {field: value for field, value in about.items() if value is not None}
-    return {"name": name, "value": value, "params": {}, "metadata": known}
+    filled_fields = {field: value for field, value in about.items() if value is not None}
+    return {"name": name, "value": value, "params": {}, "metadata": filled_fields}
 
 
 def _identifier(fingerprint: str, part: str) -> str:

@@ -60,7 +60,7 @@ class InspectSamples:
             self.usage = _sum(self.usage, record.response.usage)
         sample_id = safe_id(sample.id)
         self.renamed += sample_id != sample.id
-        own = {
+        snellen_fields = {
             "sample_id": sample.id,
             "status": record.status,
             "kind": sample.kind,
@@ -70,11 +70,11 @@ class InspectSamples:
         }
         metadata = {
             **_plain_meta(sample.meta),
-            OWN: {name: value for name, value in own.items() if value not in (None, "")},
+            OWN: {name: value for name, value in snellen_fields.items() if value not in (None, "")},
         }
         scores = {profile: score_json(score) for profile, score in answer.scores.items() if score.value is not None}
         seconds = max(record.finished_at - record.started_at, 0.0)
-        common = {
+        short_row = {
             "id": sample_id,
             "epoch": record.repeat + 1,
             "target": target_of(sample),
@@ -86,8 +86,8 @@ class InspectSamples:
         }
         content = question[0]["content"] if len(question) == 1 else None
         messages = [*question, *conversation]
-        full = {
-            **common,
+        full_row = {
+            **short_row,
             "input": content if isinstance(content, str) else question,
             "choices": list(sample.options.values()) or None,
             "messages": messages,
@@ -101,14 +101,14 @@ class InspectSamples:
             "attachments": {},
         }
         summary = {
-            **common,
+            **short_row,
             "input": shorten(_words(sample), SHORT),
             "metadata": {name: shorten(str(value), SHORT_FIELD) for name, value in metadata.items() if name != OWN},
             "error": None if record.error is None else shorten(f"{record.error.kind}: {record.error.message}", SHORT),
             "completed": True,
             "message_count": len(messages),
         }
-        return _without_none(full), _without_none(summary), images
+        return _without_none(full_row), _without_none(summary), images
 
     def _question(self, sample: Sample, images: EmbeddedImages) -> list[dict[str, Any]]:
         """Return what the model was sent: the system prompt, earlier turns, and the question with its images."""

@@ -41,15 +41,15 @@ def write_lm_eval(source: ExportSource, folder: Path, model: str, stamp: str) ->
     place.mkdir()
     samples, results = place / f"samples_{task}_{time}.jsonl", place / f"results_{time}.json"
     tally = ResultsTally(source)
-    lost = 0
+    unanswered = 0
     with samples.open("wb") as file:
         for number, answers in enumerate(_by_sample(source.answers())):
             tally.add(answers)
-            lost += sum(answer.record.response is None for answer in answers)
+            unanswered += sum(answer.record.response is None for answer in answers)
             for row in _rows(source, number, answers):
                 file.write(redact_bytes(_encode(row)) + b"\n")
     results.write_bytes(redact_bytes(pretty_json(tally.results())))
-    notes = [f"{lost:,} answers are missing: their resps are null"] if lost else []
+    notes = [f"{unanswered:,} answers are missing: their resps are null"] if unanswered else []
     return Exported((results, samples), (*notes, *source.notes(images=False)))
 
 
@@ -110,7 +110,7 @@ class ResultsTally:
             "top_p": generation.top_p,
             "max_gen_toks": generation.max_tokens,
         }
-        known = {name: value for name, value in settings.items() if value is not None}
+        generation_settings = {name: value for name, value in settings.items() if value is not None}
         return {
             "results": {task: self._figures(task)},
             "group_subtasks": {task: []},
@@ -121,7 +121,7 @@ class ResultsTally:
                     "repeats": meta.spec.repeats,
                     "filter_list": [{"name": profile} for profile in benchmark.score],
                     "metric_list": [{"metric": ACC, "aggregation": "mean", "higher_is_better": True}],
-                    "generation_kwargs": known,
+                    "generation_kwargs": generation_settings,
                     "metadata": {"version": benchmark.version, "snellen_fingerprint": meta.fingerprint},
                 }
             },
@@ -135,7 +135,7 @@ class ResultsTally:
                 "batch_size": None,
                 "limit": None if meta.coverage.full else meta.coverage.limit,
                 "bootstrap_iters": 0,
-                "gen_kwargs": known,
+                "gen_kwargs": generation_settings,
                 "random_seed": meta.spec.data.seed,
             },
             "git_hash": None,

@@ -35,18 +35,18 @@ def view(site: Site, state: AcuityState) -> Mapping[str, Any]:
     if missing:
         raise MissingPageError(f"no run {missing[0][:80]!r} lies below this folder", "Choose one on the page Runs.")
     measuring = [entry for entry in entries if entry.measures_acuity]
-    wanted = [by_key[key] for key in dict.fromkeys(state.run)] if state.run else measuring[: MANY - 1]
-    chosen = [entry for entry in wanted if entry.measures_acuity][:MOST_RUNS]
+    selected = [by_key[key] for key in dict.fromkeys(state.run)] if state.run else measuring[: MANY - 1]
+    measurable = [entry for entry in selected if entry.measures_acuity][:MOST_RUNS]
     names = run_names(measuring)
     notes = [
         f"{entry.key} is a run of {benchmark_label(entry.benchmark) or 'an unknown benchmark'}, which measures no thresholds."
-        for entry in wanted
+        for entry in selected
         if not entry.measures_acuity
     ]
-    if len(wanted) > MOST_RUNS:
-        notes.append(f"The first {MOST_RUNS} of {len(wanted):,} runs are shown.")
+    if len(selected) > MOST_RUNS:
+        notes.append(f"The first {MOST_RUNS} of {len(selected):,} runs are shown.")
     runs: list[CardRun] = []
-    for entry in chosen:
+    for entry in measurable:
         measured = site.acuity.of(site.opened.open(entry.key, entry.path))
         if isinstance(measured, str):
             notes.append(f"{entry.key}: {measured}.")
@@ -55,14 +55,14 @@ def view(site: Site, state: AcuityState) -> Mapping[str, Any]:
         else:
             runs.append(CardRun(names[entry.key], measured, len(runs) % 8 + 1, entry.key))
     links = answer_links(site.links, by_key)
-    many = len(runs) >= MANY
+    is_comparison = len(runs) >= MANY
     return {
         "runs": [(run, site.links.to(samples_of(by_key[run.key]))) for run in runs],
-        "heads": [] if many else [acuity_head(run.view) for run in runs],
-        "card": None if many else acuity_card(runs, links),
-        "thresholds": threshold_table(runs, links) if many else None,
+        "heads": [] if is_comparison else [acuity_head(run.view) for run in runs],
+        "card": None if is_comparison else acuity_card(runs, links),
+        "thresholds": threshold_table(runs, links) if is_comparison else None,
         "notes": notes,
-        "choices": run_choices(site.links, measuring, names, {entry.key for entry in chosen}),
+        "choices": run_choices(site.links, measuring, names, {entry.key for entry in measurable}),
         "any": bool(measuring),
     }
 
@@ -88,18 +88,18 @@ def answer_links(links: Links, entries: Mapping[str, RunEntry]) -> AnswerLinks:
 
 
 def run_choices(
-    links: Links, entries: Sequence[RunEntry], names: Mapping[str, str], chosen: set[str]
+    links: Links, entries: Sequence[RunEntry], names: Mapping[str, str], measurable: set[str]
 ) -> list[RunChoice]:
     """Return the runs that can be chosen: on the server one more or one fewer, in an export each alone."""
     choices = []
     for entry in entries:
-        active = entry.key in chosen
+        active = entry.key in measurable
         if not links.live:
             keys: tuple[str, ...] = (entry.key,)
         elif active:
-            keys = tuple(other.key for other in entries if other.key in chosen and other is not entry)
+            keys = tuple(other.key for other in entries if other.key in measurable and other is not entry)
         else:
-            keys = tuple(other.key for other in entries if other.key in chosen or other is entry)
+            keys = tuple(other.key for other in entries if other.key in measurable or other is entry)
         choices.append(RunChoice(names[entry.key], links.to(AcuityState(run=keys or (entry.key,))), active))
     return choices
 

@@ -78,14 +78,14 @@ def worded_couple(axis: str, scene: Scene, wording: int) -> ask.ChartQuestion:
 def walk(scene: Scene) -> tuple[list[Placed], int]:
     """Place one body in four frames, each a step further on, and pick a background."""
     stream, direction = scene.stream, tuple(world.DIRECTIONS)[scene.answer]
-    who, across = world.creature(stream), stream.between(250, 750)
+    creature, across = world.creature(stream), stream.between(250, 750)
     start = 500 - round(1000 * scene.value * (FRAMES - 1) / 2) + stream.between(-60, 60)
     dx, dy = world.DIRECTIONS[direction]
     placed = []
     for frame in range(FRAMES):
         along = start + round(1000 * scene.value * frame)
         along = along if dx + dy > 0 else 1000 - along
-        placed.append(Placed(who, along if dx else across, along if dy else across, 120))
+        placed.append(Placed(creature, along if dx else across, along if dy else across, 120))
     return placed, stream.below(3)
 
 

@@ -28,30 +28,30 @@ def faded(value: float) -> int:
 
 def draw(mark: str, scene: Scene) -> Images:
     """Draw a creature of which one mark is faded."""
-    who = world.creature(scene.stream)
+    creature = world.creature(scene.stream)
     fades = [faded(scene.value) if mark == each else 0 for each in MARKS]
-    canvas = world.portrait(who, scene.stream, scene.side, Dials(), marks=(fades[0], fades[1], fades[2]))
+    canvas = world.portrait(creature, scene.stream, scene.side, Dials(), marks=(fades[0], fades[1], fades[2]))
     return (world.finished(canvas, scene.stream),)
 
 
 def worded(mark: str, scene: Scene, wording: int) -> ask.ChartQuestion:
     """Ask whether a name is true: that of the creature, or that of a sibling."""
-    who, level, true = world.creature(scene.stream), MARKS[mark], scene.answer == 0
-    name = who.name(level) if true else wrong(who, level, scene.stream)
+    creature, level, true = world.creature(scene.stream), MARKS[mark], scene.answer == 0
+    name = creature.name(level) if true else wrong(creature, level, scene.stream)
     return ask.truth(level, name, ask.TRUTH_FORMS[wording - 1], true)
 
 
 def alternatives(mark: str, scene: Scene) -> tuple[str, ...]:
     """Return the creature's name at the mark's level, and that of a sibling from which it differs in this mark alone."""
-    who, level = world.creature(scene.stream), MARKS[mark]
-    return who.name(level), wrong(who, level, scene.stream)
+    creature, level = world.creature(scene.stream), MARKS[mark]
+    return creature.name(level), wrong(creature, level, scene.stream)
 
 
-def _attribute(mark: str, what: str) -> Attribute:
+def _attribute(mark: str, description: str) -> Attribute:
     return Attribute(
         name=f"chart/{mark}",
         unit="contrast",
-        about=f"the contrast of a creature's {mark}, {what}, as a share of the full one",
+        about=f"the contrast of a creature's {mark}, {description}, as a share of the full one",
         questions=(f"Is the {MARKS[mark]} of this creature …?", f"The {MARKS[mark]} of this creature is …."),
         options=("yes", "no"),
         easy=1.0,

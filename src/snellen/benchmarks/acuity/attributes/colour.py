@@ -33,8 +33,8 @@ def pair(value: float, direction: Lab, stream: Stream) -> tuple[Triple, Triple, 
     """
     for _ in range(TRIES):
         lightness = uniform(stream, 35.0, 75.0)
-        wanted = (lightness, uniform(stream, -25.0, 25.0), uniform(stream, -25.0, 25.0))
-        shifted = tuple(part - value / 2 * step for part, step in zip(wanted, direction, strict=True))
+        centre = (lightness, uniform(stream, -25.0, 25.0), uniform(stream, -25.0, 25.0))
+        shifted = tuple(part - value / 2 * step for part, step in zip(centre, direction, strict=True))
         base = tuple(round(float(code)) for code in rgb_of((shifted[0], shifted[1], shifted[2])))
         if not all(0 <= code <= 255 for code in base):
             continue

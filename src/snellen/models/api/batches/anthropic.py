@@ -72,11 +72,11 @@ class AnthropicBatches(BatchService):
             return f"{self._endpoint.base}{path}&{self._endpoint.query}"
         return self._endpoint.url(path)
 
-    async def find(self, shard: BatchShard, known: frozenset[str]) -> BatchStatus | Undecided | None:
+    async def find(self, shard: BatchShard, other_ids: frozenset[str]) -> BatchStatus | Undecided | None:
         """Look for a batch of as many rows, made at that time; its rows show whether it is the one, once it has ended."""
         waiting = ""
         async for status in self._list():
-            if status.id in known or status.total != shard.rows:
+            if status.id in other_ids or status.total != shard.rows:
                 continue
             if status.created_at is not None and not (
                 shard.made_at - CLOCKS_APART_S <= status.created_at <= shard.made_at + 2 * CLOCKS_APART_S

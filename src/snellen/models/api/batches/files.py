@@ -89,7 +89,7 @@ class FileBatches(BatchService):
             )
         return _written(shard)
 
-    async def find(self, shard: BatchShard, known: frozenset[str]) -> BatchStatus | None:
+    async def find(self, shard: BatchShard, other_ids: frozenset[str]) -> BatchStatus | None:
         return _written(shard) if _is_there(shard) else None
 
     async def read_files(self) -> AsyncIterator[RowResult]:

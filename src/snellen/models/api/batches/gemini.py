@@ -79,7 +79,7 @@ class GeminiBatches(BatchService):
         )
         return _status(decoded(reply.body))
 
-    async def find(self, shard: BatchShard, known: frozenset[str]) -> BatchStatus | None:
+    async def find(self, shard: BatchShard, other_ids: frozenset[str]) -> BatchStatus | None:
         after, seen = "", set[str]()
         matches: list[BatchStatus] = []
         for _ in range(MOST_PAGES):
@@ -95,7 +95,7 @@ class GeminiBatches(BatchService):
                     if shard.label in str(row):
                         raise
                     continue  # somebody else's
-                if status.id not in known and status.label == shard.label:
+                if status.id not in other_ids and status.label == shard.label:
                     matches.append(status)
             after = text(page.get("nextPageToken"))
             if not after or after in seen:

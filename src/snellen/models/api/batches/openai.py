@@ -70,12 +70,12 @@ class OpenAiBatches(BatchService):
         reply = await self._transport.call("POST", self._endpoint.url(self._batches), json=msgspec.json.encode(body))
         return _status(decoded(reply.body))
 
-    async def find(self, shard: BatchShard, known: frozenset[str]) -> BatchStatus | None:
+    async def find(self, shard: BatchShard, other_ids: frozenset[str]) -> BatchStatus | None:
         return best_match(
             [
                 status
                 async for status in self._list(shard.label)
-                if status.id not in known
+                if status.id not in other_ids
                 and (status.label == shard.label or (shard.input and status.input == shard.input and not status.label))
             ]
         )

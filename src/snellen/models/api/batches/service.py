@@ -168,12 +168,12 @@ class BatchService:
         """Create the batch of a shard. Raises ModelError; `may_exist` says whether it was created all the same."""
         raise NotImplementedError
 
-    async def find(self, shard: BatchShard, known: frozenset[str]) -> BatchStatus | Undecided | None:
+    async def find(self, shard: BatchShard, other_ids: frozenset[str]) -> BatchStatus | Undecided | None:
         """Look for the batch of a shard in the service's list; None: it is not there.
 
         Args:
             shard: its create call got no reply.
-            known: ids of batches that belong to other shards.
+            other_ids: ids of batches that belong to other shards.
         """
         raise NotImplementedError
 
