@@ -54,14 +54,32 @@ def check_files(folder: Path) -> None:
             raise RunError(f"{place} cannot be read: {error.strerror or error}", "Check its permissions.") from error
 
 
+def check_below(folder: Path) -> None:
+    """Check a folder that a run's files are written to, and all folders in it.
+
+    Raises:
+        RunError: it is a symbolic link, or holds one.
+    """
+    if folder.is_symlink():
+        _refuse_link(folder)
+    for place, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            if (path := Path(place, name)).is_symlink():
+                _refuse_link(path)
+
+
+def _refuse_link(path: Path) -> None:
+    raise RunError(
+        f"{path} is a symbolic link; a run's files are read and written only in the run's own folder",
+        f"Replace the link by the file it leads to, if you made it: cp --remove-destination \"$(readlink -f '{path}')\" '{path}'",
+    )
+
+
 def _check_entry(folder: Path, place: Path, entry: os.DirEntry[str]) -> None:
     mode = entry.stat(follow_symlinks=False).st_mode
     path = place / entry.name
     if stat.S_ISLNK(mode):
-        raise RunError(
-            f"{path} is a symbolic link; a run's files are read and written only in the run's own folder",
-            f"Replace the link by the file it leads to, if you made it: cp --remove-destination \"$(readlink -f '{path}')\" '{path}'",
-        )
+        _refuse_link(path)
     top = place == folder
     known_file = (top and (entry.name in FILES or entry.name.endswith(".part"))) or (not top)
     if known_file and not stat.S_ISREG(mode) and not (not top and stat.S_ISDIR(mode)):
@@ -101,6 +119,9 @@ def check_values(meta: RunMeta, path: Path) -> RunMeta:
         "totals.refused": totals.refused,
         "totals.input_tokens": totals.input_tokens,
         "totals.output_tokens": totals.output_tokens,
+        "totals.cached": totals.cached,
+        "totals.oversized_images": totals.oversized_images,
+        "records": meta.records,
     }
     wrong = [name for name, value in counts.items() if value is not None and not 0 <= value < INT64]
     if not 1 <= spec.repeats <= MOST_REPEATS:

@@ -12,6 +12,7 @@ from msgspec import structs
 
 from snellen.atomic_write import part_folder
 from snellen.benchmarks.base import Benchmark
+from snellen.engine.file_checks import check_below
 from snellen.engine.final_records import final_records
 from snellen.engine.journal import storage_error
 from snellen.engine.resume import Key, key
@@ -91,7 +92,7 @@ def export(
 
     Raises:
         UsageError: there is no such format, or its files would hold restricted gold answers.
-        RunError: there is no run, or nothing was answered. StorageError: the files cannot be written.
+        RunError: there is no run, nothing was answered, or a link lies where files of the run are written. StorageError: the files cannot be written.
         SnellenError: the questions cannot be read; see snellen.errors.
     """
     opened = run if isinstance(run, Run) else load_run(run, trust=trust)
@@ -120,6 +121,8 @@ def export(
     started = started_at(moved)
     stamp = time.strftime("%Y%m%d_%H%M%S", time.gmtime(started))
     target = Path(out) if out is not None else opened.path / "exports" / format
+    if out is None:
+        check_below(target)
     run_writer = RUN_WRITERS.get(format) if known[format].write is RUN_WRITERS.get(format) else None
     answers = in_order(moved, None if run_writer is None else _as_asked(moved, no_gold=settings.no_gold))
     if settings.no_gold and run_writer is None:

@@ -130,6 +130,19 @@ class _Assembler:
 
     has_text = False
     whole = False
+    _index: Any = None
+
+    def _first(self, choices: Any) -> dict[str, Any] | None:
+        """Return the event's part of the first choice; a server may send several, though one is requested."""
+        for choice in choices if isinstance(choices, list) else ():
+            if not isinstance(choice, dict):
+                continue
+            index = choice.get("index", 0)
+            if self._index is None:
+                self._index = index
+            if index == self._index:
+                return choice
+        return None
 
     def add(self, event: dict[str, Any]) -> None:
         """Take one event."""
@@ -157,9 +170,8 @@ class _ChatStream(_Assembler):
         for name in ("id", "model", "usage", "system_fingerprint", "service_tier"):
             if event.get(name) is not None:
                 self._top[name] = event[name]
-        choices = event.get("choices")
-        choice = choices[0] if isinstance(choices, list) and choices else None
-        if not isinstance(choice, dict):
+        choice = self._first(event.get("choices"))
+        if choice is None:
             return
         if choice.get("finish_reason") is not None:
             self._finish = choice["finish_reason"]
@@ -257,9 +269,8 @@ class _GeminiStream(_Assembler):
         self._top |= {name: value for name, value in event.items() if name != "candidates"}
         feedback = event.get("promptFeedback")
         self.whole = self.whole or (isinstance(feedback, dict) and bool(feedback.get("blockReason")))
-        candidates = event.get("candidates")
-        candidate = candidates[0] if isinstance(candidates, list) and candidates else None
-        if not isinstance(candidate, dict):
+        candidate = self._first(event.get("candidates"))
+        if candidate is None:
             return
         self._candidate |= {name: value for name, value in candidate.items() if name != "content"}
         self.whole = self.whole or bool(candidate.get("finishReason"))

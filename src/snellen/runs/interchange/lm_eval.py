@@ -37,7 +37,7 @@ def write_lm_eval(source: ExportSource, folder: Path, model: str, stamp: str) ->
     """lm-eval: <model>/results_<time>.json, and samples_<task>_<time>.jsonl with one line per sample and profile."""
     task = task_name(source)
     time = datetime.fromtimestamp(source.started_at, UTC).strftime("%Y-%m-%dT%H-%M-%S.%f")
-    place = folder / (_NOT_IN_NAMES.sub("__", source.model).strip("._") or "model")
+    place = folder / (_NOT_IN_NAMES.sub("__", source.model)[:_NAME_LENGTH].strip("._") or "model")
     place.mkdir()
     samples, results = place / f"samples_{task}_{time}.jsonl", place / f"results_{time}.json"
     tally = ResultsTally(source)
