@@ -1,4 +1,4 @@
-"""Exports without gold: no form of a gold answer is in any file, wherever a run holds it; and where exports are written."""
+"""Exports without gold, and exports of hostile runs: what they hold, where they are written, and what is refused."""
 
 from __future__ import annotations
 
@@ -103,3 +103,12 @@ def test_an_export_is_not_written_through_a_link_in_the_run(place: str, run: sne
     with pytest.raises(RunError, match="symbolic link"):
         export(run, "eee", settings=SETTINGS)
     assert list(outside.iterdir()) == []
+
+
+@pytest.mark.parametrize("member", ["cached", "oversized_images", "records"])
+def test_a_meta_with_a_negative_count_is_refused(member: str, run: snellen.Run) -> None:
+    meta = json.loads((run.path / "run_meta.json").read_text())
+    (meta if member == "records" else meta["totals"])[member] = -5
+    (run.path / "run_meta.json").write_text(json.dumps(meta))
+    with pytest.raises(RunError, match=f"{member} is out of range"):
+        export(run.path, "jsonl", settings=SETTINGS)
