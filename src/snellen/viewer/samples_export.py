@@ -10,7 +10,7 @@ from snellen.engine.final_records import final_records
 from snellen.engine.run_folder import RunFolder
 from snellen.errors import SnellenError
 from snellen.reports.escape import clip, escape_invisible
-from snellen.viewer.index import MOST_ROWS, SORTS, VERDICTS, RunEntry, SamplePage, SampleQuery, SampleRow
+from snellen.viewer.index import MOST_ROWS, VERDICTS, RunEntry, SamplePage, SampleQuery, SampleRow
 from snellen.viewer.pages.samples import (
     DEFAULT_SORT,
     VERDICT_ORDER,
@@ -80,7 +80,7 @@ def samples_data(site: Site, columns: SampleColumns, page: SamplePage) -> dict[s
         "slices": list(_slices(page, rows)),
         "rows": _rows(site, columns, rows),
         "cells": {
-            profile: _cells(site, dataclasses.replace(query, profile=profile), numbers, len(columns.shown), words)
+            profile: _cells(site, page, dataclasses.replace(query, profile=profile), numbers, words)
             for profile in page.profiles
         },
         "replies": _replies(columns.shown, numbers),
@@ -124,10 +124,10 @@ def _slices(page: SamplePage, rows: Sequence[SampleRow]) -> Iterator[dict[str, A
 
 
 def _cells(
-    site: Site, query: SampleQuery, numbers: dict[tuple[str, int], int], runs: int, words: WordTable
+    site: Site, page: SamplePage, query: SampleQuery, numbers: dict[tuple[str, int], int], words: WordTable
 ) -> dict[str, Any]:
     """Return the verdicts of one profile, run by run, and the orders of the rows under it."""
-    count = len(numbers)
+    count, runs = len(numbers), len(page.runs)
     verdicts = [[VERDICTS.index("missing")] * count for _ in range(runs)]
     extracted = [[0] * count for _ in range(runs)]
     unsure: list[list[int]] = [[] for _ in range(runs)]
@@ -145,7 +145,7 @@ def _cells(
                 differ[run].append(number)
     orders = {
         sort: [numbers[place] for place in site.index.order(dataclasses.replace(query, sort=sort)) if place in numbers]
-        for sort in SORTS
+        for sort in page.sorts
     }
     return {
         "verdicts": ["".join(map(str, codes)) for codes in verdicts],

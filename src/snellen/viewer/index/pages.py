@@ -20,6 +20,7 @@ from snellen.viewer.index.patterns import RunColumn, column_letter, parse_patter
 from snellen.viewer.index.run_columns import ANSWER_STATUSES, RunColumns, SetColumns
 from snellen.viewer.index.run_state import JUDGE_UNSURE, PROFILES_DIFFER, RunIndexState
 from snellen.viewer.index.sample_page import (
+    ANY_RUN,
     MOST_ROWS,
     SORTS,
     VERDICTS,
@@ -106,6 +107,7 @@ class SamplePages:
             verdicts=table.verdict_counts(selected),
             letters=letters,
             version=version,
+            sorts=tuple(SORTS) if table.has_confidence else ANY_RUN,
             notes=(*notes, *_notes(entries, states, len(table.axis.sets))),
         )
 

@@ -131,6 +131,15 @@ class RunColumns:
             columns.fill(answers[:-1], f"{column}.answer")
         return answers
 
+    def confidences(self, profile: str) -> NDArray[np.float32]:
+        """Return the probability of the option that was read from each reply, NaN for none; one more NaN at the end."""
+        confidences = np.full(self.rows.rows + 1, np.nan, np.float32)
+        column = self.state.profiles.get(profile)
+        if column is not None and self.state.has_confidence:
+            known = self.scores.array(f"{column}.confidence", np.float32)[: self.rows.rows]
+            confidences[: len(known)] = known
+        return confidences
+
     def places_as(self, other: RunColumns) -> bool:
         """Return True if the records of another run are of the same samples and repeats, in the same order."""
         return np.array_equal(self.ordinal, other.ordinal) and np.array_equal(self.repeat, other.repeat)

@@ -27,6 +27,7 @@ from snellen.runs.answer_view import answer_view
 from snellen.runs.judge.verdicts import Verdicts, find_verdicts
 from snellen.runs.run import Run
 from snellen.runs.scoring import SummaryBuilder, differing, profiles_of, rubric_for, scores_of
+from snellen.scoring.calibration import confidence_of, option_probabilities
 from snellen.scoring.rubric import read_verdict
 from snellen.types import Record, Sample, Score
 from snellen.viewer.index.entries import RunEntry
@@ -217,7 +218,7 @@ class RunIndexer:
         if state.basis != basis:
             self.close(entry.key)
             state.scores, state.texts, state.profiles, state.why_unknown = [], [], {}, ""
-            state.metrics, state.metrics_rows, state.basis = {}, 0, basis
+            state.metrics, state.metrics_rows, state.basis, state.has_confidence = {}, 0, basis, False
             covered = 0
         if covered == state.recorded and (covered or state.profiles or state.why_unknown):
             return state
@@ -259,6 +260,7 @@ class RunIndexer:
                 state.why_unknown, opened, covered = one_line(reason), None, 0
                 continue
             scores, texts = columns.close()
+            state.has_confidence |= columns.has_confidence
             state.scores += [] if scores is None else [scores]
             state.texts.append(texts)
             covered = upto
@@ -301,7 +303,14 @@ class RunIndexer:
             view = answer_view(sample, record, scores, show_target=False)
             scores, text = view.scores, view.reply
             error = None if view.error is None else view.error.message
-        columns.add(scores, flags, text, error, failed=failed)
+        columns.add(
+            scores,
+            flags,
+            text,
+            error,
+            failed=failed,
+            confidences=None if secret else _confidences(sample, record, scores),
+        )
 
     def _count(
         self, opened: OpenRun, sample: Sample, record: Record, scores: Mapping[str, Score], *, failed: bool
@@ -424,6 +433,15 @@ def _profile_columns(benchmark: Benchmark) -> dict[str, int]:
     """Number the columns of scores: profiles that share a scorer share a column."""
     columns: dict[int, int] = {}
     return {name: columns.setdefault(id(scorer), len(columns)) for name, scorer in benchmark.score.items()}
+
+
+def _confidences(sample: Sample, record: Record, scores: Mapping[str, Score]) -> dict[str, float | None] | None:
+    """Return the probability of the option that each profile read from a reply; None without option probabilities."""
+    tokens = None if record.response is None else record.response.logprobs
+    probabilities = option_probabilities(sample, tokens)
+    if probabilities is None:
+        return None
+    return {name: confidence_of(sample.kind, score, probabilities) for name, score in scores.items()}
 
 
 def _judge_unsure(opened: OpenRun, sample: Sample, record: Record, scores: Mapping[str, Score]) -> bool:

@@ -53,11 +53,17 @@ PARTS = (
     ("answer", pa.uint32()),
 )
 
+CONFIDENCE = ("confidence", pa.float32())
+"""Probability of the option that was read from a reply; null without option probabilities. predictions.jsonl has none."""
+
 
 def score_schema(columns: int) -> pa.Schema:
     """Return the schema of a file of scores; profiles that share a scorer share a column."""
     return pa.schema(
-        [*((f"{column}.{name}", type_) for column in range(columns) for name, type_ in PARTS), ("flags", pa.uint8())]
+        [
+            *((f"{column}.{name}", type_) for column in range(columns) for name, type_ in (*PARTS, CONFIDENCE)),
+            ("flags", pa.uint8()),
+        ]
     )
 
 
@@ -82,6 +88,7 @@ class RunIndexState(Struct):
         predictions: one file over the first rows, from predictions.jsonl; None where that is not there or not current.
         saved_profile: the profile of `predictions`.
         profiles: profile to its number among the columns of `scores`; empty: verdicts are unknown.
+        has_confidence: some reply has option probabilities.
         why_unknown: why verdicts are unknown; empty where they are known.
         metrics: computed here, by profile; empty where summary.json of the run has them.
         metrics_rows: records that `metrics` are about.
@@ -104,6 +111,7 @@ class RunIndexState(Struct):
     predictions: ColumnFile | None = None
     saved_profile: str = ""
     profiles: dict[str, int] = field(default_factory=dict)
+    has_confidence: bool = False
     why_unknown: str = ""
     metrics: dict[str, list[Metric]] = field(default_factory=dict)
     metrics_rows: int = 0

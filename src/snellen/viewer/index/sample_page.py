@@ -11,7 +11,7 @@ VERDICTS: tuple[CellVerdict, ...] = get_args(CellVerdict)
 """`missing`: no record. `partial`: worth more than 0 and less than 1. `unparseable`: no answer could be read from the reply.
 `failed`: no reply (an error or a timeout). `unscored`: no verdict of a judge yet. `unknown`: the benchmark or its data is
 not available here."""
-Sort: TypeAlias = Literal["id", "wrong", "disagree", "profiles", "judge", "margin"]
+Sort: TypeAlias = Literal["id", "wrong", "disagree", "profiles", "judge", "margin", "confident", "unsure"]
 SORTS: Mapping[Sort, str] = {
     "id": "order of the benchmark",
     "wrong": "most models wrong",
@@ -19,7 +19,12 @@ SORTS: Mapping[Sort, str] = {
     "profiles": "profiles disagree",
     "judge": "judge unsure",
     "margin": "smallest margin between the answers",
+    "confident": "highest confidence",
+    "unsure": "lowest confidence",
 }
+BY_CONFIDENCE: tuple[Sort, ...] = ("confident", "unsure")
+"""Orders that only runs with option probabilities have."""
+ANY_RUN: tuple[Sort, ...] = tuple(sort for sort in SORTS if sort not in BY_CONFIDENCE)
 PAGE_ROWS = 50
 MOST_ROWS = 1_000
 """Rows of a page at most."""
@@ -136,6 +141,7 @@ class SamplePage:
         verdicts: for each run, the number of matching rows by verdict.
         letters: key to the letter that it has in a pattern.
         version: changes whenever the index does; for ETags and live pages.
+        sorts: orders that say something about these runs.
         notes: what a reader must know: runs that are not in the index yet, unknown verdicts, other samples.
     """
 
@@ -151,6 +157,7 @@ class SamplePage:
     verdicts: tuple[Mapping[CellVerdict, int], ...] = ()
     letters: Mapping[str, str] = field(default_factory=dict)
     version: str = ""
+    sorts: tuple[Sort, ...] = ANY_RUN
     notes: tuple[str, ...] = ()
 
 

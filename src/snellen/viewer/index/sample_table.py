@@ -223,6 +223,10 @@ class SampleTable:
         if sort == "margin":
             margin = self.margins
             return np.where(np.isnan(margin), 0, 60_000 - np.nan_to_num(margin) * 50_000).astype(np.uint16)
+        if sort in ("confident", "unsure"):
+            mean = self.confidences
+            rank = mean if sort == "confident" else 1 - mean
+            return np.where(np.isnan(mean), 0, 1 + np.nan_to_num(rank) * 60_000).astype(np.uint16)
         bit = PROFILES_DIFFER if sort == "profiles" else JUDGE_UNSURE
         count = np.zeros(len(self.axis), np.uint16)
         for run, record in zip(self.runs, self.records, strict=True):
@@ -246,6 +250,23 @@ class SampleTable:
         for start in range(0, len(self.axis), CHUNK):
             result[start : start + CHUNK] = margins(np.stack([own[start : start + CHUNK] for own in answers]))
         return result
+
+    @property
+    def has_confidence(self) -> bool:
+        """Return True if some reply of a run has option probabilities."""
+        return any(run.state.has_confidence for run in self.runs)
+
+    @cached_property
+    def confidences(self) -> NDArray[np.float32]:
+        """Return for each row the mean confidence of the runs that have one; NaN for none."""
+        total, count = np.zeros(len(self.axis), np.float32), np.zeros(len(self.axis), np.uint16)
+        for run, record in zip(self.runs, self.records, strict=True):
+            values = self._of_rows(run.confidences(self.profile), record)
+            there = ~np.isnan(values)
+            total += np.where(there, values, 0)
+            count += there
+        with np.errstate(invalid="ignore"):
+            return np.where(count > 0, total / count, np.nan).astype(np.float32)
 
     def margins_of(self, rows: Sequence[int]) -> list[float | None]:
         """Return the margins of some rows; None for a row without an answer."""

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from snellen.text import shorten
 from snellen.types import Score
-from snellen.viewer.index.run_state import CODE_OF_VERDICT, CODES, TEXTS, score_schema
+from snellen.viewer.index.run_state import CODE_OF_VERDICT, CODES, CONFIDENCE, PARTS, TEXTS, score_schema
 from snellen.viewer.index.storage import ColumnFile, ColumnWriter
 
 EXTRACTED_CHARACTERS, REASON_CHARACTERS = 300, 300
@@ -20,6 +20,7 @@ HEAD, TAIL = 6_000, 2_000
 """Characters of a reply that text search and SQL see: its beginning and its end."""
 FLUSH_ROWS = 1 << 14
 FLUSH_CHARACTERS = 16_000_000
+_NAMES = tuple(name for name, _ in (*PARTS, CONFIDENCE))
 
 
 class IndexScoreColumns:
@@ -38,17 +39,33 @@ class IndexScoreColumns:
         self._scores = ColumnWriter(folder, "scores", number, score_schema(columns)) if scored else None
         self._place = folder / f"text-{number:06d}.parquet"
         self._texts = pq.ParquetWriter(self._place, TEXTS, compression="zstd", compression_level=1)
-        self._columns: list[tuple[list[Any], ...]] = [([], [], [], [], []) for _ in range(columns)]
+        self._columns: list[tuple[list[Any], ...]] = [tuple([] for _ in _NAMES) for _ in range(columns)]
         self._flags: list[int] = []
         self._text: list[str | None] = []
         self._error: list[str | None] = []
         self._characters = 0
-        self.rows = 0
+        self.rows, self.has_confidence = 0, False
 
     def add(
-        self, scores: Mapping[str, Score] | None, flags: int, text: str | None, error: str | None, *, failed: bool
+        self,
+        scores: Mapping[str, Score] | None,
+        flags: int,
+        text: str | None,
+        error: str | None,
+        *,
+        failed: bool,
+        confidences: Mapping[str, float | None] | None = None,
     ) -> None:
-        """Append a record. `scores` None: failed, or no such sample."""
+        """Append a record.
+
+        Args:
+            scores: by profile; None: failed, or no such sample.
+            flags: bits of `run_state`.
+            text: the reply.
+            error: message of a failure.
+            failed: there is no reply.
+            confidences: probability of the option that was read, by profile; None: no option probabilities.
+        """
         if self._scores is not None:
             for name, column in zip(self._firsts, self._columns, strict=True):
                 score = None if scores is None else scores.get(name)
@@ -59,12 +76,15 @@ class IndexScoreColumns:
                         None,
                         None,
                         0,
+                        None,
                     )
                 else:
                     read = None if score.extracted is None else shorten(str(score.extracted), EXTRACTED_CHARACTERS)
                     why = None if score.reason is None else shorten(score.reason, REASON_CHARACTERS)
                     answer = 0 if score.extracted is None else answer_code(score.extracted)
-                    values = (CODE_OF_VERDICT[score.verdict], score.value, read, why, answer)
+                    confidence = None if confidences is None else confidences.get(name)
+                    self.has_confidence |= confidence is not None
+                    values = (CODE_OF_VERDICT[score.verdict], score.value, read, why, answer, confidence)
                 for rows, value in zip(column, values, strict=True):
                     rows.append(value)
             self._flags.append(flags)
@@ -80,15 +100,14 @@ class IndexScoreColumns:
         if not self._text:
             return
         if self._scores is not None:
-            names = ("code", "value", "extracted", "reason", "answer")
             columns: dict[str, Any] = {
                 f"{at}.{name}": rows
                 for at, column in enumerate(self._columns)
-                for name, rows in zip(names, column, strict=True)
+                for name, rows in zip(_NAMES, column, strict=True)
             }
             self._scores.add({**columns, "flags": self._flags})
         self._texts.write_batch(pa.record_batch([_texts(self._text), _texts(self._error)], schema=TEXTS))
-        self._columns = [([], [], [], [], []) for _ in self._columns]
+        self._columns = [tuple([] for _ in _NAMES) for _ in self._columns]
         self._flags, self._text, self._error, self._characters = [], [], [], 0
 
     def close(self) -> tuple[ColumnFile | None, ColumnFile]:

@@ -1,6 +1,6 @@
 """Files of the index: signed states, column files that are mapped into memory, and one writer at a time.
 
-    <root>/.snellen-index/plain-1/       `gold-1` where the viewer was started with the gold answers of restricted sets
+    <root>/.snellen-index/plain-2/       `gold-2` where the viewer was started with the gold answers of restricted sets
       runs/<folder>-<digest>/state.json  what is in the index of one run, and which files hold it
       runs/…/rows-000001.arrow           its records; scores-, text- and predictions- files beside them
       sets/<digest>/state.json           the samples of one benchmark
@@ -30,7 +30,7 @@ from snellen.engine.ownership import seal_own
 from snellen.text import slug
 
 FOLDER = ".snellen-index"
-FORMAT = 1
+FORMAT = 2
 STATE = "state.json"
 STATE_BYTES = 256 << 20
 BATCH_ROWS = 1 << 16

@@ -221,7 +221,7 @@ def _form(
         "benchmarks": [(name, benchmark_label(name), count) for name, count in benchmarks.items()],
         "profiles": page.profiles,
         "profile": page.query.profile,
-        "sorts": list(SORTS.items()),
+        "sorts": [(sort, label) for sort, label in SORTS.items() if sort in page.sorts or sort == state.sort],
         "sort": state.sort or DEFAULT_SORT,
         "default_sort": DEFAULT_SORT,
         "within": WITHIN,
