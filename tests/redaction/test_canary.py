@@ -21,8 +21,14 @@ CANARY = "zq-7f3a9c51e2-Kd8PqLmW4xTy"
 JUDGES = "Jv4Rb8Nw1Xc6Zt3Hy9Gf5Sd2Qa7"
 
 
+DRAWN = {0xE0000 + code: code for code in range(0x20, 0x7F)} | {
+    first + code: 0x61 + code for first in (0x1F170, 0x1F1E6) for code in range(26)
+}
+
+
 def plain(text: str) -> str:
-    return re.sub("[^a-z0-9]", "", unicodedata.normalize("NFKC", text).lower())
+    whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # escapes may have given halves
+    return re.sub("[^a-z0-9]", "", unicodedata.normalize("NFKC", whole).translate(DRAWN).lower())
 
 
 def trails(key: str) -> list[str]:

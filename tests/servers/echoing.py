@@ -41,6 +41,12 @@ FORMS: dict[str, Callable[[str], str]] = {
     "one tag": lambda key: f'{key[:6]}<i class="x">{key[6:]}',
     "spaces": " ".join,
     "full width": lambda key: "".join(chr(ord(one) + 0xFEE0) for one in key),
+    "tag characters": lambda key: "".join(chr(0xE0000 + ord(one)) for one in key),
+    "tag characters as JSON": lambda key: json.dumps("".join(chr(0xE0000 + ord(one)) for one in key)),
+    "letters in squares": lambda key: "".join(
+        chr(0x1F170 + ord(one) - 65) if "A" <= one <= "Z" else one for one in key.upper()
+    ),
+    "flags": lambda key: "".join(chr(0x1F1E6 + ord(one) - 97) if "a" <= one <= "z" else one for one in key.lower()),
     "URL": lambda key: "".join(f"%{ord(one):02x}" for one in key),
     "URL twice": lambda key: "".join(f"%25{ord(one):02X}" for one in key),
     "HTML": lambda key: "".join(f"&#{ord(one)};" for one in key),

@@ -45,6 +45,10 @@ _BYTES = {  # by the first character of a run: one byte of it
     "0": re.compile(r"0x([0-9a-fA-F]{2})"),
 }
 _BLANKS = ("\\n", "\\r", "\\t")
+DRAWN_LETTERS = {code: chr(code - 0xE0000) for code in range(0xE0020, 0xE007F)} | {
+    first + number: chr(ord("a") + number) for first in (0x1F130, 0x1F150, 0x1F170, 0x1F1E6) for number in range(26)
+}
+"""Characters that stand for ASCII without being a compatible form of it: tags, which no font draws, squares and flags."""
 # Comments, scripts and styles with what they hold; tags; terminal sequences; targets of links; notes and BBCode.
 _MARKUP: tuple[tuple[str, re.Pattern[str]], ...] = (
     (

@@ -22,7 +22,7 @@ from functools import lru_cache
 from itertools import compress, islice
 from typing import NamedTuple
 
-from snellen.redaction.decoding import DecodedText, as_it_stands, readings, replaced, source_spans, texts
+from snellen.redaction.decoding import DRAWN_LETTERS, DecodedText, as_it_stands, readings, replaced, source_spans, texts
 
 WITHHELD = "[gold withheld]"
 
@@ -69,12 +69,8 @@ class _PlainLetters(dict[int, str]):
 
 def _base(character: str) -> str:
     """Return a character without compatible forms and case; for a letter in a square, flag or tag the letter."""
-    code = ord(character)
-    if 0xE0020 <= code <= 0xE007E:  # tag characters: ASCII that no font draws
-        return chr(code - 0xE0000).lower()
-    for first in (0x1F130, 0x1F150, 0x1F170, 0x1F1E6):
-        if first <= code < first + 26:
-            return chr(code - first + ord("a"))
+    if letter := DRAWN_LETTERS.get(ord(character)):
+        return letter.lower()
     parts = unicodedata.normalize("NFKD", character).casefold()
     return unicodedata.normalize("NFKD", "".join(_LETTERS.get(part, part) for part in parts))
 

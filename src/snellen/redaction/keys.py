@@ -7,7 +7,7 @@ A key that was given is struck in these forms, at any place of a text:
 - with anything between its characters that is no letter and no digit: spaces, line breaks, zero-width and control
   characters, punctuation, tags, terminal sequences;
 - with its characters escaped, wholly or in part, as in JSON, HTML, URLs, `\\x6b` or `0x6b`, in up to three layers;
-- in letters of full width, and other forms that Unicode calls compatible;
+- in letters of full width, and other forms that Unicode calls compatible; in tag characters, squares and flags;
 - backwards;
 - as hexadecimal digits, and as base64 of any text that holds it, standard or for URLs, padded or not;
 - a part of it: a third of its letters and digits, or 16 where that is fewer, but at least 8 with a digit among them, or
@@ -30,7 +30,7 @@ from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from snellen.redaction.decoding import DecodedText, readings, replaced, source_spans, texts
+from snellen.redaction.decoding import DRAWN_LETTERS, DecodedText, readings, replaced, source_spans, texts
 
 REDACTED = "[redacted]"
 
@@ -68,6 +68,8 @@ _COMMON = bytes(code for code in range(256) if code not in _RARE)
 _RARE_GRAM = 5
 _BASE64 = frozenset(_LETTERS.decode() + "+/-_=")
 _VARIABLE = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD)S?$", re.IGNORECASE)
+_DRAWN = (b"\xf3\xa0", b"\xf0\x9f\x84", b"\xf0\x9f\x85", b"\xf0\x9f\x86", b"\xf0\x9f\x87")
+"""What UTF-8 of DRAWN_LETTERS begins with: a search for it is much cheaper than their translation."""
 _RUN = re.compile(r"[A-Za-z0-9]+|[^\x00-\x7f]")
 _CHUNK, _OVERLAP = 1 << 14, 1 << 12
 # Numbers in a row: a list of labels, figures of a table. Digits that stand together are none.
@@ -253,7 +255,10 @@ def _may_hold_key(text: str) -> bool:
     for reading in texts(text):
         if not reading.isascii():
             reading = unicodedata.normalize("NFKC", reading)
-        letters = reading.encode("utf-8", "surrogatepass").translate(_LOWER, _OTHERS)
+        encoded = reading.encode("utf-8", "surrogatepass")
+        if any(head in encoded for head in _DRAWN):
+            encoded = reading.translate(DRAWN_LETTERS).encode("utf-8", "surrogatepass")
+        letters = encoded.translate(_LOWER, _OTHERS)
         for gram in known.grams:
             if gram in letters:
                 return True
@@ -328,7 +333,7 @@ def _folded(reading: DecodedText) -> tuple[str, list[int]]:
 
 @lru_cache(1 << 14)
 def _compatible(character: str) -> str:
-    return _letters(unicodedata.normalize("NFKC", character))
+    return _letters(unicodedata.normalize("NFKC", character).translate(DRAWN_LETTERS))
 
 
 def _parts(letters: str, form: _KeyForm) -> Iterator[tuple[int, int]]:
