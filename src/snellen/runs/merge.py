@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -265,13 +266,21 @@ def _copy_folders(part: Path, out: Path, shard: str) -> None:
     try:
         for name in _COPIED:
             if (part / name).is_dir() and name == "sessions":
-                shutil.copytree(part / name, out / name, dirs_exist_ok=True, symlinks=True)
+                shutil.copytree(part / name, out / name, dirs_exist_ok=True, symlinks=True, ignore=_no_files)
             elif (part / name).is_dir():
                 (out / name).mkdir(exist_ok=True)
                 for path in sorted((part / name).glob("*.jsonl")):
                     shutil.copyfile(path, out / name / f"{prefix}{path.name}", follow_symlinks=False)
     except OSError as error:
         raise journal.storage_error(out, error) from error
+
+
+def _no_files(folder: str, names: Sequence[str]) -> list[str]:
+    """Return the pipes, sockets and devices in a folder: an agent may leave them in its session, and they cannot be copied."""
+    modes = {name: Path(folder, name).lstat().st_mode for name in names}
+    return [
+        name for name, mode in modes.items() if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode))
+    ]
 
 
 def _merged_meta(

@@ -214,6 +214,18 @@ def test_the_command_ends_with_the_scores_as_run_does(tmp_path: Path):
     assert {row["name"]: row["value"] for row in profile["metrics"]} == {row.name: row.value for row in metrics}
 
 
+def test_a_pipe_that_an_agent_left_in_its_session_is_not_copied(tmp_path: Path):
+    for number in (1, 2):
+        session = part(f"{number}/2", tmp_path / "parts") / "sessions" / f"s{number}"
+        session.mkdir(parents=True)
+        os.mkfifo(session / "pipe")
+        (session / "note.txt").write_text("kept")
+    merged = merge_runs(tmp_path / "m", [tmp_path / "parts"])
+    assert merged.meta.state == "complete"
+    names = sorted(path.relative_to(tmp_path / "m/sessions").as_posix() for path in (tmp_path / "m").rglob("s?/*"))
+    assert names == ["s1/note.txt", "s2/note.txt"]
+
+
 def test_a_run_whose_data_is_elsewhere_is_merged_without_scores(tmp_path: Path):
     from PIL import Image
 
