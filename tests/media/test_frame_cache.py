@@ -220,3 +220,14 @@ def test_a_folder_that_cannot_be_made_or_written_is_no_error(tmp_path: Path) -> 
     store = FrameStore(tmp_path / "file" / "frames")
     assert store.get(NAME, lambda: FRAMES) == FRAMES
     assert store.get(NAME, lambda: FRAMES) == FRAMES
+
+
+def test_a_cache_of_images_alone_does_not_import_the_store_of_frames(tmp_path):
+    code = (
+        "import sys; from pathlib import Path; from snellen.media import MediaCache; from snellen.types import MediaSettings; "
+        "MediaCache(MediaSettings(), shared=Path(sys.argv[1])); print('snellen.media.frame_cache' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True, timeout=600
+    )
+    assert done.stdout.split() == ["False"]

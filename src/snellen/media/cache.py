@@ -9,16 +9,18 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from threading import Lock
-from typing import Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from snellen.media.decode import pixel_limit
 from snellen.media.encode import Encoded, encode, encode_bytes, untouched
-from snellen.media.frame_cache import FrameStore, entry_name
 from snellen.media.settings import check_settings
 from snellen.media.video import Frame, as_images, check_pyav, drawn_frames, extract
 from snellen.media.video_data import video_data
 from snellen.media.video_file import encode_video
 from snellen.types import Blob, Image, MediaSettings, Pick, Video
+
+if TYPE_CHECKING:
+    from snellen.media.frame_cache import Frames
 
 # A small overhead per entry is counted too, so that a million tiny images cannot outgrow the budget.
 ENTRY_BYTES = 1024
@@ -61,7 +63,7 @@ class MediaCache:
         self._clips: _Once[tuple[Image, ...]] = _Once(budget_bytes // 4, _clip_bytes)
         self._threads = threads or min(8, os.cpu_count() or 1)
         self._pool: ThreadPoolExecutor | None = None
-        self._store = None if shared is None else FrameStore(shared)
+        self._shared = shared
 
     @property
     def held_bytes(self) -> int:
@@ -130,8 +132,12 @@ class MediaCache:
             def make() -> list[tuple[int, bytes]]:
                 return extract(data, key, pick, self.settings, self.limit)
 
-            store = self._store
-            frames = make() if store is None else store.get(entry_name(data, pick, self.settings, self.limit), make)
+            if self._shared is None:
+                frames: Frames = make()
+            else:
+                from snellen.media.frame_cache import FrameStore, entry_name  # a run without videos does not need it
+
+                frames = FrameStore(self._shared).get(entry_name(data, pick, self.settings, self.limit), make)
         return tuple(as_images(key, self.settings, frames))
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
 """The encoder's threshold of each condition, and how it compares with the threshold of a model's answers.
 
 At each of some levels a readout is trained on drawings of that level and tested on others. The counts of right answers are
-fitted by the psychometric function of the answers, with the same guess rate and the same grid, so that both thresholds mean
-the same: half of what is drawn is seen, guesses and slips left out.
+fitted by the psychometric function of the answers, with the same guess rate and the same grid. Both thresholds therefore mean
+the same: half of the drawings are seen, guesses and slips left out.
 """
 
 from __future__ import annotations
@@ -273,8 +273,8 @@ def _quantity(value: float, unit: str) -> str:
 def compare_with_answers(readout_threshold: ReadoutThreshold, answers: ConditionResult) -> AnswersRatio:
     """Compare a readout's threshold with that of the answers to the same condition.
 
-    Nothing is claimed where the interval of the ratio includes 1, where one of the two curves does not fit or does not rise,
-    or where the run has not finished the condition.
+    The sentence is empty if the interval of the ratio includes 1, or if one of the two curves does not fit or does not rise.
+    It is empty too if the run has not finished the condition.
     """
     answers_text = words(answers)
     if readout_threshold.value is None or answers.value is None:

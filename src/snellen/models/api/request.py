@@ -1,8 +1,8 @@
 """Request bodies: pieces of bytes that are sent one after the other and never joined.
 
-`BodyWriter` writes those of chat completions; the writers of other protocols inherit its order of parts and its cache.
-An image, or a video's file, is encoded once per run, not once per question: its data URI is a cached piece of bytes,
-and no JSON encoder ever sees it. All requests in flight share that piece. What is left per question is its text.
+`BodyWriter` writes those of chat completions; the writers of other protocols inherit its order of parts and its cache. An
+image, or a video's file, is encoded once per run, not once per question. Its data URI is a cached piece of bytes, which no
+JSON encoder handles. All requests in flight share that piece. What is left per question is its text.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One HTTP session to one server: bytes out, bytes in, and a typed error for everything that can go wrong between.
 
-aiohttp, tuned for cost: ready-made headers, no cookies, no redirects, no environment look-up per request, and no
-compression asked for, because replies are short and unpacking them costs more than it saves.
+aiohttp is tuned for cost: ready-made headers, no cookies, no redirects, no environment look-up per request, and no
+compression. Replies are short, and unpacking them would cost more than it saves.
 """
 
 from __future__ import annotations

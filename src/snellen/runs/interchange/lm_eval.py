@@ -1,7 +1,7 @@
 """Export of a run as result files of lm-eval and lmms-eval: results of every profile, and one line per sample.
 
-A scoring profile is a filter of lm-eval, since both say how an answer is read from a reply: `acc,strict` is the accuracy under
-the profile `strict`. Source of the layouts: lm_eval 0.4.13 and lmms_eval 0.7.3, loggers/evaluation_tracker.py.
+A scoring profile is a filter of lm-eval, because both define how an answer is read from a reply: `acc,strict` is the accuracy
+under the profile `strict`. Source of the layouts: lm_eval 0.4.13 and lmms_eval 0.7.3, loggers/evaluation_tracker.py.
 """
 
 from __future__ import annotations
