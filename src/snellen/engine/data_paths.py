@@ -20,7 +20,7 @@ from snellen.sources.hub import HUB
 
 OPTION = "option "
 FOLDERS_ABOVE = 4
-"""How many folders above a run are searched for the set that it was asked from."""
+"""How many folders above a run are searched, besides its own, for the set that it was asked from."""
 
 
 def absolute_places(spec: RunSpec) -> dict[str, str]:
@@ -85,7 +85,7 @@ def holds_built_set(place: str | Path) -> bool:
 
 
 def _built_set(folder: RunFolder, meta: RunMeta) -> Path | None:
-    """Find the folder of a built set that was moved with its run: same name, above the run, recorded digest.
+    """Find the folder of a built set that was moved with its run: same name, in or above the run, recorded digest.
 
     None where the benchmark is no built set, where its folder still exists, or where none is found.
     """
@@ -96,8 +96,7 @@ def _built_set(folder: RunFolder, meta: RunMeta) -> Path | None:
         return _table(folder, meta, recorded)
     from snellen.benchmarks.generated import open_folder  # pyarrow and its readers; few runs need them
 
-    for above in list(folder.path.absolute().parents)[:FOLDERS_ABOVE]:
-        place = above / recorded.name
+    for place in table_places(folder, recorded):
         if holds_built_set(place):
             try:
                 if open_folder(place).digest(meta.spec.data) == meta.identity.get("data"):
@@ -107,17 +106,22 @@ def _built_set(folder: RunFolder, meta: RunMeta) -> Path | None:
     return None
 
 
+def table_places(folder: RunFolder, recorded: Path) -> list[Path]:
+    """Return the places where a run's own table or set may lie now: in its folder, and in the folders above it."""
+    top = folder.path.absolute()
+    return [place / recorded.name for place in (top, *list(top.parents)[:FOLDERS_ABOVE])]
+
+
 def same_questions(recorded: object, digest: str) -> bool:
     """Return True if two digests of data are of the same questions; a table's images, behind `+`, may differ or be gone."""
     return str(recorded).partition("+")[0] == digest.partition("+")[0]
 
 
 def _table(folder: RunFolder, meta: RunMeta, recorded: Path) -> Path | None:
-    """Find a table that was moved with its run: same name, above the run, the recorded digest of its rows."""
+    """Find a table that was moved with its run: same name, in or above the run, the recorded digest of its rows."""
     if recorded.exists():
         return None
-    for above in list(folder.path.absolute().parents)[:FOLDERS_ABOVE]:
-        place = above / recorded.name
+    for place in table_places(folder, recorded):
         if place.exists():
             try:
                 digest = find(str(place)).digest(meta.spec.data)

@@ -103,6 +103,8 @@ def suggested(spec: str) -> str:
         )
     if path.is_file():
         return f"replay:{spec}"
+    if spec.startswith(("./", "../", "/", "~")):  # a path, though nothing is there
+        return f"local:{spec}"
     return f"local:{spec}" if spec.count("/") == 1 and not spec.lower().startswith(API_ORGANISATIONS) else f"api:{spec}"
 
 

@@ -30,7 +30,7 @@ from snellen.runs.predictions import PredictionRows
 from snellen.runs.run import Run
 from snellen.runs.scoring import SummaryBuilder, live_builder
 from snellen.runs.settings import RerunSettings, RunSettings, run_spec, takes
-from snellen.runs.trust import find_benchmark, guarded
+from snellen.runs.trust import find_benchmark, guarded, require_table
 from snellen.text import slug
 
 OMITTED_NAMED = 20
@@ -322,6 +322,8 @@ def rerun(
         spec = structs.replace(spec, data=where)
     subject = benchmark
     if subject is None:
+        if data is None:
+            require_table(source, meta)
         subject = guarded(find_benchmark(spec, source, trust=trust), source, meta, trust=trust)
     check_rerun(source, meta, spec, trust=trust, opens_model=model is None)
     if model is not None and not is_own(source.meta()):

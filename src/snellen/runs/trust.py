@@ -24,13 +24,14 @@ from msgspec import Struct, structs
 
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Benchmark, Data
-from snellen.engine.data_paths import OPTION, candidates, is_guess, looks_like_path, same_questions
+from snellen.engine.data_paths import OPTION, candidates, is_guess, looks_like_path, same_questions, table_places
 from snellen.engine.ownership import is_own
 from snellen.engine.run_folder import JUDGED, LABELLED, RunFolder, RunMeta, RunSpec
 from snellen.errors import DataError, UntrustedRunError
 from snellen.sources.hub import HUB
 from snellen.types import Image, Part, Sample, Video
 
+PRESENT_PLACE = "Pass its present place: --data PATH."
 TRUST = "If you trust the author of this run, add --trust (in Python: trust=True)."
 
 
@@ -59,6 +60,7 @@ def guarded(benchmark: Benchmark, folder: RunFolder, meta: RunMeta, *, trust: bo
 
     def when_checked(data: Data) -> None:
         if data == recorded:
+            require_table(folder, meta)
             check()
 
     def samples(data: Data) -> Iterator[Sample]:
@@ -70,7 +72,14 @@ def guarded(benchmark: Benchmark, folder: RunFolder, meta: RunMeta, *, trust: bo
         when_checked(data)
         return benchmark.size(data)
 
-    return replace(benchmark, samples=samples, size=counted)
+    def digest(data: Data) -> str:
+        if data == recorded:
+            require_table(folder, meta)
+        return benchmark.digest(data)
+
+    whole = replace(benchmark, samples=samples, size=counted)
+    # Only then: a digest is compared by identity with that of benchmarks without data.
+    return replace(whole, digest=digest) if gone_table(meta) else whole
 
 
 def benchmark_of(folder: RunFolder, meta: RunMeta, *, trust: bool) -> Benchmark:
@@ -140,6 +149,21 @@ def _within(folder: Path, place: Path) -> bool:
     return real == top or real.startswith(top + os.sep)
 
 
+def gone_table(meta: RunMeta) -> bool:
+    """Return True if the run's benchmark is a table or folder of this machine that does not exist any more."""
+    name = meta.spec.benchmark
+    return (
+        meta.spec.data.path is None and Path(name).is_absolute() and registry.is_table(name) and not Path(name).exists()
+    )
+
+
+def require_table(folder: RunFolder, meta: RunMeta) -> None:
+    """Raise DataError if the table that the run was asked from is gone (`located` has searched above the run)."""
+    if gone_table(meta):
+        looked = dict.fromkeys([meta.spec.benchmark, *map(str, table_places(folder, Path(meta.spec.benchmark)))])
+        raise DataError(f"{folder.path}: the run's data was not found; searched {', '.join(looked)}", PRESENT_PLACE)
+
+
 def _check_places(benchmark: Benchmark, folder: RunFolder, meta: RunMeta, *, free: bool) -> None:
     data = meta.spec.data
     outside = {name: place for name, place in _places(data, meta).items() if not _within(folder.path, place)}
@@ -154,7 +178,7 @@ def _check_places(benchmark: Benchmark, folder: RunFolder, meta: RunMeta, *, fre
             looked = dict.fromkeys(map(str, candidates(folder.path, place, meta.places.get(name))))
             raise DataError(
                 f"{folder.path}: the run's data was not found; searched {', '.join(looked)}",
-                "Pass its present place: --data PATH.",
+                PRESENT_PLACE,
             )
     local = {name: place for name, place in outside.items() if not str(place).startswith(HUB)}
     recorded = meta.identity.get("data")

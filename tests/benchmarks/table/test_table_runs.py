@@ -160,6 +160,20 @@ def test_a_table_that_was_moved_alone_is_named_with_data(run: Run, tmp_path: Pat
         score(run.path, data=tmp_path / "other.csv")
 
 
+def test_a_table_that_is_gone_is_named_with_data_and_one_in_the_run_folder_is_used(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = run.metric("accuracy")
+    shutil.move("my.csv", tmp_path / "renamed.csv")
+    capsys.readouterr()
+    for command in ("score", "report", "rerun"):
+        assert main([command, str(run.path)]) == 3
+        text = capsys.readouterr().err
+        assert "the run's data was not found" in text and "--data PATH" in text, command
+    shutil.move(tmp_path / "renamed.csv", run.path / "my.csv")
+    assert load_run(run.path).metric("accuracy").value == before.value
+
+
 def test_a_table_that_changed_since_is_not_scored_as_if_it_had_not(
     run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
