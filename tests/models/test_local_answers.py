@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import pytest_asyncio
 import tiny_vlm
@@ -74,6 +75,24 @@ async def test_answers_are_the_same_for_every_batch_size(opened, monkeypatch):
     assert together == alone
     assert len(set(alone)) > 20, "the answers must differ, or equality shows nothing"
     assert max(rows for rows, _ in sizes) > 8, "the prompts must really have shared batches"
+
+
+async def test_prompts_in_flight_are_enough_to_sort_them_by_length(opened, monkeypatch):
+    model = await opened(batch_size=8)
+    assert model.in_flight == 40
+    sizes = observe(model, monkeypatch)
+    lengths = np.random.default_rng(0).permutation(np.repeat([10, 60, 110, 160], 40)).tolist()
+    prompts = iter([Prompt((Text("x" * length),)) for length in lengths])
+
+    async def worker() -> None:
+        for prompt in prompts:
+            await model.answer(prompt)
+
+    await asyncio.gather(*(worker() for _ in range(model.in_flight)))
+    computed, needed = sum(rows * tokens for rows, tokens in sizes), sum(lengths) + 3 * len(lengths)
+    in_order = sum(8 * (max(lengths[i : i + 8]) + 3) for i in range(0, len(lengths), 8))
+    assert computed < 1.25 * needed, "few positions are padding"
+    assert in_order > 1.6 * needed, "batches in the order of arrival would be padded"
 
 
 async def test_the_picture_changes_the_answer(opened):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any
 
+import numpy as np
 import pytest
 
 from snellen.errors import ModelError
@@ -113,6 +114,78 @@ def test_prompts_of_one_size_go_together_and_the_oldest_is_never_left_behind(dou
         answer.result(600)
     mixed = [batch for batch in doubler.batches if len({sizes[i] for i in batch if i >= 0}) > 1]
     assert not mixed, doubler.batches
+
+
+def test_waiting_prompts_of_similar_length_share_a_batch(doubler):
+    doubler.go.clear()
+    first = doubler.ask(-1)
+    assert doubler.started.wait(600)
+    lengths = np.random.default_rng(0).permutation(np.repeat([10, 20, 30, 40], 16)).tolist()
+    rest = [doubler.ask(i, size=size) for i, size in enumerate(lengths)]
+    doubler.go.set()
+    for answer in [first, *rest]:
+        answer.result(600)
+    spread = [max(sizes) - min(sizes) for batch in doubler.batches if (sizes := [lengths[i] for i in batch if i >= 0])]
+    assert sum(extent == 0 for extent in spread) >= len(spread) - 5, f"only batches of leftovers are mixed: {spread}"
+
+
+def test_images_are_read_for_three_batches_at_most_while_one_is_answered(doubler):
+    doubler.go.clear()
+    read: list[int] = []
+    lock = threading.Lock()
+
+    def ask(number: int) -> Future[int]:
+        content: Future[int] = Future()
+
+        def start() -> None:
+            with lock:
+                read.append(number)
+            content.set_result(number)
+
+        job: Job[int] = Job(content, None, (0,), start)
+        doubler.line.submit(job)
+        return job.answer
+
+    answers = [ask(i) for i in range(8)]
+    assert doubler.started.wait(600)
+    answers += [ask(i) for i in range(8, 80)]
+    while len(read) < 24:
+        time.sleep(0.01)
+    time.sleep(0.2)
+    assert len(read) == 24, "one batch is answered, one is encoded, and the images of one are read"
+    assert doubler.sizes == [8], "all that while the first batch is under way"
+    doubler.go.set()
+    assert [answer.result(600) for answer in answers] == [2 * i for i in range(80)]
+    assert sorted(read) == list(range(80)), "each once"
+
+
+def test_a_reading_that_cannot_start_fails_its_prompt_and_not_the_others(doubler):
+    def refuse() -> None:
+        raise RuntimeError("can't start new thread")
+
+    job: Job[int] = Job(Future(), None, (0,), refuse)
+    doubler.line.submit(job)
+    other = doubler.ask(4)
+    with pytest.raises(ModelError, match="can't start new thread"):
+        job.answer.result(600)
+    assert other.result(600) == 8
+
+
+def test_an_error_that_all_prompts_of_a_batch_share_is_not_tried_again_in_halves(doubler):
+    doubler.line._generate = refuse_all(doubler.sizes)
+    answers = [doubler.ask(i) for i in range(8)]
+    for answer in answers:
+        with pytest.raises(ModelError, match="cannot be compiled"):
+            answer.result(600)
+    assert sum(doubler.sizes) == 8
+
+
+def refuse_all(sizes: list[int]) -> Callable[..., Any]:
+    def generate(jobs: Sequence[Job[int]], inputs: list[int], stopped: Callable[[], bool]) -> list[int]:
+        sizes.append(len(jobs))
+        raise ModelError("the model cannot be compiled.")
+
+    return generate
 
 
 def test_the_one_that_fails_fails_alone(doubler):

@@ -356,6 +356,10 @@ class LocalOptions:
     dtype: Annotated[str, typer.Option(help="torch dtype: auto, float32, bfloat16 or float16.")] = "auto"
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto"
     batch_size: Annotated[int, typer.Option(min=1, max=MAX_CONCURRENCY, help="Maximum prompts per batch.")] = 32
+    kv_cache: Annotated[str, typer.Option(help="Key-value cache: auto, dynamic or static.")] = "auto"
+    compile: Annotated[
+        bool, typer.Option("--compile", help="Decode full batches with torch.compile and a static cache.")
+    ] = False
     stop_after_first_json: Annotated[
         bool, typer.Option("--stop-after-first-json", help="End a reply after its first complete JSON object.")
     ] = False
@@ -460,6 +464,8 @@ def model_settings(
         "dtype": local.dtype,
         "device": local.device,
         "batch_size": local.batch_size,
+        "kv_cache": local.kv_cache,
+        "compile": local.compile,
         "stop_after_first_json": local.stop_after_first_json,
         "revision": local.revision,
         "engine_args": local.arguments(),

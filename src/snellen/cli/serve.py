@@ -23,6 +23,8 @@ OWN_DEFAULTS = {
     "dtype": "auto",
     "device": "auto",
     "batch_size": 32,
+    "kv_cache": "auto",
+    "compile": False,
     "revision": None,
     "max_tokens": None,
     "max_pixels": None,
@@ -98,7 +100,10 @@ def serve(
     server: ServerOptions,
     generation: Annotated[shared.GenerationOptions, only("max_tokens")],
     media: Annotated[shared.MediaOptions, only("max_long_side", "max_pixels")],
-    local: Annotated[shared.LocalOptions, only("dtype", "device", "batch_size", "stop_after_first_json", "revision")],
+    local: Annotated[
+        shared.LocalOptions,
+        only("dtype", "device", "batch_size", "kv_cache", "compile", "stop_after_first_json", "revision"),
+    ],
     vllm: VllmOptions,
 ) -> None:
     """Serve a local model behind an OpenAI-compatible endpoint.
@@ -128,6 +133,8 @@ def serve(
             "--max-pixels": media.max_pixels,
             "--max-long-side": media.max_long_side,
             "--stop-after-first-json": local.stop_after_first_json,
+            "--kv-cache": local.kv_cache != "auto",
+            "--compile": local.compile,
         }
         transformers_serve.refuse(unusable)
         transformers_serve.serve(path, options, server.host, server.port)

@@ -42,6 +42,8 @@ class ModelOptions(Struct, frozen=True):
         dtype: torch dtype of a local model: auto, float32, bfloat16, float16.
         device: device map of a local model: auto, cpu, cuda, cuda:1.
         batch_size: prompts a local batch holds at most.
+        kv_cache: key-value cache of a local model: auto, dynamic, static (docs/models-local.md).
+        compile: torch.compile decodes full batches of a local model; the cache is static then.
         stop_after_first_json: a local model stops once one whole JSON object is written.
         revision: hub revision of a local model.
         engine_args: arguments of an inference engine in this process (`vllm:`, `sglang:`), by its own names.
@@ -79,6 +81,8 @@ class ModelOptions(Struct, frozen=True):
     dtype: str = "auto"
     device: str = "auto"
     batch_size: int = 32
+    kv_cache: str = "auto"
+    compile: bool = False
     stop_after_first_json: bool = False
     revision: str | None = None
     engine_args: Mapping[str, Any] = field(default_factory=dict)
@@ -129,6 +133,8 @@ class ModelSettings(TypedDict, total=False):
     dtype: str
     device: str
     batch_size: int
+    kv_cache: str
+    compile: bool
     stop_after_first_json: bool
     revision: str | None
     engine_args: Mapping[str, Any]

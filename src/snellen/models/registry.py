@@ -36,6 +36,8 @@ API_KINDS = ("api", "openai", "anthropic", "gemini", "openrouter", "azure")
 """Kinds that send questions to a server, without tools."""
 ENGINE_KINDS = ("vllm", "sglang")
 """Kinds that run a checkpoint in an inference engine inside this process."""
+TORCH_KINDS = ("local", "embedded")
+"""Kinds that transformers runs inside this process."""
 KINDS = {
     "api": ("snellen.models.api:open_model", "an OpenAI-compatible endpoint: api:gpt-6-astra --base-url https://…/v1"),
     "openai": (
@@ -169,6 +171,8 @@ def open_model(spec: str, options: ModelOptions) -> Model:
             f"--engine-args is for an engine in this process, and is set for --model {spec}.",
             "Write --model vllm:NAME or sglang:NAME, or omit --engine-args.",
         )
+    if kind in KINDS and kind not in TORCH_KINDS and (option := changed_option(options, ("kv_cache", "compile"))):
+        raise UsageError(f"{option} is for --model local:NAME, not for --model {spec}.", f"Omit {option}.")
     if kind != "replay" and options.id_is != "id":
         raise UsageError(f"--id-is {options.id_is} is for replayed files, not for --model {spec}.", "Omit --id-is.")
     _refuse_service_options(kind, spec, options)

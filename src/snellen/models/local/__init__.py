@@ -14,8 +14,9 @@ from snellen.models.base import ModelOptions
 if TYPE_CHECKING:
     from snellen.models.local.model import LocalModel
 
-__all__ = ["open_model", "require_usable"]
+__all__ = ["has_static_cache", "open_model", "require_usable"]
 
+KV_CACHES = ("auto", "dynamic", "static")
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 
 
@@ -45,8 +46,18 @@ def open_model(name: str, options: ModelOptions, label: str | None = None) -> Lo
     return LocalModel(name, options, label or f"local:{name}")
 
 
+def has_static_cache(options: ModelOptions) -> bool:
+    """Return True if answers are decoded with a cache of fixed length; `auto` is one only for compiled decoding."""
+    return options.kv_cache == "static" or options.compile
+
+
 def require_usable(options: ModelOptions, *, in_memory: bool = False) -> None:
     """Raise UsageError for an option that a local model cannot use; one in memory has a device and precision already."""
+    if in_memory and options.compile:
+        raise UsageError(
+            "compile is set, but a model in memory would stay compiled after the run.",
+            "Omit compile, or evaluate the saved checkpoint as local:PATH.",
+        )
     if in_memory:
         own = {"device": options.device != "auto", "dtype": options.dtype != "auto", "revision": bool(options.revision)}
         for name in (name for name, is_set in own.items() if is_set):
@@ -78,6 +89,10 @@ def require_usable(options: ModelOptions, *, in_memory: bool = False) -> None:
         )
     if options.dtype not in DTYPES:
         raise UsageError(f"dtype {options.dtype!r} is not known.", f"Choose one of: {', '.join(DTYPES)}.")
+    if options.kv_cache not in KV_CACHES:
+        raise UsageError(f"--kv-cache {options.kv_cache!r} is not known.", f"Choose one of: {', '.join(KV_CACHES)}.")
+    if options.compile and options.kv_cache == "dynamic":
+        raise UsageError("--compile needs a static cache.", "Omit --kv-cache dynamic, or omit --compile.")
     kind, _, index = options.device.partition(":")
     if kind not in ("auto", "cpu", "cuda", "mps") or (index and not (kind == "cuda" and index.isdecimal())):
         raise UsageError(f"device {options.device!r} is not known.", "Choose one of: auto, cpu, cuda, cuda:N, mps.")

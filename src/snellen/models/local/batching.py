@@ -1,8 +1,9 @@
 """Dynamic batching: prompts that wait are answered together.
 
-Two threads. One collects prompts that go well together and turns them into tensors; the other, the only one that
-touches the model, generates. While it does, the next batch is made ready. Nothing here knows torch: what a batch is
-made of, how it is answered and which errors mean "out of memory" is handed in.
+Two threads. One collects prompts of similar length and turns them into tensors; the other, the only one that touches
+the model, generates. While it does, the next batch is encoded and the images of the one after it are read. Prompts
+that wait in neither of them hold no pixels. Nothing here knows torch: what a batch is made of, how it is answered and
+which errors mean "out of memory" is handed in.
 """
 
 from __future__ import annotations
@@ -34,12 +35,14 @@ class Job(Generic[T]):
         content: what the prompt becomes once its images are read.
         batch_key: only jobs with equal values share a batch.
         size: jobs of near sizes share a batch where there is a choice, compared element by element.
+        read: starts the reading that settles `content`; called once, when a batch has chosen the job.
         answer: what the asker waits for.
     """
 
     content: Future[Any]
     batch_key: Any
     size: tuple[int, ...]
+    read: Callable[[], None] | None = None
     answer: Future[T] = field(default_factory=Future)
 
     def fail(self, error: BaseException) -> None:
@@ -53,10 +56,11 @@ class Job(Generic[T]):
 
 @dataclass
 class Batch(Generic[T]):
-    """Jobs and the tensors made of them, in the same order."""
+    """Jobs and the tensors made of them, in the same order. `last`: none of the jobs chosen with these comes later."""
 
     jobs: list[Job[T]]
     inputs: Any
+    last: bool = False
 
 
 class Batches(Generic[T]):
@@ -88,7 +92,8 @@ class Batches(Generic[T]):
         self._changed = threading.Condition()
         self._closing = threading.Event()
         self._encoding = threading.Lock()  # tokenizers keep padding settings between calls: one caller at a time
-        self._ready: queue.Queue[Batch[T] | None] = queue.Queue(maxsize=1)
+        self._ready: queue.Queue[Batch[T] | None] = queue.Queue()
+        self._room = threading.Semaphore(1)  # for one batch that is encoded while another one is answered
         self._threads = [
             threading.Thread(target=self._prepare_all, name="snellen-prepare", daemon=True),
             threading.Thread(target=self._answer_all, name="snellen-generate", daemon=True),
@@ -117,16 +122,39 @@ class Batches(Generic[T]):
     # the preparing thread
 
     def _prepare_all(self) -> None:
-        while jobs := self._collect():
+        upcoming: list[Job[T]] = []
+        while jobs := upcoming or self._collect():
+            self._room.acquire()
+            upcoming = self._collect_full()
+            batches: list[Batch[T]] = []
             try:
-                for batch in self._encoded(self._readable(jobs)):
-                    self._ready.put(batch)
+                batches = self._encoded(self._readable(jobs))
             except Exception as error:  # noqa: BLE001 - a dead thread would leave every asker waiting for ever
                 _fail_all(jobs, error)
+            for batch in batches[:-1]:
+                self._ready.put(batch)
+            if batches:
+                batches[-1].last = True
+                self._ready.put(batches[-1])
+            else:
+                self._room.release()
         self._ready.put(None)
 
     def _collect(self) -> list[Job[T]]:
-        """Return the next jobs to go together; none once the model is closed."""
+        """Return the next jobs to go together, their reading started; none once the model is closed."""
+        return _reading(self._wait_for_jobs())
+
+    def _collect_full(self) -> list[Job[T]]:
+        """Return the jobs of a further batch, their reading started, if enough of them wait to fill it; else none."""
+        with self._changed:
+            self._waiting = [job for job in self._waiting if not job.answer.done()]
+            alike = sum(job.batch_key == self._waiting[0].batch_key for job in self._waiting)
+            if alike < self.limit or self._closing.is_set():
+                return []
+            jobs = self._chosen()
+        return _reading(jobs)
+
+    def _wait_for_jobs(self) -> list[Job[T]]:
         with self._changed:
             while True:
                 self._waiting = [job for job in self._waiting if not job.answer.done()]
@@ -143,14 +171,18 @@ class Batches(Generic[T]):
                 self._changed.wait(remaining_s)
             if self._closing.is_set():
                 return []
-            first = self._waiting[0]
-            alike = [job for job in self._waiting if job.batch_key == first.batch_key]
-            # Stable sort: of equally near jobs those that came first go first; the oldest always goes.
-            alike.sort(key=lambda job: [abs(size - other) for size, other in zip(job.size, first.size, strict=True)])
-            chosen = alike[: self.limit]
-            taken = {id(job) for job in chosen}
-            self._waiting = [job for job in self._waiting if id(job) not in taken]
-            return chosen
+            return self._chosen()
+
+    def _chosen(self) -> list[Job[T]]:
+        """Take the jobs that go best with the oldest one out of those that wait."""
+        first = self._waiting[0]
+        alike = [job for job in self._waiting if job.batch_key == first.batch_key]
+        # Stable sort: of equally near jobs those that came first go first; the oldest always goes.
+        alike.sort(key=lambda job: [abs(size - other) for size, other in zip(job.size, first.size, strict=True)])
+        chosen = alike[: self.limit]
+        taken = {id(job) for job in chosen}
+        self._waiting = [job for job in self._waiting if id(job) not in taken]
+        return chosen
 
     def _readable(self, jobs: list[Job[T]]) -> list[Job[T]]:
         """Return the jobs whose images could be read; the others have failed."""
@@ -186,6 +218,8 @@ class Batches(Generic[T]):
 
     def _answer_all(self) -> None:
         while (batch := self._ready.get()) is not None:
+            if batch.last:
+                self._room.release()
             try:
                 self._answer(batch)
             except Exception as error:  # noqa: BLE001 - as above; a broken device can fail while memory is given back
@@ -212,6 +246,10 @@ class Batches(Generic[T]):
                 return
             for job, reply in zip(batch.jobs, replies, strict=True):
                 job.succeed(reply)
+            return
+        if isinstance(failure, ModelError):  # of the settings, which all jobs of a batch share
+            for job in jobs:
+                job.fail(failure)
             return
         half = max(1, len(batch.jobs) // 2)
         batch.inputs = None
@@ -244,6 +282,16 @@ class Batches(Generic[T]):
         if isinstance(error, ValueError | TypeError):
             return BadRequestError(f"the model does not accept this prompt or these settings: {text}")
         return ModelError(f"the model failed on this prompt: {text}")
+
+
+def _reading(jobs: list[Job[T]]) -> list[Job[T]]:
+    for job in jobs:
+        if job.read is not None:
+            try:
+                job.read()
+            except Exception as error:  # noqa: BLE001 - no thread can be started; the asker must learn of it
+                job.content.set_exception(error)
+    return jobs
 
 
 def _fail_all(jobs: Sequence[Job[Any]], error: Exception) -> None:

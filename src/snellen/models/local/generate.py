@@ -20,6 +20,7 @@ from transformers import (
     TopPLogitsWarper,
 )
 
+from snellen.models.local.kv_cache import StaticDecoding, compile_errors, own_cache_ignored
 from snellen.models.local.load import Loaded
 from snellen.models.local.stopping import answer_end
 from snellen.types import Generation
@@ -80,36 +81,49 @@ def generate(
     seeds: Sequence[int],
     prompts: Sequence[str],
     stopped: Callable[[], bool],
+    static: StaticDecoding | None = None,
 ) -> list[Reply]:
     """Return answers to the rows of `inputs`, in their order.
 
     Args:
-        inputs: what the processor made of the prompts: input_ids [rows, tokens] padded on the left, and images.
-        seeds: one a row, used where the settings sample.
+        inputs: what the processor made of the prompts: input_ids [rows, tokens] padded on the left, and images. Rows
+            beyond those of `prompts` only fill the batch; they are copies of the first one and have no reply.
+        seeds: one a prompt, used where the settings sample.
         prompts: the rows as text, handed through to the replies.
         stopped: asked before each token; True ends the batch where it stands.
+        static: the cache of fixed length; None: the cache grows with the answer.
+
+    Raises:
+        BadRequestError: further arguments of `generate` that a static cache cannot be combined with.
+        ModelError: torch.compile failed.
     """
     model, tokenizer = loaded.model, loaded.processor.tokenizer
     inputs = inputs.to(model.device, dtype=model.dtype)
-    width = inputs["input_ids"].shape[1]
-    watch = _Watch(tokenizer, settings, width, len(seeds), stopped)
+    count, width = inputs["input_ids"].shape
+    seeds = [*seeds, *[seeds[0]] * (count - len(seeds))]
+    watch = _Watch(tokenizer, settings, width, count, stopped)
+    config = _config(model.generation_config, settings, tokenizer.pad_token_id)
+    extra = json.loads(settings.extra)
     with (
         torch.inference_mode(loaded.inference_mode),
         torch.no_grad(),
     ):  # in this order: leaving inference mode turns gradients on
-        output = model.generate(
-            **inputs,
-            generation_config=_config(model.generation_config, settings, tokenizer.pad_token_id),
-            stopping_criteria=StoppingCriteriaList([watch]),
-            logits_processor=_sampling(settings, seeds, model.device),
-            **json.loads(settings.extra),
-        )
+        cache = {} if static is None else static.arguments(config, extra, count, width + settings.max_new_tokens)
+        with compile_errors(), own_cache_ignored(model.generation_config):
+            output = model.generate(
+                **inputs,
+                **cache,
+                generation_config=config,
+                stopping_criteria=StoppingCriteriaList([watch]),
+                logits_processor=_sampling(settings, seeds, model.device),
+                **extra,
+            )
     rows = output[:, width:].tolist()
     prompt_tokens = inputs["attention_mask"].sum(dim=1).tolist()
     ends = _end_tokens(model.generation_config, tokenizer)
     return [
         _reply(tokenizer, rows[row], settings, ends, watch.stopped_at[row], prompt_tokens[row], prompts[row])
-        for row in range(len(rows))
+        for row in range(len(prompts))
     ]
 
 
@@ -137,6 +151,7 @@ def _config(own: GenerationConfig, settings: BatchSettings, pad: int | None) -> 
     config.temperature = config.top_p = config.top_k = config.min_p = config.typical_p = None
     config.max_new_tokens = settings.max_new_tokens
     config.max_length = None
+    config.cache_implementation = None
     if config.pad_token_id is None:
         config.pad_token_id = pad
     return config

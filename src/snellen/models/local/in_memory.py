@@ -142,6 +142,7 @@ class MemoryModel(LocalModel):
             "processor": _processor_digest(self._processor),
             "dtype": str(self._model.dtype).removeprefix("torch."),
             "stop_after_first_json": self._options.stop_after_first_json,
+            **self._decoding(),
         }
 
     def _load(self) -> Loaded:

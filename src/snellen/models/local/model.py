@@ -8,7 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ import msgspec
 from snellen.errors import ModelError
 from snellen.media import MediaCache
 from snellen.models.base import Model, ModelOptions, effective
+from snellen.models.local import has_static_cache
 from snellen.models.local.batching import Batches, Job
 from snellen.models.local.chat_template import (
     Conversation,
@@ -35,7 +36,12 @@ from snellen.types import Prompt, Response, Usage
 
 if TYPE_CHECKING:
     from snellen.models.local.generate import Reply
+    from snellen.models.local.kv_cache import StaticDecoding
     from snellen.models.local.load import Loaded
+
+
+BATCHES_IN_FLIGHT = 5
+"""One batch is answered, one encoded, the images of one are read; prompts of similar length are chosen from the others."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +50,14 @@ class RowContent:
 
     conversation: Conversation
     seed: int
+
+
+@dataclass(frozen=True)
+class EncodedBatch:
+    """Tensors of a batch, and its prompts as the chat template writes them."""
+
+    inputs: Any
+    prompts: list[str]
 
 
 @dataclass
@@ -63,7 +77,7 @@ class LocalModel(Model):
     def __init__(self, name: str, options: ModelOptions, label: str) -> None:
         self.name = label
         self.seed = options.seed
-        self.in_flight = 2 * options.batch_size  # one batch being answered, one being made ready
+        self.in_flight = BATCHES_IN_FLIGHT * options.batch_size
         self._path = name
         self._options = options
         self._media = MediaCache(options.media, shared=cache_folder() / "frames")
@@ -76,6 +90,7 @@ class LocalModel(Model):
         self._shared = SharedWeights()
         self._sent: Counter[tuple[int, int]] = Counter()
         self._omitted: frozenset[str] | None = None
+        self._static: StaticDecoding | None = None
         self.supports = frozenset({"system"} if label == "embedded" else {"system", "history"})
 
     def share(self, weights: SharedWeights) -> None:
@@ -105,7 +120,13 @@ class LocalModel(Model):
             **checkpoint.origin,
             "dtype": dtype,
             "stop_after_first_json": self._options.stop_after_first_json,
+            **self._decoding(),
         }
+
+    def _decoding(self) -> dict[str, Any]:
+        """Return cache and compilation where they are not the usual ones: near ties may fall the other way with them."""
+        decoding: dict[str, Any] = {"kv_cache": "static"} if has_static_cache(self._options) else {}
+        return {**decoding, "compile": True} if self._options.compile else decoding
 
     async def preflight(self) -> None:
         """Find, check and load the checkpoint. Raises PreflightError."""
@@ -164,7 +185,7 @@ class LocalModel(Model):
         return load(self._found(), self._path, self._options.device, self._options.dtype)
 
     def _start(self) -> None:
-        from snellen.models.local.load import is_out_of_memory, release_memory
+        from snellen.models.local.load import is_out_of_memory
 
         with self._loading:
             if self._closed:
@@ -172,14 +193,33 @@ class LocalModel(Model):
             if self._batches is not None:
                 return
             loaded = self._loaded = self._shared.loaded = self._shared.loaded or self._load()
+            self._static = self._static_decoding(loaded)
             self._readers = ThreadPoolExecutor(min(8, os.cpu_count() or 1), thread_name_prefix="snellen-images")
             self._batches = Batches(
-                encode=lambda jobs: encode(loaded, [job.content.result().conversation for job in jobs]),
+                encode=lambda jobs: self._encode(loaded, jobs),
                 generate=lambda jobs, inputs, stopped: self._generate(loaded, jobs, inputs, stopped),
                 out_of_memory=is_out_of_memory,
-                recover=release_memory,
+                recover=self._recover,
                 max_batch=self._options.batch_size,
             )
+
+    def _static_decoding(self, loaded: Loaded) -> StaticDecoding | None:
+        """Return the static cache that the options ask for; raise PreflightError where the model has none."""
+        if not has_static_cache(self._options):
+            return None
+        from snellen.models.local.kv_cache import StaticDecoding, require_compiler, require_static_cache
+
+        require_static_cache(loaded.model, self.name)
+        if self._options.compile:
+            require_compiler(loaded.model, self.name)
+        return StaticDecoding(loaded.model, loaded.context, compiled=self._options.compile)
+
+    def _recover(self) -> None:
+        from snellen.models.local.load import release_memory
+
+        if self._static is not None:
+            self._static.release()
+        release_memory()
 
     def _stop(self) -> None:
         with self._loading:
@@ -189,7 +229,7 @@ class LocalModel(Model):
                 return
             batches.close()
             readers.shutdown(wait=True, cancel_futures=True)
-            self._batches = self._readers = self._loaded = None
+            self._batches = self._readers = self._loaded = self._static = None
             self._shared = SharedWeights()
             from snellen.models.local.load import release_memory
 
@@ -205,10 +245,21 @@ class LocalModel(Model):
         own_limit = loaded.model.generation_config.max_new_tokens
         settings = settings_for(generation, self._options.stop_after_first_json, own_limit)
         seed = self._options.seed if generation.seed is None else generation.seed
-        content = readers.submit(self._read, prompt, seed if settings.temperature > 0 else None)
-        job: Job[Reply] = Job(content, settings, size_of(prompt, self._options.media))
+        content: Future[RowContent] = Future()
+
+        def read() -> None:
+            readers.submit(settle, content, self._read, prompt, seed if settings.temperature > 0 else None)
+
+        job: Job[Reply] = Job(content, settings, size_of(prompt, self._options.media), read)
         batches.submit(job)
         return job
+
+    def _encode(self, loaded: Loaded, jobs: Sequence[Job[Reply]]) -> EncodedBatch:
+        """Return tensors and texts of a batch, filled with copies of its first prompt where compiled decoding needs it."""
+        conversations = [job.content.result().conversation for job in jobs]
+        rows = len(jobs) if self._static is None else self._static.rows(len(jobs), self.batch_limit)
+        filled = [*conversations, *[conversations[0]] * (rows - len(jobs))]
+        return EncodedBatch(encode(loaded, filled), rendered(loaded, conversations))
 
     def _read(self, prompt: Prompt, seed: int | None) -> RowContent:
         from snellen.models.local.generate import row_seed
@@ -227,10 +278,18 @@ class LocalModel(Model):
             self._omitted = omitted_by_template(self._loaded.processor)
         require_written(prompt, self._omitted, self.name)
 
-    @staticmethod
-    def _generate(loaded: Loaded, jobs: Sequence[Job[Reply]], inputs: Any, stopped: Callable[[], bool]) -> list[Reply]:
+    def _generate(
+        self, loaded: Loaded, jobs: Sequence[Job[Reply]], batch: EncodedBatch, stopped: Callable[[], bool]
+    ) -> list[Reply]:
         from snellen.models.local.generate import generate
 
-        contents: list[RowContent] = [job.content.result() for job in jobs]
-        prompts = rendered(loaded, [content.conversation for content in contents])
-        return generate(loaded, inputs, jobs[0].batch_key, [content.seed for content in contents], prompts, stopped)
+        seeds = [job.content.result().seed for job in jobs]
+        return generate(loaded, batch.inputs, jobs[0].batch_key, seeds, batch.prompts, stopped, self._static)
+
+
+def settle(content: Future[RowContent], read: Callable[..., RowContent], *arguments: Any) -> None:
+    """Settle a future with what a function returns or raises."""
+    try:
+        content.set_result(read(*arguments))
+    except BaseException as error:  # noqa: BLE001 - as an executor does: whoever waits for the future raises it
+        content.set_exception(error)
