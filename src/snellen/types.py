@@ -194,6 +194,10 @@ class Sample(Struct, frozen=True):
             raise TypeError(f"the id {self.id!r} of a Sample is no str: write str({self.id!r})")
         if not isinstance(self.prompt, Prompt):
             raise TypeError(f"the prompt of sample {self.id!r} is no Prompt: write Prompt((Image(...), Text('...')))")
+        for name, fields in (("options", self.options), ("meta", self.meta)):
+            if type(fields) is not dict and not isinstance(fields, Mapping):
+                example = "{'A': 'red', 'B': 'green'}" if name == "options" else "{'type': 'colour'}"
+                raise TypeError(f"the {name} of sample {self.id!r} are no dict: write {name}={example}")
         if self.kind not in KINDS:
             raise ValueError(f"sample {self.id!r} has the kind {self.kind!r}; expected one of {', '.join(KINDS)}")
 

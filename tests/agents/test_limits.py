@@ -16,7 +16,7 @@ from msgspec import structs
 
 from agents.test_shut_in import ASKED, shell
 from snellen.errors import AgentLimitError, UsageError
-from snellen.models.agents import sandbox
+from snellen.models.agents import sandbox, supervisor
 from snellen.models.agents.limits import AgentLimits, limits_of
 from snellen.models.agents.model import _failure
 from snellen.models.agents.process import ProcessResult
@@ -153,6 +153,21 @@ def test_an_attack_on_the_machine_ends_the_sample_and_is_named(name, tmp_path):
     error = _failure("limit", ran, Transcript(), 5.0, LIMITS)
     assert isinstance(error, AgentLimitError) and error.kind == f"agent_limit_{limit}"
     assert f"--agent-{limit.replace('_', '-')}" in error.message
+
+
+def test_a_program_that_ends_between_two_looks_because_of_a_full_file_system_is_named_by_its_limit(monkeypatch):
+    class NoLook(supervisor.Watch):
+        def look(self) -> None:
+            """No look comes in time."""
+
+    full = os.statvfs_result((4096, 4096, 100, 50, 50, 3000, 0, 0, 0, 255))
+    monkeypatch.setattr(os, "fstatvfs", lambda box: full)
+    monkeypatch.setattr(supervisor, "end_descendants", lambda: None)  # they would be those of the tests
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        watch = NoLook(dict(LIMITS.plain()), 0)
+        ran = supervisor._run({"argv": ["/bin/false"], "env": {}, "cwd": "/"}, ours, watch, isolated=False)
+    assert (ran["limit"], ran["used"], ran["status"]) == ("files", 3000, 1)
 
 
 @bubblewrap

@@ -90,6 +90,12 @@ def test_a_prompt_with_a_plain_string_is_refused(parts):
         Prompt(parts)
 
 
+@pytest.mark.parametrize("name", ["options", "meta"])
+def test_options_and_meta_that_are_no_dict_are_refused(name):
+    with pytest.raises(TypeError, match=rf"the {name} of sample '7' are no dict: write {name}=\{{"):
+        Sample(id="7", prompt=Prompt((Text("Which?"),)), target="A", kind="choice", **{name: ("red", "green")})
+
+
 def test_a_summary_that_was_not_called_is_refused():
     with pytest.raises(TypeError, match=r"summarize=accuracy\(\)"):
         birds(summarize=accuracy)

@@ -108,9 +108,13 @@ def test_a_damaged_record_is_named_costs_coverage_and_is_asked_again(
         assert accuracy(folder)[1] == (N - 1) / N
     assert words in caplog.text
     (note,) = load_run(folder.path, benchmark=ARITHMETIC).notes()
-    assert f"1 samples have no record ({sample})" in note
+    assert f"1 sample has no record ({sample})" in note
+    assert "`snellen rerun" in caplog.text
+    caplog.clear()
     model = Traced()
-    run(folder, model)
+    with caplog.at_level(logging.WARNING, "snellen"):
+        run(folder, model)
+    assert "`snellen rerun" not in caplog.text  # the run itself asks it again
     assert model.asked == [int(sample[1:])]
     assert accuracy(folder) == before
     assert load_run(folder.path, benchmark=ARITHMETIC).notes() == []

@@ -89,7 +89,8 @@ class Damage:
         self.damaged += 1
         if rest > 1:
             self._bad_lines.append(line)
-        self._fault(line, content, f"has a damaged line end; {records} intact records on it count")
+        counted = "its intact record counts" if records == 1 else f"its {records:,} intact records count"
+        self._fault(line, content, f"holds bytes that are no record; {counted}")
 
     def without_number(self, line: int) -> None:
         """Note a line without number and checksum; before the first line that has them it is one of version 0.1."""
@@ -149,8 +150,8 @@ class Damage:
         )
         return ", ".join(f"{count:,} {several if count > 1 else single}" for count, single, several in kinds if count)
 
-    def lines(self) -> list[str]:
-        """Describe the faults: a heading, then one line for each."""
+    def lines(self, *, advised: bool = True) -> list[str]:
+        """Describe the faults: a heading, then one line for each, and what to do unless `advised` is false."""
         if not self and not self.unnumbered:
             return []
         lines = []
@@ -158,7 +159,7 @@ class Damage:
             lines = [f"{self.path}: {self.summary()}", *(f"  {fault}" for fault in self.faults)]
             if self._count > len(self.faults):
                 lines.append(f"  … and {self._count - len(self.faults):,} more")
-            if self.path.name == RESULTS:
+            if advised and self.path.name == RESULTS and (self.damaged or self.missing or self.torn):
                 lines.append(f"  `snellen rerun {self.path.parent}` runs every sample that has no record.")
         if self.unnumbered:
             lines.append(
@@ -167,9 +168,9 @@ class Damage:
             )
         return lines
 
-    def warn(self) -> None:
-        """Log the faults as a warning, each text once in a process."""
-        if lines := self.lines():
+    def warn(self, *, advised: bool = True) -> None:
+        """Log the faults as a warning, each text once in a process; `advised` as in `lines`."""
+        if lines := self.lines(advised=advised):
             _warn("\n".join(lines))
 
 

@@ -160,7 +160,8 @@ def without_record(folder: RunFolder, benchmark: Benchmark, spec: RunSpec) -> st
         return ""
     absent = [sample.id for sample, _ in pending(benchmark, spec, recorded)]
     named = ", ".join(plain(name) for name in absent[:NAMED]) + (", …" if len(absent) > NAMED else "")
-    lost = f"{len(absent):,} samples have no record ({named})" if absent else "every sample has a record"
+    have = "1 sample has" if len(absent) == 1 else f"{len(absent):,} samples have"
+    lost = f"{have} no record ({named})" if absent else "every sample has a record"
     return f"results.jsonl has {damage.summary()}; {lost}"
 
 

@@ -102,7 +102,7 @@ async def run(
         before, done = read_state(folder, damage)
         lost = ""
         if damage:
-            damage.warn()
+            damage.warn(advised=False)  # this run asks the lost samples again
             lost = without_record(folder, benchmark, structs.replace(spec, limit=widest))
             journal.mend(folder.results, Record)
         size = benchmark.size(spec.data)

@@ -137,6 +137,11 @@ class Watch:
         if memory > self.limits["memory"]:
             raise Breach("memory", memory)
 
+    def look_at_box(self) -> None:
+        """Raise Breach if the files of a program that has ended fill the file system: it may have ended because of that."""
+        if self._box is not None:
+            self._look_at_files(os.fstatvfs(self._box))
+
     def _living(self) -> tuple[int | None, list[int]]:
         if self._processes is None:
             return None, descendants(os.getpid())
@@ -249,6 +254,7 @@ def _run(order: dict[str, Any], control: socket.socket, watch: Watch, isolated: 
                     _ask(child)
                 break
             watch.look()
+        watch.look_at_box()
     except Breach as breach:
         limit, used = breach.limit, breach.used
     finally:
