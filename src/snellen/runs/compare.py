@@ -154,6 +154,8 @@ def compare_pair(
         DataError: no question in common.
     """
     notes = same_questions(baseline, other, force=force)
+    changed = [(side.folder.path.name, side.run.changed_data) for side in (baseline, other)]
+    notes += [f"{name}: {line}" for name, line in changed if line]
     first, second = baseline.scores(profile), other.scores(profile)
     paired = pair_scores(question_scores(first), question_scores(second))
     if not len(paired):
@@ -182,7 +184,7 @@ def compare_pair(
         if name not in SLICED_BY and name not in sliced:
             notes.append(f"not sliced by {name}: it has one value here, or more than {MOST_SLICES}")
     x, y = paired.baseline, paired.other
-    changed = {
+    differing = {
         int(code): (float(u), float(v)) for code, u, v in zip(paired.code[x != y], x[x != y], y[x != y], strict=True)
     }
     return Pairing(
@@ -195,7 +197,7 @@ def compare_pair(
         unscored=paired.unscored,
         parts=parts,
         metric=None if metric is None else _metric(metric, baseline.benchmark, profile, first, second, paired.code),
-        flips=list(_flips(baseline, other, changed)) if flips else None,
+        flips=list(_flips(baseline, other, differing)) if flips else None,
         notes=notes,
     )
 

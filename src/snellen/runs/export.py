@@ -147,7 +147,7 @@ def export(
     state = present_state(moved.path, moved.meta)
     # What is without an answer each writer says itself: it alone knows what stands there instead.
     notes = [caveat.text for caveat in caveats(moved.meta, moved.benchmark, state=state) if caveat.about != "lost"]
-    return Exported(files, (*notes, *written.notes))
+    return Exported(files, (*filter(None, [moved.changed_data]), *notes, *written.notes))
 
 
 def _as_asked(run: Run, *, no_gold: bool) -> Benchmark:

@@ -51,7 +51,8 @@ def load_run(path: str | Path, *, benchmark: Benchmark | None = None, trust: boo
     """
     folder = RunFolder(path)
     meta = located(folder, verified_meta(folder))
-    return Run(folder, meta, None if benchmark is None else guarded(benchmark, folder, meta, trust=trust), trust=trust)
+    subject = None if benchmark is None else guarded(benchmark, folder, meta, trust=trust)
+    return Run(folder, meta, subject, trust=trust, reopened=True)
 
 
 class SavedProfile(Struct):
@@ -76,6 +77,7 @@ class Run:
     _errors: RequestErrors | None = None
     trust: bool = False
     remarks: tuple[str, ...] = ()
+    reopened: bool = False
 
     def __repr__(self) -> str:
         totals, size = self.meta.totals, self.meta.coverage.of
@@ -93,6 +95,23 @@ class Run:
     def own(self) -> bool:
         """Return True if this user's Snellen wrote the run, so that its meta can be trusted."""
         return is_own(self.folder.meta())
+
+    @cached_property
+    def changed_data(self) -> str:
+        """One line if the run was opened again and its data is known to be another now; else empty."""
+        recorded = self.meta.identity.get("data")
+        if not self.reopened or not recorded or self.meta.judges:
+            return ""
+        try:
+            digest = self.benchmark.digest(self.meta.spec.data)
+        except SnellenError:  # what cannot be read cannot be compared
+            return ""
+        if same_questions(recorded, digest):
+            return ""
+        return (
+            f"the data has changed since the run (digest {recorded}, now {digest}): questions and gold answers are those "
+            "of today, and the model may have seen others"
+        )
 
     @cached_property
     def sized_meta(self) -> RunMeta:
@@ -147,7 +166,8 @@ class Run:
                 f"{self.path}: the run's data has digest {recorded}, the data given now {digest}",
                 "Pass the data that the run used: --data PATH.",
             )
-        return Run(self.folder, structs.replace(self.meta, spec=spec), self._benchmark, trust=self.trust)
+        meta = structs.replace(self.meta, spec=spec)
+        return Run(self.folder, meta, self._benchmark, trust=self.trust, reopened=self.reopened)
 
     @property
     def writable(self) -> bool:
@@ -162,7 +182,7 @@ class Run:
 
         known = caveats(meta, self.benchmark, state=present_state(self.path, meta))
         lines = [errors if caveat.about == "lost" and errors else caveat.text for caveat in known]
-        lines += filter(None, [without_record(self.folder, self.benchmark, self.meta.spec)])
+        lines += filter(None, [without_record(self.folder, self.benchmark, self.meta.spec), self.changed_data])
         return [*lines, *filter(None, [self.judged_by(), self.unverified])]
 
     def request_errors(self) -> RequestErrors:
