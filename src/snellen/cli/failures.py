@@ -145,7 +145,11 @@ def failures(
         whose = labelling.whose_decisions(run, labels, reviews.get(name))
         errors = run.request_errors()
         notes = [errors.text] if errors.nothing_answered else []
-        notes += [*remarks[name], *([] if judged is None else [_by(judged)]), *filter(None, [whose, away, run.changed_data])]
+        notes += [
+            *remarks[name],
+            *([] if judged is None else [_by(judged)]),
+            *filter(None, [whose, away, run.changed_data]),
+        ]
         labelled.append(LabelledRun(run, labels, count_labels(labels, notes), judged, away))
     index = None
     if site.pages is not None:
