@@ -200,9 +200,7 @@ def _print(labelled: list[LabelledRun], names: list[str], index: Path | None) ->
 
     results = list(zip(names, labelled, strict=True))
     for name, result in results:
-        print(
-            _line(f"{name} · {result.run.meta.spec.model}: {len(result.labelled):,} incorrect{_unscored(result.run)}")
-        )
+        print(_line(f"{name} · {result.run.meta.spec.model}: {_size(result)}{_unscored(result.run)}"))
     results = [(name, result) for name, result in results if result.labelled]
     if results:
         table = Table("label", box=None, header_style="bold")
@@ -238,6 +236,14 @@ def _line(text: str) -> str:
     from snellen.reports.escape import escape_invisible
 
     return escape_invisible(text).replace("\n", " ")
+
+
+def _size(result: LabelledRun) -> str:
+    """Return how many answers are incorrect, and how many samples have none: those are labelled too."""
+    lost = sum(answer.verdict == "error" for answer in result.labelled)
+    incorrect = len(result.labelled) - lost
+    parts = [f"{incorrect:,} incorrect"] if incorrect or not lost else []
+    return ", ".join([*parts, *([f"{lost:,} without an answer"] if lost else [])])
 
 
 def _unscored(run: Run) -> str:

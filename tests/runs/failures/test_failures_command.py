@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from snellen.cli import main
 from snellen.errors import DataError
@@ -14,7 +15,7 @@ from snellen.models import trace
 from snellen.models.trace import Step
 from snellen.runs import failures
 from snellen.runs.failures import answers
-from snellen.types import Prompt, Record, Response, Sample, Score, Text
+from snellen.types import Failure, Prompt, Record, Response, Sample, Score, Text
 
 GOLD = Sample("a", Prompt((Text("Which camera?"),)), "Canon EOS R5", "short", meta={"aliases": ["Canon R5"]})
 WRONG = Score(0.0, "Nikon Z9", "wrong")
@@ -88,6 +89,27 @@ def test_a_run_is_labelled_from_its_traces_and_a_person_overrides_the_rules(tmp_
     assert held.pop(records[0].sample_id) == ("poor_visual_judgement", "person")
     assert set(held.values()) == {("format", "rule")} and len(held) == 3
     assert run["counts"]["format"] == {"rule": 3, "person": 0, "none": 0}
+
+
+def test_samples_without_an_answer_are_counted_apart_from_incorrect_ones(tmp_path, monkeypatch, capsys):
+    from snellen.engine.run_folder import RunFolder
+
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "chart/creatures", "-m", "embedded", "--limit", "4", "--out", "run", "-q"]) == 0
+    folder = RunFolder(Path("run"))
+    records = sorted(folder.records(), key=lambda record: record.sample_id)
+    error = Failure("server", "HTTP 500: boom")
+    for lost, heading in ((1, "3 incorrect, 1 without an answer"), (4, "4 without an answer")):
+        rows = [
+            structs.replace(record, status="error", response=None, error=error)
+            if number < lost
+            else structs.replace(record, response=Response("?"))
+            for number, record in enumerate(records)
+        ]
+        folder.results.write_bytes(b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
+        capsys.readouterr()
+        assert main(["failures", "run"]) == 0
+        assert capsys.readouterr().out.splitlines()[0].endswith(f": {heading}")
 
 
 def test_the_last_trace_of_an_answer_is_read_and_an_exchange_with_a_server_is_none(tmp_path):
