@@ -183,6 +183,22 @@ async def test_a_damaged_picture_fails_alone(opened):
     assert texts(replies[:3] + replies[4:]) == good[:3] + good[4:]
 
 
+@pytest.mark.parametrize("cache", ["dynamic", "static"])
+async def test_an_answer_ends_with_the_context_whatever_the_limit_and_the_neighbours(opened, cache):
+    model = await opened(kv_cache=cache, batch_size=2, generation=Generation(max_tokens=tiny_vlm.CONTEXT * 4))
+    endless = {"suppress_tokens": [2]}
+    prompts = [
+        Prompt((picture(1), Text("what is this? " * repeats)), generation=Generation(extra=endless))
+        for repeats in (1, 30)
+    ]
+    together = await ask(model, prompts)
+    for prompt, reply in zip(prompts, together, strict=True):
+        assert isinstance(reply, Response)
+        assert reply.finish_reason == "length"
+        assert reply.usage.input_tokens + reply.usage.output_tokens == tiny_vlm.CONTEXT
+        assert texts([reply]) == texts(await ask(model, [prompt]))
+
+
 async def test_a_prompt_longer_than_the_context_fails_alone(opened):
     model = await opened(batch_size=8)
     prompts = [question(i) for i in range(8)]

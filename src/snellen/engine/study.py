@@ -30,7 +30,10 @@ _REASONS = {
     ("tools", "history"): "The loop of tools begins with the question.",
     ("tools", "logprobs"): "An answer with tools is made of several replies.",
     ("replay", "logprobs"): "A file of answers has no probabilities.",
-    ("local", "logprobs"): "Local models return text alone; serve the model and use api: (snellen serve).",
+    (
+        "local",
+        "logprobs",
+    ): "Local models return text alone, and so does snellen serve. A server such as vLLM's gives them to api:NAME.",
     ("embedded", "logprobs"): "Local models return text alone.",
     ("anthropic", "logprobs"): "Anthropic's Messages have no probabilities.",
 }

@@ -364,6 +364,7 @@ def open_model(spec: RunSpec, folder: RunFolder) -> Model:
 
 
 def default_folder(spec: RunSpec, root: Path = Path("results")) -> Path:
-    """Return results/<benchmark>-<model>, with hyphens for characters that a file name cannot hold."""
-    name = f"{benchmarks.short_name(spec.benchmark)}-{spec.model.removeprefix('api:').removeprefix('local:')}"
+    """Return results/<benchmark>-<model>, without `./`, and with hyphens for characters that a file name cannot hold."""
+    model = spec.model.removeprefix("api:").removeprefix("local:").removeprefix("./")
+    name = f"{benchmarks.short_name(spec.benchmark)}-{model}"
     return root / slug(name)

@@ -101,14 +101,16 @@ def generate(
     inputs = inputs.to(model.device, dtype=model.dtype)
     count, width = inputs["input_ids"].shape
     seeds = [*seeds, *[seeds[0]] * (count - len(seeds))]
-    watch = _Watch(tokenizer, settings, width, count, stopped)
-    config = _config(model.generation_config, settings, tokenizer.pad_token_id)
+    rooms = _rooms(inputs["attention_mask"].sum(dim=1).tolist(), loaded.context, settings.max_new_tokens)
+    longest = max(rooms)
+    watch = _Watch(tokenizer, settings, width, rooms, stopped)
+    config = _config(model.generation_config, longest, tokenizer.pad_token_id)
     extra = json.loads(settings.extra)
     with (
         torch.inference_mode(loaded.inference_mode),
         torch.no_grad(),
     ):  # in this order: leaving inference mode turns gradients on
-        cache = {} if static is None else static.arguments(config, extra, count, width + settings.max_new_tokens)
+        cache = {} if static is None else static.arguments(config, extra, count, width + longest)
         with compile_errors(), own_cache_ignored(model.generation_config):
             output = model.generate(
                 **inputs,
@@ -144,12 +146,19 @@ def _reply(
     return Reply(text if cut is None else text[:cut], prompt_tokens, len(ids), "stop" if finished else "length", prompt)
 
 
-def _config(own: GenerationConfig, settings: BatchSettings, pad: int | None) -> GenerationConfig:
+def _rooms(prompt_tokens: Sequence[int], context: int | None, max_new_tokens: int) -> list[int]:
+    """Return how many tokens the answer of each row may have: the limit, or what its prompt leaves of the context."""
+    if context is None:
+        return [max_new_tokens] * len(prompt_tokens)
+    return [min(max_new_tokens, context - tokens) for tokens in prompt_tokens]
+
+
+def _config(own: GenerationConfig, max_new_tokens: int, pad: int | None) -> GenerationConfig:
     """Return the checkpoint's own settings (end tokens, repetition penalty), but greedy and of the length asked for."""
     config = GenerationConfig.from_dict(own.to_dict())
     config.do_sample = False
     config.temperature = config.top_p = config.top_k = config.min_p = config.typical_p = None
-    config.max_new_tokens = settings.max_new_tokens
+    config.max_new_tokens = max_new_tokens
     config.max_length = None
     config.cache_implementation = None
     if config.pad_token_id is None:
@@ -193,12 +202,14 @@ class _Draw(LogitsProcessor):
 
 
 class _Watch(StoppingCriteria):
-    """Ends a row at its stop string or JSON object, and the whole batch when nobody waits for it any more."""
+    """Ends a row at its stop string or JSON object or its last token, and the batch when nobody waits for it any more."""
 
     def __init__(
-        self, tokenizer: Any, settings: BatchSettings, width: int, rows: int, stopped: Callable[[], bool]
+        self, tokenizer: Any, settings: BatchSettings, width: int, rooms: list[int], stopped: Callable[[], bool]
     ) -> None:
-        self.stopped_at: list[int | None] = [None] * rows
+        self.stopped_at: list[int | None] = [None] * len(rooms)
+        self._rooms = rooms
+        self._shortest = min(rooms)
         self._tokenizer = tokenizer
         self._settings = settings
         self._width = width
@@ -207,6 +218,12 @@ class _Watch(StoppingCriteria):
 
     def __call__(self, input_ids: torch.Tensor, scores: Any, **_: Any) -> torch.Tensor:
         done = torch.full((input_ids.shape[0],), self._stopped(), dtype=torch.bool, device=input_ids.device)
+        written = input_ids.shape[1] - self._width
+        if written >= self._shortest and input_ids.shape[0] == len(self.stopped_at):
+            for row, room in enumerate(self._rooms):
+                if written >= room and self.stopped_at[row] is None:
+                    self.stopped_at[row] = written
+                done[row] |= written >= room
         if self._reads and input_ids.shape[0] == len(self.stopped_at):
             rows = input_ids[:, self._width :].tolist()
             for row, ids in enumerate(rows):
