@@ -32,3 +32,12 @@ def test_two_checkpoints_of_one_name_in_different_folders_have_folders_of_their_
         for model in ("local:./first/tiny", "local:./second/tiny", "local:../tiny")
     }
     assert len(paths) == 3
+
+
+def test_a_run_in_a_folder_of_the_earlier_name_is_resumed_there(tmp_path):
+    spec = RunSpec(benchmark="chart", model="local:./tiny", options=ModelOptions())
+    assert default_folder(spec, tmp_path) == tmp_path / "chart-tiny"
+    (tmp_path / "chart-.-tiny").mkdir()
+    assert default_folder(spec, tmp_path) == tmp_path / "chart-.-tiny"
+    (tmp_path / "chart-tiny").mkdir()
+    assert default_folder(spec, tmp_path) == tmp_path / "chart-tiny"

@@ -364,7 +364,11 @@ def open_model(spec: RunSpec, folder: RunFolder) -> Model:
 
 
 def default_folder(spec: RunSpec, root: Path = Path("results")) -> Path:
-    """Return results/<benchmark>-<model>, without `./`, and with hyphens for characters that a file name cannot hold."""
-    model = spec.model.removeprefix("api:").removeprefix("local:").removeprefix("./")
-    name = f"{benchmarks.short_name(spec.benchmark)}-{model}"
-    return root / slug(name)
+    """Return results/<benchmark>-<model>, without `./`, and with hyphens for characters that a file name cannot hold.
+
+    Version 0.1 kept the point of `./`; a run that lies in such a folder is resumed there.
+    """
+    model = spec.model.removeprefix("api:").removeprefix("local:")
+    benchmark = benchmarks.short_name(spec.benchmark)
+    path, earlier = (root / slug(f"{benchmark}-{name}") for name in (model.removeprefix("./"), model))
+    return earlier if earlier.exists() and not path.exists() else path
