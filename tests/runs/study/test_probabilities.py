@@ -98,7 +98,10 @@ def test_a_run_without_probabilities_has_no_calibration(server: ThreadingHTTPSer
     assert plain.meta.fingerprint != other.meta.fingerprint
 
 
-@pytest.mark.parametrize(("model", "reason"), [("embedded", "text alone"), ("agent:openclaw", "several replies")])
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [("embedded", "text alone"), ("local:./tiny", "such as vLLM's"), ("agent:openclaw", "several replies")],
+)
 def test_models_without_probabilities_are_refused(tested: Path, tmp_path: Path, model: str, reason: str):
     settings = {"agent_model": "p/m", "base_url": "http://127.0.0.1:9/v1"} if model.startswith("agent") else {}
     with pytest.raises(UsageError, match=reason):
