@@ -218,6 +218,30 @@ def test_work_that_nobody_waits_for_is_given_up(doubler):
     assert later.result(600) == 4
 
 
+def test_queued_prompts_are_dropped_and_the_batch_under_way_is_answered(doubler):
+    doubler.go.clear()
+    first = doubler.ask(1)
+    assert doubler.started.wait(600)
+    queued = [doubler.ask(number, batch_key=number) for number in range(2, 40)]  # none can share a batch
+    while len(doubler.line._waiting) == len(queued):  # the next batch is chosen while the first one is answered
+        time.sleep(0.01)
+    doubler.line.drop_queued()
+    later = doubler.ask(100)
+    doubler.go.set()
+    assert first.result(600) == 2
+    assert later.result(600) == 200
+    assert all(answer.cancelled() for answer in queued)
+    assert doubler.batches == [[1], [100]]
+
+
+def test_prompts_may_be_dropped_while_a_batch_is_gathered(doubler):
+    for number in range(200):
+        answer = doubler.ask(number)
+        doubler.line.drop_queued()
+        assert answer.cancelled() or answer.result(600) == 2 * number
+    assert doubler.ask(7).result(600) == 14
+
+
 def test_closing_settles_every_question_and_ends_both_threads():
     doubler = Doubler(most=2)
     doubler.go.clear()

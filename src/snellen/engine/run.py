@@ -226,6 +226,8 @@ async def _execute(
         gate.stop()
         feed.close()
         budget.close()
+        if stop.interrupted:  # the user waits: what is not being answered is asked again by the next run
+            model.drop_queued()
 
     cache = None
     if options.cache is not None:

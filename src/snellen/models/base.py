@@ -262,13 +262,19 @@ class Model:
         """Return facts about the execution for run_meta.json, after the last reply; None: nothing to record."""
         return None
 
+    def drop_queued(self) -> None:
+        """Cancel the prompts that wait inside the model and are not being answered yet; called when the user stops the run.
+
+        Without it, stopping waits for all prompts that the model has accepted.
+        """
+
     async def close(self) -> None:
         """Release connections, threads and memory."""
 
 
 HOOKS = (
     *("name", "in_flight", "seed", "price", "batch_limit", "supports", "identity", "attach", "hide", "preflight"),
-    *("answer", "answer_for", "request_identity", "batches", "executed", "close"),
+    *("answer", "answer_for", "request_identity", "batches", "executed", "drop_queued", "close"),
 )
 
 

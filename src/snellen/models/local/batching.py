@@ -89,6 +89,7 @@ class Batches(Generic[T]):
         self._recover = recover
         self._waiting: list[Job[T]] = []
         self._arrived_at = 0.0
+        self._ahead: list[Job[T]] = []  # chosen, and not being answered yet
         self._changed = threading.Condition()
         self._closing = threading.Event()
         self._encoding = threading.Lock()  # tokenizers keep padding settings between calls: one caller at a time
@@ -108,6 +109,13 @@ class Batches(Generic[T]):
             self._waiting.append(job)
             self._arrived_at = time.monotonic()
             self._changed.notify()
+
+    def drop_queued(self) -> None:
+        """Cancel all jobs but those of the batch that is being answered."""
+        with self._changed:
+            queued, self._waiting, self._ahead = [*self._ahead, *self._waiting], [], []
+        for job in queued:
+            job.answer.cancel()
 
     def close(self) -> None:
         """End both threads; what still waits fails with ModelError. A batch under way ends at its next token."""
@@ -156,22 +164,20 @@ class Batches(Generic[T]):
 
     def _wait_for_jobs(self) -> list[Job[T]]:
         with self._changed:
-            while True:
+            while not self._closing.is_set():
                 self._waiting = [job for job in self._waiting if not job.answer.done()]
-                if self._closing.is_set():
-                    return []
-                if self._waiting:
-                    break
-                self._changed.wait()
-            latest = time.monotonic() + PATIENCE_S
-            while len(self._waiting) < self.limit and not self._closing.is_set():
-                remaining_s = min(latest, self._arrived_at + QUIET_S) - time.monotonic()
-                if remaining_s <= 0:
-                    break
-                self._changed.wait(remaining_s)
-            if self._closing.is_set():
-                return []
-            return self._chosen()
+                if not self._waiting:
+                    self._changed.wait()
+                    continue
+                latest = time.monotonic() + PATIENCE_S
+                while len(self._waiting) < self.limit and not self._closing.is_set():
+                    remaining_s = min(latest, self._arrived_at + QUIET_S) - time.monotonic()
+                    if remaining_s <= 0:
+                        break
+                    self._changed.wait(remaining_s)
+                if self._waiting and not self._closing.is_set():  # they may have been dropped meanwhile
+                    return self._chosen()
+            return []
 
     def _chosen(self) -> list[Job[T]]:
         """Take the jobs that go best with the oldest one out of those that wait."""
@@ -182,6 +188,7 @@ class Batches(Generic[T]):
         chosen = alike[: self.limit]
         taken = {id(job) for job in chosen}
         self._waiting = [job for job in self._waiting if id(job) not in taken]
+        self._ahead = [*(job for job in self._ahead if not job.answer.done()), *chosen]
         return chosen
 
     def _readable(self, jobs: list[Job[T]]) -> list[Job[T]]:
@@ -220,6 +227,9 @@ class Batches(Generic[T]):
         while (batch := self._ready.get()) is not None:
             if batch.last:
                 self._room.release()
+            begun = {id(job) for job in batch.jobs}
+            with self._changed:
+                self._ahead = [job for job in self._ahead if id(job) not in begun]
             try:
                 self._answer(batch)
             except Exception as error:  # noqa: BLE001 - as above; a broken device can fail while memory is given back

@@ -156,6 +156,11 @@ class LocalModel(Model):
             trace={"request": {"prompt": reply.prompt, "pictures": images}, "reply": {"text": reply.text}},
         )
 
+    def drop_queued(self) -> None:
+        """Cancel all prompts but those of the batch that is being answered."""
+        if self._batches is not None:
+            self._batches.drop_queued()
+
     async def executed(self) -> Mapping[str, Any] | None:
         """Return the sizes of images before and after the processor, of the most frequent sizes that were sent.
 
