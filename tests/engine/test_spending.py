@@ -58,6 +58,24 @@ def test_many_requests_in_flight_do_not_overshoot_the_budget(tmp_path: Path, con
     assert RunFolder(tmp_path / "a").meta().state == "partial"
 
 
+async def test_requests_that_were_set_aside_by_a_guess_count_as_the_first_reply_that_is_known() -> None:
+    limit = SpendingLimit(
+        RunSpec(benchmark="arithmetic", model="calculator", options=ModelOptions(), max_cost=0.105), Totals(), Paid()
+    )
+    limit._price = Price(1.0, 0.0)  # a guess a thousand times too low
+    guessed = [await limit.reserve(PROMPT) for _ in range(10)]
+    assert all(guess is not None and guess < 0.0001 for guess in guessed)
+    limit.settle(guessed[0] or 0.0, Record("0", "ok", response=Response("2", usage=Usage(1, 1, cost=0.01))))
+    waiting = asyncio.create_task(limit.reserve(PROMPT))
+    await asyncio.sleep(0)
+    assert not waiting.done(), "nine are in flight, for a cent each"
+    for number, guess in enumerate(guessed[1:], 1):
+        limit.settle(guess or 0.0, Record(str(number), "ok", response=Response("2", usage=Usage(1, 1, cost=0.01))))
+    assert await waiting is None
+    with pytest.raises(BudgetError, match=r"\$0\.1000 of \$0\.105; the next request may cost \$0\.0100"):
+        limit.check()
+
+
 def test_a_run_stopped_by_its_budget_goes_on_with_a_larger_one_and_sends_nothing_without(tmp_path: Path) -> None:
     with pytest.raises(BudgetError):
         go(Paid(), tmp_path / "a", max_cost=0.105)

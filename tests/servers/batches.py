@@ -192,11 +192,14 @@ def _handler(server: BatchServer) -> type[BaseHTTPRequestHandler]:
             limited = length > server.plan.most_bytes
             if limited:  # read, so that the client sees the reply and no reset
                 left = length
-                while left:
-                    left -= len(self.rfile.read(min(left, 1 << 20)))
+                while left and (part := self.rfile.read(min(left, 1 << 20))):
+                    left -= len(part)
                 self.reply(413, {"error": {"message": "Request Entity Too Large"}})
                 return
             body = self.rfile.read(length) if length else b""
+            if len(body) < length:  # the client was killed in the middle
+                self.cut()
+                return
             if self.headers.get("Transfer-Encoding") == "chunked":
                 server.check(False, f"{self.path} has no Content-Length")
             if server.uploads is not None:

@@ -146,7 +146,9 @@ class SpendingLimit:
     def _fits(self, expected: float, bound: float) -> bool:
         """Return True if a request of this cost may be sent now."""
         if self._recent:
-            return self._cost + self._reserved + expected <= bound + ROUNDING
+            # What is in flight was set aside by a guess, or before a dearer reply: it is counted as what is known now.
+            in_flight = max(self._reserved, self._in_flight * expected)
+            return self._cost + in_flight + expected <= bound + ROUNDING
         # Nothing is known but a guess: the first request is sent whatever it may cost, since its reply replaces the guess.
         return not self._in_flight or (self._reserved + expected) * TRUST_IN_GUESS <= bound - self._cost
 
