@@ -75,7 +75,7 @@ def execute(*arguments: str, folder: Path | None = None, timeout: int = 600) -> 
     done = subprocess.run(
         [PYTHON, *arguments], capture_output=True, text=True, timeout=timeout, cwd=folder, check=False
     )
-    if "ModuleNotFoundError" in done.stderr:
+    if "ModuleNotFoundError" in done.stderr or ": No module named " in done.stderr:  # the latter of `python -m`
         pytest.skip(f"a reader is not installed: {done.stderr.strip().splitlines()[-1]}")
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     return done.stdout
