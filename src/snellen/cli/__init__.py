@@ -61,7 +61,7 @@ def _guarded(given: list[str]) -> int:
 
 def _main(arguments: list[str]) -> int:
     from snellen.cli.app import build
-    from snellen.cli.benchmark_options import prepare, with_bare_judge
+    from snellen.cli.benchmark_options import is_plain_run, prepare, with_bare_judge
     from snellen.cli.console import redacted_output, require_text
     from snellen.terminal_text import without_controls
 
@@ -70,7 +70,7 @@ def _main(arguments: list[str]) -> int:
             require_text(arguments)
             arguments = with_bare_judge(arguments)
             command, words = prepare(build(arguments), arguments)
-            if any(not word.startswith("-") for word in words):
+            if any(not word.startswith("-") for word in words) and not is_plain_run(command, words):
                 from snellen.cli.suggestions import check
 
                 if any(word.endswith((".py", ".sh")) for word in words):

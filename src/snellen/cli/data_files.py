@@ -10,18 +10,15 @@ from msgspec import structs
 from snellen.cli.console import note
 
 if TYPE_CHECKING:
-    from snellen.benchmarks.base import Benchmark, Data, DataFile
+    from snellen.benchmarks.base import Benchmark, Data, DataFile, DataReading
 
 SHOWN_UNUSED = 12
 """Lines of files that are not used, at the start of a run; `snellen list` shows all."""
 
 
-def show_reading(benchmark: Benchmark, data: Data) -> bool:
-    """Write to stderr how the user's own table was read; return False for a benchmark whose data has a fixed form."""
-    reading = benchmark.reading(data)
-    if reading is not None:
-        note(f"{benchmark.name}: {reading.text}")
-    return reading is not None
+def show_reading(benchmark: Benchmark, reading: DataReading) -> None:
+    """Write to stderr how the user's own table was read."""
+    note(f"{benchmark.name}: {reading.text}")
 
 
 def show_data_files(benchmark: Benchmark, data: Data) -> None:

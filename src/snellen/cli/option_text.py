@@ -15,14 +15,12 @@ FILE_HINT = "Check the path: @FILE names a file that holds one JSON object."
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
-def parse_json_object(text: str | None, option: str) -> dict[str, Any]:
-    """Return the JSON object that an option holds, inline or as @FILE; {} if it was omitted.
+def parse_json_object(text: str, option: str) -> dict[str, Any]:
+    """Return the JSON object that an option holds, inline or as @FILE.
 
     Raises:
         UsageError: the file cannot be read, or the text is not a JSON object.
     """
-    if text is None:
-        return {}
     try:
         data = Path(text[1:]).read_bytes() if text.startswith("@") else text.encode()
         return msgspec.json.decode(data, type=dict[str, Any])

@@ -101,7 +101,7 @@ class DataOptions:
 
     def benchmark_options(self) -> dict[str, str]:
         """Return the benchmark's settings by name, --map among them; raise UsageError for one that is no pair."""
-        pairs = parse_pairs(self.option) | ({"as_kit": "true"} if self.as_kit else {})
+        pairs = (parse_pairs(self.option) if self.option else {}) | ({"as_kit": "true"} if self.as_kit else {})
         mapped = [*filter(None, [pairs.get("map")]), *(self.column_map or ())]
         return {**pairs, "map": ",".join(mapped)} if mapped else pairs
 
@@ -240,7 +240,7 @@ class EndpointOptions:
 
     def body(self) -> dict[str, Any]:
         """Return the object of --extra-body; raise UsageError if it is not one."""
-        return parse_json_object(self.extra_body, "--extra-body")
+        return {} if self.extra_body is None else parse_json_object(self.extra_body, "--extra-body")
 
 
 @dataclass(frozen=True)
@@ -373,7 +373,7 @@ class LocalOptions:
 
     def arguments(self) -> dict[str, Any]:
         """Return the object of --engine-args; raise UsageError if it is not one."""
-        return parse_json_object(self.engine_args, "--engine-args")
+        return {} if self.engine_args is None else parse_json_object(self.engine_args, "--engine-args")
 
 
 @dataclass(frozen=True)

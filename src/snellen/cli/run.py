@@ -36,6 +36,7 @@ from snellen.plugin_errors import plugin_fault
 if TYPE_CHECKING:
     from snellen.benchmarks.base import Benchmark
     from snellen.engine.run_folder import RunSpec
+    from snellen.models.base import ModelSettings
     from snellen.runs.settings import RunSettings
 
 LOCAL = ("local", "embedded")
@@ -181,10 +182,9 @@ def run_benchmarks(
     settings = environment.with_variables(
         environment.RunVariables(data.data, options.limit, options.out, tuple(names)), benchmark
     )
-    image = environment.sandbox_image(agents.sif, agents.sandbox, benchmark)
     run_settings: RunSettings = {
         **shared.model_settings(generation, endpoint, media, local, budget),
-        **agents.settings(image),
+        **_agent_settings(agents, benchmark),
         "data": settings.data,
         "images": data.images,
         "benchmark_options": data.benchmark_options(),
@@ -221,19 +221,22 @@ def run_benchmarks(
         folders = [shard_folder(folder, base.shard) for folder in folders]
     if len(set(folders)) < len(folders):
         raise UsageError("two of these runs would share a folder", "Run them one by one, each with its own --out.")
-    checks = CheckReport(output)
+    is_checked = output.fail_under or output.junit is not None or output.step_summary is not None
+    checks = CheckReport(output) if is_checked else None
     with contextlib.ExitStack() as stack:
-        stack.enter_context(checks.errors(f"run {' '.join(benchmark)}"))
+        if checks is not None:
+            stack.enter_context(checks.errors(f"run {' '.join(benchmark)}"))
         benchmarks, faults = _check(specs, folders, output.profile, dry_run=options.dry_run)
-        judge = inline_judge(judging, benchmarks, base.options)
+        judge = None if judging == InlineJudgeOptions() else inline_judge(judging, benchmarks, base.options)
         if options.dry_run:
             for spec, each in zip(specs, benchmarks, strict=True):
-                show_reading(each, spec.data)
+                if (reading := each.reading(spec.data)) is not None:
+                    show_reading(each, reading)
             show_estimates(specs, folders, as_json=output.as_json)
             return
         if len(specs) > 1:
             require_models(specs)
-        targets = log_targets(output.log)
+        targets = log_targets(output.log) if output.log else []
         if server is not None:
             from snellen.models.serve.supervise import serving
 
@@ -244,11 +247,21 @@ def run_benchmarks(
     status = finish(outcome, profile=output.profile, report=output.report, as_json=output.as_json)
     for judged in outcome.judged:
         print_summary(judged, as_json=output.as_json)
-    log_runs(targets, outcome.runs, output.profile)
+    if targets:
+        log_runs(targets, outcome.runs, output.profile)
     raise typer.Exit(status)
 
 
 run = expand_options(run_benchmarks)
+
+
+def _agent_settings(agents: AgentOptions, benchmarks: Sequence[str]) -> ModelSettings:
+    """Return the settings of an agent, with the image of its sandbox; none where all its options are omitted."""
+    if agents == AgentOptions():
+        return {}
+    from snellen.cli.environment import sandbox_image
+
+    return agents.settings(sandbox_image(agents.sif, agents.sandbox, benchmarks))
 
 
 def plan_among(names: Sequence[str]) -> str | None:
@@ -308,7 +321,7 @@ def _perform_all(
     faults: dict[Path, PluginError],
     output: RunOutputOptions,
     judge: InlineJudge | None,
-    checks: CheckReport,
+    checks: CheckReport | None,
 ) -> ModelOutcome:
     """Perform the runs one after the other; of several, a failed one does not stop the others."""
     from snellen.engine.progress import display
@@ -325,10 +338,12 @@ def _perform_all(
             if folder in faults:
                 raise faults[folder]
             benchmark = find_benchmark(spec, trust=True)
-            has_reading = not output.quiet and show_reading(benchmark, spec.data)
+            reading = None if output.quiet else benchmark.reading(spec.data)
+            if reading is not None:
+                show_reading(benchmark, reading)
             if spec.data.path is not None and verbose:
                 show_data_files(benchmark, spec.data)
-            if verbose and (spec.data.path is not None or has_reading):
+            if verbose and (spec.data.path is not None or reading is not None):
                 for line in benchmark.notices(spec.data):
                     note(f"note: {line}")
             progress = display(as_json=output.as_json, quiet=output.quiet)

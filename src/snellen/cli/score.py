@@ -168,7 +168,7 @@ def score(
             "--of, --wrong-gold, --ambiguous and --gold are for the profiles reviewed and audited",
             "Add --profile reviewed or --profile audited.",
         )
-    targets = log_targets(output.log)
+    targets = log_targets(output.log) if output.log else []
     total = differing = answered = 0
     classes = ClassTables() if as_json else None
 

@@ -27,10 +27,8 @@ LogTo = Annotated[
 ]
 
 
-def log_targets(texts: Sequence[str] | None) -> list[TrackerTarget]:
+def log_targets(texts: Sequence[str]) -> list[TrackerTarget]:
     """Check the values of --log before anything is asked; raise as `parse_targets`."""
-    if not texts:
-        return []
     from snellen.runs.trackers import parse_targets
 
     return parse_targets(texts)
@@ -38,8 +36,6 @@ def log_targets(texts: Sequence[str] | None) -> list[TrackerTarget]:
 
 def log_runs(targets: Sequence[TrackerTarget], runs: Sequence[Run], profile: str | None) -> None:
     """Log runs to all targets, and print where they went. A tracker's fault is a warning."""
-    if not targets:
-        return
     from snellen.runs.trackers.content import tracked_run
 
     for run in runs:

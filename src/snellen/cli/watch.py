@@ -143,9 +143,8 @@ def watch(
     _check_data(benchmarks, base.data, quiet=output.quiet)
     out = watching.out or Path("results") / f"watch-{slug(checkpoints.absolute().name) or 'checkpoints'}"
     require_run_folder(out)
-    session = WatchSession(
-        CheckpointWatch(checkpoints, benchmarks, out, settings, output.profile), output, log_targets(output.log)
-    )
+    targets = log_targets(output.log) if output.log else []
+    session = WatchSession(CheckpointWatch(checkpoints, benchmarks, out, settings, output.profile), output, targets)
     session.begin()
     times = WatchTimes(watching.poll, watching.settle, watching.idle, watching.once)
     try:
