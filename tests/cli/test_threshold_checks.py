@@ -15,6 +15,7 @@ from engine.stubs import ARITHMETIC
 from snellen.benchmarks import registry
 from snellen.errors import UsageError
 from snellen.runs.threshold_check import Threshold, check_metrics, parse_threshold
+from snellen.scoring.statistics import mean
 from snellen.types import Metric
 
 Snellen = Callable[..., Any]
@@ -27,12 +28,27 @@ BARE = replace(
         Metric("words", 12.0, 100, None, "words"),
     ],
 )
+REPLIED = replace(
+    ARITHMETIC,
+    name="replied",
+    summarize=lambda scores, profile: [
+        mean("accuracy", scores),
+        *([mean("right", scores)] if (scores.value > 0).any() else []),
+    ],
+)
+
+
+def no_metrics(scores: Any, profile: str) -> list[Metric]:
+    raise ValueError("no metrics today")
+
+
+FAULTY = replace(ARITHMETIC, name="faulty", summarize=no_metrics)
 
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(registry.BUILT_IN, "arithmetic", "engine.stubs:ARITHMETIC")
-    for name in ("SECOND", "BARE"):
+    for name in ("SECOND", "BARE", "REPLIED", "FAULTY"):
         monkeypatch.setitem(registry.BUILT_IN, name.lower(), f"{__name__}:{name}")
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
 
@@ -74,13 +90,39 @@ def test_a_file_of_another_program_is_checked_too(snellen: Snellen):
 
 def test_an_unknown_metric_lists_the_names_after_the_results_were_printed(snellen: Snellen):
     answers("a.jsonl")
-    said = run(snellen, "--fail-under", "acuracy=0.7")
-    assert said.status == 2 and "accuracy/0, accuracy/1" in said.err and "has no metric 'acuracy'" in said.err
+    said = run(snellen, "--fail-under", "acuracy=0.7", benchmark="replied")
+    assert "note: --fail-under: only the answers tell whether replied has a metric 'acuracy'" in said.err
+    assert said.status == 2 and "accuracy, right" in said.err and "has no metric 'acuracy'" in said.err
     assert "0.800" in said.out
     said = snellen("score", "out", "--fail-under", "acuracy=0.7", "--json", "--junit", "j.xml")
     assert said.status == 2 and json.loads(said.out)["profiles"]
     assert "Type: snellen score out --fail-under accuracy=0.7" in said.err
     assert ElementTree.parse("j.xml").getroot().get("errors") == "1"
+
+
+def test_a_metric_that_the_run_cannot_have_is_refused_before_anything_is_asked(snellen: Snellen):
+    answers("a.jsonl")
+    said = run(snellen, "--fail-under", "acuracy=0.7")
+    assert said.status == 2 and "arithmetic has no metric 'acuracy' under profile strict" in said.err
+    assert "accuracy/0, accuracy/1, accuracy/2" in said.err and "No request was sent." in said.err
+    assert "--fail-under accuracy=0.7" in said.err
+    # With one question of the first kind only, the other kinds have no metric.
+    assert run(snellen, "--limit", "1", "--fail-under", "accuracy/1=0.7").status == 2
+    assert run(snellen, "--fail-under", "calibration/ece=0.7").status == 2
+    said = run(snellen, "--fail-under", "accuracy=75")
+    assert said.status == 2 and "Type: --fail-under accuracy=0.75" in said.err
+    said = run(snellen, "--fail-under", "words=10", benchmark="bare")
+    assert said.status == 2 and "words of bare has no interval" in said.err and "accuracy, accuracy/0" in said.err
+    said = snellen("run", "arithmetic", "second", "-m", "replay:a.jsonl", "--fail-under", "third:accuracy=0.7")
+    assert said.status == 2 and "third:accuracy" in said.err
+    assert not Path("out").exists() and not Path("results").exists()
+
+
+def test_a_metric_that_some_answers_have_is_accepted_and_a_faulty_benchmark_reports_its_own_fault(snellen: Snellen):
+    answers("a.jsonl")
+    assert run(snellen, "--fail-under", "right=0.7", benchmark="replied").status == 0
+    said = snellen("run", "faulty", "-m", "replay:a.jsonl", "--out", "f", "--fail-under", "accuracy=0.1")
+    assert said.status == 3 and "no metrics today" in said.err
 
 
 @pytest.mark.parametrize("text", ["accuracy", "=0.5", "accuracy=", "accuracy=high", "accuracy=nan", "accuracy=inf"])

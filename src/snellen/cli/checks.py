@@ -16,7 +16,9 @@ from snellen.errors import SnellenError, StorageError, UsageError
 from snellen.runs.check_cases import UNANSWERED, CheckCase, CheckSuite, answers_case, threshold_cases
 
 if TYPE_CHECKING:
+    from snellen.benchmarks.base import Benchmark
     from snellen.cli.results import ModelOutcome
+    from snellen.engine.run_folder import RunSpec
     from snellen.runs.threshold_check import Threshold, ThresholdCheck
     from snellen.types import Metric
 
@@ -182,6 +184,18 @@ class CheckReport:
 
             self.markdown += [metrics_markdown(name, metrics)] if metrics else []
             self.markdown += [checks_markdown(cases)]
+
+    def possible(self, specs: Sequence[RunSpec], benchmarks: Sequence[Benchmark], profile: str | None) -> list[str]:
+        """Refuse thresholds that cannot be reached, before the first request; return what only the answers can tell."""
+        if not self.thresholds:
+            return []
+        from snellen.runs.threshold_check import require_possible
+
+        names = {benchmark.name for benchmark in benchmarks}
+        lines: dict[str, None] = {}
+        for spec, benchmark in zip(specs, benchmarks, strict=True):
+            lines.update(dict.fromkeys(require_possible(benchmark, spec, profile, self.thresholds, names)))
+        return list(lines)
 
     def check_runs(self, outcome: ModelOutcome, summaries: Sequence[dict[str, list[Metric]]]) -> list[dict[str, Any]]:
         """Check the runs of a command under the first profile of each; return the thresholds' checks for JSON."""

@@ -228,6 +228,8 @@ def run_benchmarks(
             stack.enter_context(checks.errors(f"run {' '.join(benchmark)}"))
         benchmarks, faults = _check(specs, folders, output.profile, dry_run=options.dry_run)
         judge = None if judging == InlineJudgeOptions() else inline_judge(judging, benchmarks, base.options)
+        for line in () if checks is None else checks.possible(specs, benchmarks, output.profile):
+            note(f"note: {line}")
         if options.dry_run:
             for spec, each in zip(specs, benchmarks, strict=True):
                 if (reading := each.reading(spec.data)) is not None:

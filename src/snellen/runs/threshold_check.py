@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import islice
 from math import isfinite
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -13,8 +15,14 @@ from snellen.runs.run import Run, load_run
 from snellen.scoring.interval_text import span
 from snellen.types import IntervalMethod, Metric
 
+if TYPE_CHECKING:
+    from snellen.benchmarks.base import Benchmark
+    from snellen.engine.run_folder import RunSpec
+
 BELOW = 11
 """Exit status of a metric that does not reach its threshold."""
+NAMED = 40
+NOTHING_SENT = " No request was sent."
 
 
 class Threshold(Struct, frozen=True):
@@ -136,25 +144,86 @@ def check_thresholds(
         if name is None:
             continue
         if name not in by_name:
-            raise UsageError(
-                f"--fail-under: {run} has no metric {name!r} under profile {profile}",
-                f"It has: {', '.join(by_name) or 'none'}.",
-            ).near(threshold.name, by_name, form=f"{{}}={threshold.least:g}")
+            raise _no_metric(run, profile, name, threshold, by_name)
         metric = by_name[name]
-        if metric.unit == "fraction" and threshold.least > 1.0:
-            raise UsageError(
-                f"--fail-under {name}={threshold.least:g}: {name} is a share from 0 to 1",
-                f"Type: --fail-under {name}={threshold.least / 100:g}",
-            )
+        _require_share(metric, threshold)
         if metric.value is not None and metric.ci95 is None:
-            usable = [each.name for each in rows if each.ci95 is not None]
-            raise UsageError(
-                f"--fail-under: {name} of {run} has no interval (value {metric.value:g}, n = {metric.n:,}), and its lower end "
-                "is what must reach the threshold",
-                f"Metrics with an interval: {', '.join(usable) or 'none'}.",
-            )
+            figures = f" (value {metric.value:g}, n = {metric.n:,})"
+            raise _no_interval(f"{name} of {run} has no interval{figures}", rows)
         checks.append(_check(run, profile, metric, threshold.least))
     return checks
+
+
+def require_possible(
+    benchmark: Benchmark,
+    spec: RunSpec,
+    profile: str | None,
+    thresholds: Sequence[Threshold],
+    benchmarks: Collection[str] = (),
+) -> list[str]:
+    """Refuse thresholds that a run cannot reach whatever is answered, before it is asked.
+
+    Args:
+        benchmark, spec: the run.
+        profile: what the user typed after --profile.
+        thresholds: what its metrics must reach.
+        benchmarks: those of all runs that are checked together.
+
+    Returns:
+        One line for each metric that only the answers can tell.
+
+    Raises:
+        UsageError: no such metric; a metric without an interval; a threshold that no share can reach.
+    """
+    from snellen.runs.metric_forecast import forecast_metrics, may_have
+
+    typed = [(each, each.metric(benchmark.name, benchmarks, ())) for each in thresholds]
+    forecast = forecast_metrics(benchmark, spec, profile, [name for _, name in typed if name is not None])
+    unclear = []
+    for threshold, _ in typed:
+        metrics = {} if forecast is None else forecast.metrics
+        name = threshold.metric(benchmark.name, benchmarks, metrics)
+        if name is None:
+            continue
+        if forecast is None or (name not in metrics and may_have(forecast, spec, name)):
+            unclear.append(
+                f"--fail-under: only the answers tell whether {benchmark.name} has a metric {name!r}; it is checked at the end"
+            )
+            continue
+        if name not in metrics:
+            raise _no_metric(benchmark.name, forecast.profile, name, threshold, metrics, NOTHING_SENT)
+        metric = metrics[name]
+        _require_share(metric, threshold)
+        if metric.value is not None and metric.ci95 is None:
+            raise _no_interval(f"{name} of {benchmark.name} has no interval", metrics.values(), NOTHING_SENT)
+    return unclear
+
+
+def _no_metric(
+    subject: str, profile: str, name: str, threshold: Threshold, metrics: Collection[str], end: str = ""
+) -> UsageError:
+    names = ", ".join(islice(metrics, NAMED))
+    more = f" and {len(metrics) - NAMED:,} more" if len(metrics) > NAMED else ""
+    return UsageError(
+        f"--fail-under: {subject} has no metric {name!r} under profile {profile}",
+        f"It has: {names or 'none'}{more}.{end}",
+    ).near(threshold.name, metrics, form=f"{{}}={threshold.least:g}")
+
+
+def _no_interval(sentence: str, metrics: Iterable[Metric], end: str = "") -> UsageError:
+    usable = [each.name for each in metrics if each.ci95 is not None]
+    return UsageError(
+        f"--fail-under: {sentence}, and its lower end is what must reach the threshold",
+        f"Metrics with an interval: {', '.join(usable) or 'none'}.{end}",
+    )
+
+
+def _require_share(metric: Metric, threshold: Threshold) -> None:
+    if metric.unit == "fraction" and threshold.least > 1.0:
+        raise UsageError(
+            f"--fail-under {metric.name}={threshold.least:g}: {metric.name} is a share from 0 to 1",
+            f"Type: --fail-under {metric.name}={threshold.least / 100:g}",
+        )
 
 
 def _check(run: str, profile: str, metric: Metric, least: float) -> ThresholdCheck:
