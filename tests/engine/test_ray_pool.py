@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from fragile import Fragile
 
-from snellen.engine.ray import open_scattered
 from snellen.engine.ray.cluster import STARTS, Cluster
 from snellen.engine.ray.model import RayModel
 from snellen.engine.ray.pool import LIVES, UNREACHED, WorkerPool
 from snellen.errors import BadRequestError, ModelError, PreflightError, SnellenError, UsageError, WorkerLostError
 from snellen.models.base import ModelOptions
+from snellen.runs.evaluate import open_scattered
 
 pytestmark = pytest.mark.slow
 pytest.importorskip("ray", reason="the extra `ray` is not installed")

@@ -11,20 +11,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status (docs/errors.md lists them)."""
     # Imports make many objects and no garbage; collecting every 700 of them takes a tenth of a short command's time.
     gc.set_threshold(50_000, *gc.get_threshold()[1:])
-    from snellen import exit_signals
+    from snellen.exit_signals import by_what, exit_status, occupy_closed_streams, status_of, terminated_like_ctrl_c
 
     try:
-        with exit_signals.terminated_like_ctrl_c():
+        with terminated_like_ctrl_c():
             if arguments is None:
                 from snellen.cli.console import require_utf8_mode
 
-                exit_signals.occupy_closed_streams()
+                occupy_closed_streams()
                 require_utf8_mode()
             words = _with_cache_folder(sys.argv[1:] if arguments is None else arguments)
-            return exit_signals.status_of(_guarded(words))
+            return status_of(_guarded(words))
     except KeyboardInterrupt:  # outside any code with a message of its own
-        print(f"snellen: stopped by {exit_signals.by_what()}", file=sys.stderr)
-        return exit_signals.exit_status()
+        print(f"snellen: stopped by {by_what()}", file=sys.stderr)
+        return exit_status()
 
 
 def _with_cache_folder(words: Sequence[str]) -> list[str]:

@@ -21,7 +21,6 @@ from snellen.easi.unparsed import count_unparsed
 from snellen.engine.live_scores import LiveScores
 from snellen.engine.preflight import require_readable, require_video_reader
 from snellen.engine.progress import Progress
-from snellen.engine.ray import open_scattered
 from snellen.engine.resume import expected, pending
 from snellen.engine.run import run
 from snellen.engine.run_folder import JUDGED, RunFolder, RunSpec, Totals, derived_folder
@@ -29,6 +28,7 @@ from snellen.errors import DataError, FingerprintError, InterruptedRunError, Sne
 from snellen.event_loop import in_loop
 from snellen.models.base import Model, ModelOptions
 from snellen.models.shared_model import SharedModel
+from snellen.runs.evaluate import open_scattered
 from snellen.runs.run import Run, given_data
 from snellen.runs.scoring import live_builder
 from snellen.text import slug

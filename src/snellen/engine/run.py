@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import structs
 
-from snellen.benchmarks.base import Benchmark
+from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine import fingerprint, journal
 from snellen.engine.concurrency import Gate, RequestLimit
 from snellen.engine.data_paths import absolute_places
@@ -79,7 +79,8 @@ async def run(
 
         require_cacheable(model, by_batches=spec.batch)
     check_pace(spec.options.sample_patience_s(), spec.options.rpm, spec.options.tpm)
-    require_supported(spec, model)
+    if spec.system or spec.few_shot or spec.options.generation.logprobs is not None:
+        require_supported(spec, model)
     if spec.shard and benchmark.grow is not None:
         raise UsageError(
             f"--shard: {benchmark.name} chooses each question by the answers before it, so that it cannot be divided.",
@@ -119,7 +120,7 @@ async def run(
             },
             totals=structs.replace(before, seconds=folder.meta().totals.seconds if folder.exists() else 0.0),
             restricted=benchmark.restricted,
-            places=absolute_places(spec),
+            places=absolute_places(spec) if spec.data != Data() else {},
             records=journal.last_number(folder.results),
             reading=reading.text if (reading := benchmark.reading(spec.data)) is not None else "",
         )

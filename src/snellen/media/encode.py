@@ -13,10 +13,9 @@ from __future__ import annotations
 
 from binascii import a2b_base64, b2a_base64
 from hashlib import sha256
-from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from snellen.media import corruptions, decode
 from snellen.media.image_headers import Header
@@ -141,37 +140,6 @@ def compress(image: PillowImage | NDArray[np.uint8], kind: Output, quality: int)
     else:
         image.save(out, "WEBP", quality=quality, method=4)
     return out.getvalue()
-
-
-def describe(settings: MediaSettings) -> dict[str, Any]:
-    """Return the media part of a run's record: settings, decoders, resampler, rules and library versions."""
-    return {
-        "settings": structs.asdict(settings),
-        "jpeg_decoder": f"simplejpeg {version('simplejpeg')}, full decode",
-        "jpeg_encoder": f"simplejpeg {version('simplejpeg')}, 4:2:0",
-        "other_formats": f"pillow {version('pillow')}",
-        "png_level": PNG_LEVEL,
-        "resampler": f"pillow {version('pillow')} bicubic, antialiased",
-        "transparency": "over white",
-        "orientation": "exif applied",
-        "frames": _frames_rule(settings),
-        "corruption": _corruption_rule(settings),
-        "pixel_limit": decode.pixel_limit(),
-    }
-
-
-def _frames_rule(settings: MediaSettings) -> str:
-    if settings.video == "native":
-        return "none: the file is sent"
-    if settings.fps is not None:
-        return "those shown at k / fps seconds, at most 768"
-    return "uniform, first and last included"
-
-
-def _corruption_rule(settings: MediaSettings) -> str:
-    if not settings.corrupt:
-        return "none"
-    return "before fitting, at the picture's own size; drawn by SHA-256 of the picture's file (and number of the frame)"
 
 
 def _packed(data: bytes, kind: str, width: int, height: int, changed: str = "") -> Encoded:

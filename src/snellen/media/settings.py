@@ -1,13 +1,17 @@
-"""Validation of media settings that exclude each other."""
+"""Media settings: validation of those that exclude each other, and their part of a run's record."""
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from math import isfinite
+from typing import Any
 
 from msgspec import structs
 
 from snellen.errors import UsageError
 from snellen.media import corruptions
+from snellen.media.decode import pixel_limit
+from snellen.media.encode import PNG_LEVEL
 from snellen.types import MediaSettings
 
 _DEFAULTS = MediaSettings()
@@ -68,3 +72,34 @@ def original_pixels(settings: MediaSettings) -> MediaSettings:
 def images_unchanged(settings: MediaSettings) -> bool:
     """Return True if still images are not changed, whatever is done to videos."""
     return structs.replace(settings, frames=_DEFAULTS.frames, fps=None, video="frames") == _DEFAULTS
+
+
+def describe(settings: MediaSettings) -> dict[str, Any]:
+    """Return the media part of a run's record: settings, decoders, resampler, rules and library versions."""
+    return {
+        "settings": structs.asdict(settings),
+        "jpeg_decoder": f"simplejpeg {version('simplejpeg')}, full decode",
+        "jpeg_encoder": f"simplejpeg {version('simplejpeg')}, 4:2:0",
+        "other_formats": f"pillow {version('pillow')}",
+        "png_level": PNG_LEVEL,
+        "resampler": f"pillow {version('pillow')} bicubic, antialiased",
+        "transparency": "over white",
+        "orientation": "exif applied",
+        "frames": _frames_rule(settings),
+        "corruption": _corruption_rule(settings),
+        "pixel_limit": pixel_limit(),
+    }
+
+
+def _frames_rule(settings: MediaSettings) -> str:
+    if settings.video == "native":
+        return "none: the file is sent"
+    if settings.fps is not None:
+        return "those shown at k / fps seconds, at most 768"
+    return "uniform, first and last included"
+
+
+def _corruption_rule(settings: MediaSettings) -> str:
+    if not settings.corrupt:
+        return "none"
+    return "before fitting, at the picture's own size; drawn by SHA-256 of the picture's file (and number of the frame)"

@@ -16,7 +16,6 @@ from snellen.engine.endpoints import check_rerun, with_endpoint, without_model
 from snellen.engine.live_scores import LiveScores
 from snellen.engine.ownership import is_own
 from snellen.engine.progress import Display, Progress, ProgressCallback
-from snellen.engine.ray import open_scattered
 from snellen.engine.retry import Backoff
 from snellen.engine.run import require_written, run
 from snellen.engine.run_folder import JUDGE_RUNS, JUDGED, RunFolder, RunMeta, RunSpec
@@ -24,7 +23,8 @@ from snellen.engine.stopping import UNPRICED
 from snellen.engine.study import studied
 from snellen.errors import DataError, RunError, UsageError
 from snellen.event_loop import in_loop
-from snellen.models.base import Model, as_model
+from snellen.models import registry as models
+from snellen.models.base import Model, ModelOptions, as_model
 from snellen.redaction.arguments import key_among
 from snellen.runs.predictions import PredictionRows
 from snellen.runs.run import Run
@@ -150,7 +150,7 @@ def perform(
         )
     answering = open_model(spec, folder) if model is None else as_model(model)
     remarks = met_replay(spec, subject, answering)
-    prompted = studied(subject, spec)
+    prompted = studied(subject, spec) if spec.system or spec.few_shot else subject
     builder = live_builder(subject, None if spec.benchmark in JUDGE_RUNS else PredictionRows(subject))
     scores = LiveScores(builder)
 
@@ -361,6 +361,15 @@ def open_model(spec: RunSpec, folder: RunFolder) -> Model:
 
         return JudgeModel(model, folder.path)
     return model
+
+
+def open_scattered(spec: str, options: ModelOptions, nproc: int | None, address: str | None) -> Model:
+    """Open the model that `spec` names, in this process or in workers. Raise as `RayModel`."""
+    if address is None and nproc in (None, 1):
+        return models.open_model(spec, options)
+    from snellen.engine.ray.model import RayModel  # a run in this process has no use for it
+
+    return RayModel(spec, structs.replace(options), nproc, address)
 
 
 def default_folder(spec: RunSpec, root: Path = Path("results")) -> Path:

@@ -227,7 +227,7 @@ class SummaryBuilder:
         self._benchmark, self._scorers, self._verdicts = benchmark, scorers, verdicts
         self._builders = {profile: ScoreBuilder() for profile in scorers}
         self._unread: dict[str, Counter[str]] = {profile: Counter() for profile in scorers}
-        self._answered = False
+        self._answered = self._repeated = False
         self._for_judge = self._without_verdict = self._out_of_range = 0
         self._confidences: dict[str, ConfidenceRows] = {}
 
@@ -238,6 +238,7 @@ class SummaryBuilder:
     def add(self, sample: Sample, record: Record, scores: Mapping[str, Score], row: int | None = None) -> int:
         """Add a record, or replace the one in `row`, which failed or has no scores yet. Return its row."""
         self._answered |= record.status in ANSWERED
+        self._repeated |= record.repeat > 0
         judged = self._benchmark.rubric is not None and rubric_for(self._benchmark, sample, record) is not None
         if judged:
             value = next(iter(scores.values())).value
@@ -304,7 +305,12 @@ class SummaryBuilder:
                 details[profile] = {**reported.fields, LINES: list(reported.lines)}
             calibration = self._calibration(profile, table.expected)
             metrics[profile] = with_cluster(
-                [*benchmark.summarize(table, profile), *spread_metrics(table), *calibration], benchmark.cluster
+                [
+                    *benchmark.summarize(table, profile),
+                    *(spread_metrics(table) if self._repeated else ()),
+                    *calibration,
+                ],
+                benchmark.cluster,
             )
             if calibration:
                 bins = [structs.asdict(each) for each in self._confidences[profile].bins()]

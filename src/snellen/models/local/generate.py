@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from snellen.models.local.kv_cache import StaticDecoding, compile_errors, own_cache_ignored
+from snellen.models.local.kv_cache import StaticDecoding, compile_errors
 from snellen.models.local.load import Loaded
 from snellen.models.local.stopping import answer_end
 from snellen.types import Generation
@@ -111,7 +112,7 @@ def generate(
         torch.no_grad(),
     ):  # in this order: leaving inference mode turns gradients on
         cache = {} if static is None else static.arguments(config, extra, count, width + longest)
-        with compile_errors(), own_cache_ignored(model.generation_config):
+        with nullcontext() if static is None else compile_errors(), _own_cache_ignored(model.generation_config):
             output = model.generate(
                 **inputs,
                 **cache,
@@ -141,9 +142,23 @@ def _reply(
     ended = next((index + 1 for index, token in enumerate(ids) if token in ends), None)
     ids = ids[: min(len(ids), *(end for end in (ended, stopped_at) if end is not None), len(ids))]
     text = tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-    cut = answer_end(text, settings.stop, settings.first_json)
+    ends_early = settings.stop or settings.first_json
+    cut = answer_end(text, settings.stop, settings.first_json) if ends_early else None
     finished = ended is not None or cut is not None
     return Reply(text if cut is None else text[:cut], prompt_tokens, len(ids), "stop" if finished else "length", prompt)
+
+
+@contextmanager
+def _own_cache_ignored(own: GenerationConfig) -> Iterator[None]:
+    """Set aside the kind of cache that a checkpoint names: --kv-cache decides, and `generate` would fill it in again.
+
+    Gemma 3 names a static one, which transformers compiles on CUDA.
+    """
+    kind, own.cache_implementation = own.cache_implementation, None
+    try:
+        yield
+    finally:
+        own.cache_implementation = kind
 
 
 def _rooms(prompt_tokens: Sequence[int], context: int | None, max_new_tokens: int) -> list[int]:

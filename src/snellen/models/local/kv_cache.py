@@ -100,19 +100,6 @@ def compile_errors() -> Iterator[None]:
         raise ModelError(f"torch.compile failed: {type(error).__name__}: {first}", "Omit --compile.") from error
 
 
-@contextmanager
-def own_cache_ignored(own: GenerationConfig) -> Iterator[None]:
-    """Set aside the kind of cache that a checkpoint names: --kv-cache decides, and `generate` would fill it in again.
-
-    Gemma 3 names a static one, which transformers compiles on CUDA.
-    """
-    kind, own.cache_implementation = own.cache_implementation, None
-    try:
-        yield
-    finally:
-        own.cache_implementation = kind
-
-
 class StaticDecoding:
     """Static caches for batches, and compiled decoding of the batches that are full.
 

@@ -6,10 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from snellen.scoring import name_match
 from snellen.scoring.extract.base import Reading
 from snellen.scoring.extract.numerals import digits
-from snellen.scoring.name_match import terms
+from snellen.scoring.name_match import names, same, terms
 
 _YES = terms("yes y true t 1 correct right same 是 对 正确")
 RELATIVE = 0.01
@@ -48,8 +47,8 @@ def correct(kind: str, value: Any, gold: Any, aliases: Sequence[str] = ()) -> bo
         return _close(float(value), gold)
     accepted = [gold, *aliases] if isinstance(gold, str) else [*gold, *aliases]
     if kind == "choice_text":
-        return any(name_match.same(str(value), str(g)) for g in accepted)
-    return any(name_match.names(name, str(g)) for name in (str(value), *also) for g in accepted)
+        return any(same(str(value), str(g)) for g in accepted)
+    return any(names(name, str(g)) for name in (str(value), *also) for g in accepted)
 
 
 def truth(gold: Any) -> bool:
