@@ -25,6 +25,14 @@ def test_an_object_ends_where_its_json_ends_whatever_stands_around_it(before, va
     assert first_json_end(before + written + after) == len(before) + len(written)
 
 
+def test_an_object_before_a_thought_ends_the_answer_and_one_within_a_thought_does_not():
+    assert first_json_end("{}<think>") == 2
+    assert first_json_end('{"a": 1} <think>{"b": 2}</think>') == 8
+    assert first_json_end('<think>{"a": 1}') is None
+    text = '<think>{"a": 1}</think> then <think>{}</think> {"b": 2}'
+    assert first_json_end(text + " rest") == len(text)
+
+
 @given(prose, objects, st.data())
 def test_an_object_that_is_not_whole_yet_does_not_end_the_answer(before, value, data):
     written = json.dumps(value)

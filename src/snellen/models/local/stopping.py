@@ -24,14 +24,16 @@ def first_json_end(text: str) -> int | None:
     """Index after the first whole JSON object at the top level of `text`; None if there is none yet.
 
     Braces inside strings do not count. Braces that hold no JSON (`{x}`, `\\boxed{5}`) are passed over, and so is
-    everything up to `</think>` where the text thinks aloud.
+    what stands between `<think>` and `</think>` before the object.
     """
     start = 0
-    if THINKING in text:
-        start = text.rfind(THOUGHT) + 1
-        if start == 0:
-            return None
     while (opened := text.find("{", start)) >= 0:
+        thinking = text.find(THINKING, start, opened)
+        if thinking >= 0:
+            start = text.find(THOUGHT, thinking)
+            if start < 0:
+                return None
+            continue
         closed = _closing_brace(text, opened)
         if closed is None:
             return None
