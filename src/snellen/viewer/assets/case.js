@@ -105,7 +105,11 @@
       select.replaceChildren(new Option("none", ""), ...figures.filter((entry) => entry !== figure).map((entry) => new Option(entry.dataset.label, entry.dataset.label)));
       select.value = "";
       select.closest("label").hidden = figures.length < 2;
-      if (!dialog.open) dialog.showModal();
+      if (!dialog.open) {
+        // The dialog gives the focus back to where it was; its own event comes only after a while.
+        figure.querySelector("button")?.focus({ preventScroll: true });
+        dialog.showModal();
+      }
       fit();
       part("coordinates").textContent = sizeOf(picture).join(" × ");
       stage.focus();
