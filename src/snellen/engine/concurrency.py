@@ -77,7 +77,7 @@ class Gate:
         """
         if self._stopped:
             return None
-        if not self._queue and not any(limit.full for limit in self._limits):
+        if not self._queue and not (self._limits and any(limit.full for limit in self._limits)):
             now = self.clock()
             if self.pacer.wait_s(now) == 0.0:
                 return self._send(now, tokens)

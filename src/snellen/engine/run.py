@@ -289,7 +289,9 @@ async def _execute(
                 cache.store(cached.key, record)
             feed.settle(sample, record)
             progress.add(record)
-            images = any(isinstance(part, Image | Video) for part in sample.prompt.conversation_parts)
+            images = not failures.sees and any(
+                isinstance(part, Image | Video) for part in sample.prompt.conversation_parts
+            )
             failures.add(record, outcome.error, silent=outcome.silent, images=images)
             if outcome.error is not None and outcome.error.retry:
                 lost[key(sample.id, repeat)] = structs.replace(record, response=None)

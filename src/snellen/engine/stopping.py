@@ -133,6 +133,9 @@ class FailureLimit:
     any more (401), after three samples whose images
     the server refuses while it has answered none with images, and as soon as one sample has waited out its patience
     while the server answered nobody.
+
+    Attributes:
+        sees: the server has answered a sample with images; whether another has images does not matter then.
     """
 
     MOST_WITHOUT_CREDIT = 3
@@ -146,7 +149,7 @@ class FailureLimit:
         self._without_credit = 0
         self._without_key = 0
         self._without_vision = 0
-        self._sees = False
+        self.sees = False
         self._silent = False
         self._last: Record | None = None
 
@@ -180,12 +183,12 @@ class FailureLimit:
         self._without_key = self._without_key + 1 if isinstance(error, KeyRefusedError) else 0
         if record.status in ("ok", "refused"):
             self._row = 0
-            self._sees = self._sees or images
-            self._without_vision = 0 if self._sees else self._without_vision
+            self.sees = self.sees or images
+            self._without_vision = 0 if self.sees else self._without_vision
         elif record.error is None or record.error.kind != "no_answer":  # a file that lacks answers is not a dead server
             self._row += 1
             self._last = record
-            if images and not self._sees and record.error is not None and refuses_images(record.error.message):
+            if images and not self.sees and record.error is not None and refuses_images(record.error.message):
                 self._without_vision += 1
 
     def check(self, folder: RunFolder) -> None:

@@ -64,8 +64,10 @@ _LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 _OTHERS = bytes(code for code in range(256) if code not in _LETTERS)
 # Characters that are rare in prose. A search among these alone takes a fifth of the time.
 _RARE = b"0123456789bfgjkpqvwxyz"
-_COMMON = bytes(code for code in range(256) if code not in _RARE)
+_COMMON = bytes(code for code in range(256) if code not in _RARE and code != ord("\n"))
 _RARE_GRAM = 5
+# Up to here one pattern takes less time than a search for each part.
+_SHORT_RARE = 1 << 11
 _BASE64 = frozenset(_LETTERS.decode() + "+/-_=")
 _VARIABLE = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD)S?$", re.IGNORECASE)
 _DRAWN = (b"\xf3\xa0", b"\xf0\x9f\x84", b"\xf0\x9f\x85", b"\xf0\x9f\x86", b"\xf0\x9f\x87")
@@ -101,6 +103,7 @@ class _KnownKeys(NamedTuple):
         forms: all others.
         grams: to be searched among letters and digits.
         rare: to be searched among the rare ones of these.
+        any_rare: one pattern of all of `rare`; quicker in a short text.
     """
 
     clear: set[str]
@@ -109,6 +112,7 @@ class _KnownKeys(NamedTuple):
     forms: tuple[_KeyForm, ...] = ()
     grams: tuple[bytes, ...] = ()
     rare: tuple[bytes, ...] = ()
+    any_rare: re.Pattern[bytes] | None = None
 
 
 _secrets: list[str] = []
@@ -200,8 +204,15 @@ def _prepared(secrets: Sequence[str]) -> _KnownKeys:
             rare += chosen
     # Longest first: a secret that contains another one must go as a whole.
     exact.sort(key=len, reverse=True)
+    any_rare = re.compile(b"|".join(dict.fromkeys(rare))) if rare else None
     return _KnownKeys(
-        set(), tuple(exact), tuple(words), tuple(forms), tuple(dict.fromkeys(grams)), tuple(dict.fromkeys(rare))
+        set(),
+        tuple(exact),
+        tuple(words),
+        tuple(forms),
+        tuple(dict.fromkeys(grams)),
+        tuple(dict.fromkeys(rare)),
+        any_rare,
     )
 
 
@@ -252,24 +263,39 @@ def _may_hold_key(text: str) -> bool:
     for word in known.words:
         if word in text:
             return True
+    at_once = len(text) <= _CHUNK  # the readings of a longer text would take several times its memory
+    letters: list[bytes] = []
     for reading in texts(text):
-        if not reading.isascii():
-            reading = unicodedata.normalize("NFKC", reading)
-        encoded = reading.encode("utf-8", "surrogatepass")
-        if any(head in encoded for head in _DRAWN):
-            encoded = reading.translate(DRAWN_LETTERS).encode("utf-8", "surrogatepass")
-        letters = encoded.translate(_LOWER, _OTHERS)
-        for gram in known.grams:
-            if gram in letters:
-                return True
-        if known.rare:
-            rare = letters.translate(None, _COMMON)
-            for gram in known.rare:
-                if gram in rare:
-                    return True
         if known.words and reading is not text and any(word in reading for word in known.words):
             return True
-    return False
+        letters.append(_letters_of(reading))
+        if not at_once and _may_match(letters.pop(), known):
+            return True
+    return at_once and _may_match(b"\n".join(letters), known)
+
+
+def _letters_of(reading: str) -> bytes:
+    """Return the small letters and digits of a reading, compatible and drawn ones among them."""
+    if reading.isascii():
+        return reading.encode().translate(_LOWER, _OTHERS)
+    reading = unicodedata.normalize("NFKC", reading)
+    encoded = reading.encode("utf-8", "surrogatepass")
+    if any(head in encoded for head in _DRAWN):
+        encoded = reading.translate(DRAWN_LETTERS).encode("utf-8", "surrogatepass")
+    return encoded.translate(_LOWER, _OTHERS)
+
+
+def _may_match(letters: bytes, known: _KnownKeys) -> bool:
+    """Return True if letters and digits hold a part of a form of a key."""
+    for gram in known.grams:
+        if gram in letters:
+            return True
+    if known.any_rare is None:
+        return False
+    rare = letters.translate(None, _COMMON)
+    if len(rare) <= _SHORT_RARE:
+        return known.any_rare.search(rare) is not None
+    return any(gram in rare for gram in known.rare)
 
 
 def _struck(text: str) -> str:

@@ -71,11 +71,17 @@ def count(table: Any, *names: str) -> int:
 
     Some gateways write counts as whole decimals (`12.0`) or as texts (`"12"`).
     """
-    values = (table.get(name) for name in names) if isinstance(table, dict) else ()
-    return sum(map(_count, values))
+    if not isinstance(table, dict):
+        return 0
+    total = 0
+    for name in names:
+        total += _count(table.get(name))
+    return total
 
 
 def _count(value: Any) -> int:
+    if type(value) is int:
+        return value if 0 <= value < 2**53 else 0
     if isinstance(value, str):
         value = int(value) if value.isascii() and value.isdecimal() and len(value) <= _COUNT_DIGITS else 0
     elif isinstance(value, float) and value.is_integer():
