@@ -67,7 +67,9 @@ def main() -> None:
 
     root, names = Path(sys.argv[1]), sys.argv[2:]
     import torch
-    import transformers  # noqa: F401
+
+    import snellen.models.local.generate
+    import snellen.models.local.load  # noqa: F401 - transformers imports most of its parts only when they are named
 
     torch.set_num_threads(1)
     for name in names:

@@ -6,7 +6,9 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,8 @@ from snellen.runs.run import load_run
 
 pytest.importorskip("torch", reason="the embedded model needs torch: pip install 'snellen[local]'")
 TESTS = Path(__file__).parents[2]
+LONGEST_S = 900
+"""Seconds that one benchmark may take, both runs together."""
 FIGURES = {
     "vsi-bench": "object_rel_direction_accuracy",
     "site": "counting_and_existence_caa",
@@ -26,26 +30,36 @@ FIGURES = {
 }
 
 
-def driven(root: Path, name: str) -> dict[str, object]:
-    """Run one benchmark, killed half way, in a process of its own: the bound is against a hang of one of them."""
+def driven(root: Path, names: tuple[str, ...]) -> Iterator[dict[str, object]]:
+    """Run benchmarks, each killed half way, in one process that imports torch once. A hang of one of them ends it."""
     path = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        [sys.executable, killed_runs.__file__, str(root), name],
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-2000:] + "".join(log.read_text()[-1500:] for log in root.glob("*.log"))
-    (line,) = done.stdout.splitlines()
-    outcome: dict[str, object] = json.loads(line)
-    return outcome
+    words = [sys.executable, killed_runs.__file__, str(root), *names]
+    errors = root / "errors.log"
+    with (
+        errors.open("wb") as stderr,
+        subprocess.Popen(
+            words, env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE, stderr=stderr, text=True
+        ) as process,
+    ):
+        assert process.stdout is not None
+        for name in names:
+            hang = threading.Timer(LONGEST_S, process.kill)
+            hang.start()
+            line = process.stdout.readline()
+            hang.cancel()
+            if not line:
+                process.wait()
+                logs = "".join(log.read_text()[-1500:] for log in root.glob("*.log"))
+                raise AssertionError(f"{name}: no outcome within {LONGEST_S} s, status {process.returncode}: {logs}")
+            outcome: dict[str, object] = json.loads(line)
+            yield outcome
+        assert process.stdout.read() == ""
+    assert process.returncode == 0, errors.read_text()[-2000:]
 
 
 @pytest.mark.slow
 def test_all_twelve_run_to_their_figures_and_killed_half_way_ask_each_question_once(tmp_path: Path) -> None:
-    outcomes = [driven(tmp_path, name) for name in drawn.DRAWN]
+    outcomes = list(driven(tmp_path, tuple(drawn.DRAWN)))
     assert [one["name"] for one in outcomes] == list(TASKS)
     for one in outcomes:
         name, total = str(one["name"]), one["total"]
