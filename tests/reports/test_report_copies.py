@@ -145,12 +145,15 @@ def shares(first: bytes, second: bytes) -> float:
     return float((np.abs(a[:height, :width] - b[:height, :width]).max(axis=2) < 40).mean())
 
 
-def saved_by_key(page: Any, button: Any) -> Any:
-    """Return the download that Enter on a button starts; a busy browser drops a download now and then, so it is pressed again."""
-    for _ in range(4):
+def saved_by_key(page: Any, button: Any, file: str) -> Any:
+    """Return the download of a file that Enter on a button starts.
+
+    A busy browser drops a download now and then, so the key is pressed again. One that comes late is not taken for another.
+    """
+    for _ in range(16):
         button.focus()
         try:
-            with page.expect_download(timeout=60_000) as download:
+            with page.expect_download(lambda began: began.suggested_filename == file, timeout=15_000) as download:
                 page.keyboard.press("Enter")
         except sync_api.TimeoutError:
             continue
@@ -168,7 +171,7 @@ def test_every_plot_is_saved_as_it_looks_on_a_light_page(
         assert page.locator("main figure svg").count() == len(names) == len(set(names))
         for name in names:
             button = page.locator(f"figure:has(svg[data-name='{name}'])").get_by_role("button", name="Save SVG")
-            download = saved_by_key(page, button)
+            download = saved_by_key(page, button, f"{name}.svg")
             assert download.suggested_filename == f"{name}.svg"
             saved[name] = tmp_path / f"{name}.svg"
             download.save_as(saved[name])
