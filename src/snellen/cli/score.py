@@ -199,7 +199,7 @@ def score(
             id_field=columns.id_field,
             reply_field=columns.reply_field,
             id_is=columns.id_is,
-            each=add if writer is not None or disagreements or classes is not None or report.thresholds else None,
+            each=add,
             judge_replies=judge_replies,
             reviews=review_rules(reviews.of, reviews.wrong_gold, reviews.ambiguous, reviews.gold),
             trust=trust,
@@ -209,6 +209,7 @@ def score(
     rows, lacks = _checks(report, results, summary, answered, least)
     if classes is not None:
         result = summary_json(summary)
+        result |= _failures(results, data, answered, total, trust=trust)
         if rows:
             result["checks"] = rows
         for scores in result["profiles"]:
@@ -261,16 +262,33 @@ def _show_tables(results: Path, summary: Summary, *, trust: bool) -> None:
 def _checks(
     report: CheckReport, results: Path, summary: Summary, answered: int, least: float
 ) -> tuple[list[dict[str, Any]], bool]:
-    """Check the scored answers; return the thresholds' checks for JSON, and True if too few samples have an answer."""
+    """Check the scored answers; return the thresholds' checks for JSON, and True if too few samples have an answer.
+
+    Without thresholds a part of the answers is enough, but one there must be.
+    """
     from msgspec import to_builtins
 
     checks = report.check(str(results), summary.benchmark, summary.metrics)
     answers = answers_case(answered, _requested(results, summary), least=least)
-    lacks = bool(report.thresholds) and answers.outcome == "failed"
-    cases = [*([answers] if report.thresholds else []), *threshold_cases(checks)]
+    is_checked = bool(report.thresholds) or not answered
+    lacks = is_checked and answers.outcome == "failed"
+    cases = [*([answers] if is_checked else []), *threshold_cases(checks)]
     metrics = main_metrics(next(iter(summary.metrics.values())))
     report.add(f"{summary.benchmark} · {results}", cases, metrics=metrics)
     return [to_builtins(check) for check in checks], lacks
+
+
+def _failures(results: Path, data: shared.DataOptions, answered: int, total: int, *, trust: bool) -> dict[str, Any]:
+    """Return `failures` for JSON, as `run --json` has it, where samples have no answer; a file has no error texts."""
+    if answered == total:
+        return {}
+    failures: dict[str, Any] | None = {"answered": answered, "failed": total - answered, "errors": []}
+    if (results / "run_meta.json").is_file():
+        from snellen.runs.run import load_run
+
+        run = load_run(results, trust=trust).moved(data.data, data.images, data.benchmark_options())
+        failures = run.request_errors().as_json()
+    return {"failures": failures}
 
 
 def _requested(results: Path, summary: Summary) -> int:

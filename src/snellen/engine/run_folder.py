@@ -197,6 +197,10 @@ class RunFolder:
     def meta_path(self) -> Path:
         return self.path / "run_meta.json"
 
+    def is_empty(self) -> bool:
+        """Return True if the journal holds nothing, or there is none."""
+        return not self.results.is_file() or not self.results.stat().st_size
+
     def exists(self) -> bool:
         return self.meta_path.exists()
 

@@ -129,9 +129,9 @@ def open_runs(
     if len(set(places)) < len(places):
         raise UsageError("one run was passed twice", "Pass different runs.")
     for run in opened:
-        if run.request_errors().nothing_answered:
+        if not run.request_errors().answered:
             raise NothingAnsweredError(
-                f"{run.path} cannot be compared: {run.request_errors().text}",
+                f"{run.path} cannot be compared: {run.request_errors().text or 'no sample has an answer'}",
                 f"Resume it: snellen rerun {run.path}",
             )
     reviewed = scoring.review_profiles(opened[0].benchmark, profile)

@@ -193,7 +193,7 @@ class Run:
         if self._errors is None:
             lost = totals.error + totals.timeout
             unclear = (
-                lost or self.meta.state == "running" or not self.own
+                lost or self.meta.state == "running" or not self.own or self.folder.is_empty()
             )  # a killed run's totals are those of its beginning
             self._errors = (
                 request_errors(self.folder, self._hidden_gold()) if unclear else RequestErrors(totals.done, 0)
