@@ -305,6 +305,12 @@ class AgentAbortedError(ModelError):
     kind = "agent_aborted"
 
 
+class AgentRecordError(ModelError):
+    """An agent put something else in the place of its own record, so that its answer cannot be read."""
+
+    kind = "agent_record"
+
+
 class AgentLoopError(ModelError):
     """An agent called one tool with the same arguments again and again, and was ended."""
 

@@ -1,11 +1,13 @@
 #!/usr/bin/python3
 """A stand-in for OpenCode: asks the model of its configuration once, with a key, and writes the database that is read.
 
-A question with <look> in it makes it say what its configuration holds, and whether it can be changed.
+A question with <look> in it makes it say what its configuration holds, and whether it can be changed. One with <link>,
+<pipe>, <folder> or <socket> makes it put that in the place of its database.
 """
 
 import json
 import os
+import socket
 import sqlite3
 import sys
 import urllib.request
@@ -53,6 +55,19 @@ else:
     text = json.loads(raw)["choices"][0]["message"]["content"]
 folder = Path(os.environ["XDG_DATA_HOME"], "opencode")
 folder.mkdir(parents=True, exist_ok=True)
+if "<link>" in question:
+    (folder / "opencode.db").symlink_to("/etc/passwd")
+    raise SystemExit
+if "<pipe>" in question:
+    os.mkfifo(folder / "opencode.db")
+    raise SystemExit
+if "<folder>" in question:
+    (folder / "opencode.db").mkdir()
+    raise SystemExit
+if "<socket>" in question:
+    os.chdir(folder)
+    socket.socket(socket.AF_UNIX).bind("opencode.db")
+    raise SystemExit
 base = sqlite3.connect(folder / "opencode.db")
 base.execute("CREATE TABLE session (id, parent_id)")
 base.execute("CREATE TABLE message (id, session_id, time_created, data)")

@@ -246,6 +246,22 @@ def test_an_own_program_with_an_own_configuration_answers_in_the_sandbox_and_no_
     assert planted(Path("run")) == planted(Path("looked")) == []
 
 
+@SANDBOX
+@pytest.mark.parametrize(
+    ("kind", "words"), [("link", "a link"), ("pipe", "a pipe"), ("folder", "a folder"), ("socket", "a socket")]
+)
+def test_an_agent_that_puts_something_in_the_place_of_its_record_is_named(kind, words, tmp_path):
+    program = Path(shutil.copy(STAND_IN, tmp_path / "opencode"))
+    program.chmod(0o755)
+    with ScriptedServer({"org/Model-8B": [Say("a kestrel")]}) as server:
+        path = written("own.json", opencode_config(server.url))
+        options = {"agent_config": str(path), "agent_bin": str(program), "timeout_s": 60.0, "max_attempts": 1}
+        run = evaluate(benchmark(f"<{kind}>"), "agent:opencode", out="run", **options)
+    (record,) = run.folder.records()
+    assert record.error is not None and record.error.kind == "agent_record"
+    assert f"in the place of its own record: opencode.db is {words}" in record.error.message
+
+
 @pytest.mark.agents
 @SANDBOX
 @pytest.mark.parametrize("name", ["opencode", "openclaw"])

@@ -362,6 +362,11 @@ def test_of_what_lies_in_the_place_of_a_database_plain_files_alone_are_copied(ki
         with socket.socket(socket.AF_UNIX) as listening, monkeypatched_folder(folder):
             listening.bind(name)
     assert AGENTS["opencode"].record(here) == {}
+    described = f"{name} is a {kind}, no file of its own"
+    assert here.replaced(path) == described
+    folder.rename(folder.with_name("moved"))
+    folder.symlink_to(folder.with_name("moved"))
+    assert here.replaced(path) == "opencode is a link, no folder"
 
 
 @contextlib.contextmanager

@@ -20,6 +20,7 @@ from snellen.errors import (
     AgentLimitError,
     AgentLoopError,
     AgentNoAnswerError,
+    AgentRecordError,
     AgentTimeoutError,
     ModelError,
     PreflightError,
@@ -197,7 +198,7 @@ class AgentModel(Model):
         `finish_reason` is image_never_seen where the agent answered without the image having reached its model.
 
         Raises:
-            AgentTimeoutError, AgentAbortedError, AgentLoopError, AgentNoAnswerError: it has no answer; each with what
+            AgentTimeoutError, AgentAbortedError, AgentLoopError, AgentNoAnswerError, AgentRecordError: it has no answer; each with what
                 it did as `trace`. MediaError, DataError, InputError: the question cannot be put.
         """
         runner = await self._opened()
@@ -307,6 +308,8 @@ def _outcome(record: Transcript, result: ProcessResult, question: AgentQuestion)
         return "limit"
     if looped:
         return trace.LOOP
+    if record.replaced:
+        return "record"
     if result.end in ("time", "start"):
         return "timeout"
     if record.finished:
@@ -323,6 +326,8 @@ def _failure(
     if outcome == trace.LOOP:
         last = next(step for step in reversed(record.steps) if step.tool)
         return AgentLoopError(f"it called {last.tool} with the same arguments again and again, in {turns} turns")
+    if outcome == "record":
+        return AgentRecordError(f"it put something else in the place of its own record: {record.replaced}")
     if outcome == "timeout" and result.end == "start":
         return AgentTimeoutError(f"the model was not asked within {process.STARTUP_S:.0f} s of start-up: {why}")
     if outcome == "timeout":

@@ -127,5 +127,10 @@ def record(workdir: Workdir) -> dict[str, bytes]:
     return workdir.contents(folder, (f"{SESSION}.jsonl", *others))
 
 
+def record_path(workdir: Workdir) -> Path:
+    """Return the place of its transcript."""
+    return _sessions(workdir) / f"{SESSION}.jsonl"
+
+
 def _sessions(workdir: Workdir) -> Path:
     return workdir.box / "state" / "agents" / "main" / "sessions"

@@ -7,6 +7,7 @@ do not.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -128,5 +129,9 @@ def transcript_size(workdir: Workdir) -> int:
 
 def record(workdir: Workdir) -> dict[str, bytes]:
     """Return its database and the write-ahead log of it: 128 MB at most. No other file beside the database is read."""
-    folder = workdir.box / "home" / ".local" / "share" / "opencode"
-    return workdir.contents(folder, (DATABASE, LOG))
+    return workdir.contents(record_path(workdir).parent, (DATABASE, LOG))
+
+
+def record_path(workdir: Workdir) -> Path:
+    """Return the place of its database."""
+    return workdir.box / "home" / ".local" / "share" / "opencode" / DATABASE

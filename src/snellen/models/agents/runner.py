@@ -44,6 +44,7 @@ class Agent(Protocol):
     def command(self, workdir: Workdir, program: str, question: str, images: list[str]) -> AgentCommand: ...
     def transcript_size(self, workdir: Workdir) -> int: ...
     def record(self, workdir: Workdir) -> dict[str, bytes]: ...
+    def record_path(self, workdir: Workdir) -> Path: ...
 
 
 AGENTS: dict[str, Agent] = {"openclaw": openclaw, "opencode": opencode}
@@ -197,7 +198,10 @@ class AgentRunner:
             )
         if result.limit == "requests" and gateway is not None:
             result = structs.replace(result, used=gateway.requests)
-        return result, await asyncio.to_thread(lambda: read_record(name, agent.record(workdir)))
+        transcript = await asyncio.to_thread(lambda: read_record(name, agent.record(workdir)))
+        if not transcript.finished:
+            transcript = structs.replace(transcript, replaced=workdir.replaced(agent.record_path(workdir)))
+        return result, transcript
 
 
 def _holds(path: Path, mark: bytes) -> bool:

@@ -29,6 +29,7 @@ class Transcript(Struct, frozen=True):
         fault: why the agent broke off, in its words; empty where it did not.
         usage: tokens over all replies, those of sub-agents included; no cost.
         raw: the record itself, one JSON object a line, images by digest.
+        replaced: what lies in the place of the record, where the agent put something else there; else empty.
     """
 
     steps: tuple[Step, ...] = ()
@@ -38,6 +39,7 @@ class Transcript(Struct, frozen=True):
     fault: str = ""
     usage: Usage = Usage()
     raw: tuple[bytes, ...] = ()
+    replaced: str = ""
 
 
 Reader: TypeAlias = Callable[[Mapping[str, bytes], Path], Transcript]

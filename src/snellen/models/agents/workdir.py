@@ -149,6 +149,26 @@ class Workdir(Struct, frozen=True):
             if handle >= 0:
                 os.close(handle)
 
+    def replaced(self, path: Path) -> str:
+        """Describe what the agent has put in the place of its own file or of a folder above it; empty if nothing."""
+        handle = os.open(self.box, os.O_RDONLY | os.O_DIRECTORY)
+        *folders, last = path.relative_to(self.box).parts
+        try:
+            for name in folders:
+                status = os.stat(name, dir_fd=handle, follow_symlinks=False)
+                if not stat.S_ISDIR(status.st_mode):
+                    return f"{name} is {_described(status)}, no folder"
+                inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=handle)
+                os.close(handle)
+                handle = inner
+            status = os.stat(last, dir_fd=handle, follow_symlinks=False)
+        except OSError:  # there is nothing
+            return ""
+        finally:
+            os.close(handle)
+        plain = stat.S_ISREG(status.st_mode) and status.st_nlink == 1
+        return "" if plain else f"{last} is {_described(status)}, no file of its own"
+
     def _opened(self, path: Path) -> IO[bytes]:
         """Open a plain file that the agent has written.
 
@@ -186,6 +206,13 @@ class Workdir(Struct, frozen=True):
         if self.supervisor is not None:
             self.supervisor.close()
         remove_tree(self.host)
+
+
+def _described(status: os.stat_result) -> str:
+    if stat.S_ISREG(status.st_mode):
+        return "a hard link" if status.st_nlink > 1 else "a file"
+    names = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+    return names.get(stat.S_IFMT(status.st_mode), "a device")
 
 
 class WorkdirFactory:
