@@ -479,7 +479,7 @@ def test_the_labels_of_frames_reach_a_local_model_between_its_frames(tmp_path: P
     sample = next(iter(SPATIAL["vsi-bench"].samples(Data(data, options=options))))
     media = MediaCache(MediaSettings())
     try:
-        (message,) = converse(sample.prompt, media).messages
+        (message,) = converse(sample.prompt, media.settings, media.frames).messages
     finally:
         media.close()
     content = [part.get("text", part["type"]) for part in message["content"]]

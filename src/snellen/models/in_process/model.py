@@ -146,7 +146,7 @@ class EngineModel(Model):
         if self._state != "ready":
             await self._start()
         try:
-            conversation = await asyncio.to_thread(converse, prompt, self._media)
+            conversation = await asyncio.to_thread(converse, prompt, self._media.settings, self._media.frames)
         except DataError as error:
             raise InputError(error.message, error.hint) from error
         request = self._request(prompt, conversation)

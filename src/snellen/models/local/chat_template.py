@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from snellen.errors import BadRequestError
-from snellen.media import MediaCache, open_image, shown_at_most
+from snellen.media import open_image, shown_at_most
 from snellen.types import Image, MediaSettings, Part, Prompt, Text, Turn, Video
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from snellen.models.local.load import Loaded
 
@@ -45,8 +45,8 @@ def size_of(prompt: Prompt, media: MediaSettings) -> tuple[int, ...]:
     return images, characters + len(prompt.system)
 
 
-def converse(prompt: Prompt, media: MediaCache) -> Conversation:
-    """Read the images of a prompt and keep the order of its parts; a clip becomes its frames, decoded once a run.
+def converse(prompt: Prompt, media: MediaSettings, frames: Callable[[Video], Sequence[Image]]) -> Conversation:
+    """Read the images of a prompt and keep the order of its parts; a clip becomes its `frames`.
 
     Raises:
         DataError, MediaError: an image or a clip cannot be read.
@@ -56,11 +56,13 @@ def converse(prompt: Prompt, media: MediaCache) -> Conversation:
     if prompt.system:
         messages.append({"role": "system", "content": [{"type": "text", "text": prompt.system}]})
     for turn in (*prompt.history, Turn("user", prompt.parts)):
-        messages.append({"role": turn.role, "content": _content(turn.parts, media, sent)})
+        messages.append({"role": turn.role, "content": _content(turn.parts, media, frames, sent)})
     return Conversation(messages, sent)
 
 
-def _content(parts: Sequence[Part], media: MediaCache, sent: list[SentImage]) -> list[dict[str, Any]]:
+def _content(
+    parts: Sequence[Part], media: MediaSettings, frames: Callable[[Video], Sequence[Image]], sent: list[SentImage]
+) -> list[dict[str, Any]]:
     """Return the content of one message; its images are added to `sent`."""
     content: list[dict[str, Any]] = []
     for part in parts:
@@ -68,10 +70,10 @@ def _content(parts: Sequence[Part], media: MediaCache, sent: list[SentImage]) ->
             content.append({"type": "text", "text": part.text})
             continue
         pick = part.pick if isinstance(part, Video) else None
-        for number, image in enumerate(media.frames(part) if isinstance(part, Video) else (part,)):
+        for number, image in enumerate(frames(part) if isinstance(part, Video) else (part,)):
             if pick is not None and (label := pick.text_before(number)) is not None:
                 content.append({"type": "text", "text": label.text})
-            opened = open_image(image, media.settings, media.limit)
+            opened = open_image(image, media)
             sent.append(SentImage(*opened.size, hashlib.sha256(opened.tobytes()).hexdigest()))
             content.append({"type": "image", "image": opened})
     return content

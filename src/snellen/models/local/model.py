@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from snellen.errors import ModelError
-from snellen.media import MediaCache
+from snellen.media import MediaCache, check_settings
 from snellen.models.base import Model, ModelOptions, effective
 from snellen.models.local import has_static_cache
 from snellen.models.local.batching import Batches, Job
@@ -32,7 +32,7 @@ from snellen.models.local.chat_template import (
 from snellen.models.local.checkpoint import Checkpoint, find
 from snellen.models.local.image_size import MOST_SIZES, processed_images
 from snellen.sources import cache_folder
-from snellen.types import Prompt, Response, Usage
+from snellen.types import Image, Prompt, Response, Usage, Video
 
 if TYPE_CHECKING:
     from snellen.models.local.generate import Reply
@@ -80,7 +80,9 @@ class LocalModel(Model):
         self.in_flight = BATCHES_IN_FLIGHT * options.batch_size
         self._path = name
         self._options = options
-        self._media = MediaCache(options.media, shared=cache_folder() / "frames")
+        self._media = check_settings(options.media)
+        self._clips: MediaCache | None = None
+        self._making_clips = threading.Lock()
         self._loading = threading.Lock()
         self._checkpoint: Checkpoint | None = None
         self._loaded: Loaded | None = None
@@ -270,10 +272,17 @@ class LocalModel(Model):
         from snellen.models.local.generate import row_seed
 
         self._require_template(prompt)
-        conversation = converse(prompt, self._media)
+        conversation = converse(prompt, self._media, self._frames)
         self._sent.update((image.width, image.height) for image in conversation.images)
         row = 0 if seed is None else row_seed(seed, content_digest(prompt, conversation))
         return RowContent(conversation, row)
+
+    def _frames(self, video: Video) -> tuple[Image, ...]:
+        """Return the frames of a clip; each is decoded once a run. A run without clips makes no cache."""
+        with self._making_clips:
+            if self._clips is None:
+                self._clips = MediaCache(self._media, shared=cache_folder() / "frames")
+        return self._clips.frames(video)
 
     def _require_template(self, prompt: Prompt) -> None:
         """Raise BadRequestError for a system text or earlier turns that the chat template does not write."""
