@@ -63,7 +63,7 @@ def _main(arguments: list[str]) -> int:
     from snellen.cli.app import build
     from snellen.cli.benchmark_options import is_plain_run, prepare, with_bare_judge
     from snellen.cli.console import redacted_output, require_text
-    from snellen.terminal_text import without_controls
+    from snellen.text import without_controls
 
     with redacted_output():
         try:

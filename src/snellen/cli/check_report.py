@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from snellen.cli.console import new_table, note, show
 from snellen.runs.check.check import FIRST_ROWS
 from snellen.runs.costs import CHARACTERS, PIXELS
-from snellen.terminal_text import one_line
-from snellen.text import shorten
+from snellen.text import one_line, shorten
 
 if TYPE_CHECKING:
     from snellen.models.api.prices import FoundPrice

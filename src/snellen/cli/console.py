@@ -12,7 +12,7 @@ from types import FrameType
 from typing import IO, TYPE_CHECKING, Any
 
 from snellen.redaction import redact, redact_bytes
-from snellen.terminal_text import without_controls
+from snellen.text import without_controls
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

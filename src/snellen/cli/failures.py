@@ -143,8 +143,7 @@ def failures(
         if not away and not labelling.save(run, labels):
             note(f"{run.path} is not writable: failures.jsonl was not written")
         whose = labelling.whose_decisions(run, labels, reviews.get(name))
-        errors = run.request_errors()
-        notes = [errors.text] if errors.nothing_answered else []
+        notes = [run.request_errors().text] if run.all_failed else []
         notes += [
             *remarks[name],
             *([] if judged is None else [_by(judged)]),

@@ -87,7 +87,7 @@ class InlineJudge:
         if run.benchmark.rubric is None:
             note(f"note: {run.benchmark.name} is scored by rules; nothing of it is judged")
             return None
-        if run.request_errors().nothing_answered or not run.judged_by():
+        if run.all_failed or not run.judged_by():
             note(f"note: {run.path} holds no reply for a judge")
             return None
         return judge(run.path, self._model, trust=True, display=display, **self._settings)

@@ -14,8 +14,7 @@ import typer
 from snellen.cli import options as shared
 from snellen.cli.console import note, show, show_json
 from snellen.errors import UsageError
-from snellen.terminal_text import one_line, spreadsheet_cell
-from snellen.text import shorten
+from snellen.text import one_line, shorten, spreadsheet_cell
 
 MAX_ROWS, MAX_CHARACTERS = 200, 300
 RESULTS = Path("results")

@@ -128,9 +128,8 @@ def _show(
     """Print a table per benchmark, and a line per run."""
     by_benchmark: dict[str, list[tuple[Run, dict[str, list[Metric]]]]] = {}
     for run, metrics in zip(outcome.runs, summaries, strict=True):
-        if run.request_errors().nothing_answered:
-            continue
-        by_benchmark.setdefault(run.benchmark.name, []).append((run, metrics))
+        if not run.all_failed:
+            by_benchmark.setdefault(run.benchmark.name, []).append((run, metrics))
     for rows in by_benchmark.values():
         run, metrics = rows[0]
         name = next(iter(metrics), "")
@@ -140,13 +139,12 @@ def _show(
         else:
             show(_table(rows))
     for run, metrics in zip(outcome.runs, summaries, strict=True):
-        errors = run.request_errors()
-        if not errors.nothing_answered and (headline := run.headline(metrics)) is not None:
-            print(headline.text)
-        if not errors.nothing_answered:
+        if not run.all_failed:
+            if (headline := run.headline(metrics)) is not None:
+                print(headline.text)
             for line in _detail_lines(run, metrics):
                 print(line)
-        if errors.failed:
+        if (errors := run.request_errors()).failed:
             print(f"{run.benchmark.name} · {run.meta.spec.model}: {errors.text}")
         print(_last_line(run, report))
         for line in run.remarks:

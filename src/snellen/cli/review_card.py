@@ -12,7 +12,7 @@ from snellen.cli import options as shared
 from snellen.cli.console import new_table, note, show, show_json
 from snellen.cli.option_groups import expand_options
 from snellen.scoring.interval_text import legend, mark, span
-from snellen.terminal_text import one_line
+from snellen.text import one_line
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -91,7 +91,7 @@ def _status_json(state: ReviewStatus) -> dict[str, Any]:
 
 def _print_status(state: ReviewStatus) -> None:
     from snellen.runs.reviews.decisions import DECISIONS
-    from snellen.terminal_text import one_line
+    from snellen.text import one_line
 
     agreement = state.agreement
     print(one_line(f"{state.run}: {state.cases:,} replies reviewed, {state.lines:,} decisions on record"))

@@ -163,6 +163,7 @@ def run_benchmarks(
 
     Settings that a benchmark declares are options of this command too: `snellen run vlm2 --help` lists them.
     """
+    from snellen.benchmarks.registry import find
     from snellen.cli import environment
     from snellen.runs.evaluate import default_folder
     from snellen.runs.settings import run_spec
@@ -179,9 +180,10 @@ def run_benchmarks(
         raise UsageError("--serve and --base-url exclude each other", "Omit --base-url: --serve sets the address.")
     server = None if options.serve is None else parse_vllm(options.serve)
     names = options.model or ([] if server is None else [f"api:{server.public}"])
-    settings = environment.with_variables(
-        environment.RunVariables(data.data, options.limit, options.out, tuple(names)), benchmark
-    )
+    settings = environment.RunVariables(data.data, options.limit, options.out, tuple(names))
+    declared = [find(name) for name in benchmark]
+    if not names or any(each.variables or each.places for each in declared):
+        settings = environment.with_variables(settings, benchmark)
     run_settings: RunSettings = {
         **shared.model_settings(generation, endpoint, media, local, budget),
         **_agent_settings(agents, benchmark),

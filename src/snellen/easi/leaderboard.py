@@ -22,8 +22,7 @@ from snellen.atomic_write import replacing
 from snellen.errors import DataError, UsageError
 from snellen.event_loop import in_loop
 from snellen.models.api.endpoint import Endpoint, find_proxy
-from snellen.terminal_text import one_line
-from snellen.text import json_or_none
+from snellen.text import json_or_none, one_line
 
 BASE_URL = "https://easi.lmms-lab.com"
 PATH = "/api/leaderboard"

@@ -27,7 +27,7 @@ from snellen.errors import ModelError, StorageError, UsageError
 from snellen.event_loop import off_loop
 from snellen.models.base import Model
 from snellen.sources import cache_folder
-from snellen.terminal_text import one_line
+from snellen.text import one_line
 from snellen.types import Record, Response, Sample, Usage
 
 FORM = 1

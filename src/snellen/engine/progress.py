@@ -13,7 +13,7 @@ import msgspec
 
 from snellen.scoring.interval_text import bracketed, mark
 from snellen.scoring.statistics.running_mean import RunningMean
-from snellen.terminal_text import one_line
+from snellen.text import one_line
 from snellen.types import Record, Score
 
 

@@ -58,10 +58,6 @@ class RequestErrors(Struct, frozen=True):
     errors: tuple[ErrorCount, ...] = ()
 
     @property
-    def nothing_answered(self) -> bool:
-        return self.failed > 0 and self.answered == 0
-
-    @property
     def text(self) -> str:
         """Describe the failures: their number, the commonest text with its count, a hint; empty without failures."""
         if not self.failed:
@@ -69,7 +65,7 @@ class RequestErrors(Struct, frozen=True):
         total = self.answered + self.failed
         head = (
             f"no score: none of {total:,} samples was answered"
-            if self.nothing_answered
+            if not self.answered
             else f"{self.failed:,} of {total:,} samples have no answer and count as wrong"
         )
         if not self.errors:

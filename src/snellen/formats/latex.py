@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import cache
 from itertools import groupby
 
-from snellen.terminal_text import without_controls
+from snellen.text import without_controls
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",

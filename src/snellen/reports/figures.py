@@ -15,7 +15,7 @@ from snellen.redaction import redact
 from snellen.reports.escape import escape_invisible
 from snellen.reports.plots.base import Plot
 from snellen.reports.plots.svg import saving_figures
-from snellen.terminal_text import spreadsheet_cell
+from snellen.text import spreadsheet_cell
 
 INDEX = "figures.csv"
 _LINKS = re.compile(r"[;.] ?[Ee]ach \w+ (?:links|leads) to [^.;]*(?=[.;])")

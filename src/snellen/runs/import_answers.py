@@ -37,7 +37,7 @@ from snellen.runs.id_reading import IdReading, choose_reading
 from snellen.runs.run import Run, given_data, load_run
 from snellen.sources.checksums import sealed
 from snellen.sources.digests import digest
-from snellen.terminal_text import one_line
+from snellen.text import one_line
 from snellen.types import Failure, Record
 
 AUTHORS = "authors"

@@ -200,6 +200,12 @@ class Run:
             )
         return self._errors
 
+    @property
+    def all_failed(self) -> bool:
+        """True where samples failed and none has an answer."""
+        errors = self.request_errors()
+        return errors.failed > 0 and not errors.answered
+
     def _hidden_gold(self) -> dict[str, tuple[str, ...]] | None:
         """Map sample ids to gold answers of a restricted benchmark; empty if its data cannot be read."""
         if not (self.benchmark.restricted or self.meta.restricted):

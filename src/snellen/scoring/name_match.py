@@ -6,12 +6,9 @@ import re
 import unicodedata
 from functools import lru_cache
 
+from snellen.text import terms
+
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]+|[^\W_\u3040-\u30ff\u3400-\u9fff]+")
-
-
-def terms(text: str) -> frozenset[str]:
-    """Return the set of words of a text."""
-    return frozenset(text.split())
 
 
 _SKIP = terms("a an the")

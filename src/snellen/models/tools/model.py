@@ -44,7 +44,7 @@ from snellen.models.tools.images import MAX_PIXELS, ToolImages
 from snellen.models.tools.mcp_server import mime
 from snellen.models.tools.settings import ToolSettings
 from snellen.models.trace import Step
-from snellen.terminal_text import one_line
+from snellen.text import one_line
 from snellen.types import Image, Prompt, Response, Text, Usage
 
 SAME_CALL = 3

@@ -83,10 +83,9 @@ def judge(
         )
     if not source.results.exists():
         raise RunError(f"{run} holds no answers: {source.results} is not there", f"Resume the run: snellen rerun {run}")
-    lost = opened.request_errors()
-    if lost.nothing_answered:
+    if opened.all_failed:
         raise JudgeError(
-            f"{run} holds no reply to judge: {lost.text.removeprefix('no score: ')}",
+            f"{run} holds no reply to judge: {opened.request_errors().text.removeprefix('no score: ')}",
             f"Fix the cause, then resume the run: snellen rerun {run}",
         )
     spec = run_spec(JUDGED, "", settings)

@@ -15,8 +15,7 @@ from snellen.formats.latex import latex_number, latex_table, latex_text
 from snellen.runs.tables.best import RULE
 from snellen.runs.tables.collect import ResultTable, TableCell, TableColumn
 from snellen.scoring.interval_text import percent
-from snellen.terminal_text import one_line, spreadsheet_cell
-from snellen.text import pretty_json
+from snellen.text import one_line, pretty_json, spreadsheet_cell
 from snellen.types import Metric
 
 _MARKDOWN = re.compile(r"([\\`*_\[\]<>#|~$&])")

@@ -23,7 +23,8 @@ from snellen.scoring.extract.option_mentions import (
 )
 from snellen.scoring.extract.patterns import CHOICE_DENIED
 from snellen.scoring.extract.tokenize import Sentence, tokenize
-from snellen.scoring.name_match import stem, terms
+from snellen.scoring.name_match import stem
+from snellen.text import terms
 
 
 def read_choice(reply: CleanReply, pairs: tuple[tuple[str, str], ...], question: str = "") -> Reading:

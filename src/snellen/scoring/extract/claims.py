@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from snellen.scoring.extract.patterns import Cue
 from snellen.scoring.extract.tokenize import Sentence, tokenize
-from snellen.scoring.name_match import CLASSES, stem, terms
+from snellen.scoring.name_match import CLASSES, stem
+from snellen.text import terms
 
 _INSTRUCTION = re.compile(
     r"\b(?:please\s+)?(?:answer|reply|respond|say|choose|select|output|write|give|state)\b[^.?!\n]*(?:yes|no|true|false|\bT\b|\bF\b|word|question|only)[^.?!\n]*[.?!]?"

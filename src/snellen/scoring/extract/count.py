@@ -11,7 +11,8 @@ from snellen.scoring.extract.clean import CleanReply
 from snellen.scoring.extract.final_answer import NOTHING, SentenceFinding, conclude
 from snellen.scoring.extract.numerals import CJK_DIGITS, CJK_SCALES, cjk_at, digits, words_at
 from snellen.scoring.extract.tokenize import Sentence, tokenize
-from snellen.scoring.name_match import stem, terms
+from snellen.scoring.name_match import stem
+from snellen.text import terms
 
 _INDEXED = terms(
     "image images picture pictures photo photos figure fig frame frames step option question view row column "

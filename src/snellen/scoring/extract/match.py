@@ -8,7 +8,8 @@ from typing import Any
 
 from snellen.scoring.extract.base import Reading
 from snellen.scoring.extract.numerals import digits
-from snellen.scoring.name_match import names, same, terms
+from snellen.scoring.name_match import names, same
+from snellen.text import terms
 
 _YES = terms("yes y true t 1 correct right same 是 对 正确")
 RELATIVE = 0.01

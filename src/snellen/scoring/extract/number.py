@@ -16,7 +16,8 @@ from snellen.scoring.extract.clean import CleanReply
 from snellen.scoring.extract.final_answer import NOTHING, SentenceFinding, conclude
 from snellen.scoring.extract.numerals import CJK_DIGITS, CJK_SCALES, cjk_at, digits, fraction, words_at
 from snellen.scoring.extract.tokenize import tokenize
-from snellen.scoring.name_match import stem, terms
+from snellen.scoring.name_match import stem
+from snellen.text import terms
 
 _FACTORS: dict[str, dict[str, float]] = {
     "length": {

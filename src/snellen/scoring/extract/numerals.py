@@ -10,8 +10,8 @@ _UNDER_TWENTY = (
     "eighteen nineteen"
 )
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
-UNITS = {word: value for value, word in enumerate(_UNDER_TWENTY.split())}
-TENS = {word: 10 * value for value, word in enumerate(_TENS.split(), 2)}
+UNITS = dict(zip(_UNDER_TWENTY.split(), range(20), strict=True))
+TENS = dict(zip(_TENS.split(), range(20, 100, 10), strict=True))
 ENGLISH_BELOW_HUNDRED = {**UNITS, **TENS}
 """English words of one number each, without misspellings: twenty-one is two words."""
 TENS["fourty"] = 40
@@ -21,7 +21,7 @@ OTHER_WORDS = {
     "eins": 1, "zwei": 2, "drei": 3, "vier": 4, "fünf": 5, "sechs": 6, "sieben": 7, "acht": 8, "neun": 9, "zehn": 10,
     "uno": 1, "dos": 2, "tres": 3, "cuatro": 4, "cinco": 5, "seis": 6, "siete": 7, "ocho": 8, "nueve": 9, "diez": 10,
 }  # fmt: skip
-CJK_DIGITS = {c: i for i, c in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2, "兩": 2, "俩": 2}
+CJK_DIGITS = dict(zip("零一二三四五六七八九", range(10), strict=True)) | {"〇": 0, "两": 2, "兩": 2, "俩": 2}
 CJK_SCALES = {"十": 10, "百": 100, "千": 1_000, "万": 10_000, "萬": 10_000}
 
 BEYOND = 10**30

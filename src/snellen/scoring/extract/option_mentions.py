@@ -13,7 +13,8 @@ from typing import NamedTuple
 from snellen.scoring.extract.base import Reading
 from snellen.scoring.extract.numerals import UNITS
 from snellen.scoring.extract.tokenize import BREAKS, NEGATORS, WEAK, Sentence, tokenize
-from snellen.scoring.name_match import stem, terms
+from snellen.scoring.name_match import stem
+from snellen.text import terms
 
 _ARTICLES = terms("a an the this that these those its his her their one of")
 _ORDINALS = {

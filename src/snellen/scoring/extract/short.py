@@ -11,7 +11,8 @@ from snellen.scoring.extract.base import Reading
 from snellen.scoring.extract.clean import CleanReply
 from snellen.scoring.extract.final_answer import NOTHING, SentenceFinding, conclude
 from snellen.scoring.extract.patterns import REFUSAL, UNSURE
-from snellen.scoring.name_match import CLASSES, MODIFIERS, stem, terms, words
+from snellen.scoring.name_match import CLASSES, MODIFIERS, stem, words
+from snellen.text import terms
 
 _PRONOUN = r"(?:it|this|that|these|those|they|here|there|he|she)"
 _NOUN_SUBJECT = r"(?:(?:the|this|that|these|those|my|our|your|its|their|his|her)\s+(?:[\w'-]+\s+){0,5}?[\w'-]+|what\s+(?:you|we|i)\s+(?:see|have|are (?:seeing|looking at))(?:\s+here)?)"

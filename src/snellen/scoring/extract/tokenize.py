@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from snellen.scoring.name_match import terms
+from snellen.text import terms
 
 _WORD = re.compile(
     r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]"

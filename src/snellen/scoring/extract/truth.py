@@ -11,7 +11,7 @@ from snellen.scoring.extract.clean import CleanReply
 from snellen.scoring.extract.final_answer import NOTHING, SentenceFinding, conclude
 from snellen.scoring.extract.patterns import UNSURE
 from snellen.scoring.extract.tokenize import tokenize
-from snellen.scoring.name_match import terms
+from snellen.text import terms
 
 _YES = terms(
     "yes yeah yep yup yea yess affirmative indeed absolutely definitely certainly totally aye ja oui si sí sim "

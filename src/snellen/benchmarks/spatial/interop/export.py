@@ -28,7 +28,7 @@ from snellen.benchmarks.spatial.sub_benches import BENCHMARK, SUB_BENCHES, kit_l
 from snellen.benchmarks.spatial.tasks import CONSTANTS, Task
 from snellen.formats.export import Exported, Writer, write_lines
 from snellen.formats.readers import write_workbook
-from snellen.terminal_text import spreadsheet_cell
+from snellen.text import spreadsheet_cell
 from snellen.types import Record, Sample, Score, Status, Text
 
 
