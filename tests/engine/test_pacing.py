@@ -335,3 +335,26 @@ async def test_the_gate_hands_out_turns_in_order_and_none_after_the_end():
     await late
     assert order[-1] == "late ended" and await gate.enter() is None
     assert last is not None and gate.active == 1
+
+
+class Outage:
+    """Refuses everything for so many seconds from the first request on, then nothing."""
+
+    def __init__(self, seconds: float, rate: float) -> None:
+        self.rate = rate
+        self._seconds, self._began = seconds, -1.0
+
+    def take(self, now: float, active: int) -> float | None:
+        self._began = now if self._began < 0.0 else self._began
+        left = self._began + self._seconds - now
+        return left if left > 0.0 else None
+
+
+@pytest.mark.parametrize("seconds", [0.5, 1.0, 2.0, 3.0, 4.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_server_that_refuses_only_its_first_requests_is_asked_at_full_speed_afterwards(seconds: float, seed: int):
+    """Nothing was taken before, so the time until the first answer says nothing of a rate."""
+    figures = simulate(Outage(seconds, 80.0), 600, concurrency=16, latency_s=0.2, says=silent, seed=seed)
+    # 7.5 s of work after an outage, which is noticed after at most twice its length, and a second for the ramp
+    assert figures.seconds < 7.5 + 3.2 * seconds + 1.0
+    assert figures.refused < 0.02

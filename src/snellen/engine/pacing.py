@@ -437,8 +437,9 @@ class Pacer:
         """
         measured_s = max(1e-4, seconds / max(1, sent))
         long = streak >= LONG_STREAK if self.interval_s else self._closed_s >= OUTAGE_S
-        if long and sent < EXACT and not self._was_out:  # too few to be a measure: an outage, the rate is what it was
-            self._was_out = True
+        unknown = sent <= 0 and not self.interval_s  # nothing was taken before, which says nothing of the rate
+        if unknown or (long and sent < EXACT and not self._was_out):  # an outage, the rate is what it was
+            self._was_out = self._was_out or long
             if not self.interval_s:
                 self._ramp_up(self._epoch_at or 0.0)
             return
