@@ -27,7 +27,6 @@ from servers.provider_schemas import BODIES
 KEY = "sk-batch-test-0123456789abcdef"
 ROW_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 MODEL = "test-vlm"
-MOST_CALLS = 200_000
 
 
 @dataclass

@@ -317,7 +317,7 @@ def _table(rows: list[tuple[Run, dict[str, list[Metric]]]]) -> Table:
 
 def main_metrics(metrics: list[Metric]) -> list[Metric]:
     """Return the metrics without the diagnosis by class, except its drops from level to level."""
-    from snellen.scoring.taxonomy.diagnosis import is_diagnosis
+    from snellen.scoring.metrics import is_diagnosis
 
     return [metric for metric in metrics if not is_diagnosis(metric.name) or "drop" in metric.name.split("/")[:-1]]
 

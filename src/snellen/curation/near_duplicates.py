@@ -66,7 +66,6 @@ def copies(pictures: Sequence[bytes], near: int = NEAR) -> dict[int, list[int]]:
     return by_picture
 
 
-ENCODER = "embedded"
 NONE = "none"
 ALIKE = 0.99
 """Cosine from which images count as alike; docs/curation.md has what was measured at it."""

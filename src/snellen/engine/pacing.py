@@ -142,7 +142,6 @@ class Pacer:
         self._grow_every = GROW_EVERY
         self._grown = 0
         self._limited = False
-        self._since_event = 0
         self._delayed = False
 
     @property

@@ -14,6 +14,16 @@ from snellen.types import Metric, Verdict
 
 _LOST: tuple[Verdict, ...] = ("wrong", "invalid", "error", "unscored")
 """Verdicts of which a smaller share is better."""
+HEADS = frozenset(
+    {"drop", "consistency", "kinship", "stem", "class_worst", "class_best", "class_gap", "class_std", "class_spread"}
+    | {"class_perfect", "class_share"}
+)
+"""First parts of the names of the metrics of a diagnosis over a taxonomy (after the name of a data set, if there is one)."""
+
+
+def is_diagnosis(name: str) -> bool:
+    """Return True for the name of a metric of a diagnosis over a taxonomy, of one data set (`birds/drop/...`) or of all."""
+    return not HEADS.isdisjoint(name.split("/")[:-1])
 
 
 def guessing(scores: Scores) -> float | None:

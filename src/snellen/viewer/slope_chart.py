@@ -31,7 +31,7 @@ class SlopeLine:
 
 @dataclass(frozen=True)
 class DrawnLine:
-    """A line on the chart: places of its points in percent of the width and in pixels, and its two labels.
+    """A line on the chart: places of its points in percent of the width and in pixels, and its label at the right.
 
     `direction` is `up` or `down` where the runs are told apart, otherwise `flat`.
     """
@@ -41,8 +41,6 @@ class DrawnLine:
     segments: tuple[tuple[float, float, float, float], ...]
     direction: str
     title: str
-    left_text: str
-    left_y: float
     right_text: str
     right_y: float
 
@@ -79,10 +77,9 @@ def slope_chart(names: Sequence[str], lines: Sequence[SlopeLine]) -> SlopeChart 
 
     step = (RIGHT - LEFT) / (len(names) - 1)
     across = [round(LEFT + step * number, 3) for number in range(len(names))]
-    ends = [[place(line.values[end] or 0.0) for line in usable] for end in (0, -1)]
-    left, right = (spread_labels(each, TOP, height - BOTTOM) for each in ends)
+    right = spread_labels([place(line.values[-1] or 0.0) for line in usable], TOP, height - BOTTOM)
     drawn = []
-    for line, left_y, right_y in zip(usable, left, right, strict=True):
+    for line, right_y in zip(usable, right, strict=True):
         values = [value for value in line.values if value is not None]
         points = tuple((x, place(value)) for x, value in zip(across, values, strict=True))
         texts = [f"{percent(value)} %" for value in values]
@@ -94,8 +91,6 @@ def slope_chart(names: Sequence[str], lines: Sequence[SlopeLine]) -> SlopeChart 
                 tuple((*a, *b) for a, b in pairwise(points)),
                 direction,
                 f"{line.label}: " + ", ".join(f"{name} {text}" for name, text in zip(names, texts, strict=True)),
-                texts[0],
-                left_y,
                 f"{percent(values[-1])}  {short_label(line.label, 17)}",
                 right_y,
             )

@@ -20,7 +20,6 @@ from snellen.runs.score import score
 from snellen.types import Score
 
 KIT_NAMES = {name: task.kit.split(", ")[0] for name, task in MORE.items()}
-MASKED = ("refspatial", "robospatial-home")
 
 
 def scores_of(path: Path, benchmark: str, profile: str, **settings: Any) -> list[Score]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from math import log10
@@ -78,8 +78,8 @@ class Attribute:
             `questions` then only describe it.
         alternatives: the names between which the picture decides, the right one first, where they are not the options; for
             readouts of the picture without words.
-        recorded: the number of the recorded thing in the picture, such as a scan; None: all is drawn anew. Readouts are
-            trained and tested on different ones.
+        exemplar: the number of the picture's exemplar, such as a scan; None: all is drawn anew. Readouts are trained and
+            tested on different ones.
         side, least_side: of the picture unless the user names one, and the smallest, in pixels.
         people: what people see, with source; empty: not known.
         confounds: what else changes with the level, and what is done about it.
@@ -107,7 +107,7 @@ class Attribute:
     typical_width: float = TYPICAL_WIDTH
     worded: Callable[[Scene, int], ChartQuestion] | None = None
     alternatives: Callable[[Scene], tuple[str, ...]] | None = None
-    recorded: Callable[[Scene], int] | None = None
+    exemplar: Callable[[Scene], int] | None = None
     side: int = SIDE
     least_side: int = LEAST_SIDE
     people: str = ""
@@ -165,9 +165,3 @@ def somewhere(side: int, stream: Stream, radius: float) -> tuple[float, float]:
     room = max(radius + 2.0, 0.0)
     low, high = min(room, side / 2), max(side - room, side / 2)
     return uniform(stream, low, high), uniform(stream, low, high)
-
-
-def in_range(values: Sequence[float], easy: float, hard: float) -> tuple[float, ...]:
-    """Return the values between both ends."""
-    low, high = sorted((easy, hard))
-    return tuple(value for value in values if low <= value <= high)

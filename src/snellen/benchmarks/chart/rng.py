@@ -59,11 +59,6 @@ def uniform(stream: Stream, low: float = 0.0, high: float = 1.0) -> float:
     return low + (high - low) * (stream.below(1 << 53) / (1 << 53))
 
 
-def log_uniform(stream: Stream, low: float, high: float) -> float:
-    """Return a number whose logarithm is uniform."""
-    return float(low * (high / low) ** uniform(stream))
-
-
 def normal(stream: Stream) -> float:
     """Return a standard normal number. Source: Box & Muller 1958."""
     return sqrt(-2.0 * log(1.0 - uniform(stream))) * cos(2.0 * pi * uniform(stream))

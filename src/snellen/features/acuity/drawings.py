@@ -66,7 +66,7 @@ def drawings(
         while True:
             streams = partial(Stream, "acuity-features", seed, key, retry)
             scene = partial(_scene, condition, level, answer, scale, streams)
-            if attribute.recorded is None or attribute.recorded(scene()) % 2 == (part == "test"):
+            if attribute.exemplar is None or attribute.exemplar(scene()) % 2 == (part == "test"):
                 break
             retry += 1
         names = _options(attribute, answer) if attribute.alternatives is None else attribute.alternatives(scene())

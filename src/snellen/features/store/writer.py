@@ -82,7 +82,6 @@ class StoreWriter:
         self.path = Path(path)
         self._identity = msgspec.json.decode(msgspec.json.encode(identity))  # as it will be read: lists, no tuples
         self._rows = rows
-        self._dtype = dtype
         self._origin, self._notes = dict(origin or {}), tuple(notes)
         self._outputs = {name: StoreOutput(f"{name}.npy", width, dtype) for name, width in widths.items()}
         self._tokens = tokens

@@ -16,8 +16,6 @@ from snellen.reports.acuity.view import AcuityView, MeasuredCondition
 from snellen.reports.escape import escape_invisible
 from snellen.reports.links import gallery_link, meta_filters
 
-NO_THRESHOLD = ("floor", "task not understood")
-
 
 class CardRun(Struct, frozen=True):
     """A run of the card: its name on the page, its view, its colour (1 to 8), and its key where that is not its name."""

@@ -13,7 +13,7 @@ import filelock
 import msgspec
 
 from snellen.engine.file_checks import kind_of
-from snellen.engine.journal import NOT_JSON, record_name, storage_error
+from snellen.engine.journal import NOT_JSON, storage_error
 from snellen.engine.journal_damage import Damage
 from snellen.errors import DataError, RunError, StorageError, UsageError
 from snellen.runs.reviews.decisions import Standing, VerdictReview, checked, decode_foreign, stand
@@ -242,8 +242,3 @@ def read_reviews_of(run: Path) -> list[VerdictReview]:
         RunError: reviews.jsonl is a link or no regular file, or cannot be read.
     """
     return ReviewJournal(run).reviews
-
-
-def case_name(review: VerdictReview) -> str:
-    """Name the reply that a decision is about, as records are named."""
-    return record_name(review.sample_id, review.repeat)

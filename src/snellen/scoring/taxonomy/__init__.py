@@ -3,7 +3,8 @@
 docs/diagnosis.md defines each metric.
 """
 
-from snellen.scoring.taxonomy.diagnosis import HEADS, diagnosis, is_diagnosis
+from snellen.scoring.metrics import HEADS, is_diagnosis
+from snellen.scoring.taxonomy.diagnosis import diagnosis
 from snellen.scoring.taxonomy.level_drop import by_level
 from snellen.scoring.taxonomy.per_class import BINS, ClassRow, ClassTables, class_table
 from snellen.scoring.taxonomy.relatedness import RELATIONS, SEPARATOR, kinship

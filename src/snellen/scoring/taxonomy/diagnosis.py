@@ -11,17 +11,6 @@ from snellen.scoring.taxonomy.relatedness import kinship_shares
 from snellen.scoring.taxonomy.slices import ScoreSlice, taxonomy_slices
 from snellen.types import Metric
 
-HEADS = frozenset(
-    {"drop", "consistency", "kinship", "stem", "class_worst", "class_best", "class_gap", "class_std", "class_spread"}
-    | {"class_perfect", "class_share"}
-)
-"""First parts of the names of a diagnosis's metrics (after the name of a data set, if there is one)."""
-
-
-def is_diagnosis(name: str) -> bool:
-    """Return True for the name of a diagnosis's metric, of one data set (`birds/drop/...`) or of all."""
-    return not HEADS.isdisjoint(name.split("/")[:-1])
-
 
 def stem_sensitivity(parts: list[ScoreSlice]) -> list[Metric]:
     """Return `stem/gap/<part>` and `stem/std/<part>`, in percentage points, for questions with several wordings.

@@ -189,13 +189,6 @@ class JournalTail:
         state.highest = number
         return True
 
-    def torn_bytes(self) -> int:
-        """Return the bytes behind the last line end."""
-        try:
-            return max(0, self.path.stat().st_size - self.state.offset)
-        except OSError:
-            return 0
-
 
 def read_record(path: Path, start: int, size: int) -> Record | None:
     """Read one record by its place; None if there is no intact record any more.

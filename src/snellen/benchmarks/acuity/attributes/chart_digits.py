@@ -30,7 +30,7 @@ def _scan_number(stream: Stream) -> int:
     return stream.below(len(_test_scans()[0]))
 
 
-def recorded(scene: Scene) -> int:
+def exemplar(scene: Scene) -> int:
     """Return the number of the scan."""
     return _scan_number(scene.stream)
 
@@ -90,7 +90,7 @@ DIGIT_BLUR = Attribute(
     draw=blurred_digit,
     worded=worded,
     alternatives=alternatives,
-    recorded=recorded,
+    exemplar=exemplar,
     side=SIDE,
     least_side=LEAST_SIDE,
     confounds=("the blur is in pixels of the picture that is sent: measure several sides to see what resizing does",),
@@ -106,7 +106,7 @@ DIGIT_NOISE = Attribute(
     draw=noisy_digit,
     worded=worded,
     alternatives=alternatives,
-    recorded=recorded,
+    exemplar=exemplar,
     typical_width=TYPICAL_WIDTH,
     side=SIDE,
     least_side=LEAST_SIDE,

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from snellen.benchmarks.spatial.prompts.wordings import LONGEST_FILE
-from snellen.benchmarks.spatial.tasks import MORE, Task
+from snellen.benchmarks.spatial.tasks import Task
 from snellen.errors import DataError, UsageError
 
 LAYOUTS = ("front", "marks", "between", "positions", "numbered", "around", "text-first", "time-first")
@@ -127,10 +127,3 @@ def _checked(fields: Mapping[str, Any], place: str) -> FormWords:
         if not _QUESTION.search(f"{template}{words.before}{words.after_image}"):
             raise DataError(f"{place} shows no question: {template[:80]!r} has no {{question}}", _HINT)
     return words
-
-
-def check_names(names: list[str]) -> None:
-    """Raise DataError for a name that is none of the further benchmarks."""
-    for name in names:
-        if name not in MORE:
-            raise DataError(f"{name} is none of the further benchmarks; they are {', '.join(MORE)}", _HINT)
