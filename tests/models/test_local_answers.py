@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ import torch
 from tiny_vlm import ask, dictated, picture, question, texts
 
 from snellen.errors import BadRequestError, InputError, MissingExtraError, ModelError, OutOfMemoryError, UsageError
+from snellen.media import MediaCache
 from snellen.models import local
 from snellen.models.base import ModelOptions
 from snellen.models.registry import open_model
@@ -49,6 +52,26 @@ async def opened(folder: Path) -> AsyncIterator[Opened]:
     yield models
     for model in models.models:
         await model.close()
+
+
+def test_threads_that_read_clips_share_one_cache_made_with_the_first_clip(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[MediaCache] = []
+
+    class Slow(MediaCache):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            time.sleep(0.05)
+            super().__init__(*arguments, **options)
+            made.append(self)
+
+    monkeypatch.setattr("snellen.models.local.model.MediaCache", Slow)
+    model = open_model(f"local:{folder}", ModelOptions())
+    assert not made
+    clip = Video(frames=tuple(picture(i) for i in range(3)))
+    with ThreadPoolExecutor(4) as readers:
+        frames = list(readers.map(model._frames, [clip] * 8))
+    assert len(made) == 1 and all(each == frames[0] for each in frames)
 
 
 def observe(model: Any, monkeypatch: pytest.MonkeyPatch, refuse: Any = None) -> list[tuple[int, int]]:

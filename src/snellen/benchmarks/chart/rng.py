@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import blake2b
-from math import cos, log, pi, sqrt
+from math import pi
 from typing import TypeVar
 
 import numpy as np
@@ -57,11 +57,6 @@ class Stream:
 def uniform(stream: Stream, low: float = 0.0, high: float = 1.0) -> float:
     """Return a number from low up to and without high, of 53 random bits."""
     return low + (high - low) * (stream.below(1 << 53) / (1 << 53))
-
-
-def normal(stream: Stream) -> float:
-    """Return a standard normal number. Source: Box & Muller 1958."""
-    return sqrt(-2.0 * log(1.0 - uniform(stream))) * cos(2.0 * pi * uniform(stream))
 
 
 def uniforms(stream: Stream, rows: int, columns: int) -> NDArray[np.float64]:
