@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import os
 import shutil
@@ -16,10 +17,11 @@ from msgspec import structs
 
 from agents.test_shut_in import ASKED, shell
 from snellen.errors import AgentLimitError, UsageError
-from snellen.models.agents import sandbox, supervisor
+from snellen.models.agents import process, sandbox, supervisor
 from snellen.models.agents.limits import AgentLimits, limits_of
 from snellen.models.agents.model import _failure
 from snellen.models.agents.process import ProcessResult
+from snellen.models.agents.supervisor_client import SupervisedOutcome, Supervisor
 from snellen.models.agents.system_calls import bpf
 from snellen.models.agents.transcript import Transcript
 from snellen.models.agents.workdir import WorkdirFactory
@@ -168,6 +170,36 @@ def test_a_program_that_ends_between_two_looks_because_of_a_full_file_system_is_
         watch = NoLook(dict(LIMITS.plain()), 0)
         ran = supervisor._run({"argv": ["/bin/false"], "env": {}, "cwd": "/"}, ours, watch, isolated=False)
     assert (ran["limit"], ran["used"], ran["status"]) == ("files", 3000, 1)
+
+
+def test_a_limit_that_was_passed_before_the_first_look_is_named_at_the_end(monkeypatch):
+    """Hundreds of processes may leave the supervisor no time until the agent's is up."""
+
+    class LateLook(supervisor.Watch):
+        pause_s = 60.0
+
+        def _living(self) -> tuple[int | None, list[int]]:
+            return None, list(range(1, self.limits["processes"] + 2))
+
+    monkeypatch.setattr(supervisor, "end_descendants", lambda: None)  # they would be those of the tests
+    ours, theirs = socket.socketpair()
+    ours.sendall(b'{"end": true}\n')
+    watch = LateLook(LIMITS.plain(), None)
+    order = {"argv": ["/bin/sleep", "0.5"], "env": {}, "cwd": None}
+    outcome = supervisor._run(order, theirs, watch, isolated=False)
+    assert (outcome["limit"], outcome["used"]) == ("processes", LIMITS.processes + 1)
+
+
+async def test_a_limit_is_known_before_all_processes_are_ended(monkeypatch):
+    ours, theirs = socket.socketpair()
+    client = Supervisor.__new__(Supervisor)
+    client._control, client.known = ours, SupervisedOutcome()
+    monkeypatch.setattr(process, "END_S", 0.2)
+    theirs.sendall(b'{"limit": "processes", "used": 619, "early": true}\n')
+    outcome = await process._outcome(asyncio.create_task(client.outcome()), client)
+    assert (outcome.limit, outcome.used) == ("processes", 619)
+    theirs.sendall(b'{"limit": "processes", "used": 619, "status": -9, "memory": 5, "processes": 620}\n')
+    assert (await client.outcome()).processes == 620
 
 
 @bubblewrap

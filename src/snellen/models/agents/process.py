@@ -150,7 +150,7 @@ async def run(
             if breached():
                 break
         supervisor.end()
-        outcome = await asyncio.shield(_outcome(ending))
+        outcome = await asyncio.shield(_outcome(ending, supervisor))
     except BaseException:
         ending.cancel()
         raise
@@ -182,12 +182,12 @@ async def run(
     )
 
 
-async def _outcome(ending: asyncio.Task[SupervisedOutcome]) -> SupervisedOutcome:
+async def _outcome(ending: asyncio.Task[SupervisedOutcome], supervisor: Supervisor) -> SupervisedOutcome:
     """Wait for the supervisor's last message; it gives the agent a moment of grace, and then kills."""
     try:
         return await asyncio.wait_for(ending, END_S)
     except TimeoutError:
-        return SupervisedOutcome()
+        return supervisor.known
 
 
 async def _serve_streams(supervisor: Supervisor, question: bytes, outputs: tuple[Path, Path]) -> None:

@@ -251,12 +251,14 @@ def _run(order: dict[str, Any], control: socket.socket, watch: Watch, isolated: 
             readable, _, _ = select.select([control], [], [], watch.pause_s)
             if readable:
                 if control.recv(4096, socket.MSG_PEEK):
+                    watch.look()  # the first one, where the agent's processes leave this one no time
                     _ask(child)
                 break
             watch.look()
         watch.look_at_box()
     except Breach as breach:
         limit, used = breach.limit, breach.used
+        _send(control, {"limit": limit, "used": used, "early": True})  # ending hundreds of processes takes its time
     finally:
         if isolated:
             with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -29,7 +29,10 @@ _END_S = 3 * supervisor.GRACE_S
 
 
 class SupervisedOutcome(msgspec.Struct, frozen=True):
-    """The supervisor's last message; see supervisor.py. `fault`: the program could not be started."""
+    """The supervisor's last message; see supervisor.py.
+
+    `fault`: the program could not be started. `early`: a limit was hit, and the agent is being ended.
+    """
 
     limit: str = ""
     used: int = 0
@@ -37,6 +40,7 @@ class SupervisedOutcome(msgspec.Struct, frozen=True):
     memory: int = 0
     processes: int = 0
     fault: str = ""
+    early: bool = False
 
 
 class Supervisor:
@@ -54,6 +58,7 @@ class Supervisor:
 
     def __init__(self, mount: Path, limits: AgentLimits, isolated: bool, network: bool) -> None:
         self.limits = limits
+        self.known = SupervisedOutcome()
         self.box: int | None = None
         self.listeners: list[socket.socket] = []
         self._control, peer = socket.socketpair()
@@ -119,10 +124,10 @@ class Supervisor:
             raise AgentAbortedError(f"its supervisor is gone: {error}") from error
 
     async def outcome(self) -> SupervisedOutcome:
-        """Wait for the end."""
+        """Wait for the end. What is known before it is in `known`."""
         self._control.setblocking(False)
         loop, text = asyncio.get_running_loop(), b""
-        while not text.endswith(b"\n") and len(text) < 1 << 16:
+        while len(text) < 1 << 16:
             try:
                 chunk = await loop.sock_recv(self._control, 4096)
             except OSError:
@@ -130,10 +135,12 @@ class Supervisor:
             if not chunk:
                 break
             text += chunk
-        try:
-            return msgspec.json.decode(text, type=SupervisedOutcome)
-        except (msgspec.DecodeError, RecursionError):
-            return SupervisedOutcome()
+            *lines, _ = text.split(b"\n")
+            if lines:
+                self.known = _decoded(lines[-1])
+                if not self.known.early:
+                    break
+        return self.known
 
     def end(self) -> None:
         """Ask the agent to end; it is killed after a moment of grace."""
@@ -161,6 +168,13 @@ class Supervisor:
         box, self.box = self.box, None
         if box is not None:
             os.close(box)
+
+
+def _decoded(line: bytes) -> SupervisedOutcome:
+    try:
+        return msgspec.json.decode(line, type=SupervisedOutcome)
+    except (msgspec.DecodeError, RecursionError):
+        return SupervisedOutcome()
 
 
 def _fault(data: bytes) -> str | None:
