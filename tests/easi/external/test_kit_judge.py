@@ -134,6 +134,12 @@ def test_a_judge_that_answers_nothing_is_not_credited(judged):
     assert outcome.judge == "" and "no verdict on any of 4 replies" in outcome.judging
 
 
+def test_a_table_that_grades_every_reply_as_invalid_is_no_evidence_of_a_judge(judged):
+    outcome, _ = judged({MMSI: graded("CCCC")})
+    assert (outcome.judge, outcome.judged) == ("", None)
+    assert "every grade in" in outcome.judging and outcome.judging.startswith("not judged")
+
+
 def test_a_judges_file_of_an_earlier_command_is_no_evidence_for_this_one(judged, tmp_path):
     good, _ = judged({MMSI: graded("ABAB")})
     assert good.judge == JUDGE

@@ -28,6 +28,8 @@ NO_VERDICT = re.compile(r"LLM extract failed after max_retry", re.IGNORECASE)
 UNREAD = "Failed in Prefetch"
 DRAWN = "Failed to predict, thus randomly generate one"
 GRADES = ("A", "B", "C")
+INVALID = "C"
+"""The grade of a reply without an answer, and of one that the kit's judge did not grade."""
 LONGEST = 200
 
 
@@ -68,32 +70,42 @@ def evidence(path: Path | None, lines: Iterable[str]) -> JudgeEvidence:
     words = " ".join(fallback.split())[:LONGEST]
     if path is None:
         return JudgeEvidence(reason=words or "the judge run wrote no judge's file and exited without an error")
-    graded, put, answered = _counts(path)
+    graded, put, answered, decided = _counts(path)
     if graded:
         failed = sum(1 for line in listed if NO_VERDICT.search(line))
         answered = max(0, answered - failed)
     if fallback and (not graded or answered == put):
         return JudgeEvidence(put, 0, words)
+    if graded and answered > 1 and not decided:
+        return JudgeEvidence(
+            put, 0, f"every grade in {path.name} is {INVALID}, which the kit also writes without a judge"
+        )
     if not put:
         return JudgeEvidence(reason=f"no reply in {path.name} was for a judge")
     return JudgeEvidence(put, answered, "" if answered else f"{path.name} has no verdict on any of {put:,} replies")
 
 
-def _counts(path: Path) -> tuple[bool, int, int]:
-    """Return (whether rows carry a grade, replies for the judge, replies with a verdict) of a judge's table."""
-    graded, put, answered = False, 0, 0
+def _counts(path: Path) -> tuple[bool, int, int, int]:
+    """Return what a judge's table holds.
+
+    Returns:
+        Whether rows carry a grade, replies for the judge, replies with a verdict, and those of them graded right or wrong.
+    """
+    graded, put, answered, decided = False, 0, 0, 0
     for _, row in table_rows(path, Problems()):
         if "judge_grade" in row:
             graded = True
             put += 1
-            answered += str(row["judge_grade"] or "").strip().upper() in GRADES
+            grade = str(row["judge_grade"] or "").strip().upper()
+            answered += grade in GRADES
+            decided += grade in GRADES and grade != INVALID
         elif row.get("log") is not None:
             log = str(row["log"])
             put += not _by_rules(log, row)
             answered += not _by_rules(log, row) and UNREAD not in log and DRAWN not in log
         else:
             put, answered = put + 1, answered + 1
-    return graded, put, answered
+    return graded, put, answered, decided
 
 
 def _by_rules(log: str, row: Mapping[str, Any]) -> bool:
