@@ -310,3 +310,11 @@ def test_features_of_any_scale_are_ranked_alike_by_distance():
     wanted = retrieval(features, labels, similarity="l2").values["map"]
     for scale in (1e-170, 1e140):
         np.testing.assert_allclose(retrieval(features * scale, labels, similarity="l2").values["map"], wanted)
+
+
+@pytest.mark.parametrize("ties", TIES)
+def test_an_equal_row_comes_before_one_that_is_two_millionths_away(path, ties):
+    x = np.array([[0.5], [0.5], [0.500002], [-1.0]], dtype=np.float32)
+    labels = np.array([0, 7, 0, 7])
+    got = retrieval(x, labels, queries=[0], similarity="l2", ties=ties, ks=(1,), denominator="R")
+    assert got.values["map"][0] == 0.5, "the row of another class is equal to the query, the one of its class is not"
