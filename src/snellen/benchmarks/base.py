@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
+from snellen.errors import UsageError
 from snellen.scoring.scores import Scores
 from snellen.types import MediaSettings, Metric, ProcessedImage, Record, Sample, Score
 
@@ -337,3 +338,23 @@ class Benchmark:
             raise TypeError(f"{self.name}: grow and sample go together; {missing} is missing")
         if self.digest is undeclared_digest:
             object.__setattr__(self, "digest", lambda data: _default_digest(self, data))
+
+
+def checked_data(
+    benchmark: Benchmark,
+    data: str | Path | None,
+    images: str | Path | None,
+    options: Mapping[str, str] | None,
+    seed: int = 0,
+) -> Data:
+    """Return the `Data` that a user's arguments name. Raise UsageError for an option that the benchmark does not have."""
+    unknown = sorted(set(options or {}) - set(benchmark.options))
+    if unknown:
+        known = ", ".join(benchmark.options) or "none"
+        raise UsageError(f"{benchmark.name} has no option {unknown[0]!r}", f"Its options for -o: {known}.")
+    return Data(
+        path=None if data is None else Path(data),
+        images=None if images is None else Path(images),
+        options=dict(options or {}),
+        seed=seed,
+    )

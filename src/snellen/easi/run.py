@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import structs
 
 from snellen.benchmarks import registry
-from snellen.benchmarks.base import Benchmark
+from snellen.benchmarks.base import Benchmark, checked_data
 from snellen.easi import judge as judged
 from snellen.easi import judged_scores
 from snellen.easi.locate_data import data_of, on_hub
@@ -29,7 +29,7 @@ from snellen.event_loop import in_loop
 from snellen.models.base import Model, ModelOptions
 from snellen.models.shared_model import SharedModel
 from snellen.runs.evaluate import open_scattered
-from snellen.runs.run import Run, given_data
+from snellen.runs.run import Run
 from snellen.runs.scoring import live_builder
 from snellen.text import slug
 
@@ -93,7 +93,7 @@ def plan(settings: EasiSettings) -> Board:
         benchmark = registry.find(name)
         unknown = set(settings.benchmark_options) - declared
         own = settings.benchmark_options if unknown else _own_options(settings, benchmark)
-        given_data(benchmark, None, None, own)
+        checked_data(benchmark, None, None, own)
         folder = settings.folder / name.replace("/", "-")
         rows.append(BenchmarkRow(name, folder, data_of(name, settings.dataset_dir)))
     return Board(settings.model, settings.folder, rows, who, settings.threshold)
@@ -290,7 +290,7 @@ def _spec(settings: EasiSettings, row: BenchmarkRow) -> RunSpec:
     return RunSpec(
         benchmark=row.name,
         model=settings.model,
-        data=given_data(benchmark, row.data, None, _own_options(settings, benchmark), seed),
+        data=checked_data(benchmark, row.data, None, _own_options(settings, benchmark), seed),
         options=settings.options,
         limit=settings.limit,
         max_attempts=settings.max_attempts,

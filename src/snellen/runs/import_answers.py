@@ -20,7 +20,7 @@ from msgspec import Struct, structs
 
 from snellen import __version__
 from snellen.benchmarks import registry
-from snellen.benchmarks.base import Benchmark, Data
+from snellen.benchmarks.base import Benchmark, Data, checked_data
 from snellen.engine import fingerprint, journal
 from snellen.engine.data_paths import absolute_places
 from snellen.engine.run_folder import IMPORTED, Coverage, RunFolder, RunMeta, RunSpec, Totals
@@ -34,7 +34,7 @@ from snellen.redaction import redact_bytes
 from snellen.runs.evaluate import default_folder
 from snellen.runs.external_answers import keyed, to_record
 from snellen.runs.id_reading import IdReading, choose_reading
-from snellen.runs.run import Run, given_data, load_run
+from snellen.runs.run import Run, load_run
 from snellen.sources.checksums import sealed
 from snellen.sources.digests import digest
 from snellen.text import one_line
@@ -191,7 +191,7 @@ def import_run(
     """
     path = Path(answers)
     subject = registry.find(benchmark) if isinstance(benchmark, str) else benchmark
-    where = given_data(subject, data, images, benchmark_options, seed)
+    where = checked_data(subject, data, images, benchmark_options, seed)
     named = id_field is not None or reply_field is not None or id_is is not None
     file = None if named else _with_sample_ids(path) or _authors_form(path, subject, where)
     if file is None:

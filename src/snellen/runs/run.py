@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct, structs
 
-from snellen.benchmarks.base import Benchmark, Data, Headline, ModelFacts
+from snellen.benchmarks.base import Benchmark, Headline, ModelFacts, checked_data
 from snellen.engine.data_paths import holds_built_set, located, same_questions
 from snellen.engine.ownership import is_own
 from snellen.engine.resume import verified_meta, with_size, without_record
@@ -152,7 +152,7 @@ class Run:
         if data is not None and Path(self.meta.spec.benchmark).is_absolute() and holds_built_set(data):
             # The run's benchmark is itself a folder: that of a built set.
             self._benchmark, data = find_named(str(Path(data).absolute()), None, trust=self.trust), None
-        moved_data = given_data(
+        moved_data = checked_data(
             self.benchmark,
             data or before.path,
             images or before.images,
@@ -191,12 +191,13 @@ class Run:
 
         totals = self.meta.totals
         if self._errors is None:
-            lost = totals.error + totals.timeout
-            unclear = (
-                lost or self.meta.state == "running" or not self.own or self.folder.is_empty()
-            )  # a killed run's totals are those of its beginning
+            # A killed run's totals are those of its beginning.
+            in_doubt = self.meta.state == "running" or not self.own or self.folder.is_empty()
+            failed = totals.error + totals.timeout
             self._errors = (
-                request_errors(self.folder, self._hidden_gold()) if unclear else RequestErrors(totals.done, 0)
+                request_errors(self.folder, self._hidden_gold())
+                if failed or in_doubt
+                else RequestErrors(totals.done, 0)
             )
         return self._errors
 
@@ -481,23 +482,3 @@ def headline(run: Run) -> Metric | None:
         return next(iter(run.figures(profile)[profile]), None)
     except SnellenError:
         return None
-
-
-def given_data(
-    benchmark: Benchmark,
-    data: str | Path | None,
-    images: str | Path | None,
-    options: Mapping[str, str] | None,
-    seed: int = 0,
-) -> Data:
-    """Build a `Data` from user input; raise UsageError for unknown options."""
-    unknown = sorted(set(options or {}) - set(benchmark.options))
-    if unknown:
-        known = ", ".join(benchmark.options) or "none"
-        raise UsageError(f"{benchmark.name} has no option {unknown[0]!r}", f"Its options for -o: {known}.")
-    return Data(
-        path=None if data is None else Path(data),
-        images=None if images is None else Path(images),
-        options=dict(options or {}),
-        seed=seed,
-    )

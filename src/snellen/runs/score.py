@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Unpack
 
 from snellen.benchmarks import registry as benchmarks
-from snellen.benchmarks.base import Benchmark, Data
+from snellen.benchmarks.base import Benchmark, Data, checked_data
 from snellen.engine.data_paths import same_questions
 from snellen.engine.run_folder import RunFolder, runs_hint, runs_in
 from snellen.errors import DataError, UsageError
@@ -17,7 +17,7 @@ from snellen.runs import scoring
 from snellen.runs.external_answers import id_hint, score_file, score_results
 from snellen.runs.judge.verdicts import Replies, judged_by
 from snellen.runs.reviews.rules import ReviewRules
-from snellen.runs.run import Run, given_data, load_run
+from snellen.runs.run import Run, load_run
 from snellen.runs.scoring import Scored, Summary
 from snellen.runs.settings import AnswerFields, takes
 
@@ -96,7 +96,7 @@ def score(
         hint = runs_hint(path) if runs_in(path) else "Name it: --benchmark NAME."
         raise UsageError(f"{path} is not a run's folder, so its benchmark is unknown", hint)
     subject = benchmark if isinstance(benchmark, Benchmark) else benchmarks.find(benchmark)
-    where = given_data(subject, data, images, benchmark_options)
+    where = checked_data(subject, data, images, benchmark_options)
     scorers = scoring.profiles_of(subject, profile)
     rows = subject.results is not None
     verdicts = (

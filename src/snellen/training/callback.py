@@ -12,11 +12,10 @@ import torch
 from transformers import Trainer, TrainerCallback
 
 from snellen.benchmarks import registry
-from snellen.benchmarks.base import Benchmark
+from snellen.benchmarks.base import Benchmark, checked_data
 from snellen.errors import InterruptedRunError, SnellenError, UsageError
 from snellen.models.local.in_memory import require_generating, require_processor, unwrapped
 from snellen.runs.evaluate import evaluate
-from snellen.runs.run import given_data
 from snellen.runs.settings import RunSettings
 from snellen.runs.trackers.content import values_of
 from snellen.training.step_runs import evaluate_replacing, step_folder
@@ -75,7 +74,7 @@ class EvaluationCallback(callback_class):  # type: ignore[misc]
                 )
         self.benchmarks = [(each, registry.find(each) if isinstance(each, str) else each) for each in named]
         for _, subject in self.benchmarks:
-            given_data(subject, settings.get("data"), settings.get("images"), settings.get("benchmark_options"))
+            checked_data(subject, settings.get("data"), settings.get("images"), settings.get("benchmark_options"))
         self.every_steps, self.processor, self.profile = every_steps, processor, profile
         self.at_start, self.at_end, self.prefix, self.trainer = at_start, at_end, prefix, trainer
         self._out = None if out is None else Path(out)

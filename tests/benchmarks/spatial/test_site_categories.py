@@ -9,8 +9,8 @@ from msgspec import structs
 
 from benchmarks.spatial import official_drawn as drawn
 from snellen.benchmarks import registry
+from snellen.benchmarks.base import checked_data
 from snellen.benchmarks.spatial.tasks import TASKS
-from snellen.runs.run import given_data
 from snellen.scoring.scores import ScoreBuilder
 from snellen.types import Sample
 
@@ -26,7 +26,7 @@ def adjusted(right: list[tuple[Sample, bool]]) -> float:
 @pytest.mark.parametrize("profile", PROFILES)
 def test_each_category_of_site_is_adjusted_for_chance_as_the_whole_is(tmp_path: Path, profile: str) -> None:
     site = registry.find("site")
-    samples = list(site.samples(given_data(site, drawn.draw("site", tmp_path, each=5), None, {})))
+    samples = list(site.samples(checked_data(site, drawn.draw("site", tmp_path, each=5), None, {})))
     builder, right = ScoreBuilder(), []
     for at, sample in enumerate(samples):
         gold = str(sample.meta["gold"])
@@ -45,7 +45,7 @@ def test_each_category_of_site_is_adjusted_for_chance_as_the_whole_is(tmp_path: 
 
 def test_a_category_of_site_that_nobody_knows_is_named_for_what_its_figure_is(tmp_path: Path) -> None:
     site = registry.find("site")
-    data = given_data(site, drawn.draw("site", tmp_path), None, {})
+    data = checked_data(site, drawn.draw("site", tmp_path), None, {})
     builder = ScoreBuilder()
     for sample in site.samples(data):
         other = structs.replace(sample, meta={**sample.meta, "category": "gravity"})
@@ -59,7 +59,7 @@ def test_figures_that_nothing_varied_have_no_interval_of_no_width(tmp_path: Path
     """Every reply to a category is wrong: drawn anew it is the same figure, but for the rounding of its sums."""
     site = registry.find("site")
     builder = ScoreBuilder()
-    for sample in site.samples(given_data(site, drawn.draw("site", tmp_path, each=5), None, {})):
+    for sample in site.samples(checked_data(site, drawn.draw("site", tmp_path, each=5), None, {})):
         builder.add(sample, site.score["easi"](sample, "B" if sample.meta["gold"] == "A" else "A"))
     found = site.summarize(builder.build(), "easi")
     assert all(metric.ci95 is None or metric.ci95[1] - metric.ci95[0] > 0.001 for metric in found)
