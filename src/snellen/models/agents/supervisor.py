@@ -251,7 +251,7 @@ def _run(order: dict[str, Any], control: socket.socket, watch: Watch, isolated: 
             readable, _, _ = select.select([control], [], [], watch.pause_s)
             if readable:
                 if control.recv(4096, socket.MSG_PEEK):
-                    watch.look()  # the first one, where the agent's processes leave this one no time
+                    watch.look()  # a limit may have been passed since the last look
                     _ask(child)
                 break
             watch.look()

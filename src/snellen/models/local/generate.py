@@ -152,7 +152,7 @@ def _reply(
 def _own_cache_ignored(own: GenerationConfig) -> Iterator[None]:
     """Set aside the kind of cache that a checkpoint names: --kv-cache decides, and `generate` would fill it in again.
 
-    Gemma 3 names a static one, which transformers compiles on CUDA.
+    That of Gemma 3 is static, and transformers compiles it on CUDA.
     """
     kind, own.cache_implementation = own.cache_implementation, None
     try:
