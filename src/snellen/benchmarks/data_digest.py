@@ -104,12 +104,15 @@ def _text(sample: Sample) -> bytes:
     parts = [part.text if isinstance(part, Text) else type(part).__name__ for part in sample.prompt.parts]
     fields: list[Any] = [sample.id, sample.kind, sample.group, sample.prompt.system, parts]
     fields += [sample.options, sample.target, {name: sample.meta[name] for name in sorted(sample.meta)}]
-    return b"\n".join(_plain(value) for value in fields) + b"\0"
+    return _ENCODER.encode_lines(fields)[:-1] + b"\0"
 
 
-def _plain(value: Any) -> bytes:
-    """A value as JSON; of an object that JSON has no form for, its type, since its text may differ from run to run."""
-    return msgspec.json.encode(value, order="deterministic", enc_hook=lambda other: f"<{type(other).__qualname__}>")
+def _type_name(value: Any) -> str:
+    """Name the type of an object that JSON has no form for: its text may differ from run to run."""
+    return f"<{type(value).__qualname__}>"
+
+
+_ENCODER = msgspec.json.Encoder(order="deterministic", enc_hook=_type_name)
 
 
 def _blobs(sample: Sample) -> Iterator[Blob]:

@@ -6,6 +6,7 @@ import itertools
 import os
 import platform
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from hashlib import blake2b
 from importlib import metadata
 from typing import Any
@@ -167,15 +168,20 @@ def _window(text: str, start: int) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
+@cache
+def _installed_version(package: str) -> str | None:
+    """Return a package's version, once for all runs of a process: reading nine of them takes 3 ms."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
 def environment(media: MediaSettings) -> dict[str, Any]:
     """Return package versions, hardware, and the decoder and resampler of images, for the record."""
     packages = ("torch", "transformers", "aiohttp", "msgspec", "numpy", "pillow", "simplejpeg", "pyarrow", "av")
     versions = {"snellen": __version__, "python": platform.python_version()}
-    for name in packages:
-        try:
-            versions[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
+    versions |= {name: version for name in packages if (version := _installed_version(name)) is not None}
     return {
         "versions": versions,
         "media": describe(media),

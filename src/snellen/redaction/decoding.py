@@ -45,6 +45,8 @@ _BYTES = {  # by the first character of a run: one byte of it
     "0": re.compile(r"0x([0-9a-fA-F]{2})"),
 }
 _BLANKS = ("\\n", "\\r", "\\t")
+_FEW = 65
+"""A text is taken apart at fewer occurrences of a character than these: it costs less than a search for what follows it."""
 DRAWN_LETTERS = {code: chr(code - 0xE0000) for code in range(0xE0020, 0xE007F)} | {
     first + number: chr(ord("a") + number) for first in (0x1F130, 0x1F150, 0x1F170, 0x1F1E6) for number in range(26)
 }
@@ -125,6 +127,61 @@ def texts(text: str) -> Iterator[str]:
         plain = _without(text, "\\", _COMMAND)
         if len(plain) < len(text):
             yield plain
+    spaced = _with_blanks(text)
+    if spaced is None or _may_hold_escapes(spaced):
+        decoded = text
+        for decoded in _decoded_rounds(text):
+            yield decoded
+    else:
+        decoded = spaced
+        if decoded is not text:
+            yield decoded
+    if not ("<" in decoded or "[" in decoded or "]" in decoded or "\x1b" in decoded or "\x9b" in decoded):
+        return
+    plain = decoded
+    for mark, markup in _MARKUP:
+        if mark in plain and (len(mark) == 1 or _holds_pair(plain, mark)):
+            plain = _without(plain, mark, markup)
+    if len(plain) < len(decoded):
+        yield plain
+
+
+def _with_blanks(text: str) -> str | None:
+    r"""Return the text with a space for each \n, \r and \t; None where it has other escapes than these and \", or many."""
+    if "\\" not in text:
+        return text
+    pieces = text.split("\\", _FEW)
+    if len(pieces) > _FEW:
+        return None
+    decoded = pieces[:1]
+    changed = False
+    for piece in pieces[1:]:
+        first = piece[:1]
+        if first == '"':
+            decoded.append("\\" + piece)
+        elif first and first in "nrt":
+            decoded.append(" " + piece[1:])
+            changed = True
+        else:
+            return None
+    return "".join(decoded) if changed else text
+
+
+def _may_hold_escapes(text: str) -> bool:
+    """Return False if a text without backslash escapes certainly holds no other escape."""
+    return "&" in text or "%" in text or ("x" in text and "0x" in text)
+
+
+def _holds_pair(text: str, pair: str) -> bool:
+    """Return whether two characters follow each other; for a rare first one sooner than a search for both."""
+    pieces = text.split(pair[0], _FEW)
+    if len(pieces) > _FEW:
+        return pair in text
+    return any(piece[:1] == pair[1] for piece in pieces[1:])
+
+
+def _decoded_rounds(text: str) -> Iterator[str]:
+    """Yield the text after each round of decoding that changes it."""
     decoded = text
     for _ in range(ROUNDS):
         before = decoded
@@ -138,14 +195,8 @@ def texts(text: str) -> Iterator[str]:
             if mark in decoded:
                 decoded = escape.sub(_replacement, decoded)
         if decoded is before:
-            break
+            return
         yield decoded
-    plain = decoded
-    for mark, markup in _MARKUP:
-        if mark in plain:
-            plain = _without(plain, mark, markup)
-    if len(plain) < len(decoded):
-        yield plain
 
 
 def _without(text: str, mark: str, markup: re.Pattern[str]) -> str:

@@ -58,6 +58,11 @@ _SHAPES: tuple[tuple[str, str, str], ...] = (
     ("R", "EARER ", r"(?<=BEARER )(?=\S*\d)[\w.~+/=*-]{8,}"),
 )
 _PATTERNS = tuple((character, marker, re.compile(pattern, re.ASCII)) for character, marker, pattern in _SHAPES)
+_ENDINGS = tuple((end, tuple(marker[:-1] for _, marker, _ in _SHAPES if marker[-1] == end)) for end in "-_")
+"""Markers by their last character: a text with few of it is taken apart there, sooner than searched for each marker."""
+_OTHER_MARKERS = tuple((character, marker) for character, marker, _ in _SHAPES if marker[-1] not in "-_")
+_FEW, _TAKEN_APART = 65, 600
+"""Fewer occurrences than this are few; a shorter text than this is searched for each marker all the same."""
 
 _LOWER = bytes.maketrans(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ", b"abcdefghijklmnopqrstuvwxyz")
 _LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -167,12 +172,23 @@ def redact(text: str) -> str:
         return text
     if known.exact and _may_hold_key(text):
         text = _struck(text)
-    for character, marker, pattern in _PATTERNS:
-        if character in text and marker in text:
-            text = pattern.sub(REDACTED, text)
+    if len(text) < _TAKEN_APART or _may_hold_shape(text):
+        for character, marker, pattern in _PATTERNS:
+            if character in text and marker in text:
+                text = pattern.sub(REDACTED, text)
     if text is before and len(text) <= _SHORT and len(known.clear) < _MAX_REMEMBERED:
         known.clear.add(text)
     return text
+
+
+def _may_hold_shape(text: str) -> bool:
+    """Return False if the text certainly holds nothing with the shape of a key."""
+    for end, markers in _ENDINGS:
+        if end in text:
+            pieces = text.split(end, _FEW)
+            if len(pieces) > _FEW or any(piece.endswith(markers) for piece in pieces):
+                return True
+    return any(character in text and marker in text for character, marker in _OTHER_MARKERS)
 
 
 def redact_bytes(data: bytes) -> bytes:

@@ -53,10 +53,13 @@ class KnownChecksum(Struct, frozen=True, array_like=True):
 
 def cache_folder() -> Path:
     """Return the folder of Snellen's cache: everything in it can be made again."""
+    return Path(_cache_path())
+
+
+def _cache_path() -> str:
+    """Return the same as text: a `Path` for each of a million images would cost seconds."""
     own = os.environ.get("SNELLEN_CACHE")
-    if own:
-        return Path(own)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "snellen"
+    return own or os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "snellen")  # noqa: PTH111, PTH118
 
 
 def digest(path: Path | str, *, sampled: bool = False) -> str:
@@ -94,7 +97,7 @@ def with_md5(path: Path) -> tuple[str, str]:
         DataError: nothing there, or unreadable.
     """
     status = regular_file(path)
-    place = str(path.resolve())
+    place = os.path.realpath(path)
     notes = _note(place, "False"), _note(place, "md5")
     known = [_known(note, place, status) for note in notes]
     if known[0] is not None and known[1] is not None:
@@ -174,7 +177,7 @@ def _names(folder: Path) -> list[str]:
 
 def _file(path: Path, sampled: bool) -> str:
     status = regular_file(path)
-    place = str(path.resolve())
+    place = os.path.realpath(path)
     note = _note(place, str(sampled))
     known = _known(note, place, status)
     if known is not None:
@@ -194,7 +197,7 @@ def _unreadable(path: Path, error: OSError) -> DataError:
 def _note(place: str, kind: str) -> Path:
     """Return the cache file of one kind of digest."""
     name = sha256(f"{place}\0{kind}".encode(errors="surrogateescape")).hexdigest()
-    return cache_folder() / "digests" / f"{name}.json"
+    return Path(_cache_path(), "digests", f"{name}.json")
 
 
 def _known(note: Path, place: str, status: os.stat_result) -> str | None:
