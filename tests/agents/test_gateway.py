@@ -9,6 +9,7 @@ import json
 import shutil
 import socket
 import stat
+import tracemalloc
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from snellen.cli import main
 from snellen.errors import PreflightError, UsageError
 from snellen.models.agents import programs, sandbox
 from snellen.models.agents.gateway import MAX_CONNECTIONS, Gateway
-from snellen.models.agents.request_fields import RequestLimits
+from snellen.models.agents.request_fields import RequestLimits, RequestRefusedError, rewrite_request
 from snellen.models.base import ModelOptions
 from snellen.models.registry import open_model
 
@@ -225,15 +226,127 @@ async def test_an_agent_cannot_take_the_descriptors_of_the_run_by_connections():
         b"\x16\x03\x01\x02\x00",
     ],
 )
-async def test_a_request_that_is_no_plain_request_reaches_nothing(raw):
+async def test_a_request_that_is_no_plain_request_reaches_nothing(raw, monkeypatch):
+    monkeypatch.setattr("snellen.models.agents.gateway.BODY_S", 1.0)
     async with passed() as (port, requests, _):
+        # No end is written: a server closes such a connection before it looks at the request.
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(raw)
-        writer.write_eof()
+        writer.write(raw + (b"\r\n\r\n" if b"\n" not in raw else b""))
         with contextlib.suppress(ConnectionError):
-            assert not (await asyncio.wait_for(reader.readline(), 600)).startswith(b"HTTP/1.1 200")
+            assert (await asyncio.wait_for(reader.readline(), 600))[9:12] in (b"400", b"403", b"413", b"")
         writer.close()
         assert requests == []
+
+
+BROKEN = (
+    b"GET /v1/models HTTP/9.9\r\nHost: x\r\n\r\n",
+    b"CONNECT a:b:c HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET /\x1b[2J\xff HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET /v1/models HTTP/1.1\r\nHost: x\r\nHost: snellen: all is well\r\n\r\n",
+    b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n{",
+)
+
+
+@pytest.mark.parametrize("raw", BROKEN)
+async def test_an_agent_writes_nothing_to_the_terminal_by_broken_requests(raw, capfd, caplog):
+    async with passed() as (port, _, _):
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(raw)
+        await asyncio.sleep(0.2)
+        writer.close()
+        await asyncio.sleep(0.2)
+    assert capfd.readouterr() == ("", "") and caplog.records == []
+
+
+DATA = "data:image/png;base64,AAAA"
+
+
+def user(**part) -> dict:
+    return {"messages": [{"role": "user", "content": [{"type": "text", "text": "see http://x"}, part]}]}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        user(type="image_url", image_url={"url": "http://127.0.0.1:8080/delete?all=1"}),
+        user(type="image_url", image_url={"url": " http://169.254.169.254/latest/meta-data"}),
+        user(type="image_url", image_url={"url": "file:///home/me/.ssh/id_rsa"}),
+        user(type="image_url", image_url={"url": "/etc/shadow.png"}),
+        user(type="image_url", image_url={"detail": "low"}),
+        user(type="image_url", image_url="https://x.example/secret"),
+        user(type="text", text="", image_url={"url": "https://x.example"}),
+        user(image_url={"url": "gs://bucket/x"}),
+        user(type="video_url", video_url={"url": "https://x.example/v.mp4"}),
+        user(type="audio_url", audio_url={"url": "https://x.example/a.wav"}),
+        user(type="input_audio", input_audio={"data": "https://x.example/a.wav", "format": "wav"}),
+        user(type="file", file={"file_id": "file-of-the-user"}),
+        {"messages": [{"role": "user", "content": user(type="image_url", image_url={"url": "http://x"})}]},
+        {"tools": [{"type": "web_search"}]},
+        {"tools": [{"type": "builtin_function", "function": {"name": "$web_search"}}]},
+        {"tools": [{"google_search": {}}]},
+        {"tools": [{"type": "mcp", "server_url": "http://127.0.0.1:1", "function": {"name": "f"}}]},
+    ],
+)
+async def test_an_agent_has_the_endpoint_fetch_no_address_and_run_no_tool(asked):
+    async with passed() as (port, requests, gateway):
+        status, text = await ask(port, json.dumps({"model": "m", **asked}).encode())
+        assert status in (400, 403) and "snellen" in text
+        assert requests == [] and gateway.requests == 0
+
+
+async def test_images_by_their_bytes_and_functions_are_passed_on_with_their_known_members():
+    call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": '{"url": "http://x"}'}}
+    known = {
+        "messages": [
+            {"role": "user", "content": [{"type": "image_url", "image_url": {"url": DATA, "detail": "low"}}]},
+            {"role": "assistant", "content": None, "tool_calls": [call], "reasoning_content": "hm"},
+            {"role": "tool", "tool_call_id": "1", "content": "at http://x"},
+            {"role": "user", "content": [{"type": "file", "file": {"file_data": DATA, "filename": "a.pdf"}}]},
+        ],
+        "tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}],
+    }
+    asked = json.loads(json.dumps(known))
+    asked["messages"][0]["content"][0] |= {"image": "file:///etc/passwd", "source": {"type": "url", "url": "http://x"}}
+    asked["messages"][2]["images"] = ["http://x"]
+    asked["messages"][3]["content"][0]["file"]["file_id"] = "file-of-the-user"
+    asked["tools"][0]["google_search"] = {}
+    async with passed() as (port, requests, _):
+        assert (await ask(port, json.dumps({"model": "m", **asked}).encode()))[0] == 200
+        assert json.loads(requests.pop()[3]) == {"model": "m", "max_tokens": 512, **known}
+        twice = (
+            f'{{"model": "m", "messages": [{{"content": [{{"image_url": {{"url": "http://x", "url": "{DATA}"}}}}]}}]}}'
+        )
+        assert (await ask(port, twice.encode()))[0] == 200
+        assert b"http://x" not in requests.pop()[3]
+
+
+async def test_the_models_are_listed_no_more_often_than_the_model_may_be_asked():
+    async with passed(RequestLimits("m", 512, 3)) as (port, requests, gateway), aiohttp.ClientSession() as session:
+        for _ in range(9):
+            async with session.get(f"http://127.0.0.1:{port}/v1/models", allow_redirects=False):
+                pass
+        assert len(requests) == 3
+        assert (await ask(port, ASK))[0] == 200 and not gateway.exhausted
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"model":"m"' + b"".join(b',"%x":1' % number for number in range(300_000)) + b"}",
+        b'{"model":"m","messages":[' + b"{}," * 700_000 + b"{}]}",
+        b'{"model":"m","messages":[{"content":[' + b"{}," * 700_000 + b"{}]}]}",
+        b'{"model":"m","max_tokens":[' + b"[]," * 700_000 + b"[]]}",
+        '{"model":"m","messages":[{"content":"🦅'.encode() + b"x" * 2_000_000 + b'"}]}',
+    ],
+    ids=["fields", "messages", "parts", "length", "text"],
+)
+def test_a_request_takes_no_more_memory_than_a_few_times_its_bytes(body):
+    tracemalloc.start()
+    with contextlib.suppress(RequestRefusedError):
+        rewrite_request(body, ALLOWED)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 3 * len(body)
 
 
 def moved_bubblewrap(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 
@@ -28,6 +29,9 @@ BODY_S = 300.0  # for a body to arrive
 CONNECT_S = 30.0
 _OPEN = {("POST", "/v1/chat/completions"): "/chat/completions", ("GET", "/v1/models"): "/models"}
 _PASSED = ("Accept", "User-Agent")
+_SILENT = logging.getLogger("snellen.models.agents.gateway")
+"""Takes what the HTTP server logs: an agent could write to the user's terminal by broken requests."""
+_SILENT.disabled = True
 _ANSWERED = ("Content-Type", "Retry-After", "Retry-After-Ms", "Date")
 
 Respond = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
@@ -48,6 +52,7 @@ class Gateway:
         self._allowed = allowed
         self._session: aiohttp.ClientSession | None = None
         self._bodies = Budget(MAX_BODIES)
+        self._listings = 0
         self.requests = 0
 
     @property
@@ -70,6 +75,9 @@ class Gateway:
         if path is None:
             return refusal(403, f"{request.method} {request.raw_path[:200]} is not open to agents")
         if request.method == "GET":
+            self._listings += 1
+            if self._listings > self._allowed.requests:
+                return refusal(403, f"the models were listed {self._allowed.requests:,} times")
             return await self._passed_on(request, path, None)
         if (request.content_length or 0) > MAX_BODY:
             return refusal(413, f"a request holds {MAX_BODY >> 20} MB at most")
@@ -164,7 +172,7 @@ async def serve(listener: socket.socket, respond: Respond) -> AsyncIterator[None
         async with slots:
             return await respond(request)
 
-    server = web.Server(in_turn, access_log=None, lingering_time=0.0, auto_decompress=False)
+    server = web.Server(in_turn, access_log=None, lingering_time=0.0, auto_decompress=False, logger=_SILENT)
 
     def protocol() -> asyncio.BaseProtocol:
         # Beyond the bound a connection is closed at once: the run would lose its own files if it had no descriptor left.
