@@ -325,7 +325,7 @@ def _failure(
         return AgentLimitError(f"{breach_text(result.limit, result.used, limits)}, after {turns} turns", result.limit)
     if outcome == trace.LOOP:
         last = next(step for step in reversed(record.steps) if step.tool)
-        return AgentLoopError(f"it called {last.tool} with the same arguments again and again, in {turns} turns")
+        return AgentLoopError(f"it called {last.tool[:100]} with the same arguments again and again, in {turns} turns")
     if outcome == "record":
         return AgentRecordError(f"it put something else in the place of its own record: {record.replaced}")
     if outcome == "timeout" and result.end == "start":

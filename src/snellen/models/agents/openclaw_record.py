@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from snellen.models.agents.transcript import Transcript, digest_of, joined, without_images
+from snellen.models.agents.transcript import Transcript, digest_of, joined, token_count, without_images
 from snellen.models.trace import Step
 from snellen.types import Usage
 
@@ -47,7 +47,7 @@ def read(files: Mapping[str, bytes], scratch: Path) -> Transcript:
                     _text(message),
                     error=message.get("stopReason") in ("error", "aborted"),
                     tokens_in=_read_tokens(usage),
-                    tokens_out=int(usage.get("output", 0)),
+                    tokens_out=token_count(usage.get("output", 0)),
                     seconds=_span(message.get("timestamp", 0) / 1000, at),
                 )
             )
@@ -120,13 +120,13 @@ def _span(start: float, end: float) -> float:
 
 
 def _read_tokens(usage: dict[str, Any]) -> int:
-    return sum(int(usage.get(name, 0)) for name in ("input", "cacheRead", "cacheWrite"))
+    return sum(token_count(usage.get(name, 0)) for name in ("input", "cacheRead", "cacheWrite"))
 
 
 def _usage(entries: list[dict[str, Any]]) -> Usage:
     each = [entry["message"].get("usage") or {} for entry in entries if entry["message"]["role"] == "assistant"]
     return Usage(
         input_tokens=sum(map(_read_tokens, each)),
-        output_tokens=sum(int(usage.get("output", 0)) for usage in each),
-        cached_tokens=sum(int(usage.get("cacheRead", 0)) for usage in each),
+        output_tokens=sum(token_count(usage.get("output", 0)) for usage in each),
+        cached_tokens=sum(token_count(usage.get("cacheRead", 0)) for usage in each),
     )

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from snellen.models.agents.transcript import Transcript, digest_of_uri, joined, without_images
+from snellen.models.agents.transcript import Transcript, digest_of_uri, joined, token_count, without_images
 from snellen.models.trace import Step
 from snellen.types import Usage
 
@@ -54,7 +54,7 @@ def read(files: Mapping[str, bytes], scratch: Path) -> Transcript:
                     joined(parts),
                     error="error" in message,
                     tokens_in=_read_tokens(tokens),
-                    tokens_out=int(tokens.get("output", 0)),
+                    tokens_out=token_count(tokens.get("output", 0)),
                     seconds=_span(time.get("created"), time.get("completed")),
                 )
             )
@@ -151,19 +151,21 @@ def _fault(message: dict[str, Any]) -> str:
 
 def _read_tokens(tokens: dict[str, Any]) -> int:
     cache = tokens.get("cache") or {}
-    return int(tokens.get("input", 0)) + int(cache.get("read", 0)) + int(cache.get("write", 0))
+    return sum(map(token_count, (tokens.get("input", 0), cache.get("read", 0), cache.get("write", 0))))
 
 
 def _usage(messages: list[dict[str, Any]]) -> Usage:
     tokens = [message.get("tokens") or {} for message in messages if message.get("role") == "assistant"]
     return Usage(
         input_tokens=sum(map(_read_tokens, tokens)),
-        output_tokens=sum(int(message.get("output", 0)) + int(message.get("reasoning", 0)) for message in tokens),
-        reasoning_tokens=sum(int(message.get("reasoning", 0)) for message in tokens),
-        cached_tokens=sum(int((message.get("cache") or {}).get("read", 0)) for message in tokens),
+        output_tokens=sum(
+            token_count(message.get("output", 0)) + token_count(message.get("reasoning", 0)) for message in tokens
+        ),
+        reasoning_tokens=sum(token_count(message.get("reasoning", 0)) for message in tokens),
+        cached_tokens=sum(token_count((message.get("cache") or {}).get("read", 0)) for message in tokens),
     )
 
 
 def _span(start: Any, end: Any) -> float:
     """Return seconds between two times in milliseconds."""
-    return round((end - start) / 1000, 3) if isinstance(start, int) and isinstance(end, int) else 0.0
+    return round(max(0, end - start) / 1000, 3) if isinstance(start, int) and isinstance(end, int) else 0.0

@@ -6,6 +6,7 @@ import functools
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,11 @@ def locate(name: str) -> str | None:
     """Return the absolute path of a program on PATH; None where there is none. It is what is started, wherever it lies."""
     path = shutil.which(name)
     return None if path is None else os.path.abspath(path)  # noqa: PTH100 - links stay: some programs go by their name
+
+
+def interpreter() -> str:
+    """Return the path of this Python without `..`: a sandbox shows the folders on the way to it, and none beside them."""
+    return os.path.abspath(sys.executable)  # noqa: PTH100 - links stay: a virtual environment is known by its link
 
 
 def run_installer(argv: Sequence[str], seconds: int, hint: str = "", **settings: Any) -> None:

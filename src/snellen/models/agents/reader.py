@@ -21,7 +21,7 @@ import msgspec
 
 import snellen
 from snellen.models.agents import openclaw_record, opencode_record
-from snellen.models.agents.programs import shown_folders, system_binds, working_bubblewrap
+from snellen.models.agents.programs import interpreter, shown_folders, system_binds, working_bubblewrap
 from snellen.models.agents.supervisor import limit_resources
 from snellen.models.agents.transcript import Transcript, read_safely
 
@@ -42,7 +42,7 @@ def read_record(agent: str, files: Mapping[str, bytes]) -> Transcript:
     if not files:
         return Transcript()
     with tempfile.TemporaryDirectory(prefix="snellen-reader-") as folder, tempfile.TemporaryFile() as result:
-        argv = [sys.executable, "-I", "-m", __name__, agent]
+        argv = [interpreter(), "-I", "-m", __name__, agent]
         bwrap = working_bubblewrap()
         if bwrap is not None:
             argv = [*_bubblewrap(bwrap), "--", *argv]

@@ -6,13 +6,13 @@ sees the folders that the settings name.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct, structs
 
 from snellen.errors import UsageError
+from snellen.models.agents.programs import interpreter
 from snellen.models.agents.reader import python_folders
 from snellen.models.agents.workdir import Workdir
 from snellen.models.tools.settings import ToolSettings, identity, load_named, needed, prepare, require_apart, write
@@ -86,7 +86,7 @@ def described(setup: ToolSetup | None) -> dict[str, object]:
 def server(workdir: Workdir, settings: ToolSettings) -> list[str]:
     """Write the settings of this workdir's MCP server, and say how it is started inside."""
     write(structs.replace(_inside(workdir, settings), images=workdir.workplace), workdir.box / _CONFIG)
-    words = [sys.executable, "-m", "snellen.models.tools.mcp_server", "--config", f"{workdir.inside}/{_CONFIG}"]
+    words = [interpreter(), "-m", "snellen.models.tools.mcp_server", "--config", f"{workdir.inside}/{_CONFIG}"]
     return words if workdir.web is None else [*words, "--relay", workdir.web]
 
 
@@ -100,6 +100,6 @@ def _inside(workdir: Workdir, settings: ToolSettings) -> ToolSettings:
 def skill(workdir: Workdir, settings: ToolSettings) -> None:
     """Write the skill into the workspace; it names its command as the agent sees it."""
     folder = workdir.work / "skills" / NAME
-    write_skill(folder, structs.replace(_inside(workdir, settings), images="../.."), relay=workdir.web)
+    write_skill(folder, structs.replace(_inside(workdir, settings), images="../.."), interpreter(), workdir.web)
     about = folder / "SKILL.md"
     about.write_text(about.read_text().replace(str(workdir.box.absolute()), workdir.inside))

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from snellen.models.trace import Step
 from snellen.types import Usage
 
 LOOP_CALLS = 8
+MAX_TOKENS = 1 << 40  # of one count in a record; more is forged
+MAX_FAULT = 2000  # characters of an agent's own error that are kept
 _DATA = "data:"
 
 
@@ -48,9 +50,21 @@ Reader: TypeAlias = Callable[[Mapping[str, bytes], Path], Transcript]
 def read_safely(read: Reader, files: Mapping[str, bytes], scratch: Path) -> Transcript:
     """Read a record that a model may have overwritten: an unknown form is a fault of the agent's."""
     try:
-        return read(files, scratch)
+        transcript = read(files, scratch)
+        return structs.replace(transcript, fault=transcript.fault[:MAX_FAULT])
     except Exception as error:  # noqa: BLE001 - a forged record can raise anything; the transcript says what
         return Transcript(fault=f"its own record cannot be read: {type(error).__name__}: {str(error)[:200]}")
+
+
+def token_count(count: Any) -> int:
+    """Return a number of tokens in a record.
+
+    Raises:
+        ValueError: it is negative, or larger than any; the budget of a run is measured by it.
+    """
+    if not 0 <= int(count) <= MAX_TOKENS:
+        raise ValueError(f"{str(count)[:40]} tokens")
+    return int(count)
 
 
 def loops(steps: tuple[Step, ...]) -> bool:

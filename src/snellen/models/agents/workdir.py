@@ -137,17 +137,21 @@ class Workdir(Struct, frozen=True):
             return 0
 
     def names(self, folder: Path, limit: int) -> list[str]:
-        """Return names in a folder that the agent has written, sorted; of more than `limit` the first that there are."""
+        """Return names in a folder that the agent has written, sorted; of more than `limit` the first that there are.
+
+        Names that are no text (bytes that are not UTF-8) are omitted.
+        """
         handle = -1
         try:
             handle = self._folder(folder.relative_to(self.box).parts)
             with os.scandir(handle) as entries:
-                return sorted(entry.name for entry in itertools.islice(entries, limit))
+                names = [entry.name for entry in itertools.islice(entries, limit)]
         except OSError:
             return []
         finally:
             if handle >= 0:
                 os.close(handle)
+        return sorted(name for name in names if os.fsencode(name).decode("utf-8", "ignore") == name)
 
     def replaced(self, path: Path) -> str:
         """Describe what the agent has put in the place of its own file or of a folder above it; empty if nothing."""
