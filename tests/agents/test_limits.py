@@ -53,6 +53,13 @@ def program(text: str) -> str:
     return f"exec {PYTHON} - <<'END'\n{text}\nEND\n"
 
 
+MMAP = """
+import ctypes, mmap, os, time
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+"""
 ATTACKS = {
     "one process fills memory": ("memory", program("x = []\nwhile True: x.append(b'x' * (1 << 20))")),
     "many processes fill memory together": (
@@ -84,6 +91,26 @@ ATTACKS = {
             "libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]\n"
             "start = libc.mmap(None, 400 << 30, 1, 0x4022, -1, 0)\nlibc.madvise(start, 400 << 30, 15)\n"
             "for i in range(0, 400 << 30, 2 << 20): ctypes.c_char.from_address(start + i).value\ntime.sleep(60)"
+        ),
+    ),
+    "shared memory that is let go of behind a list of mappings with long names": (
+        "memory",
+        program(
+            MMAP + "m = mmap.mmap(-1, 1 << 30)\nfolder = '/'.join(['x' * 250] * 15)\nos.makedirs(folder)\n"
+            "f = open(folder + '/f', 'wb+'); f.truncate(4096)\n"
+            "for i in range(1500): libc.mmap(None, 4096, 1, 2, f.fileno(), 0)\n"
+            "for i in range(0, 1 << 30, 1 << 20):\n"
+            "    m[i:i + (1 << 20)] = b'x' * (1 << 20); m.madvise(mmap.MADV_DONTNEED, i, 1 << 20); time.sleep(0.01)\n"
+            "time.sleep(60)"
+        ),
+    ),
+    "so many mappings that going through them takes the time in which memory is filled": (
+        "memory",
+        program(
+            MMAP + "for i in range(8):\n    if os.fork() == 0:\n"
+            "        start = libc.mmap(None, 60000 * 4096, 0, 0x22, -1, 0)\n"
+            "        for i in range(0, 60000, 2): libc.mprotect(start + i * 4096, 4096, 1)\n        time.sleep(60)\n"
+            "time.sleep(60)"
         ),
     ),
     "memory of a process whose first thread has ended": (
@@ -252,7 +279,7 @@ def test_an_agent_makes_no_file_system_and_no_table_of_files_that_is_not_watched
 @python
 def test_kernel_memory_that_no_process_is_charged_for_and_other_ways_out_are_closed(tmp_path):
     script = """
-import ctypes, os, socket
+import contextlib, ctypes, os, socket
 libc = ctypes.CDLL(None, use_errno=True)
 print("segment", libc.shmget(0, 1 << 20, 0o1600) >= 0)
 print("queue", libc.msgget(0, 0o1600) >= 0)
@@ -269,11 +296,22 @@ for place in ("/dev/x", "/x", "/etc/x", "/proc/sys/kernel/pid_max"):
         open(place, "w").close(); print(place, True)
     except OSError:
         print(place, False)
+for family, kind in (("AF_UNIX", "SOCK_STREAM"), ("AF_INET", "SOCK_STREAM"), ("AF_INET", "SOCK_DGRAM")):
+    for name in ("SO_SNDBUF", "SO_RCVBUF"):
+        buffered = socket.socket(getattr(socket, family), getattr(socket, kind))
+        buffered.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        before = buffered.getsockopt(socket.SOL_SOCKET, getattr(socket, name))
+        with contextlib.suppress(PermissionError):
+            buffered.setsockopt(socket.SOL_SOCKET, getattr(socket, name), 1 << 22)
+        print(family, kind, name, buffered.getsockopt(socket.SOL_SOCKET, getattr(socket, name)) > before)
+watched = 0
+while watched < 100 and libc.inotify_init1(0) >= 0: watched += 1
+print("watches that all programs of the user share", watched > 16)
 """
     _, printed = attacked(tmp_path, program(script))
     answers = dict(line.rsplit(" ", 1) for line in printed.splitlines())
     assert answers.pop("ordinary sockets") == "True"
-    assert len(answers) == 10 and set(answers.values()) == {"False"}, printed
+    assert len(answers) == 17 and set(answers.values()) == {"False"}, printed
 
 
 @bubblewrap

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -16,7 +17,7 @@ from agents.test_real_agents import Bytes
 from servers.scripted import Say, ScriptedServer
 from snellen import evaluate, redaction
 from snellen.benchmarks.base import Benchmark, Data
-from snellen.errors import UsageError
+from snellen.errors import PreflightError, UsageError
 from snellen.models.agents import openclaw, opencode, own_config, relaxed_json
 from snellen.models.agents.install import find
 from snellen.models.agents.workdir import AgentModelSettings
@@ -244,6 +245,21 @@ def test_an_own_program_with_an_own_configuration_answers_in_the_sandbox_and_no_
     assert said["config"]["provider"]["vllm-local"]["options"]["apiKey"] == "{env:SNELLEN_MODEL_KEY}"
     assert server.keys == {f"Bearer {KEY}"}
     assert planted(Path("run")) == planted(Path("looked")) == []
+
+
+@SANDBOX
+@pytest.mark.parametrize("where", ["/usr/src/app/data/fika.zip", "/usr/local/results/run", "/lib/data.jsonl", "link"])
+def test_data_among_the_programs_of_the_system_is_not_shown_to_an_agent(where, tmp_path):
+    program = Path(shutil.copy(STAND_IN, tmp_path / "opencode"))
+    program.chmod(0o755)
+    if where == "link":
+        (tmp_path / "link").symlink_to("/usr/share/somewhere")
+        where = str(tmp_path / "link" / "data.zip")
+    options = ModelOptions(agent_model="a/b", base_url="http://127.0.0.1:9/v1", agent_bin=str(program))
+    model = open_model("agent:opencode", options)
+    model.hide([tmp_path / "run", Path(where)])
+    with pytest.raises(PreflightError, match="among the programs of the system"):
+        asyncio.run(model.preflight())
 
 
 @SANDBOX

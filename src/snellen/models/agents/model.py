@@ -30,6 +30,7 @@ from snellen.models import trace
 from snellen.models.agents import apptainer, install, own_config, own_program, process, sandbox, tool_setup
 from snellen.models.agents.limits import NETWORKS, AgentLimits, breach_text, limits_of
 from snellen.models.agents.process import ProcessResult
+from snellen.models.agents.programs import require_unseen
 from snellen.models.agents.prompt_files import AgentQuestion
 from snellen.models.agents.runner import NO_KEY, AgentRunner
 from snellen.models.agents.transcript import Transcript, loops
@@ -168,6 +169,8 @@ class AgentModel(Model):
             )
         options = self._options
         kind = sandbox.choose(options.sandbox)
+        if kind == "bubblewrap":
+            require_unseen(self._hidden)
         key = self._key() or NO_KEY
         await _reachable(self._endpoint.base)
         setup = self._tool_setup and await asyncio.to_thread(tool_setup.ready, self._tool_setup, self._hidden)

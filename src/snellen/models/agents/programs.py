@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from snellen.errors import AgentInstallError
+from snellen.errors import AgentInstallError, PreflightError
 
 _SECONDS = 20
 _LAST_LINES = 12
@@ -101,6 +101,22 @@ def system_binds() -> list[str]:
         elif path.is_dir():
             binds += ["--ro-bind", str(path), str(path)]
     return binds
+
+
+def require_unseen(paths: Sequence[Path]) -> None:
+    """Refuse data and results that lie where every sandbox shows the system's programs, as /usr/src/app in many containers.
+
+    Raises:
+        PreflightError: one of the paths lies there.
+    """
+    shown = [folder.resolve() for folder in (Path("/usr"), *(Path("/", name) for name in _LINKS))]
+    for path in paths:
+        if any(path.resolve().is_relative_to(folder) for folder in shown):
+            raise PreflightError(
+                f"{path.absolute()} lies among the programs of the system, which the sandbox shows to the agent: "
+                "answers could be found there",
+                "Move it out of /usr, or use --sandbox apptainer --sif FILE.",
+            )
 
 
 def shown_folders(folders: Sequence[Path]) -> list[Path]:

@@ -38,24 +38,22 @@ from pathlib import Path
 from typing import Any
 
 PR_SET_CHILD_SUBREAPER = 36
-CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = (
-    0x20000,
-    0x8000000,
-    0x10000000,
-    0x20000000,
-    0x40000000,
-)
+CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER = 0x20000, 0x8000000, 0x10000000
+CLONE_NEWPID, CLONE_NEWNET = 0x20000000, 0x40000000
 MS_NOSUID, MS_NODEV, MS_REC, MS_PRIVATE = 0x2, 0x4, 0x4000, 0x40000
 SIOCSIFFLAGS, IFF_UP, IFF_LOOPBACK = 0x8914, 0x1, 0x8
 WATCH_S, HURRY_S, SCAN_S, SWEEP_S, GRACE_S = 0.05, 0.01, 0.2, 1.0, 5.0
 TASKS_PER_PROCESS = 8  # threads that a process has at most, on average: Linux counts them alike
+MAP_BYTES, MAP_COST = 1 << 18, 128  # bytes of a list of mappings that count nothing, and what each further one counts
 RESERVED_PIDS = 300  # process numbers that Linux gives only once in a namespace
-# Kernel memory that no process is charged for: System V segments and queues, and the buffers of TCP connections.
+# Kernel memory that no process is charged for (System V segments and queues, buffers of TCP), and watches of the user's.
 _KERNEL = {
     "kernel/shmall": "0",
     "kernel/msgmni": "0",
     "kernel/sem": "0 0 0 0",
     "fs/mqueue/queues_max": "0",
+    "user/max_inotify_instances": "16",
+    "user/max_inotify_watches": "16384",
     "net/ipv4/tcp_rmem": "4096 65536 131072",
     "net/ipv4/tcp_wmem": "4096 65536 131072",
 }
@@ -125,7 +123,7 @@ class Watch:
             memory += (files.f_blocks - files.f_bfree) * files.f_frsize
             self._look_at_files(files)
         if time.monotonic() - self._swept > SWEEP_S:
-            opened, self._hidden = _unmapped(proc, places, self._box)
+            opened, self._hidden = _unmapped(proc, places, self._box, self.limits["memory"])
             self._swept = time.monotonic()
             if opened >= self.limits["open_files"]:
                 raise Breach("open_files", opened)
@@ -409,15 +407,18 @@ def _count(proc: int | None, place: str) -> int:
         return 0
 
 
-def _unmapped(proc: int | None, places: list[str], box: int | None) -> tuple[int, int]:
+def _unmapped(proc: int | None, places: list[str], box: int | None, most: int) -> tuple[int, int]:
     """Return (open files of all processes, bytes of memory that belong to no file with a name and may be mapped by nobody).
 
     These are files of memfd_create, by their blocks, and shared anonymous memory, by its size: its pages stay when a
-    process lets go of them.
+    process lets go of them. Mappings take memory of the kernel, and time to go through: where their lists are long, they
+    count, and beyond `most` bytes no further one is read.
     """
     box_device = None if box is None else os.fstat(box).st_dev
-    number, hidden = 0, dict[tuple[int, int], int]()
+    number, mapped, hidden = 0, 0, dict[tuple[int, int], int]()
     for place in places:
+        if mapped > most:
+            break
         with contextlib.suppress(OSError):
             handle = os.open(f"{place}/fd" if proc is not None else f"/proc/{place}/fd", os.O_RDONLY, dir_fd=proc)
             try:
@@ -430,13 +431,15 @@ def _unmapped(proc: int | None, places: list[str], box: int | None) -> tuple[int
                                 hidden[status.st_dev, status.st_ino] = status.st_blocks * 512
             finally:
                 os.close(handle)
-            for line in _read(proc, f"{place}/maps", 1 << 22).splitlines():
+            mappings = _read(proc, f"{place}/maps", MAP_BYTES + most // MAP_COST + 1)
+            mapped += max(0, len(mappings) - MAP_BYTES) * MAP_COST
+            for line in mappings.splitlines():
                 if line.endswith(b"/dev/zero (deleted)"):
                     span, _, offset, _, inode, *_ = line.split()
                     start, _, end = span.partition(b"-")
                     reach = int(offset, 16) + int(end, 16) - int(start, 16)
                     hidden[0, int(inode)] = max(reach, hidden.get((0, int(inode)), 0))
-    return number, sum(hidden.values())
+    return number, sum(hidden.values()) + mapped
 
 
 def _depth(box: int, limit: int) -> int:

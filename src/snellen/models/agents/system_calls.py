@@ -1,8 +1,8 @@
 """The filter of system calls of an agent's sandbox, as bubblewrap takes it: a program of classic BPF.
 
 Without it an agent could speak to the machine's host over AF_VSOCK, read the user's kernel keyrings, and take memory that
-no process is charged for: by file systems of its own, which it mounts in a user namespace of its own, or by files without
-a name that it sends over a socket and closes.
+no process is charged for: by file systems of its own, which it mounts in a user namespace of its own, by files without a
+name that it sends over a socket and closes, or by buffers of sockets that it makes as large as the machine's owner lets them.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ _CLOSED_NAMES = (
     "shmget", "msgget", "add_key", "request_key", "keyctl", "unshare", "perf_event_open", "setns", "memfd_create", "bpf",
     "userfaultfd", "io_uring_setup", "memfd_secret",
 )  # fmt: skip
+_SETSOCKOPT = {"x86_64": 54, "aarch64": 208}
+_SOL_SOCKET, _BUFFERS = 1, (7, 8, 32, 33)  # SO_SNDBUF, SO_RCVBUF, and both with FORCE
 _FAMILIES = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK)
 
 
@@ -53,6 +55,16 @@ def bpf() -> bytes:
     ]
     for call in closed:
         code += [(_EQUAL, 0, 1, call), (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)]
+    code += [
+        (_EQUAL, 0, 5 + 2 * len(_BUFFERS), _SETSOCKOPT[os.uname().machine]),
+        (_LOAD, 0, 0, 24),  # its level
+        (_EQUAL, 1, 0, _SOL_SOCKET),
+        (_RETURN, 0, 0, _ALLOW),
+        (_LOAD, 0, 0, 32),  # its option
+    ]
+    for option in _BUFFERS:
+        code += [(_EQUAL, 0, 1, option), (_RETURN, 0, 0, _ERRNO | errno.EPERM)]
+    code.append((_RETURN, 0, 0, _ALLOW))
     code += [
         (_EQUAL, 0, 6, clone_call),
         (_LOAD, 0, 0, 16),  # its flags
@@ -76,17 +88,23 @@ def profile() -> bytes:
     clone. User namespaces are closed by their number there (supervisor.py).
     """
 
-    def closed(names: Sequence[str], error: int, *conditions: tuple[int, int, str]) -> dict[str, object]:
+    def closed(names: Sequence[str], error: int, *conditions: tuple[int, int, int, str]) -> dict[str, object]:
         arguments = [
-            {"index": 0, "value": value, "valueTwo": two, "op": f"SCMP_CMP_{op}"} for value, two, op in conditions
+            {"index": index, "value": value, "valueTwo": two, "op": f"SCMP_CMP_{op}"}
+            for index, value, two, op in conditions
         ]
         return {"names": names, "action": "SCMP_ACT_ERRNO", "errnoRet": error, "args": arguments}
 
     new = [1 << bit for bit in range(32) if _CLONE_NEW >> bit & 1]
-    thread = (_CLONE_THREAD | _CLONE_FILES, _CLONE_THREAD, "MASKED_EQ")
+    thread = (0, _CLONE_THREAD | _CLONE_FILES, _CLONE_THREAD, "MASKED_EQ")
     others = [family for family in range(max(_FAMILIES)) if family not in _FAMILIES]
     rules = [closed(_CLOSED_NAMES, errno.ENOSYS), closed(["clone"], errno.EPERM, thread)]
-    rules += [closed(["clone"], errno.EPERM, (flag, flag, "MASKED_EQ")) for flag in new]
-    rules += [closed(["socket"], errno.EAFNOSUPPORT, (family, 0, "EQ")) for family in others]
-    rules.append(closed(["socket"], errno.EAFNOSUPPORT, (max(_FAMILIES), 0, "GT")))
+    rules += [closed(["clone"], errno.EPERM, (0, flag, flag, "MASKED_EQ")) for flag in new]
+    rules += [closed(["socket"], errno.EAFNOSUPPORT, (0, family, 0, "EQ")) for family in others]
+    rules.append(closed(["socket"], errno.EAFNOSUPPORT, (0, max(_FAMILIES), 0, "GT")))
+    low = 0xFFFFFFFF  # Linux looks at no other bits of these
+    for option in _BUFFERS:
+        rules.append(
+            closed(["setsockopt"], errno.EPERM, (1, low, _SOL_SOCKET, "MASKED_EQ"), (2, low, option, "MASKED_EQ"))
+        )
     return msgspec.json.encode({"defaultAction": "SCMP_ACT_ALLOW", "syscalls": rules})
