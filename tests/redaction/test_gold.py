@@ -178,6 +178,17 @@ def test_a_json_document_that_held_gold_is_a_json_document(gold: str, encoding: 
         "g\u043elden e\u0430gle",
         "🅶🅾🅻🅳🅴🅽 eagle",
         "ɢᴏʟᴅᴇɴ eagle",
+        "golden[^a-note] eagle",
+        "golden\\hspace{1em}eagle",
+        "\\text{golden}\\vspace*{2pt}\\text{eagle}",
+        "golden {\\color{red} eagle}",
+        "golden \\textcolor{red}{eagle}",
+        "golden \\href{https://example.org/b}{eagle}",
+        json.dumps("golden \\hspace{1em} eagle"),
+        "ɡolden eɑɡle",
+        "goldeη eagӏe",
+        "gօlden eagle",
+        "gɵldɇn eagle",
         "the golden ea…",
         "a reply: Golden eag [… 2,000 characters left out …]",
         "[… 2,000 characters left out …]\nden eagle.",
@@ -185,6 +196,25 @@ def test_a_json_document_that_held_gold_is_a_json_document(gold: str, encoding: 
 )
 def test_an_answer_and_its_aliases_are_struck(text: str) -> None:
     assert WITHHELD in strike(text, ("golden eagle", "Aquila chrysaetos", "金雕"))
+
+
+@pytest.mark.parametrize(
+    ("gold", "text"),
+    [
+        ("Hawaiʻi", "on Hawaii"),
+        ("Hawaiʻi", "on Hawai'i"),
+        ("Hawaii", "on Hawaiʻi"),
+        ("O'Brien", "Mrs OʼBrien"),
+        ("الشاهين", "هو الشـــاهين"),
+        ("الشاهین", "هو الشاهين"),
+        ("Dvořák", r"by Dvo\v{r}\'{a}k"),
+        ("Ångström", r"\r{A}ngstr\"{o}m"),
+        ("Erdős", json.dumps(r"Erd\H{o}s")),
+        ("Dvořák", r"{\it by} Dvo\v r\'ak"),
+    ],
+)
+def test_an_answer_with_apostrophes_accents_and_lines_is_struck_in_each_spelling_of_them(gold: str, text: str) -> None:
+    assert WITHHELD in strike(text, (gold,)) and quotes(text, (gold,))
 
 
 @pytest.mark.parametrize(
@@ -202,6 +232,7 @@ def test_an_answer_and_its_aliases_are_struck(text: str) -> None:
         ("gras", "grass"),
         ("123", "1 2 3"),
         ("golden eagle", "gold… golden…"),
+        ("red", r"{\v a} \rednose \href{a}{b}"),
     ],
 )
 def test_innocent_text_stays_as_it_is(gold: str, text: str) -> None:
@@ -272,7 +303,7 @@ def test_time_grows_with_the_text_and_not_with_the_number_of_answers() -> None:
         return best
 
     assert seconds(text, many) < 4 * seconds(text, few)
-    for hostile in ("golden ", "g ", "<", "&", "%25", "\\u00", "é", "金", "[a](", "ab/"):
+    for hostile in ("golden ", "g ", "<", "&", "%25", "\\u00", "é", "金", "[a](", "ab/", "\\color{", "\\v{r}", "[^a"):
         size = 40_000 // len(hostile)
         assert seconds(hostile * 8 * size, many) < 24 * max(seconds(hostile * size, many), 0.005), hostile
 

@@ -68,7 +68,8 @@ _MARKUP: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "[",
         re.compile(
-            r"\[(?:\^?[0-9]{1,3}|/?(?:b|i|u|s|code|color|font|quote|size|url)(?:=[^\[\]\n]{0,80})?)\]", re.IGNORECASE
+            r"\[(?:[0-9]{1,3}|\^[^\[\]\s]{1,40}|/?(?:b|i|u|s|code|color|font|quote|size|url)(?:=[^\[\]\n]{0,80})?)\]",
+            re.IGNORECASE,
         ),
     ),
 )
@@ -76,8 +77,12 @@ _UNICODE = re.compile(r"\\{1,16}u[0-9a-fA-F]{4}(?:\\{1,16}u[0-9a-fA-F]{4}){0,409
 _BACKSLASHES = re.compile(r"\\{2,16}")
 _PIECE = 1 << 16
 """Characters of a long text that markup is taken out of at once."""
-_COMMAND = re.compile(r"\\\\{0,7}(?:[A-Za-z]{2,20}(?=\s?[{\[])|q?quad(?![A-Za-z]))")
-"""A command of LaTeX before its argument."""
+_COMMAND = re.compile(
+    r"\\\\{0,7}(?:(?:[hv]space\*?|(?:text|f)?colou?r(?:box)?|href|hyperref|label|cite|footnotemark)"
+    r"\s?(?:\[[^\[\]]{0,80}\]|\{[^{}]{0,200}\})"
+    r"|[A-Za-z]{2,20}(?=\s?[{\[])|q?quad(?![A-Za-z])|[cvHkrudbt](?:(?=\{)|\s{1,3}(?=[A-Za-z])))"
+)
+"""A command of LaTeX before its argument, with an argument that is not shown; a command that sets an accent."""
 
 
 _Characters: TypeAlias = Callable[[re.Match[str]], list[tuple[str, int, int]]]

@@ -51,12 +51,34 @@ _LEFT_OUT = re.compile(r"characters left out …\]\n?")
 _UNSEEN = frozenset("\u115f\u1160\u3164\uffa0")
 """Letters by their category that no font draws."""
 _LOOKALIKES = (
-    dict(zip("авекмнорстухѕіјԁһԛԝ", "abekmhopctyxsijdhqw", strict=True))
-    | dict(zip("αβεικνορτυχ", "abeikvoptux", strict=True))
+    dict(zip("авекмнорстухѕіјԁһԛԝӏүѵ", "abekmhopctyxsijdhqwlyv", strict=True))
+    | dict(zip("αβγεηικνορτυχω", "abyenikvoptuxw", strict=True))
     | dict(zip("ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢ", "abcdefghijklmnoprstuvwyz", strict=True))
+    | dict(zip("ɑɛɡɩɵɾʋօսհոցզ", "aegiorvouhngq", strict=True))
+    | dict(zip("یکہھ", "يكهه", strict=True))
 )
-"""Small letters of other scripts that look like Latin ones, in Cyrillic, Greek and small capitals."""
-_LETTERS = {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i", "ħ": "h", "ŋ": "n"}
+"""Small letters of other scripts that look like Latin ones, in Cyrillic, Greek, small capitals, phonetic letters and
+Armenian; and Persian letters that look like Arabic ones."""
+_MARKS = frozenset(map(chr, (*range(0x2B9, 0x2E0), 0x640, 0xA788, 0xA78B, 0xA78C)))
+"""Letters by their category that are drawn as apostrophes, accents or a longer line: ʻ ʼ ː, and the Arabic tatweel."""
+_LETTERS = {
+    "ø": "o",
+    "ł": "l",
+    "đ": "d",
+    "ŧ": "t",
+    "ƀ": "b",
+    "ɨ": "i",
+    "ʉ": "u",
+    "ƶ": "z",
+    "ɇ": "e",
+    "ð": "d",
+    "þ": "th",
+    "æ": "ae",
+    "œ": "oe",
+    "ı": "i",
+    "ħ": "h",
+    "ŋ": "n",
+}
 
 
 class _PlainLetters(dict[int, str]):
@@ -76,7 +98,7 @@ def _base(character: str) -> str:
 
 
 def _letter(character: str) -> str:
-    if not character.isalnum() or character in _UNSEEN:
+    if not character.isalnum() or character in _UNSEEN or character in _MARKS:
         return ""
     digit = unicodedata.decimal(character, None)
     return _LOOKALIKES.get(character, character) if digit is None else str(digit)
