@@ -8,6 +8,7 @@ import pytest
 
 from snellen.cli import main
 from snellen.cli.harness_options import COMMAND_OF, OPTION_OF
+from snellen.models.api.services import service
 
 
 def refused(capsys, line: str) -> str:
@@ -50,7 +51,10 @@ def refused(capsys, line: str) -> str:
         ("run chart -m api:x --max-connections 8 --epochs 3", "snellen run chart -m api:x -c 8 --repeats 3"),
         ("run chart -m api:x --gen_kwargs max_new_tokens=16,temperature=0", "--max-tokens 16 --temperature 0"),
         ("run --data BLINK --model gpt-4o", "snellen run blink --model api:gpt-4o"),
-        ("run chart -m api:x --judge gpt-4o", "snellen judge RUN --model api:NAME"),
+        ("run chart -m api:x --judge gpt-4o", "snellen judge RUN --model api:gpt-4o --rubric match"),
+        ("score results/x --judge-model gpt-4o", "snellen judge RUN --model api:gpt-4o"),
+        ("score results/x --judge-args {'model':'gpt-4o'}", "snellen judge RUN --model api:NAME"),
+        ("query select --runs results/x", "Type: snellen query select results/x"),
         ("score results/x --tasks chart", "snellen score results/x --benchmark chart"),
         ("easi --tasks blink --model api:x", "snellen easi --benchmarks blink --model api:x"),
     ],
@@ -63,6 +67,8 @@ def test_what_another_harness_calls_it_is_answered_with_the_command_to_type(caps
     ("model", "better"),
     [
         ("gpt-4o", "--model api:gpt-4o"),
+        ("claude-sonnet-4-5", "--model anthropic:claude-sonnet-4-5, or --model api:claude-sonnet-4-5 --base-url URL"),
+        ("Gemini-2.5-pro", "--model gemini:Gemini-2.5-pro, or --model api:Gemini-2.5-pro --base-url URL"),
         ("Qwen/Qwen3-VL-8B-Instruct", "--model local:Qwen/Qwen3-VL-8B-Instruct, or --model api:Qwen/"),
         ("openai/gpt-4o", "--model openai:gpt-4o"),
         ("claude:opus", "--model anthropic:opus"),
@@ -92,6 +98,23 @@ def test_a_model_without_a_kind_gets_the_kind_that_fits(capsys, tmp_path, monkey
     (tmp_path / "answers.jsonl").write_text("")
     assert f"Write {better}" in refused(capsys, f"run chart -m {model}")
     assert not (tmp_path / "results").exists()
+
+
+def test_a_name_with_a_colon_gets_the_kind_of_a_server(capsys):
+    assert "write --model api:qwen2.5vl:7b" in refused(capsys, "run chart -m qwen2.5vl:7b")
+
+
+@pytest.mark.parametrize("option", ["--runner", "--turns", "--thirst"])
+def test_trust_is_proposed_for_no_other_word(capsys, option):
+    assert "Type: snellen query x --trust" not in refused(capsys, f"query x {option} r")
+    assert "Type: snellen query x --trust" in refused(capsys, "query x --trsut")
+
+
+def test_the_variable_that_is_proposed_for_a_key_is_the_one_that_is_read(capsys):
+    text = refused(capsys, "run chart -m api:x --api-key sk-abcdefghijklmnop")
+    for provider in ("openai", "anthropic", "gemini"):
+        assert any(name in text for name in service(provider).key_variables), provider
+    assert "OPENAI_APIKEY" not in text
 
 
 def test_data_that_names_another_harness_benchmark_is_not_answered_with_one_that_looks_like_it(capsys):

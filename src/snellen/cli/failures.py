@@ -247,5 +247,7 @@ def _size(result: LabelledRun) -> str:
 
 def _unscored(run: Run) -> str:
     """Return a hint if the answers have no labels because no judge has scored them yet."""
+    from snellen.engine.endpoints import judge_command
+
     unjudged = run.benchmark.rubric is not None and run.verdicts() is None
-    return "; its answers are not judged yet: snellen judge RUN" if unjudged else ""
+    return f"; its answers are not judged yet: {judge_command(run.path)}" if unjudged else ""

@@ -104,8 +104,8 @@ class Option(NamedTuple):
 
 KEY = Option(
     _omit,
-    "A key cannot be an argument: other users could read it with ps. Set it in the environment or in .env: "
-    "export OPENAI_APIKEY=...; --key-env NAME selects another variable.",
+    "A key cannot be an argument: other users could read it with ps. Set it in the environment or in .env: export "
+    "OPENAI_API_KEY=... (anthropic: ANTHROPIC_API_KEY, gemini: GEMINI_API_KEY); --key-env NAME selects another variable.",
 )
 POSITIONAL = Option(split_names, "Benchmarks are arguments: snellen run BENCHMARK [BENCHMARK ...].")
 _OUT = Option(_as("--out"), "--out sets the folder of a run.")
@@ -113,7 +113,7 @@ _RESUMES = Option(_omit, "Omit it: the same command resumes a run and keeps ever
 _CONCURRENCY = Option(_as("-c"), "-c sets the maximum number of concurrent requests.")
 _LIMIT = Option(_as("--limit"), "--limit N runs only the first N samples.")
 _URL = Option(_as("--base-url"), "--base-url sets the endpoint, up to and including /v1.")
-_JUDGE = Option(_omit, "Judge the replies after the run: snellen judge RUN --model api:NAME.")
+JUDGE = Option(_omit, "Judge the replies after the run: snellen judge RUN --model api:NAME.")
 _RECORDED = Option(_omit, "Omit it: every answer is recorded in the run folder.")
 _TOKENS = Option(_as("--max-tokens"), "--max-tokens limits new tokens.")
 _GPUS = Option(_as("--nproc"), "--nproc sets the number of workers, one per GPU.")
@@ -130,7 +130,7 @@ OPTION_OF: Mapping[str, Option] = {
         "--workers --threads --jobs --max-concurrency": _CONCURRENCY,
         "--max-samples --num-samples --n-samples --subset --num-examples": _LIMIT,
         "--api-base --endpoint --openai-api-base --model-base-url --url --server": _URL,
-        "--judge --judge-model --judge-args --grader": _JUDGE,
+        "--judge --judge-model --judge-args --grader": JUDGE,
         "--log-samples --log-images --save-outputs --write-out": _RECORDED,
         "--max-new-tokens --max-gen-toks --max-output-tokens": _TOKENS,
         "--model-args": Option(_settings, "--model KIND:NAME selects the model, --base-url its endpoint."),
@@ -142,6 +142,7 @@ OPTION_OF: Mapping[str, Option] = {
             _omit, "Pass it to the server: --serve 'vllm MODEL --tensor-parallel-size N'."
         ),
         "--max-retries --retry": _ATTEMPTS,
+        "--runs --run --run-folder": Option(lambda value: [value] if value else [], "Run folders are arguments."),
         "--num-fewshot": Option(_omit, "Omit it: prompts are those of the benchmark, without examples."),
         "--mode": Option(_omit, "`run` runs and scores; `snellen score RUN` scores again without a request."),
         "--verbosity --verbose": _VERBOSE,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
@@ -11,6 +12,7 @@ import typer
 from snellen.cli import options as shared
 from snellen.cli.benchmark_options import JUDGE_DEFAULT, JUDGE_OPTION
 from snellen.cli.console import note
+from snellen.engine.endpoints import judge_command
 from snellen.errors import UsageError
 
 if TYPE_CHECKING:
@@ -42,6 +44,14 @@ class InlineJudgeOptions:
     judge_key_env: shared.JudgeKeyEnv = None
 
 
+def _command(run: Path, chosen: InlineJudgeOptions) -> str:
+    """Return the command that has the judge of `chosen` judge a run."""
+    from snellen.runs.judge.ask import spelled
+
+    model = None if chosen.judge in (None, JUDGE_DEFAULT) else spelled(str(chosen.judge))
+    return judge_command(run, model, chosen.judge_base_url, chosen.judge_key_env)
+
+
 class InlineJudge:
     """The judge of one call of `snellen run`.
 
@@ -59,6 +69,7 @@ class InlineJudge:
         from snellen.models.base import ModelOptions
         from snellen.runs.judge.ask import appointed
 
+        self._chosen = chosen
         self._settings: JudgeSettings = {
             "base_url": chosen.judge_base_url,
             "key_env": chosen.judge_key_env,
@@ -71,7 +82,7 @@ class InlineJudge:
             names = ", ".join(dict.fromkeys(benchmark.name for benchmark in benchmarks))
             raise UsageError(
                 f"{JUDGE_OPTION}: {names} is scored by rules, and no reply of it is for a judge",
-                f"Omit {JUDGE_OPTION}. To have all replies judged as well: snellen judge RUN --model api:NAME --rubric match",
+                f"Omit {JUDGE_OPTION}. To have all replies judged as well: {_command(Path('RUN'), chosen)} --rubric match",
             )
         self._model = None if chosen.judge == JUDGE_DEFAULT else chosen.judge
         appointed(
@@ -79,6 +90,10 @@ class InlineJudge:
             ModelOptions(base_url=chosen.judge_base_url, key_env=chosen.judge_key_env),
             option=JUDGE_OPTION,
         )
+
+    def command(self, run: Path) -> str:
+        """Return the command that judges a run with this judge."""
+        return _command(run, self._chosen)
 
     def judge(self, run: Run, display: Display) -> Run | None:
         """Judge the replies of a finished run, and score it; None if it has no reply for a judge."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 from snellen.cli.app import COMMANDS
 from snellen.cli.argument_order import MODEL_OPTIONS, check_order
 from snellen.cli.benchmark_options import own_options, tell_apart
-from snellen.cli.harness_options import COMMAND_OF, KEY, OPTION_OF, POSITIONAL, Words, split_names
+from snellen.cli.harness_options import COMMAND_OF, JUDGE, KEY, OPTION_OF, POSITIONAL, Words, split_names
 from snellen.errors import SnellenError, UsageError
 from snellen.redaction.arguments import key_among
 
@@ -186,7 +186,11 @@ def _nearest(name: str, own: Mapping[str, bool]) -> str:
     known = [option for option in (*own, *keys) if option[:2] == "--"]
     plain = name.lower().replace("_", "-")
     begun = [option for option in own if len(plain) > 4 and option.startswith(plain)]
-    return begun[0] if len(begun) == 1 else next(iter(difflib.get_close_matches(plain, known, n=1, cutoff=0.75)), "")
+    if len(begun) == 1:
+        return begun[0]
+    near = next(iter(difflib.get_close_matches(plain, known, n=1, cutoff=0.75)), "")
+    # --trust runs the code of a folder: it is proposed to nobody who did not type it.
+    return "" if near == TRUST and difflib.SequenceMatcher(None, plain, near).ratio() < SURE else near
 
 
 def _translate(own: Mapping[str, bool], rest: Words) -> Translation | None:
@@ -218,13 +222,22 @@ def _translate(own: Mapping[str, bool], rest: Words) -> Translation | None:
             result.reasons.append(_add_benchmarks(own, result.words, argument))
             skip = follows
         elif option is not None and all(word in own for word in option.rule("1") if word.startswith("-")):
-            result.reasons.append(option.why)
+            result.reasons.append(_judge_reason(argument) if option is JUDGE else option.why)
             result.words.extend(option.rule(argument))
             skip = follows
         else:
             return None
         result.refused.append(name)
     return result
+
+
+def _judge_reason(name: str | None) -> str:
+    """Return the reason for leaving out another program's option for a judge, with the judge that it named."""
+    if name is None or not _MODEL_NAME.fullmatch(name):
+        return JUDGE.why
+    from snellen.runs.judge.ask import spelled
+
+    return JUDGE.why.replace("api:NAME", spelled(name))
 
 
 def _add_benchmarks(own: Mapping[str, bool], words: Words, names: str | None) -> str:
@@ -345,6 +358,8 @@ def _without_keys(words: Words) -> Words:
     return safe
 
 
+TRUST, SURE = "--trust", 0.85
+_MODEL_NAME = re.compile(r"[\w.:/@-]{1,80}")
 _VARIABLE = re.compile(r"[A-Z][A-Z_]*[A-Z0-9_]{0,40}")
 
 

@@ -107,6 +107,16 @@ def rerun_command(folder: RunFolder, meta: RunMeta) -> str:
     return f"snellen rerun {shlex.quote(str(folder.path))} {options}".rstrip()
 
 
+def judge_command(
+    run: Path, model: str | None = "api:NAME", base_url: str | None = None, key_env: str | None = None
+) -> str:
+    """Return the command that judges a run; without `model` by the judge of JUDGE_MODEL."""
+    words = ["snellen", "judge", str(run)]
+    for flag, value in (("--model", model), ("--base-url", base_url), ("--key-env", key_env)):
+        words += [] if value is None else [flag, value]
+    return shlex.join(words)
+
+
 def _is_usual(spec: RunSpec, part: Literal["endpoint", "key"]) -> bool:
     """Return True if the spec's endpoint or key variable is what this environment uses where nothing is named.
 

@@ -30,6 +30,8 @@ KINDS_ELSEWHERE = {
     **dict.fromkeys(("hf", "huggingface", "transformers", "hub"), "local"),
 }
 """What other programs write before the colon to a kind of ours."""
+PROVIDER_OF = {"claude-": "anthropic", "gemini-": "gemini"}
+"""How the names of models begin that a provider of another protocol than OpenAI's has."""
 API_ORGANISATIONS = ("openai/", "anthropic/", "google/gemini", "x-ai/", "openrouter/")
 """Heads of names under which routers list models that no hub has."""
 API_KINDS = ("api", "openai", "anthropic", "gemini", "openrouter", "azure")
@@ -107,7 +109,14 @@ def suggested(spec: str) -> str:
         return f"replay:{spec}"
     if spec.startswith(("./", "../", "/", "~")):  # a path, though nothing is there
         return f"local:{spec}"
+    if provider := _provider_of(spec):
+        return f"{provider}:{spec}"
     return f"local:{spec}" if spec.count("/") == 1 and not spec.lower().startswith(API_ORGANISATIONS) else f"api:{spec}"
+
+
+def _provider_of(spec: str) -> str:
+    """Return the kind of the provider whose models have such a name; "" for none."""
+    return next((kind for head, kind in PROVIDER_OF.items() if spec.lower().startswith(head) and ":" not in spec), "")
 
 
 def require_kind(spec: str) -> None:
@@ -128,8 +137,9 @@ def _no_kind(spec: str, kind: str, known: list[str]) -> UsageError:
         )
     similar = difflib.get_close_matches(kind, known, n=1)
     if (better := suggested(spec)) and not (similar and better == f"api:{spec}"):
-        hub = better.startswith("local:") and not Path(spec).expanduser().exists()
-        other = f", or --model api:{spec} --base-url URL for an endpoint" if hub else ""
+        elsewhere = better.startswith("local:") and not Path(spec).expanduser().exists()
+        elsewhere = elsewhere or better == f"{_provider_of(spec)}:{spec}"
+        other = f", or --model api:{spec} --base-url URL for an endpoint" if elsewhere else ""
         return _with_correction(
             UsageError(
                 f"--model {spec!r} names no kind of model", f"Write --model {better}{other}. Kinds: {', '.join(known)}."
@@ -138,6 +148,8 @@ def _no_kind(spec: str, kind: str, known: list[str]) -> UsageError:
             better,
         )
     hint = f"Did you mean {similar[0]}? " if similar else ""
+    if kind and ":" in spec and not similar:  # qwen2.5vl:7b, as Ollama writes names
+        hint = f"If a server has a model of this name, write --model api:{spec}. "
     error = UsageError(
         f"--model {spec!r}: there is no model kind {kind!r}",
         f"{hint}Kinds: {', '.join(known)}. Write it as KIND:NAME, e.g. api:gpt-6-astra.",

@@ -135,7 +135,7 @@ def test_before_the_verdicts_there_is_nothing_to_label_and_it_says_so(capsys):
     run("run", judged=False)
     capsys.readouterr()
     assert main(["failures", "run"]) == 0
-    assert "1 incorrect; its answers are not judged yet: snellen judge RUN" in capsys.readouterr().out
+    assert "1 incorrect; its answers are not judged yet: snellen judge run --model api:NAME" in capsys.readouterr().out
 
 
 def test_a_person_decides_over_both_and_two_people_who_differ_are_listed(capsys):
