@@ -66,3 +66,8 @@ def test_json_of_score_has_the_failures_that_json_of_run_has(snellen: Snellen):
     assert said.status == 0 and json.loads(said.out)["failures"] == expected
     run(snellen, "all", ["1"] * 10)
     assert "failures" not in json.loads(snellen("score", "all", "--json").out)
+
+
+def test_samples_without_an_answer_are_not_counted_as_answers_in_the_title_of_a_table(snellen: Snellen):
+    run(snellen, "some", [None, None, *["1"] * 8])
+    assert "8 of 100 answers" in snellen("score", "some").out

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from snellen.engine.progress import Progress
-from snellen.types import Record, Response, Score
+from snellen.types import Failure, Record, Response, Score
 
 
 def going_on(before: int) -> Progress:
@@ -29,3 +29,17 @@ def test_the_line_says_where_not_every_answer_was_read_on_the_way():
     progress = going_on(0)
     progress.add(Record("s5", "ok", Response("a very long reply")))
     assert "W of 4 read so far ·" in progress.line()
+
+
+def test_a_sample_that_was_left_out_as_failed_counts_once_it_is_answered_in_the_last_pass():
+    progress = Progress("run", 3, 0, 4)
+    progress.leaves_out_failed = True
+    answered, failed = Record("s0", "ok", Response("A")), Record("s1", "error", error=Failure("server", "HTTP 500"))
+    zero, one = Score(0.0, None, "error"), Score(1.0, "A", "correct")
+    progress.add(answered)
+    progress.add_score(answered, one)
+    progress.add(failed)
+    progress.add_score(failed, zero)
+    assert "score 1.000" in progress.line() and "W of 1 with a score" in progress.line()
+    progress.recover((failed, zero), answered, Score(0.0, "B", "wrong"))
+    assert progress.scored == 2 and "score 0.500" in progress.line() and "with a score" not in progress.line()

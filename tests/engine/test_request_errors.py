@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from snellen.benchmarks import registry
 from snellen.cli import main
-from snellen.engine.request_errors import advice
+from snellen.engine.request_errors import RequestErrors, advice, request_errors
+from snellen.engine.run_folder import RunFolder
 from snellen.runs.run import load_run
+from snellen.types import Failure, Record
 
 ERRORS = {
     404: ("Not Found", "/v1"),
@@ -129,7 +134,38 @@ def test_some_failures_stand_under_the_table_with_their_commonest_text(snellen, 
     assert "2 of 8 samples have no answer and count as wrong; 2 × bad_request: HTTP 404: Not Found" in out
     assert load_run("r").metric("accuracy").value is not None
     assert snellen("report", "r", "--out", "r.html")[0] == 0
-    assert "2 × bad_request: HTTP 404" in Path("r.html").read_text()
+    page = Path("r.html").read_text()
+    assert "2 × bad_request: HTTP 404" in page
+    assert re.search(r"\b[1-6] incorrect answers?, 2 without an answer\b", page)
+
+
+def test_samples_with_other_errors_are_counted_and_not_the_texts_of_these(tmp_path):
+    folder = RunFolder(tmp_path)
+    texts = ["bad key", "bad key", "bad key", "too large", "too large", "no such model"]
+    records = [Record(f"s{n}", "error", error=Failure("bad_request", text)) for n, text in enumerate(texts)]
+    folder.results.write_bytes(b"".join(msgspec.json.encode(record) + b"\n" for record in records))
+    assert "; 3 × bad_request: bad key; 3 with other errors. " in request_errors(folder).text
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "counted"),
+    [
+        ("acuity", "are left out of the score"),
+        ("vlm2/pc-vid", "are left out of the score"),
+        ("vlm2/oc-cnt", "count as wrong, but count_score_usable leaves them out"),
+        ("vlm2", "count as wrong, but count_score_usable leaves them out, as the scores of videos do"),
+        ("fika", "count as wrong"),
+    ],
+)
+def test_failures_are_said_to_enter_the_score_as_the_benchmark_has_it(benchmark, counted):
+    errors = RequestErrors(2, 1, (), registry.find(benchmark).unanswered)
+    assert errors.text == f"1 of 3 samples have no answer and {counted}"
+
+
+def test_a_key_that_a_server_forbids_is_not_said_to_be_wrong():
+    hint = advice("auth", "HTTP 403: Country, region, or territory not supported")
+    assert "rights of the key" in hint and "used from here" in hint
+    assert advice("auth", "HTTP 401: bad key").startswith("Check the key")
 
 
 def test_a_model_that_took_other_images_is_not_said_to_take_none(snellen, server):

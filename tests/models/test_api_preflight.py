@@ -90,6 +90,22 @@ async def test_a_bad_key_is_found_where_the_list_of_models_is_public() -> None:
             await check(url)
 
 
+@pytest.mark.parametrize("body", [b"<title>Access denied</title>", b'{"error": {"message": "Country not supported"}}'])
+async def test_a_server_that_forbids_is_not_said_to_refuse_the_key(
+    body: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "the-right-key-1")
+
+    async def forbid(request: web.Request) -> web.StreamResponse:
+        return web.Response(status=403, body=body)
+
+    async with server(forbid, forbid) as url:
+        with pytest.raises(PreflightError, match=r"refuses the request \(HTTP 403") as caught:
+            await check(url)
+    assert "does not accept" not in str(caught.value)
+    assert "rights of the key in OPENAI_API_KEY" in caught.value.hint and "from here" in caught.value.hint
+
+
 async def test_a_key_that_may_not_list_models_may_still_ask() -> None:
     listing = replies(403, {"error": {"message": "Missing scopes: api.model.read"}})
     async with server(listing, replies(400, {})) as url:

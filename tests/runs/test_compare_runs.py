@@ -19,7 +19,7 @@ from snellen.benchmarks.base import Data
 from snellen.cli import main
 from snellen.errors import DataError, UsageError
 from snellen.runs.compare import compare
-from snellen.scoring.statistics import composite
+from snellen.scoring.statistics import composite, mean
 from snellen.types import Metric, Sample
 
 
@@ -42,11 +42,17 @@ def summarize(scores: Any, profile: str) -> list[Metric]:
 LEVELS = replace(ARITHMETIC, name="levels", samples=samples, summarize=summarize)
 OTHER = replace(LEVELS, digest=lambda data: "other data")
 DRAWN = replace(LEVELS, name="drawn")
+SLICED = replace(
+    ARITHMETIC,
+    name="sliced",
+    samples=samples,
+    summarize=lambda scores, profile: [mean("accuracy", scores), *(mean(f"by {name}", scores) for name in scores.meta)],
+)
 
 
 @pytest.fixture(autouse=True)
 def settled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("LEVELS", "DRAWN"):
+    for name in ("LEVELS", "DRAWN", "SLICED"):
         monkeypatch.setitem(registry.BUILT_IN, name.lower(), f"{__name__}:{name}")
     monkeypatch.chdir(tmp_path)
 
@@ -104,6 +110,14 @@ def test_a_failed_sample_counts_against_the_run_that_failed():
     assert (comparison.n, comparison.losses) == (100, 3)
     (line,) = compare("a", "b")[0].notes
     assert line.startswith("b: 3 of ") and "samples have no answer and count as wrong; 3 × " in line
+
+
+def test_the_metrics_that_can_be_compared_are_those_of_the_runs_alone():
+    run("a", set(), benchmark=SLICED)
+    run("b", {1}, benchmark=SLICED)
+    with pytest.raises(UsageError) as refused:
+        compare("a", "b", metric="acc")
+    assert refused.value.hint == "It has: accuracy, by kind, by level."
 
 
 def test_a_column_that_nothing_can_be_sliced_by_is_said_and_not_passed_over():

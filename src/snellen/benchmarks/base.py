@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from msgspec import Struct
 
 from snellen.errors import UsageError
-from snellen.scoring.scores import Scores
+from snellen.scoring.scores import COUNT_AS_WRONG, Scores
 from snellen.types import MediaSettings, Metric, ProcessedImage, Record, Sample, Score
 
 if TYPE_CHECKING:  # every command comes by here, and few of them read or write other people's files
@@ -270,6 +270,8 @@ class Benchmark:
             benchmark would measure something else; None: any settings will do.
         exports: format name to a writer of a run in that format, beside those of `snellen.formats.export`, where it
             says what a writer gets and returns.
+        unanswered: what the metrics do with samples without an answer, in words that follow "have no answer and". With
+            LEFT_OUT the score in the progress line leaves them out too.
     """
 
     name: str
@@ -311,6 +313,7 @@ class Benchmark:
     gold_reply: Callable[[Sample], str | None] | None = None
     study: Mapping[str, Any] = field(default_factory=dict)
     concealed: Sequence[str] = ()
+    unanswered: str = COUNT_AS_WRONG
 
     def __post_init__(self) -> None:
         for field_name in ("name", "version"):

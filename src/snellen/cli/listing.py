@@ -215,6 +215,7 @@ def _list_runs(results: Path, benchmarks: Sequence[str], *, as_json: bool) -> No
         for folder in filter(os.path.isdir, benchmarks):
             note(f"{folder} is a folder: snellen list --runs --results {shlex.quote(folder)} shows the runs in it.")
         return
+    from snellen.runs.status import score_coverage
     from snellen.scoring.interval_text import legend
 
     table = new_table(None, ["run", "benchmark", "model", "state"], ["score", "answered", "coverage", "date"])
@@ -226,14 +227,15 @@ def _list_runs(results: Path, benchmarks: Sequence[str], *, as_json: bool) -> No
     table.add_column("fingerprint", justify="right", no_wrap=True)
     for run in runs:
         progress = run.progress
+        coverage = score_coverage(progress.coverage, run.headline)
         table.add_row(
             str(run.path),
             run.meta.spec.benchmark,
             run.meta.spec.model,
             progress.state,
             _score_cell(run.headline),
-            f"{progress.totals.done:,}" + ("" if progress.questions is None else f" of {progress.questions:,}"),
-            "" if progress.coverage is None else f"{progress.coverage:.1%}",
+            _answered_cell(progress),
+            "" if coverage is None else f"{coverage:.1%}",
             progress.date,
             *(_cost_cells(run) if priced else ()),
             run.settings,
@@ -244,6 +246,12 @@ def _list_runs(results: Path, benchmarks: Sequence[str], *, as_json: bool) -> No
     for run in runs:
         if run.errors.failed:
             note(f"{run.path}: {run.errors.text}")
+
+
+def _answered_cell(progress: Overview) -> str:
+    totals = progress.totals
+    of = "" if progress.questions is None else f" of {progress.questions:,}"
+    return f"{totals.ok:,}{of}" + (f", {totals.refused:,} refused" if totals.refused else "")
 
 
 def _score_cell(score: Metric | None) -> str:

@@ -13,7 +13,7 @@ from msgspec import structs, to_builtins
 
 from snellen.cli.console import new_table, note, show, show_json
 from snellen.cli.errors import tell
-from snellen.engine.endpoints import rerun_command
+from snellen.engine.endpoints import judge_command, rerun_command
 from snellen.engine.run_folder import RunFolder
 from snellen.errors import FingerprintError, PluginError, RunError, RunLockedError, SnellenError, UsageError
 from snellen.plugin_errors import plugin_fault
@@ -46,12 +46,14 @@ class ModelOutcome:
     """Finished and failed runs of a command.
 
     `judged` are the judge's runs about `runs`, which are not printed; `checks` are made at the end, if there are any.
+    `judge_commands` has the command that judges a run whose judge failed.
     """
 
     runs: list[Run] = field(default_factory=list)
     judged: list[Run] = field(default_factory=list)
     failures: list[FailedModel] = field(default_factory=list)
     checks: CheckReport | None = None
+    judge_commands: dict[Path, str] = field(default_factory=dict)
 
     @property
     def status(self) -> int:
@@ -146,6 +148,10 @@ def _show(
                 print(line)
         if (errors := run.request_errors()).failed:
             print(f"{run.benchmark.name} · {run.meta.spec.model}: {errors.text}")
+        if not run.all_failed and (judging := run.judged_by()):
+            usual = judge_command(run.path)
+            judging = judging.replace(usual, outcome.judge_commands.get(run.path, usual))
+            print(f"{run.benchmark.name} · {run.meta.spec.model}: {judging}")
         print(_last_line(run, report))
         for line in run.remarks:
             note(f"note: {line}")

@@ -382,6 +382,7 @@ def _judge(judge: InlineJudge, outcome: ModelOutcome, output: RunOutputOptions) 
         raise
     except SnellenError as error:
         tell(error)
+        outcome.judge_commands[run.path] = judge.command(run.path)
         outcome.failures.append(FailedModel(derived_folder(run.path, JUDGED), JUDGED, None, error))
     else:
         outcome.judged += [] if judged is None else [judged]

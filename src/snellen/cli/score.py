@@ -224,7 +224,7 @@ def score(
             result["cost"] = {"dollars": cost.dollars, "answers": cost.answers, "without_usage": cost.without}
         show_json(result)
     elif _has_score(summary) or summary.details:
-        _show_tables(results, summary, trust=trust)
+        _show_tables(results, summary, answered, trust=trust)
         for line in dict.fromkeys(line for fields in summary.details.values() for line in fields.get(LINES, ())):
             print(line)
     if cost is not None:
@@ -246,7 +246,7 @@ def score(
         raise typer.Exit(status)
 
 
-def _show_tables(results: Path, summary: Summary, *, trust: bool) -> None:
+def _show_tables(results: Path, summary: Summary, answered: int, *, trust: bool) -> None:
     """Print the table of metrics, or the benchmark's own tables of a run's only profile."""
     if len(summary.metrics) == len(summary.details) == 1 and (results / "run_meta.json").is_file():
         from snellen.runs.run import load_run
@@ -256,7 +256,7 @@ def _show_tables(results: Path, summary: Summary, *, trust: bool) -> None:
             ((profile, fields),) = summary.details.items()
             show_details(benchmark, fields, profile)
             return
-    show(_table(summary))
+    show(_table(summary, answered))
 
 
 def _checks(
@@ -322,11 +322,11 @@ def _has_score(summary: Summary) -> bool:
     return any(metric.value is not None and metric.name.rpartition("/")[2] != "error" for metric in metrics)
 
 
-def _table(summary: Summary) -> Table:
+def _table(summary: Summary, answered: int) -> Table:
     """Build the table of all profiles side by side; up to two have interval and n (`--json` has all)."""
     width = 3 if len(summary.metrics) <= 2 else 1
     headings = [heading for profile in summary.metrics for heading in (profile, "95 % interval", "n")[:width]]
-    title = f"{summary.benchmark} · {summary.rows:,} of {summary.expected:,} answers"
+    title = f"{summary.benchmark} · {answered:,} of {summary.expected:,} answers"
     table = new_table(title, ["metric"], [*headings, "coverage", "chance"])
     by_name: dict[str, dict[str, Metric]] = {}
     for profile, metrics in summary.metrics.items():

@@ -55,6 +55,8 @@ class Progress:
         self.priced = False
         self.answered = 0
         self.score = RunningMean()
+        self.leaves_out_failed = False
+        self.left_out = 0
         self.unread = 0
         self.active = 0
         self.limit = concurrency
@@ -85,7 +87,9 @@ class Progress:
 
     def add_score(self, record: Record, score: Score, cluster: str = "") -> None:
         """Count the score of a sample; `cluster` names the rows that it rises and falls with, as `Sample.group` does."""
-        if score.value is not None:
+        if score.value is None or (self.leaves_out_failed and record.status != "ok"):
+            self.left_out += 1
+        else:
             self.score.add(score.value, cluster)
             self.unread += score.verdict == "invalid" and record.status == "ok"
 
@@ -99,7 +103,9 @@ class Progress:
         if failed.error is not None:
             self.failures[failed.error.kind] -= 1
             self.failures += Counter()  # without those that are 0
-        if failed_score is not None and failed_score.value is not None:
+        if failed_score is not None and self.leaves_out_failed:
+            self.left_out -= 1
+        elif failed_score is not None and failed_score.value is not None:
             if score is not None and score.value is not None:
                 self.score.change(failed_score.value, score.value, cluster)
             score = None
@@ -109,7 +115,7 @@ class Progress:
 
     @property
     def scored(self) -> int:
-        """Return the number of scored samples; failed ones count as 0, as in the final table."""
+        """Return the number of scored samples; failed ones count as 0 or are left out, as in the final table."""
         return self.score.rows
 
     @property
@@ -139,7 +145,9 @@ class Progress:
         if self.scored and self.answered and self.groups is None:
             # Earlier answers are not scored again on the way, nor is each of very many, nor a very long one.
             new = f" of {self.scored:,} new" if self.before else ""
-            if self.scored < self.done - self.before:
+            if self.left_out:
+                new = f" of {self.scored:,} with a score"
+            if self.scored + self.left_out < self.done - self.before:
                 new = f" of {self.scored:,} read so far"
             ends = self.score.interval()
             about = "" if ends is None else mark(ends.about)

@@ -12,6 +12,7 @@ from msgspec import Struct
 from snellen.engine.final_records import final_records
 from snellen.engine.run_folder import RunFolder
 from snellen.redaction.gold import strike
+from snellen.scoring.scores import COUNT_AS_WRONG
 from snellen.text import shorten
 
 TEXTS_KEPT = 500
@@ -51,11 +52,13 @@ class RequestErrors(Struct, frozen=True):
     Attributes:
         answered, failed: samples (and repeats) with an answer, and without.
         errors: texts of the failed ones, the commonest first.
+        counted: what the metrics do with the failed ones, as `Benchmark.unanswered`.
     """
 
     answered: int
     failed: int
     errors: tuple[ErrorCount, ...] = ()
+    counted: str = COUNT_AS_WRONG
 
     @property
     def text(self) -> str:
@@ -66,14 +69,19 @@ class RequestErrors(Struct, frozen=True):
         head = (
             f"no score: none of {total:,} samples was answered"
             if not self.answered
-            else f"{self.failed:,} of {total:,} samples have no answer and count as wrong"
+            else f"{self.failed:,} of {total:,} samples have no answer and {self.counted}"
         )
+        return f"{head}; {self.commonest}" if self.errors else head
+
+    @property
+    def commonest(self) -> str:
+        """Describe the commonest error: its count, kind and text, how many have others, a hint; empty without errors."""
         if not self.errors:
-            return head
+            return ""
         first = self.errors[0]
-        others = len(self.errors) - 1
-        more = f"; {others:,} other error{'s' if others > 1 else ''}" if others else ""
-        return f"{head}; {first.count:,} × {first.kind}: {first.message}{more}. {first.hint}"
+        others = self.failed - first.count
+        more = f"; {others:,} with other errors" if others else ""
+        return f"{first.count:,} × {first.kind}: {first.message}{more}. {first.hint}"
 
     def as_json(self) -> dict[str, Any] | None:
         """Return the `failures` part of JSON; None without failures."""
@@ -83,19 +91,22 @@ class RequestErrors(Struct, frozen=True):
         return {"answered": self.answered, "failed": self.failed, "errors": rows}
 
 
-def request_errors(folder: RunFolder, gold: Mapping[str, Sequence[str]] | None = None) -> RequestErrors:
+def request_errors(
+    folder: RunFolder, gold: Mapping[str, Sequence[str]] | None = None, counted: str = COUNT_AS_WRONG
+) -> RequestErrors:
     """Count the final failures of a run. Memory grows with the different texts alone.
 
     Args:
         folder: the run.
         gold: of a restricted benchmark, sample id to gold answers, which are struck from its errors; the text of an error
             whose sample is not among them is left out.
+        counted: what the benchmark does with samples without an answer.
     """
     counts: Counter[tuple[str, str]] = Counter()
     messages: dict[tuple[str, str], str] = {}
     answered = failed = 0
     if not folder.results.exists():
-        return RequestErrors(0, 0)
+        return RequestErrors(0, 0, counted=counted)
     for record in final_records(folder.results):
         if record.status in ANSWERED:
             answered += 1
@@ -116,7 +127,7 @@ def request_errors(folder: RunFolder, gold: Mapping[str, Sequence[str]] | None =
         ErrorCount(key[0], messages[key], count, advice(key[0], messages[key], answered=answered))
         for key, count in ranked
     )
-    return RequestErrors(answered, failed, errors)
+    return RequestErrors(answered, failed, errors, counted)
 
 
 def one_line(message: str) -> str:
@@ -147,7 +158,9 @@ def advice(kind: str, message: str, *, answered: int = 0) -> str:
         return "The model may not take images: choose a model with vision, or start the server with one."
     if status == 404:
         return "Check that the server has a model of this name, and --base-url: of api: it ends in /v1 (http://HOST:PORT/v1)."
-    if status in (401, 403) or kind == "auth" or _KEY.search(message):
+    if status == 403:
+        return "Check the rights of the key, and that the service may be used from here."
+    if status == 401 or kind == "auth" or _KEY.search(message):
         return "Check the key: in the variable that --key-env names, else the usual one of the model's kind (api: OPENAI_API_KEY)."
     if status == 429 or kind == "rate_limit":
         return "The server limits requests or the quota: lower --concurrency, or run the same command again later."

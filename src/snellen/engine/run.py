@@ -39,6 +39,7 @@ from snellen.errors import (
 )
 from snellen.models.base import Model
 from snellen.models.registry import API_KINDS
+from snellen.scoring.scores import LEFT_OUT
 from snellen.types import Image, Record, Sample, Score, Video
 
 REMOTE = (*API_KINDS, "tools")
@@ -137,6 +138,7 @@ async def run(
         work = await preflight(model, folder, itertools.chain(iter([first]), work), before)
         folder.write_meta(meta)
         progress = Progress(folder.path.name, expected(size, spec), before.done, spec.options.concurrency)
+        progress.leaves_out_failed = benchmark.unanswered == LEFT_OUT
         if repaired:
             progress.note = f"cut {repaired} bytes of a torn last line"
         if lost:

@@ -204,7 +204,12 @@ def _describe_others(gathered: CollectedRuns) -> str:
         )
     counts = [sum(answer.rank == rank for answer in chosen) for rank in range(3)]
     incorrect, correct = gathered.counts[0], gathered.counts[1] + gathered.counts[2]
-    text = f"Showing {counts[0]:,} of {incorrect:,} incorrect answers"
+    kind = (
+        "incorrect or missing"
+        if any("error" in by for t in gathered.tallies for by in t.verdicts.values())
+        else "incorrect"
+    )
+    text = f"Showing {counts[0]:,} of {incorrect:,} {kind} answers"
     if correct and not sum(counts[1:]):
         text += "; correct ones are left out"
     elif correct:

@@ -402,12 +402,14 @@ def paired_rows(comparisons: Sequence[PairedView]) -> list[dict[str, Any]]:
 
 
 def count_incorrect(column: Series) -> str:
-    """Return the number of incorrect answers under the series' profile, in words; failures alone are not answers."""
+    """Return the number of incorrect answers under the series' profile, in words; failures are counted apart."""
     counts = column.tally.verdicts.get(column.profile, Counter())
-    total = sum(counts[verdict] for verdict in NOT_RIGHT.split(","))
-    if total and total == counts["error"]:
-        return f"{total:,} sample{'s' * (total > 1)} without an answer"
-    return f"{total:,} incorrect answer{'s' * (total != 1)}"
+    failed = counts["error"]
+    incorrect = sum(counts[verdict] for verdict in NOT_RIGHT.split(",")) - failed
+    if not incorrect and failed:
+        return f"{failed:,} sample{'s' * (failed > 1)} without an answer"
+    apart = f", {failed:,} without an answer" if failed else ""
+    return f"{incorrect:,} incorrect answer{'s' * (incorrect != 1)}{apart}"
 
 
 def incorrect_link(column: Series) -> str:

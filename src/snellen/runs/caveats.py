@@ -43,7 +43,11 @@ def caveats(meta: RunMeta, benchmark: Benchmark | None = None, *, state: str, na
     if state != "complete":
         yield Caveat("state", f"the {name} is incomplete ({state})")
     if lost := totals.error + totals.timeout:
-        yield Caveat("lost", f"{lost:,} samples of the {name} have no answer and count as wrong")
+        yield Caveat(
+            "lost",
+            f"{lost:,} samples of the {name} have no answer"
+            + ("" if benchmark is None else f" and {benchmark.unanswered}"),
+        )
     if media.blank:
         yield Caveat("pictures", "blind control: every image was replaced by a grey one")
     elif scaled := _scaled_by_service(meta):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
@@ -311,7 +312,9 @@ def _metric(
         return float("nan") if value is None else value
 
     def of_run(scores: Scores, run: str) -> float:
-        return of(scores.where(**{_RUN: run}))
+        part = scores.where(**{_RUN: run})
+        own = {column: codes for column, codes in part.meta.items() if column != _RUN}  # a benchmark may slice by any
+        return of(dataclasses.replace(part, meta=own))
 
     def difference(scores: Scores) -> float:
         try:

@@ -23,7 +23,7 @@ from snellen.runs.arrow import METRICS, RECORDS, SCORES, metric_rows, record_row
 from snellen.runs.costs import cost_per_correct
 from snellen.runs.run import Run, headline, load_run
 from snellen.runs.scoring import profiles_of, scores_of
-from snellen.runs.status import Overview, distinguishing, group_progress, overview
+from snellen.runs.status import Overview, distinguishing, group_progress, overview, score_coverage
 
 BATCH = 10_000
 BATCH_CHARACTERS = 16_000_000
@@ -233,7 +233,7 @@ def _of_runs(run: Run, about: _About) -> Iterator[dict[str, Any]]:
         "date": about.overview.date or None,
         "settings": about.settings,
         "answered": totals.done,
-        "coverage": about.overview.coverage,
+        "coverage": score_coverage(about.overview.coverage, head),
         "headline": None if head is None else head.name,
         "value": None if head is None else head.value,
         "low": low,

@@ -195,7 +195,7 @@ class Run:
             in_doubt = self.meta.state == "running" or not self.own or self.folder.is_empty()
             failed = totals.error + totals.timeout
             self._errors = (
-                request_errors(self.folder, self._hidden_gold())
+                request_errors(self.folder, self._hidden_gold(), self.benchmark.unanswered)
                 if failed or in_doubt
                 else RequestErrors(totals.done, 0)
             )
@@ -363,7 +363,7 @@ class Run:
         if summary.for_judge:
             from snellen.runs.judge.verdicts import judged_by
 
-            who = judged_by(summary, judge)
+            who = judged_by(summary, judge, self.path)
         self._judged_by = (newest, who)
         if rows is not None:
             rows.write(self.folder.predictions)

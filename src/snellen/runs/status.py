@@ -66,6 +66,17 @@ class Overview(Struct, frozen=True):
         return min(1.0, recorded / self.questions) if self.questions else None
 
 
+def score_coverage(recorded: float | None, score: Metric | None) -> float | None:
+    """Return the share of a benchmark's samples that a run's score rests on; `recorded` is that with a record.
+
+    It is smaller where samples have a record and no score, such as replies on which a judge gave no verdict. A threshold
+    is about one condition alone, and says nothing about the others.
+    """
+    if score is None or score.value is None or score.unit != "fraction":
+        return recorded
+    return score.coverage if recorded is None else min(recorded, score.coverage)
+
+
 def group_progress(run: Run) -> GroupProgress | None:
     """Return how many groups of a run's questions have ended; None where questions do not follow from answers.
 

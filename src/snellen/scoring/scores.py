@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from snellen.errors import PluginError
 from snellen.types import VERDICTS, Record, Sample, Score, Verdict
 
+COUNT_AS_WRONG, LEFT_OUT = "count as wrong", "are left out of the score"
+"""What metrics do with samples without an answer, in words that follow "have no answer and"."""
 _CODE = {name: code for code, name in enumerate(VERDICTS)}
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from snellen.engine.run_folder import JUDGE_RUNS
 from snellen.reports.tables import THRESHOLD, format_percent, metric_fields
+from snellen.runs.status import score_coverage
 from snellen.viewer.index import RunEntry
 from snellen.viewer.index.entries import read_options
 from snellen.viewer.labels import benchmark_label, model_label
@@ -89,8 +90,9 @@ class RunListRow:
 
     @property
     def coverage(self) -> str:
-        """Return the share of the benchmark with a record."""
-        return "unknown" if self.entry.coverage is None else format_percent(self.entry.coverage)
+        """Return the share of the benchmark that the score rests on, or that has a record."""
+        coverage = score_coverage(self.entry.coverage, self.entry.headline)
+        return "unknown" if coverage is None else format_percent(coverage)
 
     @property
     def n(self) -> str:
@@ -153,7 +155,7 @@ def make_row(entry: RunEntry) -> RunListRow:
         "model": entry.model,
         "score": headline.value if headline is not None and not threshold else None,
         "n": headline.n if headline is not None else recorded,
-        "coverage": entry.coverage,
+        "coverage": score_coverage(entry.coverage, headline),
         "failures": lost,
         "tokens": tokens,
         "cost": totals.cost,

@@ -18,7 +18,7 @@ from snellen.benchmarks.acuity.scorers import strict
 from snellen.benchmarks.acuity.steering import grow
 from snellen.benchmarks.acuity.through import with_media
 from snellen.benchmarks.base import Benchmark, Data, Forecast, Headline, ModelFacts, ScoredAnswer, SummaryDetails
-from snellen.scoring.scores import Scores
+from snellen.scoring.scores import LEFT_OUT, Scores
 from snellen.types import Metric, Sample
 
 
@@ -95,6 +95,7 @@ ACUITY = Benchmark(
     details=details,
     tables=tables,
     cluster="condition",
+    unanswered=LEFT_OUT,
     grow=open_questions,
     sample=question,
     forecast=forecast,

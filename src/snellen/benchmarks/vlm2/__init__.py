@@ -16,6 +16,7 @@ from snellen.benchmarks.published import column, load
 from snellen.benchmarks.suite import suite
 from snellen.benchmarks.vlm2 import interop, metrics, prompts, samples, scorers
 from snellen.benchmarks.vlm2.subtasks import BY_NAME, SUBTASKS, Subtask
+from snellen.scoring.scores import COUNT_AS_WRONG, LEFT_OUT
 from snellen.types import Metric
 
 VERSION = "1"
@@ -30,6 +31,8 @@ ABOUT = {
     "source": "Zhang et al. 2025, VLM2-Bench, arXiv 2502.12084v4 (ACL 2025); Sterzhang/vlm2-bench on the hub",
     "licence": "code Apache-2.0; data CC BY-NC 4.0 by its card (the paper's appendix says CC BY 4.0)",
 }
+
+_COUNTS = f"{COUNT_AS_WRONG}, but count_score_usable leaves them out"
 
 
 @cache
@@ -84,6 +87,7 @@ def declare(subtask: Subtask) -> Benchmark:
         rubric=scorers.video_rubric if subtask.family == "video" else None,
         published=(published_column(subtask.name),),
         exports=interop.exports(_scorers, subtask),
+        unanswered=LEFT_OUT if subtask.family == "video" else _COUNTS if subtask.family == "count" else COUNT_AS_WRONG,
     )
 
 
@@ -118,4 +122,5 @@ VLM2 = suite(
     notices=prompts.suite_notices,
     overall=metrics.OVERALL,
     headline=against_people,
+    unanswered=f"{_COUNTS}, as the scores of videos do",
 )

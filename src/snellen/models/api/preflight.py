@@ -195,6 +195,13 @@ def _refuse_key(reply: HttpReply, endpoint: Endpoint, key_name: str, has_key: bo
     message, _ = server_message(reply.body)
     if reply.status == 403 and "scope" in message.lower():
         return  # OpenAI's restricted keys may ask questions and not list models
+    if (
+        has_key and reply.status == 403
+    ):  # a key without rights, a blocked address or country: the reply alone says which
+        raise PreflightError(
+            f"{endpoint} refuses the request (HTTP 403: {message}).",
+            f"Check the rights of the key in {key_name}, and that the service may be used from here.",
+        )
     if has_key:
         raise PreflightError(
             f"{endpoint} does not accept the key in {key_name} (HTTP {reply.status}: {message}).",

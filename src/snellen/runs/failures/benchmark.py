@@ -31,7 +31,7 @@ from snellen.runs.judge.benchmark import JudgeQuestion, load_rubric, question_of
 from snellen.runs.trust import benchmark_of
 from snellen.scoring import statistics
 from snellen.scoring.rubric import Rubric, Schema, fill, gold_forms, parse_rubric, places, score_verdict, shortened
-from snellen.scoring.scores import Scores
+from snellen.scoring.scores import LEFT_OUT, Scores
 from snellen.sources.digests import digest
 from snellen.types import Generation, Metric, Prompt, Sample, Score, Text
 
@@ -103,6 +103,7 @@ def labelling_benchmark(data: Data, source: Benchmark | None = None, *, trust: b
         digest=lambda _: f"{digest(folder.results)} rubric {rubric.digest}",
         options={"rubric": "file of the rubric"},
         restricted=subject.restricted,
+        unanswered=LEFT_OUT,
         about={"description": f"why answers of {folder.path} were not correct", "benchmark": subject.name},
     )
 

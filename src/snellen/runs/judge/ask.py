@@ -21,7 +21,7 @@ from snellen.models import registry as models
 from snellen.models.base import DEFAULTS, Model, ModelOptions, as_model
 from snellen.models.shutdowns import announced
 from snellen.runs.evaluate import perform
-from snellen.runs.judge.benchmark import OWN, PROFILE, JudgeModel, judged_benchmark, load_rubric
+from snellen.runs.judge.benchmark import LOST_SHARES, OWN, PROFILE, JudgeModel, judged_benchmark, load_rubric
 from snellen.runs.judge.extend import extend_judged
 from snellen.runs.run import Run, load_run
 from snellen.runs.scoring import Scored
@@ -148,8 +148,10 @@ def verdicts(run: Run) -> dict[str, Any]:
             labels[str(score.extracted)] += 1
 
     metrics = run.summarize(each=each, save=False).metrics[PROFILE]
-    # A suite begins with means over members that were not judged.
-    metric = next((row for row in metrics if row.value is not None), metrics[0])
+    # A suite begins with means over members that were not judged; shares of samples without a verdict are no score.
+    scores = [row for row in metrics if row.value is not None and row.name not in (*LOST_SHARES, "error", "invalid")]
+    is_judged = counts["correct"] + counts["partial"] + counts["wrong"] > 0
+    metric = scores[0] if scores and is_judged else metrics[0]
     spec = run.meta.spec
     return {
         "run": str(spec.data.path),

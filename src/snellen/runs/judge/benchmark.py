@@ -46,7 +46,7 @@ from snellen.scoring.rubric import (
     score_verdict,
     shortened,
 )
-from snellen.scoring.scores import Scores
+from snellen.scoring.scores import LEFT_OUT, Scores
 from snellen.sources.digests import digest
 from snellen.types import VERDICTS, Generation, Metric, Prompt, Record, Response, Sample, Score, Text
 
@@ -54,6 +54,8 @@ PROFILE = "judge"
 OWN = ""
 """The value of the option `rubric` where the judged run's benchmark says by which rubric each reply is judged."""
 UNANSWERED, NO_ANSWER = "unanswered", "no answer in the reply"
+LOST_SHARES = WITHOUT_VERDICT, OUT_OF_RANGE = "without_verdict", "out_of_range"
+"""Metrics of a judged run that are no score of the model."""
 MOST_PARTS = 20
 RUBRIC_BYTES = 1 << 20
 RAW_INPUTS, RAW_OUTPUTS, RAW_FILE = "raw_judge_inputs", "raw_judge_outputs", "00000.jsonl"
@@ -189,6 +191,7 @@ def judged_benchmark(data: Data, source: Benchmark | None = None, *, trust: bool
         },
         restricted=subject.restricted,
         headline=subject.headline if rubric_for_all is None else None,
+        unanswered=LEFT_OUT,
         about={
             "description": f"verdicts on {folder.path}",
             "rubric": rubric_text if rubric_for_all is None else rubric_for_all.name,
@@ -292,7 +295,7 @@ def summarize(scores: Scores, schema: Schema) -> list[Metric]:
     left_out = dataclasses.replace(
         scores, value=lost.astype(float), verdict=scores.verdict * 0, expected=max(scores.expected, len(scores))
     )
-    return [*results, metrics.accuracy(left_out, "without_verdict")]
+    return [*results, metrics.accuracy(left_out, WITHOUT_VERDICT)]
 
 
 def summarize_own(scores: Scores, source: Benchmark) -> list[Metric]:
@@ -311,10 +314,8 @@ def summarize_own(scores: Scores, source: Benchmark) -> list[Metric]:
     plain = np.zeros_like(scores.verdict)
     return [
         *source.summarize(known, next(iter(source.score))),
-        statistics.mean("without_verdict", dataclasses.replace(scores, value=lost.astype(np.float64), verdict=plain)),
-        statistics.mean(
-            "out_of_range", dataclasses.replace(judged, value=beyond, verdict=np.zeros_like(judged.verdict))
-        ),
+        statistics.mean(WITHOUT_VERDICT, dataclasses.replace(scores, value=lost.astype(np.float64), verdict=plain)),
+        statistics.mean(OUT_OF_RANGE, dataclasses.replace(judged, value=beyond, verdict=np.zeros_like(judged.verdict))),
     ]
 
 

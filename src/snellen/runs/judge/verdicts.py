@@ -7,9 +7,11 @@ from pathlib import Path
 
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine import journal
+from snellen.engine.endpoints import judge_command, rerun_command
 from snellen.engine.final_records import final_records
 from snellen.engine.journal import TimedRecordHead
 from snellen.engine.ownership import NOT_OWN, is_own
+from snellen.engine.request_errors import request_errors
 from snellen.engine.run_folder import JUDGED, RunFolder, derived_run
 from snellen.errors import DataError, UsageError
 from snellen.formats.base import Problems
@@ -28,13 +30,17 @@ class Verdicts(Mapping[str, str]):
     Attributes:
         by: whose they are, for people.
         model, folder: the judge and its run; empty for those of a file.
+        failures: the commonest error of the judge's run and the command that asks it again; empty without errors.
         used: the names that were asked for and found.
     """
 
-    def __init__(self, texts: Mapping[str, str], by: str, *, model: str = "", folder: str = "") -> None:
+    def __init__(
+        self, texts: Mapping[str, str], by: str, *, model: str = "", folder: str = "", failures: str = ""
+    ) -> None:
         self.by = by
         self.model = model
         self.folder = folder
+        self.failures = failures
         self.used: set[str] = set()
         self._texts = texts
 
@@ -74,7 +80,9 @@ def read(judged: RunFolder, source: RunFolder) -> Verdicts:
         if head.status == "ok" and head.finished_at > asked_at.get(head.name, head.finished_at):
             texts.pop(head.name, None)
     whose = "" if is_own(meta) else f" ({NOT_OWN})"
-    return Verdicts(texts, f"{model} in {judged.path}{whose}", model=model, folder=str(judged.path))
+    commonest = request_errors(judged).commonest
+    failures = f"{commonest} `{rerun_command(judged, meta)}` asks the judge again." if commonest else ""
+    return Verdicts(texts, f"{model} in {judged.path}{whose}", model=model, folder=str(judged.path), failures=failures)
 
 
 class Replies(Verdicts):
@@ -158,18 +166,26 @@ class Replies(Verdicts):
         ]
 
 
-def judged_by(summary: Summary, verdicts: Verdicts | None) -> str:
-    """Return one line about the judge and the share of usable verdicts; empty if no reply is for a judge."""
+def judged_by(summary: Summary, verdicts: Verdicts | None, run: Path | None = None) -> str:
+    """Return one line about the judge and the share of usable verdicts; empty if no reply is for a judge.
+
+    Args:
+        summary: of the run, or of a file of answers.
+        verdicts: the judge's replies; None where there are none.
+        run: the run's folder; None for a file of answers, which only --judge-replies can judge.
+    """
     if not summary.for_judge:
         return ""
     if verdicts is None:
+        command = "" if run is None else f"`{judge_command(run)}` judges them, "
         return (
-            f"{summary.for_judge:,} replies are not judged yet and have no score; `snellen judge RUN` has a model judge "
-            "them, --judge-replies reads existing verdicts"
+            f"{summary.for_judge:,} replies are not judged yet and have no score; {command}--judge-replies reads existing "
+            "verdicts"
         )
     beyond = f"; {summary.out_of_range:,} are out of range" if summary.out_of_range else ""
     verdicts_count = summary.for_judge - summary.without_verdict
-    lacking = f"{summary.without_verdict:,} of {summary.for_judge:,} have no verdict{beyond}"
+    why = f"; {verdicts.failures}" if verdicts.failures else ""
+    lacking = f"{summary.without_verdict:,} of {summary.for_judge:,} have no verdict{beyond}{why}"
     if not verdicts_count:
         return f"not judged by {verdicts.by}: {lacking}"
     return f"judged by {verdicts.by}: {verdicts_count:,} of {summary.for_judge:,} replies; {lacking}"
