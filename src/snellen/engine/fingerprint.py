@@ -123,6 +123,8 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any], path: str = "") 
             yield f"{path}{name}", before, after
 
 
+_OF_DATA = {"data", "prompts"}
+"""What differs where the data changed, which `rerun` does not bring back. The prompts of a table follow from its rows."""
 _NEW_IN_0_2 = ("model.limits.", "model.network")  # of agents
 
 
@@ -141,6 +143,12 @@ def require_same(folder: RunFolder, new: Mapping[str, Any]) -> None:
     width = max(len(name) for name, _, _ in changed)
     lines = "\n".join(f"  {name:<{width}}  {'  ->  '.join(_short(*both))}" for name, *both in changed)
     hint = f"To resume it with its settings: {rerun_command(folder, folder.meta())}     To start a new run: --out {folder.path}-2"
+    names = {name for name, _, _ in changed}
+    if "data" in names and names <= _OF_DATA:
+        hint = (
+            f"If the run used other data, name it: --data PATH, --images PATH. If it changed, put it back as it was. "
+            f"To start a new run: --out {folder.path}-2"
+        )
     if folder.meta().imported is not None:
         hint = f"Its answers were imported, and cannot be resumed. To start a new run: --out {folder.path}-2"
     elif all(name.startswith(_NEW_IN_0_2) and before is None for name, before, _ in changed):

@@ -106,12 +106,25 @@ class Run:
             digest = self.benchmark.digest(self.meta.spec.data)
         except SnellenError:  # what cannot be read cannot be compared
             return ""
-        if same_questions(recorded, digest):
+        if recorded == digest or (same_questions(recorded, digest) and self._without_images()):
             return ""
+        if same_questions(recorded, digest):
+            return (
+                "images have changed or gone since the run (the questions have not): pictures are those of today, and the "
+                "model saw others"
+            )
         return (
             f"the data has changed since the run (digest {recorded}, now {digest}): questions and gold answers are those "
             "of today, and the model may have seen others"
         )
+
+    def _without_images(self) -> bool:
+        """Return True if no image of the run's table is there now: its answers can be scored, and no picture is shown."""
+        try:
+            self.benchmark.reading(self.meta.spec.data)
+        except SnellenError:
+            return True
+        return False
 
     @cached_property
     def sized_meta(self) -> RunMeta:

@@ -191,11 +191,18 @@ def recorded_answers(folder: RunFolder, meta: RunMeta, benchmark: Benchmark) -> 
 
 
 def unmatched(benchmark: Benchmark, data: Data, sample_id: str) -> DataError:
-    """Build the error for a record that no sample waits for: a second record, or no such sample."""
+    """Build the error for a record that no sample waits for: a second record, a row that is left out, or no such sample."""
     if any(sample.id == sample_id for sample in benchmark.samples(data)):
         return DataError(
             f"sample {sample_id!r} of {benchmark.name} has too many records",
             "Something else has written to results.jsonl. Delete the surplus lines of this sample.",
+        )
+    reading = benchmark.reading(data)
+    why = next((row for row in ([] if reading is None else reading.omitted) if f"(id {sample_id}):" in row), None)
+    if why is not None:
+        return DataError(
+            f"record {sample_id!r} belongs to a row of {benchmark.name} that is left out now: {why}",
+            "Put back what is missing, or name the images of the run with --images.",
         )
     return DataError(
         f"record {sample_id!r} belongs to no sample of {benchmark.name}",

@@ -12,8 +12,10 @@ import re
 import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from posixpath import normpath
 from typing import Any
 from unicodedata import normalize
+from zlib import crc32
 
 from snellen.benchmarks.table.literals import NoLiteralError, is_literal, literal
 from snellen.benchmarks.table.operations import CellError
@@ -136,6 +138,11 @@ class AbsentImages(ImageRoot):
     def find(self, name: str) -> Blob | None:
         """Return a placeholder whose reading raises the reason."""
         return Unreadable(name, f"image missing: {name!r} is not in {self.place}", "Name their folder: --images FOLDER")
+
+
+def codes_of_names(images: Sequence[Blob]) -> list[int]:
+    """Return a code of each image's name, in place of its content's, so that images that are gone still form clusters."""
+    return [crc32(normpath(image.key).encode()) for image in images]
 
 
 def image_root(table: Path | Tree | None, images: Path | None, within: str = "") -> ImageRoot:

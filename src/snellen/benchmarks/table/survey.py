@@ -23,7 +23,7 @@ from snellen.benchmarks.table.cells import CONVENTIONS
 from snellen.benchmarks.table.columns import HEAD, Recognition, parse_map, recognise
 from snellen.benchmarks.table.declaration import Cell, CellSpec, Declaration
 from snellen.benchmarks.table.image_checks import ImageChecks, OnRead
-from snellen.benchmarks.table.images import IMAGE_SUFFIXES, AbsentImages, ImageRoot
+from snellen.benchmarks.table.images import IMAGE_SUFFIXES, AbsentImages, ImageRoot, codes_of_names
 from snellen.benchmarks.table.kit_reading import FORMS, difference_note, is_kit_reading, is_kit_table
 from snellen.benchmarks.table.operations import (
     ALL_LETTERS,
@@ -307,7 +307,7 @@ class _Surveyor:
                     question = checked
                 else:
                     content.update(msgspec.json.encode([question.id, checked]))
-                    surveyed.groups.append(_group(checked))
+                    surveyed.groups.append(_group(checked or codes_of_names(question.images)))
                     surveyed.samples += 1
                     surveyed.kinds[question.kind] += 1
                     if question.kind == "choice":
