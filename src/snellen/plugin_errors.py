@@ -33,7 +33,7 @@ def plugin_fault(error: BaseException, name: str = "") -> PluginError | None:
         name: what the user's code is called, `benchmark 'myset:SET'`; "" takes it from the frames.
     """
     place = _syntax(error)
-    frames = list(_frames(error.__traceback__))
+    error, frames = _raised(error)
     if place is None:
         own = [(frame, line) for frame, line in frames if _is_foreign(frame)]
         if not own:
@@ -52,7 +52,7 @@ def plugin_fault(error: BaseException, name: str = "") -> PluginError | None:
 
 def place_of(error: BaseException) -> str:
     """Return `file.py:12` of the user's code that an exception came from; "" if it is not the user's."""
-    own = [(frame, line) for frame, line in _frames(error.__traceback__) if _is_foreign(frame)]
+    own = [(frame, line) for frame, line in _raised(error)[1] if _is_foreign(frame)]
     return f"{_shown(own[-1][0].f_code.co_filename)}:{own[-1][1]}" if own else ""
 
 
@@ -61,6 +61,18 @@ def _syntax(error: BaseException) -> str | None:
     if not isinstance(error, SyntaxError) or not error.filename or str(error.filename).startswith(_HERE):
         return None
     return f"{_shown(error.filename)}:{error.lineno}"
+
+
+def _raised(error: BaseException) -> tuple[BaseException, list[tuple[FrameType, int]]]:
+    """Return the exception that was raised, and its frames.
+
+    In a generator or coroutine Python replaces StopIteration, that of a next() at an iterator's end, by a RuntimeError.
+    """
+    frames = list(_frames(error.__traceback__))
+    cause = error.__cause__
+    if isinstance(error, RuntimeError) and isinstance(cause, StopIteration | StopAsyncIteration):
+        return cause, [*frames, *_frames(cause.__traceback__)]
+    return error, frames
 
 
 def _frames(place: TracebackType | None) -> Iterator[tuple[FrameType, int]]:

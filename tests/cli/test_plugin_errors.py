@@ -81,6 +81,28 @@ def test_a_benchmark_that_raises_is_named_with_file_and_line(module, capsys, par
         assert "your benchmark 'lights'" in err
 
 
+@pytest.mark.parametrize("part", ["samples", "size", "score"])
+@pytest.mark.parametrize(
+    ("statement", "text"),
+    [
+        ("next(iter(()))", "StopIteration"),
+        ("exit(0)", "SystemExit: 0"),
+        ("__import__('sys').exit('bye')", "SystemExit: bye"),
+        ("raise GeneratorExit", "GeneratorExit"),
+        ("raise type('Own', (BaseException,), {})('mine')", "Own: mine"),
+    ],
+)
+def test_exceptions_that_end_a_program_or_a_loop_are_named_with_file_and_line(module, capsys, part, statement, text):
+    raising = BENCHMARK.replace('return {}["index"]', statement).replace('{}["index"]', statement)
+    code = f"PART = {part!r}\n{raising}"
+    name = module(f"ends_{part}_{abs(hash(statement))}", code)
+    assert main(["run", f"{name}:SET", "-m", "embedded"]) == 3
+    err = " ".join(capsys.readouterr().err.split())
+    line = line_of(code, "# RAISES IN SAMPLES" if part == "samples" else "# RAISES")
+    assert "your benchmark 'lights' failed: " in err and text in err and f"{name}.py:{line}" in err
+    assert "fault in snellen" not in err and "Traceback" not in err
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -108,6 +130,18 @@ def test_a_model_of_the_users_that_raises_is_recorded_with_file_and_line(module,
     run = evaluate("chart", __import__(name).Own(), out=tmp_path / "run", limit=1)
     (line,) = run.folder.results.read_text().splitlines()
     assert "KeyError: 'reply'" in line and f"{name}.py:6" in line
+
+
+def test_an_iterator_at_its_end_in_a_model_is_recorded_with_file_and_line(module, tmp_path):
+    from snellen import evaluate
+
+    name = module(
+        "own_iterator",
+        "class Own:\n    name = 'own:m'\n    def identity(self): return {}\n    async def preflight(self): ...\n"
+        "    async def answer(self, prompt):\n        return next(iter(()))\n    async def close(self): ...\n",
+    )
+    run = evaluate("chart", __import__(name).Own(), out=tmp_path / "run", limit=1)
+    assert f"{name}.py:6" in run.folder.results.read_text()
 
 
 def test_a_fault_of_snellen_itself_is_still_called_one(monkeypatch, capsys):

@@ -71,3 +71,12 @@ def test_json_of_score_has_the_failures_that_json_of_run_has(snellen: Snellen):
 def test_samples_without_an_answer_are_not_counted_as_answers_in_the_title_of_a_table(snellen: Snellen):
     run(snellen, "some", [None, None, *["1"] * 8])
     assert "8 of 100 answers" in snellen("score", "some").out
+
+
+def test_answers_of_a_file_without_a_reply_are_counted_beside_its_score(snellen: Snellen):
+    rows = [{"id": f"q{i}", "reply": None if i % 4 else "1"} for i in range(100)]
+    Path("a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    said = snellen("score", "a.jsonl", "--benchmark", "arithmetic")
+    assert "note: 75 of 100 answers are empty or failures and count as wrong" in said.err
+    Path("a.jsonl").write_text("".join(json.dumps({**row, "reply": "1"}) + "\n" for row in rows))
+    assert "count as wrong" not in snellen("score", "a.jsonl", "--benchmark", "arithmetic").err

@@ -82,6 +82,8 @@ def _main(arguments: list[str]) -> int:
                 command.rich_markup_mode = None  # print messages about such a word plain, with escapes
             command(args=words, prog_name="snellen")
         except SystemExit as end:
+            if not _is_usual_exit(end) and (status := _tell_plugin_fault(end)):
+                return status
             reason = getattr(end.__context__, "__cause__", None)  # typer turns it into a silent exit
             if isinstance(reason, KeyboardInterrupt):
                 raise reason from None
@@ -98,11 +100,32 @@ def _main(arguments: list[str]) -> int:
 
                     error = with_command(error, arguments)
                 return tell(error)
-            from snellen.plugin_errors import plugin_fault
-
-            fault = plugin_fault(error)
-            if fault is not None:
-                return tell(fault.with_traceback(error.__traceback__))
+            if status := _tell_plugin_fault(error):
+                return status
             refused = environment_fault(error)
             return tell_unexpected(error) if refused is None else tell(refused)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # GeneratorExit, or a class of a user's own
+            if status := _tell_plugin_fault(error):
+                return status
+            raise
     return 0
+
+
+def _is_usual_exit(end: SystemExit) -> bool:
+    """Return True for the exit with which typer ends each command; a plug-in may call sys.exit() too."""
+    place = end.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    name = "" if place is None else str(place.tb_frame.f_globals.get("__name__", ""))
+    return name.partition(".")[0] in ("click", "typer")
+
+
+def _tell_plugin_fault(error: BaseException) -> int:
+    """Print the error that names a user's code and return its exit status; 0 if the exception is not from such code."""
+    from snellen.cli.errors import tell
+    from snellen.plugin_errors import plugin_fault
+
+    fault = plugin_fault(error)
+    return 0 if fault is None else tell(fault.with_traceback(error.__traceback__))

@@ -9,6 +9,7 @@ from typing import Unpack
 from snellen.benchmarks import registry as benchmarks
 from snellen.benchmarks.base import Benchmark, Data, checked_data
 from snellen.engine.data_paths import same_questions
+from snellen.engine.request_errors import ANSWERED, RequestErrors
 from snellen.engine.run_folder import RunFolder, runs_hint, runs_in
 from snellen.errors import DataError, UsageError
 from snellen.formats import open_answers
@@ -98,6 +99,20 @@ def score(
     subject = benchmark if isinstance(benchmark, Benchmark) else benchmarks.find(benchmark)
     where = checked_data(subject, data, images, benchmark_options)
     scorers = scoring.profiles_of(subject, profile)
+    answered = failed = 0
+
+    def count(scored: Scored) -> None:
+        nonlocal answered, failed
+        is_answer = scored.record.status in ANSWERED
+        answered, failed = answered + is_answer, failed + (not is_answer)
+        if each is not None:
+            each(scored)
+
+    def without_reply() -> list[str]:
+        """Return the line about rows of the file that hold no reply."""
+        errors = RequestErrors(answered, failed, counted=subject.unanswered)
+        return [errors.text.replace("samples have no answer", "answers are empty or failures")] if failed else []
+
     rows = subject.results is not None
     verdicts = (
         None if judge_replies is None else Replies(Path(judge_replies), subject, of_rows=rows, id_is=id_is, data=where)
@@ -106,20 +121,24 @@ def score(
         problems = Problems()
         pairs = subject.results(path, where, problems)
         if pairs is not None:
-            scored = score_results(path, pairs, subject, where, scorers, problems, each=each, verdicts=verdicts)
+            scored = score_results(path, pairs, subject, where, scorers, problems, each=count, verdicts=verdicts)
             _some_used(verdicts, scored, subject, where, id_is)
-            return scored, [*problems.lines("with problems", limit=SHOWN), *_judging(scored, verdicts)]
+            return scored, [
+                *without_reply(),
+                *problems.lines("with problems", limit=SHOWN),
+                *_judging(scored, verdicts),
+            ]
     summary, tally = score_file(
         open_answers(path, id_field=id_field, reply_field=reply_field),
         subject,
         where,
         scorers,
         id_is=id_is,
-        each=each,
+        each=count,
         verdicts=verdicts,
     )
     _some_used(verdicts, summary, subject, where, id_is)
-    return summary, [*_notices(subject, where), *tally.notes(), *_judging(summary, verdicts)]
+    return summary, [*_notices(subject, where), *without_reply(), *tally.notes(), *_judging(summary, verdicts)]
 
 
 def _some_used(verdicts: Replies | None, summary: Summary, benchmark: Benchmark, data: Data, id_is: str) -> None:
