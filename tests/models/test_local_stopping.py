@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from hypothesis import given
@@ -60,6 +61,53 @@ def test_any_text_at_all_is_survived(text):
 def test_only_real_json_outside_of_thoughts_counts(text, answer):
     end = first_json_end(text)
     assert (None if end is None else text[:end]) == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ('{"a": x, "b": 1} {"c": 2}.', '{"a": x, "b": 1} {"c": 2}'),
+        ('{"a": {"b": 1}, "c": True}', None),
+        ('{"a": ' + "1" * 5_000 + "} more", '{"a": ' + "1" * 5_000 + "}"),
+        ('{"a": ' * 3_000 + "1" + "}" * 3_000 + " more", '{"a": ' * 3_000 + "1" + "}" * 3_000),
+        ('{"a": "an end within {} and \\u00', None),
+    ],
+)
+def test_a_brace_without_json_is_passed_over_up_to_where_it_is_none(text, answer):
+    end = first_json_end(text)
+    assert (None if end is None else text[:end]) == answer
+
+
+@pytest.mark.parametrize(
+    ("piece", "middle", "closing"),
+    [
+        ('{"a":', "x", "}"),
+        ('{"a":', "", ""),
+        ('{"a":[', "1", "x]}"),
+        ('{"a"', ":1", "}"),
+        ("{x ", "", ""),
+        ("{" + " " * 9, "", ""),
+        ('{"', "", ""),
+        ('{"a":x', "", ""),
+        ('{"k":["{",":",",",', "", ""),
+        ('{"a\\', "", ""),
+        ('{"a<think>', "", ""),
+        ("<think>{</think>", "", ""),
+    ],
+)
+def test_braces_are_read_in_proportion_to_the_length_of_the_text(piece, middle, closing):
+    """The quickest of some long readings against the slowest short one; the square would take a hundred times as long."""
+
+    def cpu_s(characters: int) -> float:
+        times = characters // (len(piece) + len(closing))
+        text = piece * times + middle + closing * times
+        began = time.process_time()
+        first_json_end(text)
+        return time.process_time() - began
+
+    short_s = max(0.005, *(cpu_s(16_000) for _ in range(5)))
+    long_s = min(cpu_s(160_000) for _ in range(5))
+    assert long_s <= 12 * short_s and long_s < 1
 
 
 def test_the_earliest_end_counts():

@@ -10,6 +10,7 @@ from snellen.benchmarks import registry
 from snellen.benchmarks.generated import SCORERS as BUILT_SET
 from snellen.benchmarks.spatial.scorers import spar, vsi
 from snellen.benchmarks.vlm2.prompts import final_answer
+from snellen.models.local.stopping import first_json_end
 from snellen.models.trace import Step
 from snellen.redaction import gold
 from snellen.runs.failures.rules import signals
@@ -154,6 +155,7 @@ def others() -> Iterator[tuple[str, Reader]]:
     """(name, reader) of the reader of answers in JSON, of the prompting's marker, and of the rules of failures."""
     yield "fika reply", fika.read
     yield "objects", lambda reply: list(fika.objects(reply))
+    yield "first JSON object", first_json_end
     yield "marker", lambda reply: final_answer(reply, "cot")
     asked = _sample("open", "What is this?", ("golden eagle",))
 
