@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from html import escape
 from time import process_time
+from urllib.parse import quote, quote_plus, unquote
 
 import pytest
 from hypothesis import assume, given, settings
@@ -155,6 +157,46 @@ def test_a_key_of_words_is_struck_as_it_is_and_not_as_words(words: str) -> None:
     assert redaction.redact(prose) is prose
     assert redaction.redact(f"It is {words}.") == "It is [redacted]."
     assert words.encode().hex() not in redaction.redact(words.encode().hex())
+
+
+WRITTEN: dict[str, Callable[[str], str]] = {
+    **{
+        form: FORMS[form]
+        for form in ("as it is", "HTML", "HTML, hexadecimal", "JSON", "JSON twice", "URL", "URL twice")
+    },
+    "quoted": quote,
+    "quoted twice": lambda key: quote(quote(key, safe=""), safe=""),
+    "as in a form": quote_plus,
+    "decoded": unquote,
+    "escaped": escape,
+    "in JSON": lambda key: json.dumps(json.dumps(key)),
+    "hexadecimal": lambda key: key.encode().hex(),
+}
+
+
+@pytest.mark.parametrize("form", WRITTEN)
+@pytest.mark.parametrize(
+    "key",
+    ["ab%2Bcd9%2Fe7Zq%3Dx1%25kL0", "Qx+7f/3a=9c+51e2/Kd8P+qLmW", "k7&amp;q9&#x2F;w3Lx8", "p4\\u0041\\n7z\\x42q9Rt"],
+)
+def test_a_key_that_holds_escapes_itself_is_struck_decoded_and_encoded(key: str, form: str) -> None:
+    """An address shows `a%2Fb` as `a%252Fb` or `a/b`: neither is a reading of the other with the key's own letters."""
+    redaction.register(key)
+    for text in (f"https://127.0.0.1/v1?key={WRITTEN[form](key)}&more=1", f"Incorrect API key: {WRITTEN[form](key)}."):
+        struck = redaction.redact(text)
+        for reading in decoding.texts(struck):
+            assert plain(key)[4:12] not in plain(reading) and plain(unquote(key))[:8] not in plain(reading), struck
+
+
+@pytest.mark.parametrize(
+    "key", ["9f86d081884c7d659a2feaa0c55ad015", "4815162342108316", "3f2504e0-4f89-41d3-9a0c-0305e82c3301"]
+)
+@pytest.mark.parametrize("between", [" ", ":", ", ", "\n", " 0x"])
+def test_bytes_of_a_key_of_digits_are_no_list_of_numbers(key: str, between: str) -> None:
+    written = key.encode().hex("#").replace("#", between)
+    assert redaction.redact(f"[{written}]") == f"[{written}]"
+    redaction.register(key)
+    assert written[: len(written) // 2] not in redaction.redact(f"[{written}]")
 
 
 def test_a_key_that_is_split_over_json_texts_leaves_json() -> None:

@@ -14,6 +14,7 @@ A key that was given is struck in these forms, at any place of a text:
   12 without; of the last two forms, and backwards, a half.
 
 Numbers in a row, with commas or spaces between them, stay: a list of labels may have the digits of a key in their order.
+As hexadecimal digits of a key they are struck.
 
 A key of fewer than 12 letters and digits without a digit among them may be an ordinary word. It is struck as it is, and
 in the last form but one. A key of fewer than 8 characters is a placeholder and stays.
@@ -202,7 +203,7 @@ def _prepared(secrets: Sequence[str]) -> _KnownKeys:
     exact: list[str] = []
     words: list[str] = []
     forms: list[_KeyForm] = []
-    for secret in secrets:
+    for secret in dict.fromkeys(form for key in secrets for form in (key, *_decoded_forms(key))):
         plain = _letters(secret)
         is_words = len(plain) < (_SHORTEST if any(c.isdigit() for c in plain) else _SHORTEST_WORDS)
         written = dict.fromkeys((secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]))
@@ -230,6 +231,11 @@ def _prepared(secrets: Sequence[str]) -> _KnownKeys:
         tuple(dict.fromkeys(rare)),
         any_rare,
     )
+
+
+def _decoded_forms(secret: str) -> list[str]:
+    """Return a key that holds escapes as the readings of a text show it: `a%2Fb` in an address becomes `a/b` there."""
+    return [form for form in texts(secret) if form != secret and len(form) >= _SHORTEST]
 
 
 def _forms(secret: str, plain: str) -> Iterator[_KeyForm]:
@@ -339,13 +345,21 @@ def _spans(text: str) -> list[tuple[int, int]]:
         for form in _known.forms:
             for first, last in _parts(letters, form):
                 added = source_spans(text, reading, positions[first:last], loose=4)
-                spans += (_with_margin(text, span) for span in added) if form.coded else added
+                if form.coded:
+                    added = [_with_margin(text, span) for span in added]
+                elif form.digit:  # a list of labels may have the digits of a key in their order, not those of its bytes
+                    added = [span for span in added if not _is_list_of_numbers(text, span)]
+                spans += added
         for word in _known.words:
             at = reading.text.find(word)
             while at >= 0:
                 spans += source_spans(text, reading, range(at, at + len(word)))
                 at = reading.text.find(word, at + len(word))
-    return [span for span in spans if not (_NUMBERS.fullmatch(text, *span) and _BETWEEN.search(text, *span))]
+    return spans
+
+
+def _is_list_of_numbers(text: str, span: tuple[int, int]) -> bool:
+    return _NUMBERS.fullmatch(text, *span) is not None and _BETWEEN.search(text, *span) is not None
 
 
 def _with_margin(text: str, span: tuple[int, int]) -> tuple[int, int]:
