@@ -33,6 +33,15 @@ HELD = [
     f"x-api-key: {SECRET}",
     f"my_secret={SECRET}",
     "a=sk-abcdefghijklmnopqrstuvwx",
+    f"https://host/api/run?code={SECRET}",
+    f"session={SECRET},a=1",
+    f"access_key_id={SECRET}",
+    f"jwt={SECRET}",
+    "https://host/eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.9f3Kd8PqLm/v1",
+    *(
+        f"http://host/{head}{SECRET}0Xy/v1"
+        for head in ("glpat-", "xoxb-1-", "ghs_", "r8_", "pplx-", "AQ.", "ya29.", "dapi")
+    ),
 ]
 FREE = [
     "pretrained=Qwen/Qwen2.5-VL-3B-Instruct,device_map=auto,attn_implementation=flash_attention_2",
@@ -45,6 +54,9 @@ FREE = [
     "The key: think of monkeys and tokens.",
     "http://127.0.0.1:8000/v1",
     "git+ssh://git@github.com/a/b",
+    "pass=2,max_pass=3,compass=north,session=3,language_code=zh-Hans,license=apache-2.0",
+    "https://host/openai/deployments/gpt-4o?api-version=2024-10-21",
+    "AQ.1,fw_model,r8_v2,ghs_cache",
 ]
 
 
@@ -66,9 +78,20 @@ def test_a_key_inside_a_json_value_is_seen_by_its_name_its_parents_name_or_its_t
         {"auth": {"type": "basic", "value": "abc"}},
         {"url": "https://me:abc@host"},
         {"note": "sk-abcdefghijklmnopqrstuvwx"},
+        {"sk-abcdefghijklmnopqrstuvwx": 1},
+        {"headers": [["Authorization", SECRET]]},
+        {"env": [{"name": "API_KEY", "value": "abc"}]},
     ):
         assert key_among(value) is not None
-    for value in ({"top_k": 1, "stop_token_ids": [1, 2]}, {"prompt_cache_key": "a1b2c3d4"}, {"api_key": None}, None):
+    for value in (
+        {"top_k": 1, "stop_token_ids": [1, 2]},
+        {"prompt_cache_key": "a1b2c3d4"},
+        {"api_key": None},
+        None,
+        ["key", "value"],
+        {"code": "x1 = y2 + z3", "stop": ["key", "token"]},
+        [{"name": "color", "value": "a1b2c3d4"}],
+    ):
         assert key_among(value) is None
 
 

@@ -7,7 +7,7 @@ name (`api_key=`, `"Authorization": …`, `--token …`), as user name or passwo
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from snellen.redaction.decoding import texts
@@ -22,8 +22,22 @@ _SURE = (
     *("apikey", "accesskey", "secretkey", "password", "passwd", "passphrase", "secret", "secrets", "authorization"),
     *("credential", "credentials", "bearer", "authtoken", "accesstoken", "apitoken"),
 )
-_SURE_WORDS = ("auth", "pwd", "pw", "key", "token")
-_DOUBTFUL = ("key", "keys", "token", "sig", "signature", "cookie")
+_SURE_WORDS = ("auth", "pwd", "pw", "jwt", "key", "token")
+_DOUBTFUL = (
+    "key",
+    "keys",
+    "keyid",
+    "token",
+    "tok",
+    "pat",
+    "sig",
+    "signature",
+    "cookie",
+    "session",
+    "sid",
+    "code",
+    "pass",
+)
 """Endings of names that are those of keys if their value looks drawn by lot."""
 _INNOCENT = frozenset(
     (
@@ -43,12 +57,18 @@ _PAIR = re.compile(
 )
 _OPTION = re.compile(r"(?<!\S)--?([A-Za-z][\w-]*)\s+(?=([^\s,-][^\s,]*))")
 _USER = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(?!git@)[^\s/?#@]+@")
+_SHAPES = re.compile(
+    r"(?<![A-Za-z0-9])(?:eyJ[\w-]{8,}\.eyJ|glpat-|xox[abeprs]-|gh[ousr]_|r8_|pplx-|fw_|tgp_v1_|csk-|dapi|ya29\.|AQ\.|ASIA"
+    r"|sk_(?:live|test)_)(?=[A-Za-z_-]*\d)[\w.-]{16,}",
+    re.ASCII,
+)
+"""Keys of further services, and JSON web tokens."""
 _SCHEME = re.compile(r"(?:Bearer|Basic|Token)\s+(\S+)", re.IGNORECASE)
 
 
 def held_key(text: str) -> str | None:
     """Return the name or kind of a key that the text holds; None if there is none."""
-    if redact(text) is not text:
+    if redact(text) is not text or _SHAPES.search(text):
         return SHAPE
     for reading in texts(text):
         if _USER.search(reading):
@@ -66,14 +86,27 @@ def key_among(value: Any, name: str = "") -> str | None:
     """Search a JSON value for a key, by its texts and by the names of its members."""
     if isinstance(value, Mapping):
         inherited = name if name and _is_key(name, "x") else ""
-        return next((hit for key, item in value.items() if (hit := key_among(item, inherited or str(key)))), None)
+        if any(held_key(str(key)) == SHAPE for key in value):
+            return SHAPE
+        pair = [value.get("name"), value.get("value")]  # one member of a list of headers or variables
+        return _key_in_pair(pair) or next(
+            (hit for key, item in value.items() if (hit := key_among(item, inherited or str(key)))), None
+        )
     if isinstance(value, (list, tuple)):
+        if (pair_hit := _key_in_pair(value)) and (_SCHEME.match(value[1]) or _is_random(value[1])):
+            return pair_hit
         return next((hit for item in value if (hit := key_among(item, name))), None)
     if isinstance(value, bool) or value is None:
         return None
     if name and _is_key(name, str(value)):
         return repr(name)
     return held_key(value) if isinstance(value, str) else None
+
+
+def _key_in_pair(pair: Sequence[Any]) -> str | None:
+    """Return the name of a (name, value) that is a key's, as in a list of headers."""
+    is_pair = len(pair) == 2 and isinstance(pair[0], str) and isinstance(pair[1], str) and pair[0].isprintable()
+    return repr(pair[0]) if is_pair and len(pair[0]) <= 80 and _is_key(pair[0], pair[1]) else None
 
 
 def may_be_shown(variable: str) -> bool:
@@ -99,6 +132,10 @@ def _is_key(name: str, value: str, written: str = "=") -> bool:
 
 
 def _is_random(value: str) -> bool:
-    """Return True if a value looks random: letters and digits in turn, or one long word."""
+    """Return True if a value looks random: letters and digits in turn, or one long word, without a blank."""
     changes = len(re.findall(r"[A-Za-z](?=[0-9])|[0-9](?=[A-Za-z])", value))
-    return len(value) >= 8 and (changes >= 2 or re.search(r"[A-Za-z0-9]{24,}", value) is not None)
+    return (
+        len(value) >= 8
+        and not re.search(r"\s", value)
+        and (changes >= 2 or re.search(r"[A-Za-z0-9]{24,}", value) is not None)
+    )
