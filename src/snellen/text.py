@@ -16,7 +16,11 @@ _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u
 _RETURN = re.compile("\r(?!\n)")
 _COMMAND = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 """What a program of one's own writes to move the cursor and to set colours (ECMA-48, control sequences)."""
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+# The four characters in every width, behind blanks and characters without a width, and a cell that begins with a line end
+# or tab: some programs strip what stands before them.
+_FORMULA = re.compile(
+    "[\t\n\r]|[\\s\x00-\x1f\x7f-\x9f\xad\u200b-\u200f\u2060\ufeff]*[=+@\uff1d\uff0b\uff0d\uff20\ufe62-\ufe66\ufe6b-]"
+)
 _NOT_IN_FILE_NAMES = re.compile("[^A-Za-z0-9._]+")
 
 
@@ -113,11 +117,11 @@ def one_line(text: str) -> str:
 def spreadsheet_cell(value: Any) -> Any:
     """Return a value for a CSV cell: numbers stay numbers, text that looks like a formula gets a `'` in front.
 
-    Source: OWASP, "CSV Injection": =, +, -, @, tab and carriage return at the head of a cell.
+    Source: OWASP, "CSV Injection": =, +, -, @, tab, carriage return and line feed at the head of a cell, in any width.
     """
     if not isinstance(value, str):
         return value if value is None or isinstance(value, (int, float)) else spreadsheet_text(value)
-    formula = value.startswith(_FORMULA)
+    formula = _FORMULA.match(value) is not None
     # A bare carriage return ends a row for a spreadsheet, and the CSV writer does not quote it.
     text = without_controls(value.replace("\r\n", "\n").replace("\r", "\\r"))
     return f"'{text}" if formula else text

@@ -15,6 +15,7 @@ from snellen.cli import main
 from snellen.errors import UsageError
 from snellen.features.probes import probe
 from snellen.features.probes.calibration import calibrate, class_probabilities, label_probabilities
+from snellen.features.probes.confusion import Confusion
 from snellen.features.store import import_file
 
 
@@ -176,3 +177,10 @@ def test_ridge_and_files_of_another_form_are_refused_before_training(store, tmp_
     assert main(["features", "probe", str(store), "--confusion", str(tmp_path / "a.xlsx")]) == UsageError.exit_code
     assert "ends in .xlsx" in capsys.readouterr().err
     assert main(["features", "probe", str(store), "--shots", "1", "--calibration"]) == UsageError.exit_code
+
+
+def test_names_of_classes_in_a_saved_confusion_are_no_formulas(tmp_path):
+    counts = np.array([[3, 1], [0, 2]])
+    path = Confusion(("=cmd|' /C calc'!A0", " +1"), counts).save(tmp_path / "confusion.csv")
+    with path.open(newline="", encoding="utf-8") as file:
+        assert list(csv.reader(file))[1:] == [["'=cmd|' /C calc'!A0", "3", "1"], ["' +1", "0", "2"]]

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from snellen.atomic_write import replacing
 from snellen.errors import StorageError
 from snellen.features.store.labels import Labels, find_columns
+from snellen.text import spreadsheet_cell
 
 
 class Mistake(Struct, frozen=True):
@@ -69,7 +70,9 @@ class Confusion(Struct, frozen=True, eq=False):
     def save(self, path: Path) -> Path:
         """Write the table as CSV, whole or not at all. Raises StorageError."""
         text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows(self.table())
+        csv.writer(text, lineterminator="\n").writerows(
+            [spreadsheet_cell(cell) for cell in row] for row in self.table()
+        )
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with replacing(path) as part:
