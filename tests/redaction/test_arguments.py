@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,17 @@ def test_a_key_among_arguments_is_seen_and_not_shown(text: str) -> None:
 @pytest.mark.parametrize("text", FREE)
 def test_settings_that_are_no_keys_are_let_through(text: str) -> None:
     assert held_key(text) is None
+
+
+@pytest.mark.parametrize("piece", ["a", "a=", "a.", "a://", "eyJ-", "--a ", "key: ", "ghs_"])
+def test_a_long_setting_is_searched_in_proportion_to_its_length(piece: str) -> None:
+    def cpu_s(characters: int) -> float:
+        began = time.process_time()
+        held_key(piece * (characters // len(piece)))
+        return time.process_time() - began
+
+    short_s = max(0.005, *(cpu_s(16_000) for _ in range(5)))
+    assert min(cpu_s(160_000) for _ in range(3)) <= 12 * short_s
 
 
 def test_a_key_inside_a_json_value_is_seen_by_its_name_its_parents_name_or_its_text() -> None:

@@ -51,15 +51,16 @@ _INNOCENT = frozenset(
 _NO_KEYS = ("cachekey",)  # prompt_cache_key of OpenAI's interface
 _HARMLESS = ("", "true", "false", "none", "null", "empty", "0", "1", "no", "yes", "...", "…", "default")
 _REFERENCE = re.compile(r"\$\{?\w+\}?|\{env:\w+\}|<[^<>]*>?|\*+|\[redacted\]?")
+# What repeats is bounded: a file of --extra-body may have megabytes.
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _PAIR = re.compile(
-    r"""(?<![A-Za-z0-9_.-])-{0,2}([A-Za-z][A-Za-z0-9_.-]*)\\?["']?\s*([=:])(?=\s*\\?["']?([^\s,;&"'\\]*))"""
+    r"""(?<![A-Za-z0-9_.-])-{0,2}([A-Za-z][A-Za-z0-9_.-]*)\\?["']?\s*([=:])(?=\s*\\?["']?([^\s,;&"'\\]{0,300}))"""
 )
 _OPTION = re.compile(r"(?<!\S)--?([A-Za-z][\w-]*)\s+(?=([^\s,-][^\s,]*))")
-_USER = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(?!git@)[^\s/?#@]+@")
+_USER = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,40}://(?!git@)[^\s/?#@]+@")
 _SHAPES = re.compile(
-    r"(?<![A-Za-z0-9])(?:eyJ[\w-]{8,}\.eyJ|glpat-|xox[abeprs]-|gh[ousr]_|r8_|pplx-|fw_|tgp_v1_|csk-|dapi|ya29\.|AQ\.|ASIA"
-    r"|sk_(?:live|test)_)(?=[A-Za-z_-]*\d)[\w.-]{16,}",
+    r"(?<![A-Za-z0-9])(?:eyJ[\w-]{8,400}\.eyJ|glpat-|xox[abeprs]-|gh[ousr]_|r8_|pplx-|fw_|tgp_v1_|csk-|dapi|ya29\.|AQ\.|ASIA"
+    r"|sk_(?:live|test)_)(?=[A-Za-z_-]{0,200}\d)[\w.-]{16}",
     re.ASCII,
 )
 """Keys of further services, and JSON web tokens."""
