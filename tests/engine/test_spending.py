@@ -13,7 +13,7 @@ from stubs import ARITHMETIC, Calculator
 from snellen.benchmarks.base import Data
 from snellen.engine.retry import Backoff
 from snellen.engine.run_folder import RunFolder, RunSpec, Totals
-from snellen.engine.spending import SpendingLimit
+from snellen.engine.stopping import SpendingLimit
 from snellen.errors import BudgetError, ServerError
 from snellen.models.api.prices import Price
 from snellen.models.base import ModelOptions

@@ -26,8 +26,7 @@ from snellen.engine.rate_limits import check_pace
 from snellen.engine.resume import Key, Work, all_recorded, expected, key, pending, read_state, without_record
 from snellen.engine.retry import Backoff, RetryingClient, SampleOutcome
 from snellen.engine.run_folder import Coverage, RunFolder, RunMeta, RunSpec, Totals
-from snellen.engine.spending import SpendingLimit
-from snellen.engine.stopping import FailureLimit, Stop, require_price
+from snellen.engine.stopping import FailureLimit, SpendingLimit, Stop, require_price
 from snellen.engine.study import require_supported
 from snellen.engine.traces import RunWriters, Traces
 from snellen.errors import (

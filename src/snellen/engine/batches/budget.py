@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from snellen.engine.run_folder import RunSpec, Totals
-from snellen.engine.spending import spent_text
+from snellen.engine.stopping import spent_text
 from snellen.errors import BudgetError
 from snellen.types import Record
 
