@@ -98,7 +98,7 @@ def run(n: int, folder: Path) -> dict[str, Any]:
     """Ask, journal and score as they come (the run itself, without the summary at its end)."""
     import asyncio
 
-    from snellen.engine.live_scores import LiveScores
+    from snellen.engine.progress import LiveScores
     from snellen.engine.run import run as go
     from snellen.engine.run_folder import RunFolder, RunSpec
     from snellen.models.base import ModelOptions

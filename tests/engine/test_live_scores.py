@@ -17,8 +17,8 @@ import snellen
 from servers import fast
 from snellen import event_loop
 from snellen.benchmarks.base import Benchmark, Data
-from snellen.engine import live_scores, traces
-from snellen.engine.live_scores import LiveScores
+from snellen.engine import progress, traces
+from snellen.engine.progress import LiveScores
 from snellen.errors import ModelTimeoutError
 from snellen.event_loop import off_loop
 from snellen.models.api import ApiModel, transport
@@ -121,7 +121,7 @@ def test_a_recovered_row_has_the_score_and_the_detail_of_its_answer() -> None:
 
 @pytest.mark.parametrize(
     ("characters", "on_the_way"),
-    [(live_scores.AT_ONCE, "loop"), (live_scores.AT_ONCE + 1, "thread"), (live_scores.LONGEST + 1, "never")],
+    [(progress.AT_ONCE, "loop"), (progress.AT_ONCE + 1, "thread"), (progress.LONGEST + 1, "never")],
 )
 def test_a_long_reply_is_read_in_a_thread_and_a_very_long_one_at_the_end(characters: int, on_the_way: str) -> None:
     scorer = Counting()
@@ -161,7 +161,7 @@ def test_the_loop_goes_on_while_a_long_reply_is_read() -> None:
 
 
 def test_a_run_of_long_replies_ends_with_all_of_them_scored(tmp_path: Path) -> None:
-    run = snellen.evaluate(ARITHMETIC, Wordy(live_scores.LONGEST + 5), out=tmp_path / "run")
+    run = snellen.evaluate(ARITHMETIC, Wordy(progress.LONGEST + 5), out=tmp_path / "run")
     assert run.metric("accuracy").n == 100
 
 

@@ -18,10 +18,9 @@ from snellen.engine.data_paths import absolute_places
 from snellen.engine.growth import Feed, FixedFeed, GrowingFeed, Growth, sample_of
 from snellen.engine.journal import Journal
 from snellen.engine.journal_damage import Damage
-from snellen.engine.live_scores import LiveScores
 from snellen.engine.pacing import Pacer
 from snellen.engine.preflight import preflight, require_video_reader
-from snellen.engine.progress import Display, Progress, Silent
+from snellen.engine.progress import Display, LiveScores, Progress, Silent
 from snellen.engine.rate_limits import check_pace
 from snellen.engine.resume import Key, Work, all_recorded, expected, key, pending, read_state, without_record
 from snellen.engine.retry import Backoff, RetryingClient, SampleOutcome

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from snellen.engine.concurrency import RequestLimit
-from snellen.engine.live_scores import LiveScores
-from snellen.engine.progress import Display, Progress
+from snellen.engine.progress import Display, LiveScores, Progress
 from snellen.engine.run import run
 from snellen.engine.run_folder import RunFolder
 from snellen.engine.stopping import Stop
