@@ -15,7 +15,7 @@ import pytest
 
 from benchmarks.fgbmk import released
 from snellen import evaluate, load_run, rerun
-from snellen.engine.ownership import is_own, key_path
+from snellen.engine.folder_checks import is_own, key_path
 from snellen.engine.run_folder import RunFolder
 from snellen.errors import UntrustedRunError
 from snellen.models.base import ModelOptions
@@ -323,9 +323,9 @@ def test_other_data_at_a_path_that_somebody_elses_run_names_is_not_read(snellen,
 
 def test_without_a_key_of_the_users_own_runs_are_read_and_scored_all_the_same(snellen, mine):
     key_path().unlink()
-    from snellen.engine import ownership
+    from snellen.engine import folder_checks
 
-    ownership._keys.clear()
+    folder_checks._keys.clear()
     assert snellen("score", "mine").status == 0 and snellen("report", "mine").status == 0
 
 

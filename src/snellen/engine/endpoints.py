@@ -1,6 +1,6 @@
 """Endpoint and key variable of a rerun: those in run_meta.json are followed only if they are the user's own.
 
-A run with a valid owner's mark (snellen.engine.ownership) is repeated as it stands: the mark covers its endpoint and its key
+A run with a valid owner's mark (snellen.engine.folder_checks) is repeated as it stands: the mark covers its endpoint and its key
 variable. Of any other run, an endpoint is the user's own if it is OPENAI_BASE_URL of the environment or, without that,
 OpenAI's; a key variable is the user's own if it is the default one. Any other pair would send a key to whoever wrote the
 file, so it is named again (`rerun --base-url`, `--key-env`) or confirmed on the terminal.
@@ -17,7 +17,7 @@ from typing import Literal
 from msgspec import structs
 
 from snellen.benchmarks import registry
-from snellen.engine.ownership import is_own
+from snellen.engine.folder_checks import is_own
 from snellen.engine.run_folder import JUDGE_RUNS, RunFolder, RunMeta, RunSpec
 from snellen.errors import UntrustedRunError, UsageError
 from snellen.models.api.endpoint import parse_endpoint

@@ -11,10 +11,9 @@ from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Benchmark
 from snellen.engine import journal
-from snellen.engine.file_checks import INT64
+from snellen.engine.folder_checks import INT64, is_own
 from snellen.engine.journal import RecordHead
 from snellen.engine.journal_damage import Damage, plain
-from snellen.engine.ownership import is_own
 from snellen.engine.run_folder import RunFolder, RunMeta, RunSpec, Totals
 from snellen.types import Record, Sample, Usage
 

@@ -15,8 +15,8 @@ from msgspec import Struct, field, structs
 
 from snellen.atomic_write import replacing
 from snellen.benchmarks.base import Data
-from snellen.engine import journal, ownership
-from snellen.engine.file_checks import META_BYTES, check_files, check_values
+from snellen.engine import journal
+from snellen.engine.folder_checks import META_BYTES, check_files, check_values, is_own, owner_mark
 from snellen.errors import RunError, RunLockedError
 from snellen.models.base import ModelOptions
 from snellen.redaction import redact_bytes
@@ -122,7 +122,7 @@ class RunMeta(Struct, frozen=True, kw_only=True):
     """Contents of run_meta.json.
 
     `places` has the absolute paths of what `spec.data` names as typed (snellen.engine.data_paths). `owner` is the mark of the
-    user whose Snellen wrote the file (snellen.engine.ownership). `records` is the number of the last record in the journal
+    user whose Snellen wrote the file (snellen.engine.folder_checks). `records` is the number of the last record in the journal
     at that time; None: records have none. `reading` says how the user's own table was read.
     """
 
@@ -236,10 +236,10 @@ class RunFolder:
             meta: what it is to say.
             own: put the owner's mark on it; False where part of `meta` was read from a run without a valid one.
         """
-        if own and not (self.exists() and ownership.is_own(self.meta())):
+        if own and not (self.exists() and is_own(self.meta())):
             with contextlib.suppress(OSError):  # another user's figures are not to be taken for this user's
                 self.summary.unlink()
-        meta = structs.replace(meta, owner=ownership.mark(meta) if own else "")
+        meta = structs.replace(meta, owner=owner_mark(meta) if own else "")
         self.write(self.meta_path, pretty_json(meta, enc_hook=_encode))
 
     def write(self, path: Path, data: bytes) -> None:

@@ -13,7 +13,7 @@ from snellen.benchmarks import registry as benchmarks
 from snellen.benchmarks.base import Benchmark
 from snellen.engine.data_paths import holds_built_set, located
 from snellen.engine.endpoints import check_rerun, with_endpoint, without_model
-from snellen.engine.ownership import is_own
+from snellen.engine.folder_checks import is_own
 from snellen.engine.progress import Display, LiveScores, Progress, ProgressCallback
 from snellen.engine.retry import Backoff
 from snellen.engine.run import require_written, run

@@ -12,8 +12,8 @@ from msgspec import structs
 
 from snellen.atomic_write import part_folder
 from snellen.benchmarks.base import Benchmark
-from snellen.engine.file_checks import check_below
 from snellen.engine.final_records import final_records
+from snellen.engine.folder_checks import check_below
 from snellen.engine.journal import storage_error
 from snellen.engine.resume import Key, key
 from snellen.engine.study import studied

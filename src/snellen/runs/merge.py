@@ -17,9 +17,9 @@ from msgspec import Struct, structs
 
 from snellen.engine import journal
 from snellen.engine.fingerprint import require_same
+from snellen.engine.folder_checks import is_own
 from snellen.engine.journal import ANSWERED, TimedRecordHead
 from snellen.engine.journal_damage import Damage
-from snellen.engine.ownership import is_own
 from snellen.engine.resume import read_state
 from snellen.engine.run_folder import JUDGE_RUNS, Coverage, RunFolder, RunMeta
 from snellen.engine.sharding import is_shard_folder, missing_parts, parse_shard

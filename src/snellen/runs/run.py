@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Benchmark, Headline, ModelFacts, checked_data
 from snellen.engine.data_paths import holds_built_set, located, same_questions
-from snellen.engine.ownership import is_own
+from snellen.engine.folder_checks import is_own
 from snellen.engine.resume import verified_meta, with_size, without_record
 from snellen.engine.run_folder import JUDGED, RunFolder, RunMeta
 from snellen.errors import DataError, SnellenError, UsageError

@@ -1,6 +1,6 @@
 """Trust in a run folder: the parts of a run_meta.json that are followed if another user may have written it.
 
-A run that this user's Snellen wrote (snellen.engine.ownership) is followed as it stands, but for two matters that always need
+A run that this user's Snellen wrote (snellen.engine.folder_checks) is followed as it stands, but for two matters that always need
 the user's word: code named `module:ATTRIBUTE`, and the endpoint or key variable of a rerun (snellen.engine.endpoints). Of
 any other run these are refused, each with the option that allows it:
 
@@ -25,7 +25,7 @@ from msgspec import Struct, structs
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine.data_paths import OPTION, candidates, is_guess, looks_like_path, same_questions, table_places
-from snellen.engine.ownership import is_own
+from snellen.engine.folder_checks import is_own
 from snellen.engine.run_folder import JUDGED, LABELLED, RunFolder, RunMeta, RunSpec
 from snellen.errors import DataError, UntrustedRunError
 from snellen.sources.hub import HUB

@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine import journal
-from snellen.engine.ownership import NOT_OWN, is_own
+from snellen.engine.folder_checks import NOT_OWN, is_own
 from snellen.engine.progress import Display
 from snellen.engine.run_folder import LABELLED, RunFolder, derived_folder, derived_run
 from snellen.errors import FingerprintError, JudgeError

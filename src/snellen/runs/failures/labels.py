@@ -12,8 +12,8 @@ import msgspec
 from msgspec import Struct, structs
 
 from snellen.engine import journal
+from snellen.engine.folder_checks import NOT_OWN, is_own
 from snellen.engine.journal import record_name
-from snellen.engine.ownership import NOT_OWN, is_own
 from snellen.engine.run_folder import JUDGE_RUNS
 from snellen.errors import DataError, RunError, UsageError
 from snellen.redaction.gold import strike

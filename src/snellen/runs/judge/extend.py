@@ -15,8 +15,8 @@ import msgspec
 from msgspec import Struct, structs
 
 from snellen.engine import fingerprint, journal
+from snellen.engine.folder_checks import is_own
 from snellen.engine.journal import RecordHead, TimedRecordHead, storage_error
-from snellen.engine.ownership import is_own
 from snellen.engine.run_folder import RunFolder
 from snellen.runs.judge.benchmark import RAW_FILE, RAW_INPUTS, written_text
 from snellen.types import Record, Sample

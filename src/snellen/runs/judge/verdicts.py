@@ -9,8 +9,8 @@ from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine import journal
 from snellen.engine.endpoints import judge_command, rerun_command
 from snellen.engine.final_records import final_records
+from snellen.engine.folder_checks import NOT_OWN, is_own
 from snellen.engine.journal import TimedRecordHead
-from snellen.engine.ownership import NOT_OWN, is_own
 from snellen.engine.request_errors import request_errors
 from snellen.engine.run_folder import JUDGED, RunFolder, derived_run
 from snellen.errors import DataError, UsageError

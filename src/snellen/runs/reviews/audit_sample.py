@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct, field
 
 from snellen.atomic_write import replacing
-from snellen.engine.file_checks import check_files
+from snellen.engine.folder_checks import check_files
 from snellen.engine.journal import NOT_JSON, storage_error
 from snellen.errors import RunError, UsageError
 from snellen.runs.reviews.decisions import CaseKey, now

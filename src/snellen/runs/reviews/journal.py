@@ -12,7 +12,7 @@ from typing import IO
 import filelock
 import msgspec
 
-from snellen.engine.file_checks import kind_of
+from snellen.engine.folder_checks import kind_of
 from snellen.engine.journal import NOT_JSON, storage_error
 from snellen.engine.journal_damage import Damage
 from snellen.errors import DataError, RunError, StorageError, UsageError

@@ -13,8 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from snellen.benchmarks import registry
-from snellen.engine.file_checks import check_files
-from snellen.engine.ownership import is_own
+from snellen.engine.folder_checks import check_files, is_own
 from snellen.engine.request_errors import one_line
 from snellen.engine.run_folder import JUDGED, RunFolder, RunMeta, Totals
 from snellen.errors import RunError, SnellenError

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from snellen.engine.file_checks import FOLDERS, kind_of
+from snellen.engine.folder_checks import FOLDERS, kind_of
 from snellen.viewer.index.entries import Skipped
 from snellen.viewer.index.storage import FOLDER
 

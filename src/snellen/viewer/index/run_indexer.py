@@ -18,8 +18,8 @@ import pyarrow as pa
 from snellen import __version__
 from snellen.benchmarks.base import Benchmark
 from snellen.engine.data_paths import located
+from snellen.engine.folder_checks import is_own
 from snellen.engine.journal import record_name
-from snellen.engine.ownership import is_own
 from snellen.engine.request_errors import one_line
 from snellen.engine.run_folder import RunFolder
 from snellen.errors import RunError, SnellenError

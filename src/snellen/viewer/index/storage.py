@@ -25,8 +25,8 @@ import pyarrow as pa
 from msgspec import Struct
 
 from snellen.atomic_write import replacing
+from snellen.engine.folder_checks import seal_own
 from snellen.engine.journal import storage_error
-from snellen.engine.ownership import seal_own
 from snellen.text import slug
 
 FOLDER = ".snellen-index"
