@@ -14,7 +14,7 @@ from snellen.cli.acuity_tables import show_comparisons
 from snellen.cli.agent_options import AgentOptions
 from snellen.cli.console import note
 from snellen.cli.inline_judge import InlineJudgeOptions
-from snellen.cli.option_groups import expand_options, only
+from snellen.cli.option_parsing import expand_options, only
 from snellen.cli.run import RunOptions, RunOutputOptions, run_benchmarks
 from snellen.cli.study_options import StudyOptions
 from snellen.errors import UsageError

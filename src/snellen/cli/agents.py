@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from snellen.cli.console import note
-from snellen.cli.option_values import Commands
+from snellen.cli.option_parsing import Commands
 
 group = Commands(help="Install and list the agents that answer as models.", no_args_is_help=True)
 

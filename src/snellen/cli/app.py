@@ -14,7 +14,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 import snellen
-from snellen.cli.option_values import CheckedGroup, Commands
+from snellen.cli.option_parsing import CheckedGroup, Commands
 
 
 class Front(CheckedGroup):

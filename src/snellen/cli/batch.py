@@ -11,8 +11,7 @@ from msgspec import structs
 
 from snellen.cli import options as shared
 from snellen.cli.console import new_table, note, show, show_json
-from snellen.cli.option_groups import expand_options, only
-from snellen.cli.option_values import Commands
+from snellen.cli.option_parsing import Commands, expand_options, only
 from snellen.cli.study_options import StudyOptions
 
 if TYPE_CHECKING:

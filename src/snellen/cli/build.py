@@ -9,8 +9,7 @@ from typing import Annotated, ClassVar, Literal
 import typer
 
 from snellen.cli.curate import curate
-from snellen.cli.option_groups import expand_options
-from snellen.cli.option_values import Commands
+from snellen.cli.option_parsing import Commands, expand_options
 from snellen.text import comma_list
 
 SOURCE, ASKED, DRAWN = "Input", "Questions", "Sampling and output"

@@ -12,7 +12,7 @@ import typer
 
 from snellen.cli import options as shared
 from snellen.cli.console import note, redraw, show_json
-from snellen.cli.option_groups import expand_options, only
+from snellen.cli.option_parsing import expand_options, only
 from snellen.errors import UsageError
 
 if TYPE_CHECKING:

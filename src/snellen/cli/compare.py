@@ -11,7 +11,7 @@ import typer
 from snellen.cli import options as shared
 from snellen.cli.checks import CheckOptions, CheckReport, DropOptions
 from snellen.cli.console import new_table, note, show, show_json
-from snellen.cli.option_groups import expand_options
+from snellen.cli.option_parsing import expand_options
 from snellen.errors import DataError, UsageError
 from snellen.runs.check_cases import drop_cases, threshold_cases
 from snellen.scoring.interval_text import bracketed, span

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import typer
 
 from snellen.cli import options as shared
-from snellen.cli.option_groups import expand_options, only
+from snellen.cli.option_parsing import expand_options, only
 from snellen.text import comma_list
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import typer
 from snellen.cli import options as shared
 from snellen.cli.console import note
 from snellen.cli.easi_finish import SubmissionFacts, command_line, display, end, incomplete_reasons, typed
-from snellen.cli.option_groups import expand_options, only
+from snellen.cli.option_parsing import expand_options, only
 from snellen.cli.option_text import parse_pairs
 from snellen.errors import UsageError
 

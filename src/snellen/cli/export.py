@@ -11,7 +11,7 @@ import typer
 
 from snellen.cli import options as shared
 from snellen.cli.console import note, show_json
-from snellen.cli.option_groups import expand_options, only
+from snellen.cli.option_parsing import expand_options, only
 from snellen.cli.option_text import parse_pairs
 from snellen.errors import UsageError
 from snellen.text import comma_list

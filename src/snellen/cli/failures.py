@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from snellen.cli import options as shared
-from snellen.cli.option_groups import expand_options, only
+from snellen.cli.option_parsing import expand_options, only
 from snellen.cli.results import UNANSWERED
 from snellen.errors import UsageError
 

@@ -10,7 +10,7 @@ import typer
 
 from snellen.cli import options as shared
 from snellen.cli.console import note
-from snellen.cli.option_groups import expand_options
+from snellen.cli.option_parsing import expand_options
 from snellen.cli.results import ModelOutcome, failures_as_json, finish
 
 

@@ -9,7 +9,7 @@ import typer
 
 from snellen.cli import options as shared
 from snellen.cli.console import new_table, note, show, show_json
-from snellen.cli.option_groups import expand_options
+from snellen.cli.option_parsing import expand_options
 from snellen.cli.results import UNANSWERED, ModelOutcome, finish, profiles_json
 from snellen.errors import SnellenError
 

@@ -10,7 +10,7 @@ import typer
 
 from snellen.atomic_write import replacing
 from snellen.cli.console import note
-from snellen.cli.option_values import Commands
+from snellen.cli.option_parsing import Commands
 from snellen.errors import StorageError, UsageError
 
 group = Commands(help="Import prompt wordings from another harness.", no_args_is_help=True)

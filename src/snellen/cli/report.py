@@ -11,7 +11,7 @@ import typer
 from snellen.cli import options as shared
 from snellen.cli.console import note
 from snellen.cli.easi_reference import REFERENCES, show_comparison
-from snellen.cli.option_groups import expand_options
+from snellen.cli.option_parsing import expand_options
 from snellen.errors import UsageError
 
 REFERENCE = "Comparison with a reference"

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from snellen.cli import options as shared
-from snellen.cli.option_groups import expand_options, only
+from snellen.cli.option_parsing import expand_options, only
 from snellen.cli.preview import require_rerun
 from snellen.cli.results import ModelOutcome, failures_as_json, finish, names
 

@@ -10,7 +10,7 @@ import typer
 
 from snellen.cli import options as shared
 from snellen.cli.console import new_table, note, show, show_json
-from snellen.cli.option_groups import expand_options
+from snellen.cli.option_parsing import expand_options
 from snellen.scoring.interval_text import legend, mark, span
 from snellen.text import one_line
 

@@ -10,8 +10,7 @@ import typer
 
 from snellen.cli import options as shared
 from snellen.cli.console import new_table, note, show, show_json
-from snellen.cli.option_groups import expand_options
-from snellen.cli.option_values import Commands
+from snellen.cli.option_parsing import Commands, expand_options
 from snellen.cli.review_card import card
 from snellen.errors import StorageError, UsageError
 

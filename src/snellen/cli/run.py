@@ -18,7 +18,7 @@ from snellen.cli.console import note
 from snellen.cli.data_files import show_data_files, show_reading
 from snellen.cli.errors import tell
 from snellen.cli.inline_judge import InlineJudge, InlineJudgeOptions, inline_judge, print_summary
-from snellen.cli.option_groups import expand_options
+from snellen.cli.option_parsing import expand_options
 from snellen.cli.preview import (
     require_models,
     require_profile,

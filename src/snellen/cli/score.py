@@ -12,7 +12,7 @@ import typer
 from snellen.cli import options as shared
 from snellen.cli.checks import CheckReport, ScoreCheckOptions
 from snellen.cli.console import new_table, note, show, show_json
-from snellen.cli.option_groups import expand_options
+from snellen.cli.option_parsing import expand_options
 from snellen.cli.results import UNANSWERED, main_metrics, show_details
 from snellen.cli.tracker_log import LogTo, log_targets, log_tracked
 from snellen.errors import UsageError

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NoReturn
 import typer
 
 from snellen.cli import options as shared
-from snellen.cli.option_groups import expand_options, only
-from snellen.cli.option_values import Commands
+from snellen.cli.option_parsing import Commands, expand_options, only
 from snellen.errors import UsageError
 
 if TYPE_CHECKING:

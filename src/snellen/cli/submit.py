@@ -11,8 +11,7 @@ import typer
 
 from snellen.cli import options as shared
 from snellen.cli.console import new_table, note, show, show_json
-from snellen.cli.option_groups import expand_options
-from snellen.cli.option_values import Commands
+from snellen.cli.option_parsing import Commands, expand_options
 from snellen.errors import PreflightError
 from snellen.scoring.interval_text import mark, span
 

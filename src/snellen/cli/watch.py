@@ -12,7 +12,7 @@ from msgspec import structs
 
 from snellen.cli import options as shared
 from snellen.cli.console import note, show_json
-from snellen.cli.option_groups import expand_options, only
+from snellen.cli.option_parsing import expand_options, only
 from snellen.cli.preview import require_profile, require_run_folder, require_used_data
 from snellen.cli.results import UNANSWERED
 from snellen.cli.tracker_log import LogTo, log_targets, log_tracked

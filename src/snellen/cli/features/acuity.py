@@ -12,7 +12,7 @@ import typer
 from snellen.cli import options as shared
 from snellen.cli.console import new_table, note, redraw, show, show_json
 from snellen.cli.features.shared import group
-from snellen.cli.option_groups import expand_options
+from snellen.cli.option_parsing import expand_options
 from snellen.errors import UsageError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import typer
 
 from snellen.cli import options as shared
 from snellen.cli.features.shared import group, show_result, store_notes
-from snellen.cli.option_groups import expand_options
+from snellen.cli.option_parsing import expand_options
 from snellen.errors import UsageError
 from snellen.text import comma_list
 

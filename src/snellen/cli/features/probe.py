@@ -12,7 +12,7 @@ from snellen.cli import options as shared
 from snellen.cli.features.against import AgainstOptions, SweepOptions, compare_results, open_others, store_names, sweep
 from snellen.cli.features.network import NetworkOptions, probe_network
 from snellen.cli.features.shared import Output, Store, group, numbers, show_result, store_notes
-from snellen.cli.option_groups import expand_options
+from snellen.cli.option_parsing import expand_options
 from snellen.errors import UsageError
 from snellen.text import comma_list
 

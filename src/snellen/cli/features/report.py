@@ -11,7 +11,7 @@ import typer
 from snellen.cli import options as shared
 from snellen.cli.console import show_json
 from snellen.cli.features.shared import group
-from snellen.cli.option_groups import expand_options
+from snellen.cli.option_parsing import expand_options
 from snellen.text import comma_list
 
 JOINED = "Says against sees"

@@ -12,7 +12,7 @@ import typer
 from snellen.cli import options as shared
 from snellen.cli.features.against import AgainstOptions, SweepOptions, compare_results, open_others, store_names, sweep
 from snellen.cli.features.shared import Output, Store, Threads, group, numbers, show_result, store_notes
-from snellen.cli.option_groups import expand_options
+from snellen.cli.option_parsing import expand_options
 from snellen.errors import UsageError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from snellen.cli.console import new_table, note, show, show_json
-from snellen.cli.option_values import Commands
+from snellen.cli.option_parsing import Commands
 from snellen.errors import UsageError
 from snellen.scoring.interval_text import span
 from snellen.text import comma_list

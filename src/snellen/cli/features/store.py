@@ -15,7 +15,7 @@ import typer
 from snellen.cli import options as shared
 from snellen.cli.console import note, redraw, show_json
 from snellen.cli.features.shared import Images, TorchThreads, group
-from snellen.cli.option_groups import expand_options
+from snellen.cli.option_parsing import expand_options
 from snellen.errors import UsageError
 from snellen.text import comma_list
 
