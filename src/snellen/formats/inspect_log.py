@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from snellen.media.image_headers import read_header
+from snellen.media.decode import read_header
 from snellen.redaction import redact_bytes
 from snellen.text import slug
 

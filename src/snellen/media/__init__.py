@@ -1,9 +1,8 @@
 """Images and videos for a model: read lazily, decoded safely, encoded once."""
 
 from snellen.media.cache import MediaCache
-from snellen.media.decode import fitted, open_image, pixel_limit
+from snellen.media.decode import Header, fitted, open_image, pixel_limit, read_header
 from snellen.media.encode import Encoded, encode
-from snellen.media.image_headers import Header, read_header
 from snellen.media.settings import both_frames_and_fps, check_settings, describe, images_unchanged, original_pixels
 from snellen.media.video import check_pick, frame_numbers, frames, shown_at_most
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from msgspec import Struct
 
 from snellen.media import corruptions, decode
-from snellen.media.image_headers import Header
+from snellen.media.decode import Header
 from snellen.types import Blob, MediaSettings
 
 if TYPE_CHECKING:

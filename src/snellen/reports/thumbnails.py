@@ -13,8 +13,8 @@ from msgspec import structs
 
 from snellen.errors import MissingExtraError, SnellenError
 from snellen.media import encode, fitted, frames, open_image, original_pixels, read_header
+from snellen.media.decode import Header
 from snellen.media.encode import compress
-from snellen.media.image_headers import Header
 from snellen.reports.escape import escape_invisible
 from snellen.reports.views import PageLimits
 from snellen.sources.blobs import BytesBlob

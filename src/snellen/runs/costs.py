@@ -14,8 +14,7 @@ from snellen.benchmarks.base import Benchmark
 from snellen.engine.final_records import final_records
 from snellen.engine.run_folder import RunFolder, RunSpec, Totals
 from snellen.errors import SnellenError, UsageError
-from snellen.media.decode import fitted
-from snellen.media.image_headers import read_header
+from snellen.media.decode import fitted, read_header
 from snellen.models.api.endpoint import parse_endpoint
 from snellen.models.api.prices import FoundPrice, Price, PriceSource, find_price, provider_of
 from snellen.models.base import effective

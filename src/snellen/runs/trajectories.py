@@ -18,7 +18,7 @@ from snellen import __version__
 from snellen.engine.journal import record_name
 from snellen.errors import SnellenError
 from snellen.formats.export import Exported
-from snellen.media.image_headers import read_header
+from snellen.media.decode import read_header
 from snellen.models import trace
 from snellen.models.trace import Step
 from snellen.redaction import redact_bytes

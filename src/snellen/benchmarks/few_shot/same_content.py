@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from snellen.errors import DataError, MediaError, SnellenError
 from snellen.media import open_image
-from snellen.media.image_headers import read_header
+from snellen.media.decode import read_header
 from snellen.types import Blob, Image, MediaSettings, Prompt, Sample, Text, Video
 
 if TYPE_CHECKING:  # numpy takes 0.1 s to import, which a run without examples does not need

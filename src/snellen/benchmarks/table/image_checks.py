@@ -20,8 +20,7 @@ from snellen.atomic_write import replacing
 from snellen.benchmarks.table.images import is_video
 from snellen.errors import DataError
 from snellen.media.decode import FORMATS as DECODED
-from snellen.media.decode import pixel_limit
-from snellen.media.image_headers import read_header
+from snellen.media.decode import pixel_limit, read_header
 from snellen.sources.archive import MemberBlob
 from snellen.sources.blobs import FileBlob, stream
 from snellen.sources.digests import SETTLED_NS, KnownChecksum, cache_folder

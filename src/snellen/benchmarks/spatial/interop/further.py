@@ -21,7 +21,7 @@ from snellen.benchmarks.spatial.sources import locate
 from snellen.benchmarks.spatial.sources.row_values import FILE
 from snellen.benchmarks.spatial.tasks import Task
 from snellen.errors import DataError, SnellenError
-from snellen.media.image_headers import read_header
+from snellen.media.decode import read_header
 
 Fields: TypeAlias = Mapping[str, Any]
 Rows: TypeAlias = "Iterator[tuple[str, SpatialQuestion, list[Any]]]"

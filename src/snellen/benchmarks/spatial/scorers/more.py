@@ -30,7 +30,7 @@ from snellen.benchmarks.spatial.scorers.points import Mask, MaskPixels
 from snellen.benchmarks.spatial.scorers.strict import question_text, strict
 from snellen.benchmarks.spatial.scorers.vlmevalkit import match_number, score_choice, score_option
 from snellen.errors import SnellenError
-from snellen.media.image_headers import read_header
+from snellen.media.decode import read_header
 from snellen.types import Image, Sample, Score
 
 DESCRIPTIONS: Mapping[str, str] = {
