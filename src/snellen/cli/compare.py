@@ -14,7 +14,7 @@ from snellen.cli.console import new_table, note, show, show_json
 from snellen.cli.option_parsing import expand_options
 from snellen.errors import DataError, UsageError
 from snellen.runs.check_cases import drop_cases, threshold_cases
-from snellen.scoring.interval_text import bracketed, span
+from snellen.scoring.metric_text import bracketed, span
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -13,7 +13,7 @@ from snellen.benchmarks.spatial.tasks import EIGHT
 from snellen.easi.log_file import line
 from snellen.easi.status import NOT_JUDGED, BenchmarkRow, Board, EasiWatch, State
 from snellen.engine.progress import clock
-from snellen.scoring.interval_text import legend, mark, span
+from snellen.scoring.metric_text import legend, mark, span
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from snellen.cli.console import new_table, note, show, show_json
-from snellen.scoring.interval_text import span
+from snellen.scoring.metric_text import span
 from snellen.text import comma_list
 
 if TYPE_CHECKING:

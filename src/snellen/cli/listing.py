@@ -216,7 +216,7 @@ def _list_runs(results: Path, benchmarks: Sequence[str], *, as_json: bool) -> No
             note(f"{folder} is a folder: snellen list --runs --results {shlex.quote(folder)} shows the runs in it.")
         return
     from snellen.runs.status import score_coverage
-    from snellen.scoring.interval_text import legend
+    from snellen.scoring.metric_text import legend
 
     table = new_table(None, ["run", "benchmark", "model", "state"], ["score", "answered", "coverage", "date"])
     priced = any(run.progress.totals.cost is not None for run in runs)
@@ -256,7 +256,7 @@ def _answered_cell(progress: Overview) -> str:
 
 def _score_cell(score: Metric | None) -> str:
     """Return the headline with its interval; a metric with a unit, such as a threshold, by its name too."""
-    from snellen.scoring.interval_text import bracketed, mark
+    from snellen.scoring.metric_text import bracketed, mark
 
     if score is None or score.value is None:
         return "–"

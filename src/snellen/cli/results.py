@@ -17,7 +17,7 @@ from snellen.engine.endpoints import judge_command, rerun_command
 from snellen.engine.run_folder import RunFolder
 from snellen.errors import FingerprintError, PluginError, RunError, RunLockedError, SnellenError, UsageError
 from snellen.plugin_errors import plugin_fault
-from snellen.scoring.interval_text import bracketed, legend, mark, span
+from snellen.scoring.metric_text import bracketed, is_diagnosis, legend, mark, span
 from snellen.types import Metric
 
 if TYPE_CHECKING:
@@ -323,8 +323,6 @@ def _table(rows: list[tuple[Run, dict[str, list[Metric]]]]) -> Table:
 
 def main_metrics(metrics: list[Metric]) -> list[Metric]:
     """Return the metrics without the diagnosis by class, except its drops from level to level."""
-    from snellen.scoring.metrics import is_diagnosis
-
     return [metric for metric in metrics if not is_diagnosis(metric.name) or "drop" in metric.name.split("/")[:-1]]
 
 

@@ -11,7 +11,7 @@ import typer
 from snellen.cli import options as shared
 from snellen.cli.console import new_table, note, show, show_json
 from snellen.cli.option_parsing import expand_options
-from snellen.scoring.interval_text import legend, mark, span
+from snellen.scoring.metric_text import legend, mark, span
 from snellen.text import one_line
 
 if TYPE_CHECKING:

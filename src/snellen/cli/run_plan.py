@@ -12,7 +12,7 @@ from msgspec import structs
 from snellen.cli.console import new_table, note, show, show_json
 from snellen.cli.results import UNANSWERED
 from snellen.errors import InterruptedRunError, SnellenError, UsageError
-from snellen.scoring.interval_text import bracketed, legend, mark
+from snellen.scoring.metric_text import bracketed, legend, mark
 from snellen.types import Metric
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from snellen.cli.results import UNANSWERED, main_metrics, show_details
 from snellen.cli.tracker_log import LogTo, log_targets, log_tracked
 from snellen.errors import UsageError
 from snellen.runs.check_cases import answers_case, threshold_cases
-from snellen.scoring.interval_text import legend, mark, span
+from snellen.scoring.metric_text import legend, mark, span
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -13,7 +13,7 @@ from snellen.cli import options as shared
 from snellen.cli.console import new_table, note, show, show_json
 from snellen.cli.option_parsing import Commands, expand_options
 from snellen.errors import PreflightError
-from snellen.scoring.interval_text import mark, span
+from snellen.scoring.metric_text import mark, span
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -17,7 +17,7 @@ from snellen.cli.preview import require_profile, require_run_folder, require_use
 from snellen.cli.results import UNANSWERED
 from snellen.cli.tracker_log import LogTo, log_targets, log_tracked
 from snellen.errors import SnellenError, UsageError
-from snellen.scoring.interval_text import bracketed
+from snellen.scoring.metric_text import bracketed
 from snellen.text import slug
 
 if TYPE_CHECKING:

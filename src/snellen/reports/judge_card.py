@@ -10,7 +10,7 @@ from snellen.reports.plots.base import SERIES
 from snellen.reports.render import fill_template, read_asset, write_page
 from snellen.reports.tables import metric_fields
 from snellen.runs.reviews.judge_card import PEOPLE, ConfusionPart, JudgeCard
-from snellen.scoring.interval_text import span
+from snellen.scoring.metric_text import span
 
 RATE_TEXTS = {
     "error": "wrong verdicts",

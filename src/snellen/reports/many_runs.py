@@ -18,7 +18,7 @@ from snellen.reports.plots.headlines import HeadlineScore, headline_order
 from snellen.reports.table_copies import TableCopy, lines_copy
 from snellen.reports.tables import MetricCell, MetricRow
 from snellen.reports.views import RunView
-from snellen.scoring.metrics import is_diagnosis
+from snellen.scoring.metric_text import is_diagnosis
 from snellen.types import Metric
 
 MATRIX_ROWS = 26

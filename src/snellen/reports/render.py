@@ -38,7 +38,7 @@ from snellen.reports.plots.svg import page_style
 from snellen.reports.table_copies import TableCopy, labels_copy, paired_copy, published_copy, scores_copy
 from snellen.reports.thumbnails import ThumbnailAlbum
 from snellen.reports.views import MANY, PageLimits, PairedView, RunView
-from snellen.scoring.metrics import is_diagnosis
+from snellen.scoring.metric_text import is_diagnosis
 from snellen.types import Text
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from snellen.redaction import redact
 from snellen.runs.check_cases import CheckCase
-from snellen.scoring.interval_text import span
+from snellen.scoring.metric_text import span
 from snellen.text import one_line
 from snellen.types import Metric
 

@@ -13,7 +13,7 @@ from snellen.reports.figures import csv_text
 from snellen.reports.plots.base import Series
 from snellen.reports.tables import MetricCell, MetricRow, PublishedTable
 from snellen.reports.views import PairedView
-from snellen.scoring.interval_text import percent
+from snellen.scoring.metric_text import percent
 from snellen.types import Metric
 
 

@@ -15,7 +15,7 @@ from snellen.reports.collect import RunTally
 from snellen.reports.links import NOT_RIGHT, gallery_link, metric_link
 from snellen.reports.plots.base import Series
 from snellen.reports.views import PairedView, RunView
-from snellen.scoring.interval_text import percent
+from snellen.scoring.metric_text import percent
 from snellen.types import Metric
 
 THRESHOLD = "threshold/"

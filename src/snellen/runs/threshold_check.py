@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from snellen.errors import UsageError
 from snellen.runs.run import Run, load_run
-from snellen.scoring.interval_text import span
+from snellen.scoring.metric_text import span
 from snellen.types import IntervalMethod, Metric
 
 if TYPE_CHECKING:

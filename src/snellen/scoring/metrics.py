@@ -8,29 +8,12 @@ import numpy as np
 from msgspec import structs
 
 from snellen.scoring import statistics
-from snellen.scoring.scores import Scores
+from snellen.scoring.scores import Scores, guessing
 from snellen.scoring.statistics.intervals import cluster_word, coverage
 from snellen.types import Metric, Verdict
 
 _LOST: tuple[Verdict, ...] = ("wrong", "invalid", "error", "unscored")
 """Verdicts of which a smaller share is better."""
-HEADS = frozenset(
-    {"drop", "consistency", "kinship", "stem", "class_worst", "class_best", "class_gap", "class_std", "class_spread"}
-    | {"class_perfect", "class_share"}
-)
-"""First parts of the names of the metrics of a diagnosis over a taxonomy (after the name of a data set, if there is one)."""
-
-
-def is_diagnosis(name: str) -> bool:
-    """Return True for the name of a metric of a diagnosis over a taxonomy, of one data set (`birds/drop/...`) or of all."""
-    return not HEADS.isdisjoint(name.split("/")[:-1])
-
-
-def guessing(scores: Scores) -> float | None:
-    """Return the chance level of these rows: the mean of meta `chance` (0 to 1); None unless every row has it."""
-    column = scores.meta.get("chance")
-    chances = column.numbers() if column is not None and len(scores) else None
-    return None if chances is None else float(chances.mean())
 
 
 def accuracy(scores: Scores, name: str = "accuracy", *, chance: float | None = None) -> Metric:

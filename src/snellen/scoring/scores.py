@@ -100,6 +100,13 @@ def _digest(text: str) -> int:
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little", signed=True)
 
 
+def guessing(scores: Scores) -> float | None:
+    """Return the chance level of these rows: the mean of meta `chance` (0 to 1); None unless every row has it."""
+    column = scores.meta.get("chance")
+    chances = column.numbers() if column is not None and len(scores) else None
+    return None if chances is None else float(chances.mean())
+
+
 def question_code(sample_id: str) -> int:
     """Return the code of a sample's id in `Scores.question`."""
     return _digest(sample_id)

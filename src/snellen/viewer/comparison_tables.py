@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from snellen.reports.tables import format_percent, track_position
 from snellen.runs.ranking import Ranking
-from snellen.scoring.interval_text import percent, span
+from snellen.scoring.metric_text import percent, span
 from snellen.scoring.statistics import Comparison
 from snellen.viewer.comparison import CommonErrors, ComparedSide, RunComparison, SliceView
 from snellen.viewer.labels import model_label

@@ -8,7 +8,7 @@ from itertools import pairwise
 from math import ceil, floor
 
 from snellen.reports.plots.base import short_label
-from snellen.scoring.interval_text import percent
+from snellen.scoring.metric_text import percent
 
 ROW = 15.0
 """Pixels between two labels at least."""

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from snellen.benchmarks.base import Scorer
 from snellen.scoring.extract import correct, read
-from snellen.scoring.metrics import guessing
-from snellen.scoring.scores import Scores
+from snellen.scoring.scores import Scores, guessing
 from snellen.scoring.statistics import mean
 from snellen.types import Metric, Sample, Score
 

@@ -17,7 +17,7 @@ from snellen.benchmarks.base import Headline
 from snellen.benchmarks.fika.samples import PARTS
 from snellen.benchmarks.fika.scorers import fika_rubric
 from snellen.scoring import metrics, statistics
-from snellen.scoring.interval_text import bracketed
+from snellen.scoring.metric_text import bracketed
 from snellen.scoring.rubric import SOURCE
 from snellen.scoring.scores import Scores
 from snellen.types import Metric

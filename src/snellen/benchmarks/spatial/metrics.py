@@ -17,8 +17,8 @@ from snellen.benchmarks.spatial.scorers.rows import ScoredRow, macro, means, mic
 from snellen.benchmarks.spatial.sub_benches import BENCHMARK, sub_bench_metrics
 from snellen.benchmarks.spatial.tasks import CONSTANTS, Task
 from snellen.scoring import statistics
-from snellen.scoring.metrics import guessing, share
-from snellen.scoring.scores import Scores
+from snellen.scoring.metrics import share
+from snellen.scoring.scores import Scores, guessing
 from snellen.scoring.statistics.bootstrap import SEED, percentile_interval
 from snellen.types import Metric
 

@@ -11,7 +11,7 @@ import typer
 from snellen.cli.console import new_table, note, show, show_json
 from snellen.cli.option_parsing import Commands
 from snellen.errors import UsageError
-from snellen.scoring.interval_text import span
+from snellen.scoring.metric_text import span
 from snellen.text import comma_list
 
 if TYPE_CHECKING:

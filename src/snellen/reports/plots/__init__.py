@@ -27,7 +27,7 @@ from snellen.reports.plots.legend import file_legend, file_legend_height
 from snellen.reports.plots.level_curves import level_curves
 from snellen.reports.plots.reliability import reliability_plot
 from snellen.reports.plots.svg import COLOURS, inline_svg, page_style
-from snellen.scoring.metrics import is_diagnosis
+from snellen.scoring.metric_text import is_diagnosis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

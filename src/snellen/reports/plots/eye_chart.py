@@ -15,7 +15,7 @@ from snellen.reports.plots.base import Plot, Series, new_figure, run_word, uniqu
 from snellen.reports.plots.level_curves import curves_by_level
 from snellen.reports.plots.svg import COLOURS, inline_svg
 from snellen.reports.tables import format_percent, format_value
-from snellen.scoring.metrics import is_diagnosis
+from snellen.scoring.metric_text import is_diagnosis
 from snellen.types import Metric
 
 _LARGEST = 66.0

@@ -22,7 +22,7 @@ from snellen.reports.plots.base import (
 from snellen.reports.plots.direct_labels import LineEnd, name_lines, names_height
 from snellen.reports.plots.svg import COLOURS, inline_svg
 from snellen.reports.views import MANY
-from snellen.scoring.metrics import is_diagnosis
+from snellen.scoring.metric_text import is_diagnosis
 from snellen.scoring.taxonomy import coarse_to_fine
 from snellen.types import Metric
 

@@ -18,7 +18,7 @@ from snellen.runs.reviews.cases import VERDICT_FIELD
 from snellen.runs.reviews.rules import Ruling, TrueScore
 from snellen.runs.run import Run
 from snellen.runs.scoring import rubric_for
-from snellen.scoring.interval_text import bracketed
+from snellen.scoring.metric_text import bracketed
 from snellen.scoring.scores import ScoreBuilder
 from snellen.scoring.statistics import (
     FurtherReviews,

@@ -25,7 +25,7 @@ from snellen.runs.scoring import (
     scores_of,
     summarize,
 )
-from snellen.scoring.interval_text import bracketed
+from snellen.scoring.metric_text import bracketed
 from snellen.scoring.scores import ScoreBuilder, Scores
 
 

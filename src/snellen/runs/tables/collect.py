@@ -18,7 +18,7 @@ from snellen.runs.compare import questions_of
 from snellen.runs.run import Run, load_run
 from snellen.runs.status import present_state
 from snellen.runs.tables.best import ColumnRun, ScoreCache, best_run
-from snellen.scoring.interval_text import percent
+from snellen.scoring.metric_text import percent
 from snellen.types import Metric
 
 

@@ -14,7 +14,7 @@ from msgspec import structs
 from snellen.formats.latex import latex_number, latex_table, latex_text
 from snellen.runs.tables.best import RULE
 from snellen.runs.tables.collect import ResultTable, TableCell, TableColumn
-from snellen.scoring.interval_text import percent
+from snellen.scoring.metric_text import percent
 from snellen.text import one_line, pretty_json, spreadsheet_cell
 from snellen.types import Metric
 

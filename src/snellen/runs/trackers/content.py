@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from snellen import __version__
 from snellen.redaction import redact_bytes
 from snellen.runs.run import Run
-from snellen.scoring.metrics import is_diagnosis
+from snellen.scoring.metric_text import is_diagnosis
 from snellen.types import Metric
 
 _NOT_IN_NAMES = re.compile(r"[^\w\-. :/]", re.ASCII)

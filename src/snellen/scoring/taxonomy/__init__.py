@@ -3,7 +3,7 @@
 docs/diagnosis.md defines each metric.
 """
 
-from snellen.scoring.metrics import HEADS, is_diagnosis
+from snellen.scoring.metric_text import HEADS, is_diagnosis
 from snellen.scoring.taxonomy.diagnosis import diagnosis
 from snellen.scoring.taxonomy.level_drop import by_level
 from snellen.scoring.taxonomy.per_class import BINS, ClassRow, ClassTables, class_table

@@ -1,4 +1,4 @@
-"""Text form of intervals: one notation (`0.301 – 0.954`) and one set of method marks for all tables."""
+"""Text form of metrics: names, shares, intervals in one notation (`0.301 – 0.954`), one set of method marks for all tables."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ from collections.abc import Iterable
 
 from snellen.types import IntervalMethod, Metric
 
+HEADS = frozenset(
+    {"drop", "consistency", "kinship", "stem", "class_worst", "class_best", "class_gap", "class_std", "class_spread"}
+    | {"class_perfect", "class_share"}
+)
+"""First parts of the names of the metrics of a diagnosis over a taxonomy (after the name of a data set, if there is one)."""
 MARKS = {
     "Wilson": "W",
     "Wilson, effective size": "We",
@@ -28,6 +33,11 @@ MARKS = {
     "posterior of the threshold, equal tails": "P",
 }
 """Short marks of interval methods, for narrow tables."""
+
+
+def is_diagnosis(name: str) -> bool:
+    """Return True for the name of a metric of a diagnosis over a taxonomy, of one data set (`birds/drop/...`) or of all."""
+    return not HEADS.isdisjoint(name.split("/")[:-1])
 
 
 def percent(share: float, digits: int = 1) -> str:
