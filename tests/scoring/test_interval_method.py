@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from snellen.scoring import metrics, statistics
 from snellen.scoring.metric_text import MARKS, legend, span
 from snellen.scoring.scores import ScoreBuilder
-from snellen.scoring.statistics.running_mean import RunningMean
+from snellen.scoring.statistics.intervals import RunningMean
 from snellen.types import Prompt, Sample, Score, Text
 
 ROWS = st.lists(

@@ -17,7 +17,7 @@ from typing import IO, Any, NamedTuple, Protocol
 import msgspec
 
 from snellen.scoring.metric_text import bracketed, mark
-from snellen.scoring.statistics.running_mean import RunningMean
+from snellen.scoring.statistics.intervals import RunningMean
 from snellen.text import one_line
 from snellen.types import Record, Sample, Score
 
