@@ -13,11 +13,14 @@ from hypothesis import strategies as st
 from PIL import Image as Picture
 
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.chart import CHART, CREATURES, DIGITS, creatures, drawing, world
+from snellen.benchmarks.chart import creatures, drawing, world
 from snellen.benchmarks.chart import digits as digits_chart
+from snellen.benchmarks.chart.creatures import CREATURES
+from snellen.benchmarks.chart.digits import DIGITS
 from snellen.benchmarks.chart.options import NAMES
 from snellen.benchmarks.chart.questions import YES_NO
 from snellen.benchmarks.chart.rng import Stream
+from snellen.benchmarks.chart.suite import CHART
 from snellen.errors import UsageError
 from snellen.types import Image, Sample, Video
 

@@ -98,7 +98,7 @@ def test_the_code_that_a_run_names_is_imported_only_with_trust(results, tmp_path
     name = f"coins_{'trusted' if trust else 'refused'}"
     (tmp_path / f"{name}.py").write_text(
         "from pathlib import Path\n"
-        "from snellen.benchmarks.chart import DIGITS\n"
+        "from snellen.benchmarks.chart.digits import DIGITS\n"
         "Path(__file__).with_suffix('.imported').touch()\n"
         "COINS = DIGITS\n",
         encoding="utf-8",

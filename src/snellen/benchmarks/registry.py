@@ -47,9 +47,9 @@ _SPATIAL_FURTHER = (
     ),
 )
 BUILT_IN = {
-    "chart": "snellen.benchmarks.chart:CHART",
-    "chart/digits": "snellen.benchmarks.chart:DIGITS",
-    "chart/creatures": "snellen.benchmarks.chart:CREATURES",
+    "chart": "snellen.benchmarks.chart.suite:CHART",
+    "chart/digits": "snellen.benchmarks.chart.digits:DIGITS",
+    "chart/creatures": "snellen.benchmarks.chart.creatures:CREATURES",
     "acuity": "snellen.benchmarks.acuity:ACUITY",
     "fika": "snellen.benchmarks.fika:FIKA",
     "vlm2": "snellen.benchmarks.vlm2:VLM2",
