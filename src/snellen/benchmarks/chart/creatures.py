@@ -6,10 +6,9 @@ begin with "chart", training under keys that begin with "train", so no seed of o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from msgspec import structs
 
@@ -19,11 +18,12 @@ from snellen.benchmarks.chart import world
 from snellen.benchmarks.chart.drawing import Canvas, png
 from snellen.benchmarks.chart.options import CREATURES as OPTIONS
 from snellen.benchmarks.chart.options import check, dials, flag, number
+from snellen.benchmarks.chart.questions import arranged, balanced, sample
 from snellen.benchmarks.chart.rng import Stream
 from snellen.benchmarks.chart.scorers import PROFILES, SCORERS, summarize
 from snellen.benchmarks.chart.world import Creature, Dials, Placed
 from snellen.sources.blobs import Drawn
-from snellen.types import Image, Part, Prompt, Sample, Text, Video
+from snellen.types import Image, Sample, Video
 
 VERSION = "1"
 NAME = "chart/creatures"
@@ -65,11 +65,6 @@ def _scene(placed: list[Placed], background: int, size: int, dials: Dials, strea
     return world.scene(placed, background, size, dials)
 
 
-def balanced(stream: Stream, n: int, values: int) -> list[int]:
-    """[n] integers below `values`, each as often as the others (to within one), in random order."""
-    return stream.shuffled([i % values for i in range(n)])
-
-
 def siblings(who: Creature, level: str, stream: Stream, place: int) -> list[str]:
     """Option texts for a choice at a level, the right one at `place` (modulo their number), the others around it.
 
@@ -89,12 +84,6 @@ def siblings(who: Creature, level: str, stream: Stream, place: int) -> list[str]
     cousins = structs.replace(who, **{above: other})
     names = [structs.replace(cousins, **{field: value}).name(level) for value in stream.sample(range(3), 2)]
     return arranged(own, stream.shuffled([structs.replace(who, **{field: sibling}).name(level), *names]), place)
-
-
-def arranged(right: str, others: Sequence[str], place: int) -> list[str]:
-    """Return the options with the right one at `place`, modulo their number."""
-    at = place % (len(others) + 1)
-    return [*others[:at], right, *others[at:]]
 
 
 def wrong(who: Creature, level: str, stream: Stream) -> str:
@@ -124,28 +113,6 @@ def related(who: Creature, level: str, same: bool, stream: Stream) -> Creature:
     if not same:
         fixed[fields[-1]] = (fixed[fields[-1]] + stream.between(1, 2)) % 3
     return structs.replace(other, **fixed)
-
-
-def sample(
-    name: str,
-    group: str,
-    media: tuple[Part, ...],
-    q: ask.ChartQuestion,
-    cell: str,
-    level: str,
-    guide: str = "",
-    task: str = "creatures",
-) -> Sample:
-    """Return one question of the chart; `cell` is the figure that it counts for."""
-    meta: Mapping[str, Any] = {
-        "task": task,
-        "cell": cell,
-        "level": level,
-        "form": q.form,
-        "chance": round(q.chance, 6),
-    }
-    prompt = Prompt((*media, Text(q.text)), system=guide)
-    return Sample(name, prompt, q.target, q.kind, q.options, group, meta)
 
 
 def samples(data: Data) -> Iterator[Sample]:

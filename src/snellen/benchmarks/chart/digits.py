@@ -18,10 +18,10 @@ from PIL import Image as Picture
 
 from snellen.benchmarks.base import Benchmark, Data, empty_digest
 from snellen.benchmarks.chart import questions as ask
-from snellen.benchmarks.chart.creatures import arranged, balanced, sample
 from snellen.benchmarks.chart.drawing import png
 from snellen.benchmarks.chart.options import SHARED as OPTIONS
 from snellen.benchmarks.chart.options import check, number
+from snellen.benchmarks.chart.questions import arranged, balanced, sample
 from snellen.benchmarks.chart.rng import Stream
 from snellen.benchmarks.chart.scorers import PROFILES, SCORERS, summarize
 from snellen.sources.blobs import Drawn

@@ -1,4 +1,4 @@
-"""The chart's wording: every question form as a function from what is asked to text, gold and options.
+"""The chart's questions: wording of every form as a function from what is asked to text, gold and options, and samples.
 
 The same functions word the evaluation and the training of the embedded model. Raise the benchmarks' version when a
 word changes.
@@ -11,7 +11,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from snellen.types import Kind
+from snellen.benchmarks.chart.rng import Stream
+from snellen.types import Kind, Part, Prompt, Sample, Text
 
 LETTERS = "ABCD"
 YES_NO = "Answer with yes or no."
@@ -164,3 +165,36 @@ def digit_choice(options: Sequence[str], right: str) -> ChartQuestion:
 def digit_same(form: str, target: bool) -> ChartQuestion:
     """Ask whether two scans show the same digit."""
     return _truth("Do these pictures show the same digit?", "These pictures show the same digit.", form, target)
+
+
+def balanced(stream: Stream, n: int, values: int) -> list[int]:
+    """[n] integers below `values`, each as often as the others (to within one), in random order."""
+    return stream.shuffled([i % values for i in range(n)])
+
+
+def arranged(right: str, others: Sequence[str], place: int) -> list[str]:
+    """Return the options with the right one at `place`, modulo their number."""
+    at = place % (len(others) + 1)
+    return [*others[:at], right, *others[at:]]
+
+
+def sample(
+    name: str,
+    group: str,
+    media: tuple[Part, ...],
+    q: ChartQuestion,
+    cell: str,
+    level: str,
+    guide: str = "",
+    task: str = "creatures",
+) -> Sample:
+    """Return one question of the chart; `cell` is the figure that it counts for."""
+    meta: Mapping[str, Any] = {
+        "task": task,
+        "cell": cell,
+        "level": level,
+        "form": q.form,
+        "chance": round(q.chance, 6),
+    }
+    prompt = Prompt((*media, Text(q.text)), system=guide)
+    return Sample(name, prompt, q.target, q.kind, q.options, group, meta)
