@@ -32,6 +32,36 @@ class Data(Struct, frozen=True):
     options: Mapping[str, str] = {}
     seed: int = 0
 
+    def number(self, option: str, default: int, low: int, high: int) -> int:
+        """Return an option that is a whole number from low to high.
+
+        Raises:
+            UsageError: the value is something else.
+        """
+        text = self.options.get(option, str(default))
+        if not text.isascii() or not text.isdigit() or not low <= int(text) <= high:
+            raise UsageError(f"-o {option}={text}: expected a whole number from {low} to {high}.")
+        return int(text)
+
+    def flag(self, option: str) -> bool:
+        """Return an option that is yes or no (default no).
+
+        Raises:
+            UsageError: the value is something else.
+        """
+        text = self.options.get(option, "no")
+        if text not in ("yes", "no"):
+            raise UsageError(f"-o {option}={text}: expected yes or no.")
+        return text == "yes"
+
+    def require_known(self, benchmark: str, options: Mapping[str, str]) -> None:
+        """Raise UsageError for an option that the benchmark does not declare; its `options` are the known ones."""
+        unknown = sorted(set(self.options) - set(options))
+        if unknown:
+            known = ", ".join(options) or "none"
+            error = UsageError(f"{benchmark} has no option {unknown[0]!r}", f"Its options for -o: {known}.")
+            raise error.near(unknown[0], options, f"{{}}={self.options[unknown[0]]}")
+
 
 class DataFile(Struct, frozen=True):
     """A file of the user's data: `used` tells whether it is read, and `note` for what, or why not.
@@ -351,13 +381,11 @@ def checked_data(
     seed: int = 0,
 ) -> Data:
     """Return the `Data` that a user's arguments name. Raise UsageError for an option that the benchmark does not have."""
-    unknown = sorted(set(options or {}) - set(benchmark.options))
-    if unknown:
-        known = ", ".join(benchmark.options) or "none"
-        raise UsageError(f"{benchmark.name} has no option {unknown[0]!r}", f"Its options for -o: {known}.")
-    return Data(
+    settings = Data(
         path=None if data is None else Path(data),
         images=None if images is None else Path(images),
         options=dict(options or {}),
         seed=seed,
     )
+    settings.require_known(benchmark.name, benchmark.options)
+    return settings

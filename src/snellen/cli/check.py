@@ -122,10 +122,10 @@ def check(
 def _benchmark(name: str, data: Data) -> Benchmark:
     """Return the benchmark; raise UsageError if it is unknown, or an option of it."""
     from snellen.benchmarks import registry
-    from snellen.cli.preview import require_known_options, require_used_data
+    from snellen.cli.preview import require_used_data
 
     subject = registry.find(name)
-    require_known_options(subject, data)
+    data.require_known(subject.name, subject.options)
     require_used_data(data, [subject])
     return subject
 

@@ -29,18 +29,9 @@ def require_profile(spec: RunSpec, profile: str | None) -> Benchmark:
 
     benchmark = find_benchmark(spec, trust=True)
     profiles_of(benchmark, profile)
-    require_known_options(benchmark, spec.data)
+    spec.data.require_known(benchmark.name, benchmark.options)
     require_kind(spec.model)
     return benchmark
-
-
-def require_known_options(benchmark: Benchmark, data: Data) -> None:
-    """Refuse settings that the benchmark does not have. Raises UsageError."""
-    unknown = sorted(set(data.options) - set(benchmark.options))
-    if unknown:
-        known = ", ".join(benchmark.options) or "none"
-        error = UsageError(f"{benchmark.name} has no option {unknown[0]!r}", f"Its options for -o: {known}.")
-        raise error.near(unknown[0], benchmark.options, f"{{}}={data.options[unknown[0]]}")
 
 
 def require_used_data(data: Data, benchmarks: Sequence[Benchmark]) -> None:

@@ -176,10 +176,7 @@ def checked(spec: RunSpec, folder: RunFolder, benchmark: Benchmark | None, *, tr
     if spec.few_shot_from is not None and Path(spec.few_shot_from).expanduser().exists():
         spec = structs.replace(spec, few_shot_from=str(Path(spec.few_shot_from).expanduser().absolute()))
     subject = benchmark or find_benchmark(spec, folder, trust=trust)
-    unknown = sorted(set(spec.data.options) - set(subject.options))
-    if unknown:
-        known = ", ".join(subject.options) or "none"
-        raise UsageError(f"{subject.name} has no option {unknown[0]!r}", f"Its options for -o: {known}.")
+    spec.data.require_known(subject.name, subject.options)
     if subject.with_media is not None:
         spec = structs.replace(spec, data=subject.with_media(spec.data, spec.options.media))
     require_whole_data(subject, spec)

@@ -17,7 +17,7 @@ from snellen.benchmarks.chart import questions as ask
 from snellen.benchmarks.chart import world
 from snellen.benchmarks.chart.drawing import Canvas, png
 from snellen.benchmarks.chart.options import CREATURES as OPTIONS
-from snellen.benchmarks.chart.options import check, dials, flag, number
+from snellen.benchmarks.chart.options import dials
 from snellen.benchmarks.chart.questions import arranged, balanced, sample
 from snellen.benchmarks.chart.rng import Stream
 from snellen.benchmarks.chart.scorers import PROFILES, SCORERS, summarize
@@ -121,9 +121,9 @@ def samples(data: Data) -> Iterator[Sample]:
     Raises:
         UsageError: an option is unknown or out of range.
     """
-    check(data, OPTIONS, NAME)
-    n = number(data, "questions", 80, 1, 100_000)
-    drawing = Drawing(data.seed, number(data, "size", 96, 48, 1024), dials(data), _guide() if flag(data, "key") else "")
+    data.require_known(NAME, OPTIONS)
+    n = data.number("questions", 80, 1, 100_000)
+    drawing = Drawing(data.seed, data.number("size", 96, 48, 1024), dials(data), _guide() if data.flag("key") else "")
     yield from _portraits(drawing, n)
     for level in (*world.LEVELS, "attribute"):
         yield from _pairs(drawing, n, level)
@@ -285,7 +285,7 @@ CREATURES = Benchmark(
     score=SCORERS,
     summarize=summarize,
     profiles=PROFILES,
-    size=lambda data: (_PER_PICTURE + _OTHER_CELLS) * number(data, "questions", 80, 1, 100_000),
+    size=lambda data: (_PER_PICTURE + _OTHER_CELLS) * data.number("questions", 80, 1, 100_000),
     options=OPTIONS,
     about={
         "description": "Drawn creatures of an invented taxonomy: taxonomy, attributes, pairs, sets, counting, space, motion.",

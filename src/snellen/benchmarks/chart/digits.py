@@ -20,7 +20,6 @@ from snellen.benchmarks.base import Benchmark, Data, empty_digest
 from snellen.benchmarks.chart import questions as ask
 from snellen.benchmarks.chart.drawing import png
 from snellen.benchmarks.chart.options import SHARED as OPTIONS
-from snellen.benchmarks.chart.options import check, number
 from snellen.benchmarks.chart.questions import arranged, balanced, sample
 from snellen.benchmarks.chart.rng import Stream
 from snellen.benchmarks.chart.scorers import PROFILES, SCORERS, summarize
@@ -63,9 +62,9 @@ def samples(data: Data) -> Iterator[Sample]:
     Raises:
         UsageError: an option is unknown or out of range (at most 599 questions of each kind).
     """
-    check(data, OPTIONS, NAME)
-    n = number(data, "questions", 80, 1, TEST)
-    size = number(data, "size", 96, 48, 1024)
+    data.require_known(NAME, OPTIONS)
+    n = data.number("questions", 80, 1, TEST)
+    size = data.number("size", 96, 48, 1024)
     labels = [int(label) for label in split("test")[1]]
     stream = Stream("chart", data.seed, "digits")
     order = stream.shuffled(range(TEST))
@@ -102,7 +101,7 @@ DIGITS = Benchmark(
     score=SCORERS,
     summarize=summarize,
     profiles=PROFILES,
-    size=lambda data: 4 * number(data, "questions", 80, 1, TEST),
+    size=lambda data: 4 * data.number("questions", 80, 1, TEST),
     options=OPTIONS,
     about={
         "description": "Real scanned handwritten digits, 8 x 8 pixels: which digit, true or false, choice, same or different.",

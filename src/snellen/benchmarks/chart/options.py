@@ -31,41 +31,6 @@ CREATURES = {
 }
 
 
-def check(data: Data, known: dict[str, str], benchmark: str) -> None:
-    """Refuse options that the benchmark does not declare.
-
-    Raises:
-        UsageError: names the option and lists the known ones.
-    """
-    for name in data.options:
-        if name not in known:
-            raise UsageError(f"{benchmark} has no option '{name}'.", f"Known options: {', '.join(known)}.")
-
-
-def number(data: Data, name: str, default: int, low: int, high: int) -> int:
-    """Return an option that is a whole number from low to high.
-
-    Raises:
-        UsageError: the value is something else.
-    """
-    text = data.options.get(name, str(default))
-    if not text.isascii() or not text.isdigit() or not low <= int(text) <= high:
-        raise UsageError(f"-o {name}={text}: expected a whole number from {low} to {high}.")
-    return int(text)
-
-
-def flag(data: Data, name: str) -> bool:
-    """Return an option that is yes or no (default no).
-
-    Raises:
-        UsageError: the value is something else.
-    """
-    text = data.options.get(name, "no")
-    if text not in ("yes", "no"):
-        raise UsageError(f"-o {name}={text}: expected yes or no.")
-    return text == "yes"
-
-
 def dials(data: Data) -> Dials:
     """Return the difficulty dials; a dial of its own overrides `difficulty`.
 
