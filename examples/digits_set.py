@@ -14,7 +14,7 @@ import argparse
 from pathlib import Path
 
 from snellen.benchmarks.chart.digits import enlarged, split
-from snellen.benchmarks.chart.drawing import png
+from snellen.sources.blobs import stored_png
 
 NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
@@ -32,7 +32,7 @@ def write(out: Path, size: int = 96) -> int:
         rows = []
         for number, (scan, label) in enumerate(zip(*split(name), strict=True)):
             path = f"{name}/digit-{number:04}.png"
-            (out / path).write_bytes(png(enlarged(scan, size)))
+            (out / path).write_bytes(stored_png(enlarged(scan, size)))
             rows.append(f"{path},{int(label)}\n")
         (out / f"{name}.csv").write_text("".join(rows), encoding="utf-8")
         written += len(rows)

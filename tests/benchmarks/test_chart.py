@@ -22,6 +22,7 @@ from snellen.benchmarks.chart.questions import YES_NO
 from snellen.benchmarks.chart.rng import Stream
 from snellen.benchmarks.chart.suite import CHART
 from snellen.errors import UsageError
+from snellen.sources.blobs import stored_png
 from snellen.types import Image, Sample, Video
 
 
@@ -115,9 +116,8 @@ def test_nothing_is_drawn_until_a_picture_is_read(monkeypatch):
     def refuse(*args, **kwargs):
         raise AssertionError("drawn too early")
 
-    monkeypatch.setattr(drawing, "png", refuse)
-    monkeypatch.setattr(creatures, "png", refuse)
-    monkeypatch.setattr(digits_chart, "png", refuse)
+    monkeypatch.setattr(creatures, "stored_png", refuse)
+    monkeypatch.setattr(digits_chart, "stored_png", refuse)
     samples = _asked(questions="3")
     with pytest.raises(AssertionError, match="drawn too early"):
         _images(samples[0])[0].blob.read()
@@ -151,7 +151,7 @@ def test_no_digit_that_is_asked_was_ever_trained_on():
     assert (len(train), len(test)) == (1198, 599)
     every = list(DIGITS.samples(Data(options={"questions": "599"})))
     seen = {image.blob.read() for sample in every for image in _images(sample)}
-    trained = {drawing.png(digits_chart.enlarged(scan, 96)) for scan in train}
+    trained = {stored_png(digits_chart.enlarged(scan, 96)) for scan in train}
     assert len(seen) == 599
     assert seen.isdisjoint(trained)
 
@@ -245,12 +245,12 @@ def test_pairs_agree_just_where_the_gold_says():
 def test_any_picture_survives_the_png_unchanged(height, width, colour, seed):
     shape = (height, width, 3) if colour else (height, width)
     pixels = Stream(seed).octets(int(np.prod(shape))).reshape(shape)
-    assert np.array_equal(_pixels(drawing.png(pixels)), pixels)
+    assert np.array_equal(_pixels(stored_png(pixels)), pixels)
 
 
 def test_a_picture_of_more_than_one_stored_block_is_whole():
     pixels = Stream("large").octets(300 * 300 * 3).reshape(300, 300, 3)
-    assert np.array_equal(_pixels(drawing.png(pixels)), pixels)
+    assert np.array_equal(_pixels(stored_png(pixels)), pixels)
 
 
 @given(st.integers(1, 24))

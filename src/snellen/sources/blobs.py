@@ -1,4 +1,4 @@
-"""Lazy bytes: the content of an image in a prompt.
+"""Lazy bytes: the content of an image in a prompt, which is read, decoded, or drawn as a PNG.
 
 `quick` is True if reading costs less than a thread: bytes in memory, small local files. `open` returns a stream, for
 files that are too large to hold.
@@ -6,17 +6,23 @@ files that are too large to hold.
 
 from __future__ import annotations
 
+import struct
+import zlib
 from binascii import Error as NotBase64
 from binascii import a2b_base64
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
-from typing import IO, ClassVar
+from typing import IO, TYPE_CHECKING, ClassVar
 
 from msgspec import Struct
 
 from snellen.errors import DataError
 from snellen.types import Blob
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 QUICK_BYTES = 1 << 20
 
@@ -140,3 +146,26 @@ class Drawn(Struct, frozen=True):
 
     def read(self) -> bytes:
         return self.draw()
+
+
+def stored_png(pixels: NDArray[np.uint8]) -> bytes:
+    """Return a PNG of [height, width, 3] or [height, width] bytes, the same on every platform.
+
+    It holds its pixels in stored (uncompressed) deflate blocks of at most 65,535 bytes, because the output of a compressor
+    differs between zlib versions and its rivals.
+    """
+    height, width = pixels.shape[:2]
+    colour_type = 2 if pixels.ndim == 3 else 0
+    raw = b"".join(b"\0" + row.tobytes() for row in pixels)
+    blocks = [raw[start : start + 65535] for start in range(0, len(raw), 65535)]
+    stored = b"".join(
+        struct.pack("<BHH", number == len(blocks) - 1, len(block), len(block) ^ 0xFFFF) + block
+        for number, block in enumerate(blocks)
+    )
+    data = b"\x78\x01" + stored + struct.pack(">I", zlib.adler32(raw))
+    header = struct.pack(">IIBBBBB", width, height, 8, colour_type, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", header) + _chunk(b"IDAT", data) + _chunk(b"IEND", b"")
+
+
+def _chunk(name: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))

@@ -15,14 +15,14 @@ from msgspec import structs
 from snellen.benchmarks.base import Benchmark, Data, empty_digest
 from snellen.benchmarks.chart import questions as ask
 from snellen.benchmarks.chart import world
-from snellen.benchmarks.chart.drawing import Canvas, png
+from snellen.benchmarks.chart.drawing import Canvas
 from snellen.benchmarks.chart.options import CREATURES as OPTIONS
 from snellen.benchmarks.chart.options import dials
 from snellen.benchmarks.chart.questions import arranged, balanced, sample
 from snellen.benchmarks.chart.rng import Stream
 from snellen.benchmarks.chart.scorers import PROFILES, SCORERS, summarize
 from snellen.benchmarks.chart.world import Creature, Dials, Placed
-from snellen.sources.blobs import Drawn
+from snellen.sources.blobs import Drawn, stored_png
 from snellen.types import Image, Sample, Video
 
 VERSION = "1"
@@ -54,7 +54,7 @@ class Drawing:
 
 def _png(draw: Callable[[Stream], Canvas], key: tuple[str | int, ...]) -> bytes:
     stream = Stream(*key)
-    return png(world.finished(draw(stream), stream))
+    return stored_png(world.finished(draw(stream), stream))
 
 
 def _portrait(who: Creature, size: int, dials: Dials, stream: Stream) -> Canvas:

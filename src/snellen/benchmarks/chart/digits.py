@@ -18,12 +18,11 @@ from PIL import Image as Picture
 
 from snellen.benchmarks.base import Benchmark, Data, empty_digest
 from snellen.benchmarks.chart import questions as ask
-from snellen.benchmarks.chart.drawing import png
 from snellen.benchmarks.chart.options import SHARED as OPTIONS
 from snellen.benchmarks.chart.questions import arranged, balanced, sample
 from snellen.benchmarks.chart.rng import Stream
 from snellen.benchmarks.chart.scorers import PROFILES, SCORERS, summarize
-from snellen.sources.blobs import Drawn
+from snellen.sources.blobs import Drawn, stored_png
 from snellen.types import Image, Sample
 
 VERSION = "1"
@@ -53,7 +52,7 @@ def enlarged(scan: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
 
 
 def _png(index: int, size: int) -> bytes:
-    return png(enlarged(split("test")[0][index], size))
+    return stored_png(enlarged(split("test")[0][index], size))
 
 
 def samples(data: Data) -> Iterator[Sample]:

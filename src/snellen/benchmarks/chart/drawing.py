@@ -1,13 +1,6 @@
-"""A small integer rasteriser and a PNG writer: the same bytes on every platform.
-
-No floating point touches a pixel, and the PNG holds its pixels in stored (uncompressed) deflate blocks, because the
-output of a compressor differs between zlib versions and its rivals.
-"""
+"""A small integer rasteriser: the same pixels on every platform, since no floating point touches one."""
 
 from __future__ import annotations
-
-import struct
-import zlib
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,23 +84,3 @@ def triangle(radius: int) -> NDArray[np.int64]:
     """[2 radius + 1] half widths of the rows of a triangle that stands on its base."""
     rows = np.arange(2 * radius + 1, dtype=np.int64)
     return rows * 11 // 20
-
-
-def png(pixels: Pixels) -> bytes:
-    """A PNG of [height, width, 3] or [height, width] bytes, with stored deflate blocks of at most 65,535 bytes."""
-    height, width = pixels.shape[:2]
-    colour_type = 2 if pixels.ndim == 3 else 0
-    rows = pixels.reshape(height, -1)
-    raw = np.concatenate([np.zeros((height, 1), dtype=np.uint8), rows], axis=1).tobytes()
-    blocks = [raw[start : start + 65535] for start in range(0, len(raw), 65535)]
-    stored = b"".join(
-        struct.pack("<BHH", number == len(blocks) - 1, len(block), len(block) ^ 0xFFFF) + block
-        for number, block in enumerate(blocks)
-    )
-    data = b"\x78\x01" + stored + struct.pack(">I", zlib.adler32(raw))
-    header = struct.pack(">IIBBBBB", width, height, 8, colour_type, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", header) + _chunk(b"IDAT", data) + _chunk(b"IEND", b"")
-
-
-def _chunk(name: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))

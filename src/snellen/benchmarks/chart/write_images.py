@@ -8,10 +8,10 @@ from pathlib import Path
 from msgspec import structs
 
 from snellen.benchmarks.chart import world
-from snellen.benchmarks.chart.drawing import png
 from snellen.benchmarks.chart.rng import Stream
 from snellen.benchmarks.chart.world import Creature, Dials
 from snellen.errors import StorageError, UsageError
+from snellen.sources.blobs import stored_png
 
 TAXONOMY = "taxonomy.csv"
 
@@ -37,7 +37,7 @@ def portraits(
             who = world.creature(stream, taxon)
             canvas = world.portrait(who, stream, size, dials or Dials())
             folders = "/".join(who.name(level).replace(" ", "_") for level in world.LEVELS)
-            yield f"{folders}/{number:03}.png", who, png(world.finished(canvas, stream))
+            yield f"{folders}/{number:03}.png", who, stored_png(world.finished(canvas, stream))
 
 
 def write(out: Path, per_species: int, seed: int = 0, size: int = 96, dials: Dials | None = None) -> int:
