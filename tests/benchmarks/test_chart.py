@@ -15,9 +15,8 @@ from PIL import Image as Picture
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.chart import creatures, drawing, world
 from snellen.benchmarks.chart import digits as digits_chart
-from snellen.benchmarks.chart.creatures import CREATURES
+from snellen.benchmarks.chart.creatures import CREATURES, DIALS
 from snellen.benchmarks.chart.digits import DIGITS
-from snellen.benchmarks.chart.options import NAMES
 from snellen.benchmarks.chart.questions import YES_NO
 from snellen.benchmarks.chart.rng import Stream
 from snellen.benchmarks.chart.suite import CHART
@@ -179,7 +178,7 @@ def test_a_wrong_option_is_refused_by_name(options, complaint):
         next(iter(CREATURES.samples(Data(options=options))))
 
 
-@pytest.mark.parametrize("dial", NAMES)
+@pytest.mark.parametrize("dial", DIALS)
 def test_every_dial_changes_pictures_and_no_question(dial):
     plain, turned = (
         list(CREATURES.samples(Data(options={"questions": "8", **more})))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from functools import partial
 
 from msgspec import structs
@@ -16,12 +17,11 @@ from snellen.benchmarks.base import Benchmark, Data, empty_digest
 from snellen.benchmarks.chart import questions as ask
 from snellen.benchmarks.chart import world
 from snellen.benchmarks.chart.drawing import Canvas
-from snellen.benchmarks.chart.options import CREATURES as OPTIONS
-from snellen.benchmarks.chart.options import dials
 from snellen.benchmarks.chart.questions import arranged, balanced, sample
 from snellen.benchmarks.chart.rng import Stream
 from snellen.benchmarks.chart.scorers import PROFILES, SCORERS, summarize
 from snellen.benchmarks.chart.world import Creature, Dials, Placed
+from snellen.errors import UsageError
 from snellen.sources.blobs import Drawn, stored_png
 from snellen.types import Image, Sample, Video
 
@@ -34,6 +34,21 @@ _ATTRIBUTES = tuple(world.ATTRIBUTES)
 _FIELDS = ("klass", "genus", "species")
 _PER_PICTURE = 14
 _OTHER_CELLS = 9
+DIALS = tuple(field.name for field in structs.fields(Dials))
+OPTIONS = {
+    **ask.OPTIONS,
+    "key": "yes: put the field guide (which mark means which name) before every question (default no)",
+    "difficulty": "all differences at once: 0 plain (default), 1 none left",
+    "difficulty.taxa": "contrast of the marks that tell class, genus and species, 0 to 1",
+    "difficulty.colour": "contrast of the body colours, 0 to 1",
+    "difficulty.shape": "how far every body is bent towards a disc, 0 to 1",
+    "difficulty.size": "how close the sizes are, 0 to 1",
+    "difficulty.texture": "how faint stripes and spots are, 0 to 1",
+    "difficulty.count": "how much the bodies of a scene differ in size, 0 to 1",
+    "difficulty.place": "how close left and right, above and below are, 0 to 1",
+    "difficulty.depth": "how close near and far are in size, 0 to 1",
+    "difficulty.motion": "how short the way of a moving creature is, 0 to 1",
+}
 
 
 @dataclass(frozen=True)
@@ -113,6 +128,29 @@ def related(who: Creature, level: str, same: bool, stream: Stream) -> Creature:
     if not same:
         fixed[fields[-1]] = (fixed[fields[-1]] + stream.between(1, 2)) % 3
     return structs.replace(other, **fixed)
+
+
+def dials(data: Data) -> Dials:
+    """Return the difficulty dials; a dial of its own overrides `difficulty`.
+
+    Raises:
+        UsageError: a value is not a number from 0 to 1.
+    """
+    base = _thousandths(data, "difficulty", 0)
+    return Dials(**{name: _thousandths(data, f"difficulty.{name}", base) for name in DIALS})
+
+
+def _thousandths(data: Data, name: str, default: int) -> int:
+    text = data.options.get(name)
+    if text is None:
+        return default
+    try:
+        value = int(Decimal(text) * 1000)
+    except (InvalidOperation, ValueError, OverflowError):
+        value = -1
+    if not 0 <= value <= 1000:
+        raise UsageError(f"-o {name}={text}: expected a number from 0 (plain) to 1 (no difference left).")
+    return value
 
 
 def samples(data: Data) -> Iterator[Sample]:

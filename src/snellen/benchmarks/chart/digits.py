@@ -18,7 +18,6 @@ from PIL import Image as Picture
 
 from snellen.benchmarks.base import Benchmark, Data, empty_digest
 from snellen.benchmarks.chart import questions as ask
-from snellen.benchmarks.chart.options import SHARED as OPTIONS
 from snellen.benchmarks.chart.questions import arranged, balanced, sample
 from snellen.benchmarks.chart.rng import Stream
 from snellen.benchmarks.chart.scorers import PROFILES, SCORERS, summarize
@@ -61,7 +60,7 @@ def samples(data: Data) -> Iterator[Sample]:
     Raises:
         UsageError: an option is unknown or out of range (at most 599 questions of each kind).
     """
-    data.require_known(NAME, OPTIONS)
+    data.require_known(NAME, ask.OPTIONS)
     n = data.number("questions", 80, 1, TEST)
     size = data.number("size", 96, 48, 1024)
     labels = [int(label) for label in split("test")[1]]
@@ -101,7 +100,7 @@ DIGITS = Benchmark(
     summarize=summarize,
     profiles=PROFILES,
     size=lambda data: 4 * data.number("questions", 80, 1, TEST),
-    options=OPTIONS,
+    options=ask.OPTIONS,
     about={
         "description": "Real scanned handwritten digits, 8 x 8 pixels: which digit, true or false, choice, same or different.",
         "source": "UCI Optical Recognition of Handwritten Digits, as carried by scikit-learn (1,797 scans; 599 asked).",

@@ -14,6 +14,11 @@ from msgspec import Struct, field
 from snellen.benchmarks.chart.rng import Stream
 from snellen.types import Kind, Part, Prompt, Sample, Text
 
+OPTIONS = {
+    "questions": "questions of each kind (default 80)",
+    "size": "side of a picture in pixels, 48 to 1024 (default 96)",
+}
+"""Options of all benchmarks of the chart."""
 LETTERS = "ABCD"
 YES_NO = "Answer with yes or no."
 T_F = "Answer with T or F."
