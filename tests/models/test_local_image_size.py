@@ -34,7 +34,7 @@ def test_a_run_records_what_the_checkpoint_s_processor_makes_of_its_pictures(tmp
 
 
 def test_patches_in_rows_tiles_and_padding_are_told_apart():
-    from snellen.models.local.image_size import processed_images
+    from snellen.models.local.chat_template import processed_images
 
     qwen = transformers.Qwen2VLImageProcessor()
     (image,) = processed_images(qwen, None, [(512, 300)])

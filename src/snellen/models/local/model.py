@@ -20,17 +20,18 @@ from snellen.models.base import Model, ModelOptions, effective
 from snellen.models.local import has_static_cache
 from snellen.models.local.batching import Batches, Job
 from snellen.models.local.chat_template import (
+    MOST_SIZES,
     Conversation,
     content_digest,
     converse,
     encode,
     omitted_by_template,
+    processed_images,
     rendered,
     require_written,
     size_of,
 )
 from snellen.models.local.checkpoint import Checkpoint, find
-from snellen.models.local.image_size import MOST_SIZES, processed_images
 from snellen.sources import cache_folder
 from snellen.types import Image, Prompt, Response, Usage, Video
 
