@@ -44,7 +44,7 @@ from snellen.features.extract import extract
 from snellen.features.store import open_store
 from snellen.models import embedded
 from snellen.models.base import Model, ModelOptions
-from snellen.models.local.load import pick_device
+from snellen.models.local.checkpoint import pick_device
 from snellen.models.registry import open_model
 from snellen.sources import FileBlob
 from snellen.types import Generation, Image, Prompt, Response, Text

@@ -19,7 +19,7 @@ import torch
 from snellen.errors import PreflightError
 from snellen.models.base import ModelOptions
 from snellen.models.local import open_model
-from snellen.models.local.load import pick_device, pick_dtype, stored_dtype
+from snellen.models.local.checkpoint import pick_device, pick_dtype, stored_dtype
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 

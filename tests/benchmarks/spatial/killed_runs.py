@@ -67,9 +67,9 @@ def main() -> None:
 
     root, names = Path(sys.argv[1]), sys.argv[2:]
     import torch
+    from transformers import AutoModelForImageTextToText, AutoProcessor  # noqa: F401 - it imports parts as they are named
 
-    import snellen.models.local.generate
-    import snellen.models.local.load  # noqa: F401 - transformers imports most of its parts only when they are named
+    import snellen.models.local.generate  # noqa: F401
 
     torch.set_num_threads(1)
     for name in names:

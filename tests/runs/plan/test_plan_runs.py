@@ -120,11 +120,11 @@ def test_a_cell_that_fails_does_not_end_the_others_and_the_exit_status_says_so(c
 
 def test_settings_are_a_dimension_and_a_local_model_is_loaded_once(capsys, monkeypatch):
     pytest.importorskip("torch", reason="the embedded model needs torch: pip install 'snellen[local]'")
-    from snellen.models.local import load
+    from snellen.models.local import checkpoint
 
     loads: list[object] = []
-    real = load.load
-    monkeypatch.setattr(load, "load", lambda *words: loads.append(words) or real(*words))
+    real = checkpoint.load
+    monkeypatch.setattr(checkpoint, "load", lambda *words: loads.append(words) or real(*words))
     settings = '[[settings]]\nname = "plain"\n[[settings]]\nname = "blind"\nblank-images = true\n'
     settings += '[[settings]]\nname = "short"\nmax_tokens = 1\n'
     plan = write(DIGITS + '[defaults]\nlimit = 8\n[[model]]\nname = "embedded"\n' + settings)

@@ -15,14 +15,16 @@ import torch
 import transformers
 from torch import nn
 from transformers.models.auto import modeling_auto
+from transformers.utils import logging
 
 from snellen.errors import PreflightError
 from snellen.features.encoders.base import Encoder, EncoderParts, catch_output
 from snellen.features.encoders.feature_maps import build_map_parts, is_hierarchical, pool_model
 from snellen.features.encoders.image_processor import PACKED, first_line, read_transform, verify_transform
 from snellen.features.extract.preprocess import Transform
-from snellen.models.local.checkpoint import Checkpoint, find
-from snellen.models.local.load import pick_device, pick_dtype, stored_dtype, transformers_logging
+from snellen.models.local.checkpoint import Checkpoint, find, pick_device, pick_dtype, stored_dtype
+
+transformers_logging: Any = logging  # typed in parts
 
 
 def pack_patches(pixels: torch.Tensor, config: Any) -> tuple[torch.Tensor, torch.Tensor]:

@@ -15,7 +15,7 @@ from snellen.features.encoders.feature_maps import Layout, average_map, build_ma
 from snellen.features.encoders.weight_files import fetch_weights, find_weights, import_library, tensor_shapes
 from snellen.features.extract.preprocess import Transform
 from snellen.features.store.format import PATCH_TOKENS
-from snellen.models.local.load import pick_device, pick_dtype
+from snellen.models.local.checkpoint import pick_device, pick_dtype
 
 
 def open_timm(

@@ -15,7 +15,7 @@ from snellen.types import Image, MediaSettings, Part, ProcessedImage, Prompt, Te
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from snellen.models.local.load import Loaded
+    from snellen.models.local.checkpoint import Loaded
 
 MARKS = ("Qzx system", "Qzx question", "Qzx answer", "Qzx end")
 """Words that no chat template holds by itself, to see whether it writes what it is given."""

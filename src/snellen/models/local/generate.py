@@ -21,8 +21,8 @@ from transformers import (
     TopPLogitsWarper,
 )
 
+from snellen.models.local.checkpoint import Loaded
 from snellen.models.local.kv_cache import StaticDecoding, compile_errors
-from snellen.models.local.load import Loaded
 from snellen.models.local.stopping import answer_end
 from snellen.types import Generation
 

@@ -19,7 +19,7 @@ from snellen.models.local import require_usable
 from snellen.models.local.model import LocalModel
 
 if TYPE_CHECKING:
-    from snellen.models.local.load import Loaded
+    from snellen.models.local.checkpoint import Loaded
 
 KIND = "memory"
 CHUNK = 1 << 24
@@ -146,7 +146,7 @@ class MemoryModel(LocalModel):
         }
 
     def _load(self) -> Loaded:
-        from snellen.models.local.load import prepared
+        from snellen.models.local.checkpoint import prepared
 
         return prepared(self._processor, self._model, inference_mode=False)
 

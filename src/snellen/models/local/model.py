@@ -36,9 +36,9 @@ from snellen.sources import cache_folder
 from snellen.types import Image, Prompt, Response, Usage, Video
 
 if TYPE_CHECKING:
+    from snellen.models.local.checkpoint import Loaded
     from snellen.models.local.generate import Reply
     from snellen.models.local.kv_cache import StaticDecoding
-    from snellen.models.local.load import Loaded
 
 
 BATCHES_IN_FLIGHT = 5
@@ -113,7 +113,7 @@ class LocalModel(Model):
 
         Raises PreflightError where the checkpoint cannot be found or used.
         """
-        from snellen.models.local.load import pick_device, pick_dtype, stored_dtype
+        from snellen.models.local.checkpoint import pick_device, pick_dtype, stored_dtype
 
         checkpoint = self._found()
         device = pick_device(self._options.device)
@@ -188,12 +188,12 @@ class LocalModel(Model):
         return self._checkpoint
 
     def _load(self) -> Loaded:
-        from snellen.models.local.load import load
+        from snellen.models.local.checkpoint import load
 
         return load(self._found(), self._path, self._options.device, self._options.dtype)
 
     def _start(self) -> None:
-        from snellen.models.local.load import is_out_of_memory
+        from snellen.models.local.checkpoint import is_out_of_memory
 
         with self._loading:
             if self._closed:
@@ -223,7 +223,7 @@ class LocalModel(Model):
         return StaticDecoding(loaded.model, loaded.context, compiled=self._options.compile)
 
     def _recover(self) -> None:
-        from snellen.models.local.load import release_memory
+        from snellen.models.local.checkpoint import release_memory
 
         if self._static is not None:
             self._static.release()
@@ -239,7 +239,7 @@ class LocalModel(Model):
             readers.shutdown(wait=True, cancel_futures=True)
             self._batches = self._readers = self._loaded = self._static = None
             self._shared = SharedWeights()
-            from snellen.models.local.load import release_memory
+            from snellen.models.local.checkpoint import release_memory
 
             release_memory()
 

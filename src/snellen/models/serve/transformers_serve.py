@@ -17,8 +17,7 @@ from typing import NoReturn
 from snellen.errors import MissingExtraError, UsageError
 from snellen.local_server import is_loopback
 from snellen.models.base import ModelOptions
-from snellen.models.local.checkpoint import find
-from snellen.models.local.load import pick_device, pick_dtype, stored_dtype
+from snellen.models.local.checkpoint import find, pick_device, pick_dtype, stored_dtype
 
 PROGRAM = "import sys; from transformers.cli.transformers import main; sys.exit(main())"
 
