@@ -18,7 +18,7 @@ import train
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.chart.suite import CHART
 from snellen.models.base import ModelOptions
-from snellen.models.local import open_model
+from snellen.models.local.model import open_model
 from snellen.scoring.scores import ScoreBuilder
 from snellen.scoring.statistics import wilson
 from snellen.types import Generation, MediaSettings, Metric, Sample

@@ -12,7 +12,7 @@ from snellen.media import MediaCache, check_settings
 from snellen.models.api import ApiModel
 from snellen.models.base import ModelOptions
 from snellen.models.embedded import open_model as open_embedded
-from snellen.models.local import open_model as open_local
+from snellen.models.local.model import open_model as open_local
 from snellen.types import MediaSettings
 
 

@@ -18,8 +18,8 @@ import torch
 
 from snellen.errors import PreflightError
 from snellen.models.base import ModelOptions
-from snellen.models.local import open_model
 from snellen.models.local.checkpoint import pick_device, pick_dtype, stored_dtype
+from snellen.models.local.model import open_model
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -189,7 +189,7 @@ ASK = """
 import asyncio, json, sys
 from snellen.errors import PreflightError
 from snellen.models.base import ModelOptions
-from snellen.models.local import open_model
+from snellen.models.local.model import open_model
 
 async def outcome(name, revision=None):
     model = open_model(name, ModelOptions(revision=revision))

@@ -138,7 +138,7 @@ def serve(
         transformers_serve.refuse(unusable)
         transformers_serve.serve(path, options, server.host, server.port)
     from snellen.models.api.keys import find_key
-    from snellen.models.local import open_model
+    from snellen.models.local.model import open_model
 
     key = find_key(server.api_key_env) if server.api_key_env else None
     loaded = open_model(path, options)

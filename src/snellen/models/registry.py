@@ -51,7 +51,7 @@ KINDS = {
     "openrouter": ("snellen.models.api:open_openrouter", "OpenRouter: openrouter:qwen/qwen3-vl-8b-instruct"),
     "azure": ("snellen.models.api:open_azure", "a deployment at Azure OpenAI: azure:DEPLOYMENT --base-url https://…"),
     "local": (
-        "snellen.models.local:open_model",
+        "snellen.models.local.model:open_model",
         "a Hugging Face folder or hub name, by transformers: local:Qwen/Qwen3-VL-8B-Instruct",
     ),
     "vllm": (

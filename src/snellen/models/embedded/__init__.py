@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from snellen.errors import UsageError
 from snellen.models.base import ModelOptions
-from snellen.models.local import open_model as open_local
+from snellen.models.local.model import open_model as open_local
 
 if TYPE_CHECKING:
     from snellen.models.local.model import LocalModel

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from snellen.errors import MissingExtraError, UsageError
 from snellen.models.base import ModelOptions
-from snellen.models.local import require_usable
+from snellen.models.local.model import require_usable
 
 if TYPE_CHECKING:
     from snellen.models.in_process.model import EngineModel

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from snellen.errors import UsageError
 from snellen.models.base import Model, ModelOptions
-from snellen.models.local import require_usable
-from snellen.models.local.model import LocalModel
+from snellen.models.local.model import LocalModel, require_usable
 
 if TYPE_CHECKING:
     from snellen.models.local.checkpoint import Loaded
