@@ -296,7 +296,7 @@ def _check(
 
     Of several runs, one whose plug-in is faulty fails in its turn; the others are run.
     """
-    from snellen.engine.preflight import require_video_reader
+    from snellen.engine.resume import require_video_reader
 
     faults: dict[Path, PluginError] = {}
     benchmarks: list[Benchmark] = []

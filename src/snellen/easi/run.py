@@ -18,9 +18,8 @@ from snellen.easi import judged_scores
 from snellen.easi.locate_data import data_of, on_hub
 from snellen.easi.status import NOT_JUDGED, BenchmarkRow, Board, EasiWatch, State
 from snellen.easi.unparsed import count_unparsed
-from snellen.engine.preflight import require_readable, require_video_reader
 from snellen.engine.progress import LiveScores, Progress
-from snellen.engine.resume import expected, pending
+from snellen.engine.resume import expected, pending, require_readable, require_video_reader
 from snellen.engine.run import run
 from snellen.engine.run_folder import JUDGED, RunFolder, RunSpec, Totals, derived_folder
 from snellen.errors import DataError, FingerprintError, InterruptedRunError, SnellenError, WorkersGoneError

@@ -46,28 +46,6 @@ class Feed(Protocol):
         """Return how many groups of questions have ended; None where that is not told."""
 
 
-class FixedFeed:
-    """Questions that depend on no answer."""
-
-    def __init__(self, work: Work) -> None:
-        self._work = work
-
-    async def take(self) -> tuple[Sample, int] | None:
-        return next(self._work, None)
-
-    def settle(self, sample: Sample, record: Record) -> None:
-        """Do nothing: no question depends on an answer."""
-
-    def close(self) -> None:
-        """Do nothing: nobody waits."""
-
-    def holds_more(self) -> bool:
-        return next(self._work, None) is not None
-
-    def groups(self) -> None:
-        """Tell nothing: all questions are known."""
-
-
 class GrowingFeed:
     """Questions that depend on answers. Whoever finds none waits while others are pending.
 

@@ -15,14 +15,25 @@ from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine import fingerprint, journal
 from snellen.engine.concurrency import Gate, RequestLimit
 from snellen.engine.data_paths import absolute_places
-from snellen.engine.growth import Feed, FixedFeed, GrowingFeed, Growth, sample_of
+from snellen.engine.growth import Feed, GrowingFeed, Growth, sample_of
 from snellen.engine.journal import Journal
 from snellen.engine.journal_damage import Damage
 from snellen.engine.pacing import Pacer
-from snellen.engine.preflight import preflight, require_video_reader
 from snellen.engine.progress import Display, LiveScores, Progress, Silent
 from snellen.engine.rate_limits import check_pace
-from snellen.engine.resume import Key, Work, all_recorded, expected, key, pending, read_state, without_record
+from snellen.engine.resume import (
+    FixedFeed,
+    Key,
+    Work,
+    all_recorded,
+    expected,
+    key,
+    pending,
+    preflight,
+    read_state,
+    require_video_reader,
+    without_record,
+)
 from snellen.engine.retry import Backoff, RetryingClient, SampleOutcome
 from snellen.engine.run_folder import Coverage, RunFolder, RunMeta, RunSpec, Totals
 from snellen.engine.stopping import FailureLimit, SpendingLimit, Stop, require_price
