@@ -66,7 +66,7 @@ def write_run(path: Path, table: Path, rows: int, seed: int) -> None:
     from snellen.benchmarks.base import Data
     from snellen.engine.fingerprint import digest
     from snellen.engine.run_folder import Coverage, RunFolder, RunMeta, RunSpec, Totals
-    from snellen.sources.checksums import seal
+    from snellen.sources.journal_lines import seal
     from snellen.types import Metric
 
     if (path / "summary.json").exists():

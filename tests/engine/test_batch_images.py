@@ -21,7 +21,6 @@ from servers.batches import KEY, MODEL, BatchServer, Plan
 from servers.file_store import FileStore, references
 from snellen.benchmarks.base import Data
 from snellen.engine.journal import Journal
-from snellen.engine.journal_damage import Damage
 from snellen.engine.resume import read_state
 from snellen.engine.retry import Backoff
 from snellen.engine.run_folder import RunFolder, RunSpec
@@ -32,6 +31,7 @@ from snellen.runs.caveats import caveats
 from snellen.runs.evaluate import perform
 from snellen.runs.run import Run
 from snellen.sources import BytesBlob
+from snellen.sources.journal_lines import Damage
 from snellen.types import Image, Prompt, Record, Response, Sample, Text
 
 MODELS = {"responses": f"openai:{MODEL}", "messages": f"anthropic:{MODEL}", "gemini": f"gemini:{MODEL}"}

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from snellen.engine import journal
 from snellen.engine.final_records import final_records
 from snellen.engine.journal import Journal
-from snellen.engine.journal_damage import Damage
 from snellen.errors import RunError
+from snellen.sources.journal_lines import Damage
 from snellen.types import Failure, Record, Response
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)

@@ -23,7 +23,7 @@ from snellen.models.base import ModelOptions
 from snellen.runs.compare import compare
 from snellen.runs.evaluate import perform
 from snellen.runs.run import Run, load_run
-from snellen.sources.checksums import sealed
+from snellen.sources.journal_lines import sealed
 from snellen.types import Prompt, Response, Usage
 
 N = 40

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from snellen.engine import journal
 from snellen.engine.journal import RecordHead
-from snellen.engine.journal_damage import Damage
 from snellen.engine.resume import ANSWERED, Key, key
+from snellen.sources.journal_lines import Damage
 from snellen.types import Record
 
 

@@ -17,12 +17,12 @@ from snellen.benchmarks.base import Benchmark, Data, ScoredAnswer
 from snellen.engine import journal
 from snellen.engine.final_records import final_records
 from snellen.engine.journal import RecordHead
-from snellen.engine.journal_damage import Damage
 from snellen.engine.progress import GroupProgress
 from snellen.engine.resume import ANSWERED, Work
 from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.errors import DataError, PluginError, UsageError
 from snellen.scoring.scores import score_record
+from snellen.sources.journal_lines import Damage
 from snellen.text import shorten
 from snellen.types import Record, Sample
 

@@ -13,9 +13,8 @@ import msgspec
 from msgspec import Struct
 
 from snellen.atomic_write import replacing
-from snellen.engine.journal_damage import RESULTS, Damage
 from snellen.errors import RunChangedError, RunError, StorageError
-from snellen.sources.checksums import intact_parts, never_sealed, record_number, seal, sealed
+from snellen.sources.journal_lines import RESULTS, Damage, intact_parts, never_sealed, record_number, seal, sealed
 
 T = TypeVar("T", bound=Struct)
 _CHUNK = 1 << 20
@@ -54,7 +53,7 @@ def record_name(sample_id: str, repeat: int) -> str:
 class Journal:
     """Journal open for appending: one write for each record, so that a killed process loses none.
 
-    Each record gets the next number and a checksum (snellen.sources.checksums). A background thread calls fsync at least
+    Each record gets the next number and a checksum (snellen.sources.journal_lines). A background thread calls fsync at least
     every `sync_every_s` seconds while there is something new, so that a power cut loses at most that much. Opening cuts
     off a torn last line; `repaired` is the number of bytes cut.
 

@@ -18,13 +18,13 @@ from snellen.benchmarks.base import Benchmark
 from snellen.engine import journal
 from snellen.engine.folder_checks import INT64, is_own
 from snellen.engine.journal import RecordHead
-from snellen.engine.journal_damage import Damage, plain
 from snellen.engine.run_folder import RunFolder, RunMeta, RunSpec, Totals
 from snellen.errors import DataError, PreflightError
 from snellen.media.video import check_pyav
 from snellen.models.base import Model
 from snellen.models.registry import API_KINDS
 from snellen.sources.blobs import stream
+from snellen.sources.journal_lines import Damage, printable
 from snellen.types import Image, Record, Sample, Usage, Video
 
 Key: TypeAlias = str | tuple[str, int]
@@ -194,7 +194,7 @@ def without_record(folder: RunFolder, benchmark: Benchmark, spec: RunSpec) -> st
     if not damage:
         return ""
     absent = [sample.id for sample, _ in pending(benchmark, spec, recorded)]
-    named = ", ".join(plain(name) for name in absent[:NAMED]) + (", …" if len(absent) > NAMED else "")
+    named = ", ".join(printable(name) for name in absent[:NAMED]) + (", …" if len(absent) > NAMED else "")
     have = "1 sample has" if len(absent) == 1 else f"{len(absent):,} samples have"
     lost = f"{have} no record ({named})" if absent else "every sample has a record"
     return f"results.jsonl has {damage.summary()}; {lost}"

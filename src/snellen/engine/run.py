@@ -17,7 +17,6 @@ from snellen.engine.concurrency import Gate, RequestLimit
 from snellen.engine.data_paths import absolute_places
 from snellen.engine.growth import Feed, GrowingFeed, Growth, sample_of
 from snellen.engine.journal import Journal
-from snellen.engine.journal_damage import Damage
 from snellen.engine.pacing import Pacer
 from snellen.engine.progress import Display, LiveScores, Progress, Silent
 from snellen.engine.rate_limits import check_pace
@@ -49,6 +48,7 @@ from snellen.errors import (
 from snellen.models.base import Model
 from snellen.models.registry import API_KINDS
 from snellen.scoring.scores import LEFT_OUT
+from snellen.sources.journal_lines import Damage
 from snellen.types import Image, Record, Sample, Score, Video
 
 REMOTE = (*API_KINDS, "tools")

@@ -12,7 +12,7 @@ from msgspec import Struct
 from snellen.formats.base import STATUSES, Answer, AnswerFile, Problems, missing, with_status
 from snellen.formats.columns import id_of
 from snellen.formats.readers import json_rows, raw_lines
-from snellen.sources.checksums import never_sealed, record_number, sample_named
+from snellen.sources.journal_lines import never_sealed, record_number, sample_named
 from snellen.types import Failure, Status
 
 

@@ -35,8 +35,8 @@ from snellen.runs.evaluate import default_folder
 from snellen.runs.external_answers import keyed, to_record
 from snellen.runs.id_reading import IdReading, choose_reading
 from snellen.runs.run import Run, load_run
-from snellen.sources.checksums import sealed
 from snellen.sources.digests import digest
+from snellen.sources.journal_lines import sealed
 from snellen.text import one_line
 from snellen.types import Failure, Record
 

@@ -19,14 +19,13 @@ from snellen.engine import journal
 from snellen.engine.fingerprint import require_same
 from snellen.engine.folder_checks import is_own
 from snellen.engine.journal import ANSWERED, TimedRecordHead
-from snellen.engine.journal_damage import Damage
 from snellen.engine.resume import read_state
 from snellen.engine.run_folder import JUDGE_RUNS, Coverage, RunFolder, RunMeta
 from snellen.engine.sharding import is_shard_folder, missing_parts, parse_shard
 from snellen.errors import FingerprintError, RunError, UsageError
 from snellen.runs.status import is_locked
 from snellen.runs.trust import find_benchmark
-from snellen.sources.checksums import intact_parts, record_number, sealed
+from snellen.sources.journal_lines import Damage, intact_parts, record_number, sealed
 from snellen.types import Record
 
 _COPIED = ("traces", "sessions")

@@ -21,7 +21,7 @@ from snellen.runs.gold_removal import GOLD_FIELDS, GoldRemoval, public_meta
 from snellen.runs.judge.benchmark import UNANSWERED
 from snellen.runs.run import Run
 from snellen.runs.scoring import Scored, scores_of, summary_json
-from snellen.sources.checksums import sealed
+from snellen.sources.journal_lines import sealed
 from snellen.text import pretty_json
 from snellen.types import Record, Sample, Score
 

@@ -13,11 +13,11 @@ import msgspec
 from msgspec import Struct
 
 from snellen.benchmarks.base import Benchmark, Data
-from snellen.engine.journal_damage import Damage
 from snellen.engine.progress import GroupProgress
 from snellen.engine.resume import read_state
 from snellen.engine.run_folder import RunFolder, RunMeta, Totals
 from snellen.errors import SnellenError
+from snellen.sources.journal_lines import Damage
 from snellen.types import Metric
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.errors import FingerprintError
 from snellen.runs.evaluate import perform
 from snellen.runs.judge.ask import judge
-from snellen.sources.checksums import sealed
+from snellen.sources.journal_lines import sealed
 
 
 @pytest.fixture(autouse=True)

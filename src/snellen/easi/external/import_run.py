@@ -26,7 +26,7 @@ from snellen.engine.run_folder import Coverage, RunFolder, RunMeta, RunSpec, Tot
 from snellen.formats.base import Problems
 from snellen.redaction import redact_bytes
 from snellen.runs.import_answers import without_failed_request
-from snellen.sources.checksums import sealed
+from snellen.sources.journal_lines import sealed
 from snellen.types import Record
 
 

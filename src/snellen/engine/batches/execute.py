@@ -17,7 +17,6 @@ from snellen.engine.batches.progress import batch_progress, local_time
 from snellen.engine.batches.shards import ShardRows
 from snellen.engine.batches.submit import RemainingWork, Submitter
 from snellen.engine.journal import RecordHead
-from snellen.engine.journal_damage import Damage
 from snellen.engine.progress import Display, Progress
 from snellen.engine.resume import ANSWERED, Key, key, pending
 from snellen.engine.retry import Backoff
@@ -28,6 +27,7 @@ from snellen.errors import BadRequestError, BatchError, InterruptedRunError, Mod
 from snellen.models.api.batches.files import FileBatches
 from snellen.models.api.batches.service import BatchService, BatchStatus
 from snellen.models.base import Model
+from snellen.sources.journal_lines import Damage
 from snellen.types import Sample
 
 POLL_S = 30.0

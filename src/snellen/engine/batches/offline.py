@@ -10,11 +10,11 @@ from snellen.engine.batches.collect import BatchCollector, RowOutcomes
 from snellen.engine.batches.log import BatchLog
 from snellen.engine.batches.shards import SentRow, ShardRows
 from snellen.engine.journal import RecordHead
-from snellen.engine.journal_damage import Damage
 from snellen.engine.resume import ANSWERED, Key, key
 from snellen.engine.run_folder import RunFolder
 from snellen.errors import BatchExpiredError, ModelError
 from snellen.models.api.batches.files import FileBatches
+from snellen.sources.journal_lines import Damage
 
 
 class _FailedHead(RecordHead, frozen=True, gc=False):

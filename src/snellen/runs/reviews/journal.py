@@ -14,10 +14,9 @@ import msgspec
 
 from snellen.engine.folder_checks import kind_of
 from snellen.engine.journal import NOT_JSON, storage_error
-from snellen.engine.journal_damage import Damage
 from snellen.errors import DataError, RunError, StorageError, UsageError
 from snellen.runs.reviews.decisions import Standing, VerdictReview, checked, decode_foreign, stand
-from snellen.sources.checksums import intact_parts, never_sealed, record_number, seal
+from snellen.sources.journal_lines import Damage, intact_parts, never_sealed, record_number, seal
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 REVIEWS, LOCK = "reviews.jsonl", ".reviews.lock"

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from snellen.errors import RunError
-from snellen.sources.checksums import intact_parts, never_sealed, record_number
+from snellen.sources.journal_lines import intact_parts, never_sealed, record_number
 from snellen.types import Failure, Record, Usage
 
 LINE_BYTES = 64 << 20
