@@ -16,7 +16,6 @@ from snellen.cli.console import note
 from snellen.cli.inline_judge import InlineJudgeOptions
 from snellen.cli.option_parsing import expand_options, only
 from snellen.cli.run import RunOptions, RunOutputOptions, run_benchmarks
-from snellen.cli.study_options import StudyOptions
 from snellen.errors import UsageError
 
 if TYPE_CHECKING:
@@ -148,7 +147,7 @@ def acuity(
     acuity_options: AcuityOptions,
     beyond: ExplainOptions,
     options: Annotated[RunOptions, only("model", "out", "limit", "seed", "serve", "resume", "dry_run")],
-    generation: StudyOptions,
+    generation: shared.StudyOptions,
     endpoint: shared.EndpointOptions,
     media: Annotated[
         shared.MediaOptions, only("max_long_side", "max_pixels", "image_format", "quality", "blank_images", "corrupt")

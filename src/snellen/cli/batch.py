@@ -12,7 +12,6 @@ from msgspec import structs
 from snellen.cli import options as shared
 from snellen.cli.console import new_table, note, show, show_json
 from snellen.cli.option_parsing import Commands, expand_options, only
-from snellen.cli.study_options import StudyOptions
 
 if TYPE_CHECKING:
     from snellen.runs.batches import RunBatch
@@ -106,7 +105,7 @@ def write(
     benchmark: Annotated[str, typer.Argument(metavar="BENCHMARK", help="Benchmark (`snellen list` shows them).")],
     requests: RequestOptions,
     data: shared.DataOptions,
-    generation: StudyOptions,
+    generation: shared.StudyOptions,
     endpoint: Annotated[shared.EndpointOptions, only("base_url", "max_attempts", "extra_body")],
     media: shared.MediaOptions,
 ) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import typer
 
 from snellen.cli import options as shared
+from snellen.cli.judge_options import JudgeKeyEnv, JudgeUrl
 from snellen.cli.option_parsing import expand_options, only
 from snellen.text import comma_list
 
@@ -65,8 +66,8 @@ class HardOptions:
     judge: Annotated[
         str | None, typer.Option(metavar="KIND:NAME", help="The judge model.", show_default="JUDGE_MODEL")
     ] = None
-    judge_base_url: shared.JudgeUrl = None
-    judge_key_env: shared.JudgeKeyEnv = None
+    judge_base_url: JudgeUrl = None
+    judge_key_env: JudgeKeyEnv = None
 
 
 @dataclass(frozen=True)

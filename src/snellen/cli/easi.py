@@ -12,6 +12,7 @@ import typer
 from snellen.cli import options as shared
 from snellen.cli.console import note
 from snellen.cli.easi_finish import SubmissionFacts, command_line, display, end, incomplete_reasons, typed
+from snellen.cli.judge_options import JudgeKeyEnv, JudgeUrl
 from snellen.cli.option_parsing import expand_options, only
 from snellen.cli.option_text import parse_pairs
 from snellen.errors import UsageError
@@ -129,8 +130,8 @@ class EasiJudgeOptions:
             show_default="none",
         ),
     ] = None
-    judge_base_url: shared.JudgeUrl = None
-    judge_key_env: shared.JudgeKeyEnv = None
+    judge_base_url: JudgeUrl = None
+    judge_key_env: JudgeKeyEnv = None
     extraction_threshold: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Share of unparseable replies above which the judge is used.")
     ] = 0.025

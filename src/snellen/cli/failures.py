@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from snellen.cli import options as shared
+from snellen.cli.judge_options import JudgeEndpointOptions, judge_settings
 from snellen.cli.option_parsing import expand_options, only
 from snellen.cli.results import UNANSWERED
 from snellen.errors import UsageError
@@ -77,7 +78,7 @@ def failures(
     moved: shared.MovedOptions,
     judging: FailureJudgeOptions,
     generation: Annotated[shared.GenerationOptions, only("max_tokens", "temperature")],
-    endpoint: shared.JudgeEndpointOptions,
+    endpoint: JudgeEndpointOptions,
     budget: shared.BudgetOptions,
     site: PagesOptions,
     as_json: Annotated[
@@ -129,7 +130,7 @@ def failures(
                 judge,
                 rubric=rubric,
                 display=display(as_json=as_json, quiet=quiet),
-                **shared.judge_settings(
+                **judge_settings(
                     generation,
                     endpoint,
                     budget,

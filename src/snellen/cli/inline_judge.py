@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
-from snellen.cli import options as shared
 from snellen.cli.benchmark_options import JUDGE_DEFAULT, JUDGE_OPTION
 from snellen.cli.console import note
 from snellen.engine.endpoints import judge_command
+from snellen.cli.judge_options import JudgeKeyEnv, JudgeUrl
 from snellen.errors import UsageError
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ class InlineJudgeOptions:
             show_default="none",
         ),
     ] = None
-    judge_base_url: shared.JudgeUrl = None
-    judge_key_env: shared.JudgeKeyEnv = None
+    judge_base_url: JudgeUrl = None
+    judge_key_env: JudgeKeyEnv = None
 
 
 def _command(run: Path, chosen: InlineJudgeOptions) -> str:

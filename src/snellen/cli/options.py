@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import typer
+from msgspec import structs
 
 from snellen.cli.option_text import parse_json_object, parse_pairs
 from snellen.errors import UsageError
@@ -14,7 +15,6 @@ from snellen.types import Generation, MediaSettings
 
 if TYPE_CHECKING:
     from snellen.models.base import ModelSettings
-    from snellen.runs.settings import JudgeSettings
 
 ENDPOINT, WRITING, IMAGES = "Endpoint (api:)", "How the model writes", "Images and videos"
 SCALE = "Several GPUs or hosts"
@@ -145,25 +145,69 @@ class GenerationOptions:
         )
 
 
-JudgeUrl = Annotated[
-    str | None,
-    typer.Option(
-        "--judge-base-url",
-        "--judge-url",
-        "--judge-api-base",
-        help="Endpoint of the judge, up to and including /v1.",
-        show_default="JUDGE_BASE_URL",
-    ),
-]
-"""The endpoint of a judge, spelled alike in every command that has one."""
-JudgeKeyEnv = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="Name of the variable that holds the judge's key.",
-        show_default="JUDGE_API_KEY, else OPENAI_API_KEY",
-    ),
-]
+@dataclass(frozen=True)
+class StudyOptions(GenerationOptions):
+    """Sampling settings of a run, what its prompts show before each question, and probabilities of tokens."""
+
+    system: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            help="Text that the model reads before each prompt; it stands before a benchmark's own system text.",
+        ),
+    ] = None
+    few_shot: Annotated[
+        int,
+        typer.Option(
+            "--few-shot",
+            "--num-fewshot",
+            metavar="N",
+            min=0,
+            max=64,
+            help="Show N answered examples before each question; never tested samples.",
+        ),
+    ] = 0
+    few_shot_from: Annotated[
+        str | None,
+        typer.Option(
+            metavar="POOL",
+            help="Pool of the examples: a file or folder of questions, or KEY=VALUE for another setting of the benchmark "
+            "(split=dev).",
+            show_default="the pool that the benchmark declares",
+        ),
+    ] = None
+    few_shot_draw: Annotated[
+        Literal["fixed", "each"],
+        typer.Option(help="The same examples before every question (fixed), or drawn for each question."),
+    ] = "fixed"
+    logprobs: Annotated[
+        int | None,
+        typer.Option(
+            metavar="[N]",
+            min=1,
+            max=20,
+            help="Record the probabilities of the answer's tokens with N alternatives each (5 without a number): option "
+            "probabilities and calibration.",
+        ),
+    ] = None
+
+    def settings(self) -> Generation:
+        """Build the sampling settings; raise UsageError for an empty stop text."""
+        return structs.replace(super().settings(), logprobs=self.logprobs)
+
+    def study(self) -> "dict[str, Any]":
+        """Return the settings of system text and examples; raise UsageError for a pool without a number of examples."""
+        if self.few_shot == 0 and (self.few_shot_from is not None or self.few_shot_draw != "fixed"):
+            raise UsageError(
+                "--few-shot-from and --few-shot-draw are about examples, and none are shown.",
+                "Add the number of examples: --few-shot 4",
+            )
+        return {
+            "system": self.system or "",
+            "few_shot": self.few_shot,
+            "few_shot_from": self.few_shot_from,
+            "few_shot_draw": self.few_shot_draw,
+        }
 
 
 @dataclass(frozen=True)
@@ -241,34 +285,6 @@ class EndpointOptions:
     def body(self) -> dict[str, Any]:
         """Return the object of --extra-body; raise UsageError if it is not one."""
         return {} if self.extra_body is None else parse_json_object(self.extra_body, "--extra-body")
-
-
-@dataclass(frozen=True)
-class JudgeEndpointOptions(EndpointOptions):
-    """Address and pace of requests to a judge, where the command has no other endpoint."""
-
-    base_url: Annotated[
-        str | None,
-        typer.Option(
-            "--judge-base-url",
-            "--base-url",
-            "--judge-url",
-            "--judge-api-base",
-            help="OpenAI-compatible endpoint of the judge, up to and including /v1.",
-            show_default="JUDGE_BASE_URL",
-        ),
-    ] = None
-    key_env: Annotated[
-        str | None,
-        typer.Option(
-            "--judge-key-env",
-            "--key-env",
-            metavar="NAME",
-            help="Name of the environment variable (or line of .env) that holds the judge's key. The key cannot be an "
-            "argument: other users could read it with ps.",
-            show_default="JUDGE_API_KEY, else OPENAI_API_KEY",
-        ),
-    ] = None
 
 
 @dataclass(frozen=True)
@@ -470,25 +486,4 @@ def model_settings(
         "revision": local.revision,
         "engine_args": local.arguments(),
         "prices": None if budget.prices is None else str(budget.prices),
-    }
-
-
-def judge_settings(
-    generation: GenerationOptions,
-    endpoint: EndpointOptions,
-    budget: BudgetOptions,
-    *,
-    seed: int,
-    id_is: str,
-    limit: int | None = None,
-) -> "JudgeSettings":
-    """Return the settings of a judge's run from groups of options and the values of single ones."""
-    return {
-        **model_settings(generation, endpoint, budget=budget),
-        "seed": seed,
-        "id_is": id_is,
-        "limit": limit,
-        "max_attempts": endpoint.max_attempts,
-        "max_cost": budget.max_cost,
-        "max_tokens_total": budget.max_tokens_total,
     }

@@ -28,7 +28,6 @@ from snellen.cli.preview import (
 )
 from snellen.cli.results import FailedModel, ModelOutcome, finish, tell_failure
 from snellen.cli.serve import parse_vllm
-from snellen.cli.study_options import StudyOptions
 from snellen.cli.tracker_log import LogTo, log_runs, log_targets
 from snellen.errors import InterruptedRunError, PluginError, SnellenError, UsageError
 from snellen.plugin_errors import plugin_fault
@@ -143,7 +142,7 @@ def run_benchmarks(
     ],
     options: RunOptions,
     data: shared.DataOptions,
-    generation: StudyOptions,
+    generation: shared.StudyOptions,
     endpoint: shared.EndpointOptions,
     media: shared.MediaOptions,
     local: shared.LocalOptions,
