@@ -11,8 +11,8 @@ import typer
 
 from snellen.cli.benchmark_options import JUDGE_DEFAULT, JUDGE_OPTION
 from snellen.cli.console import note
-from snellen.engine.endpoints import judge_command
 from snellen.cli.judge_options import JudgeKeyEnv, JudgeUrl
+from snellen.engine.endpoints import judge_command
 from snellen.errors import UsageError
 
 if TYPE_CHECKING:
