@@ -9,7 +9,7 @@ import pytest
 
 from snellen.scoring import statistics
 from snellen.scoring.scores import Column, Scores
-from snellen.scoring.statistics import bootstrap, clusters, intervals, paired
+from snellen.scoring.statistics import bootstrap, intervals, paired
 
 
 def scores(value, group=None, question=None, **meta):
@@ -123,8 +123,8 @@ def test_resampling_a_million_clusters_holds_a_bounded_number_of_them():
 
 def test_random_groups_of_clusters_keep_the_sums_and_the_variance():
     rows = np.random.default_rng(9).normal(size=(40_000, 1))
-    folded = clusters.fold(rows, np.random.default_rng(0))
-    assert len(folded) == clusters.FOLDED
+    folded = bootstrap.fold(rows, np.random.default_rng(0))
+    assert len(folded) == bootstrap.FOLDED
     assert folded.sum() == pytest.approx(rows.sum())
     assert folded.var() * len(folded) == pytest.approx(rows.var() * len(rows), rel=0.08)
 

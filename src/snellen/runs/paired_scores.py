@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from snellen.runs.compared_runs import QuestionScores
 from snellen.scoring import statistics
-from snellen.scoring.scores import Scores
+from snellen.scoring.scores import Scores, cluster_index
 from snellen.scoring.statistics import Comparison
-from snellen.scoring.statistics.clusters import cluster_index
 from snellen.scoring.statistics.intervals import GROUP
 from snellen.scoring.statistics.paired import compare_by_t
 

@@ -14,8 +14,8 @@ from snellen.errors import DataError
 from snellen.runs.compare import same_questions
 from snellen.runs.compared_runs import ComparedRun, QuestionScores, question_scores
 from snellen.scoring import statistics
+from snellen.scoring.scores import cluster_index, cluster_sums
 from snellen.scoring.statistics import Comparison
-from snellen.scoring.statistics.clusters import cluster_index, cluster_sums
 from snellen.scoring.statistics.multiple import flip_bound
 from snellen.scoring.statistics.paired import SIGN_FLIP
 from snellen.types import IntervalMethod

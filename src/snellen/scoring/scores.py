@@ -1,4 +1,7 @@
-"""Scores of records, and scores as columns: the input of a benchmark's `summarize`. A million rows take about 40 MB."""
+"""Scores of records, and scores as columns with their clusters: the input of a benchmark's `summarize`.
+
+Clusters are correlated rows that share an image, a pair or a target, or repeat a question. A million rows take about 40 MB.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from array import array
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,6 +109,45 @@ def guessing(scores: Scores) -> float | None:
     column = scores.meta.get("chance")
     chances = column.numbers() if column is not None and len(scores) else None
     return None if chances is None else float(chances.mean())
+
+
+def cluster_index(group: NDArray[np.int64]) -> tuple[NDArray[np.intp], int]:
+    """Number the clusters from 0.
+
+    Args:
+        group: [n] int64, equal for rows of one cluster. Repeats of a question carry the question's group, so they
+            are clustered too.
+
+    Returns:
+        [n] cluster of each row, and the number of clusters.
+    """
+    if len(group) == 0:
+        return np.zeros(0, dtype=np.intp), 0
+    names, index = np.unique(group, return_inverse=True)
+    return index.reshape(-1), len(names)
+
+
+def cluster_sums(columns: NDArray[np.float64], index: NDArray[np.intp], clusters: int) -> NDArray[np.float64]:
+    """Sum [n, k] columns within each cluster: [clusters, k]."""
+    return np.stack(
+        [np.bincount(index, weights=columns[:, k], minlength=clusters) for k in range(columns.shape[1])], axis=1
+    )
+
+
+def finite(values: Any) -> NDArray[np.float64]:
+    """Return `values` as [n] float64.
+
+    Raises:
+        ValueError: if it is not one-dimensional or holds NaN or infinity.
+    """
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 1:
+        raise ValueError(f"found values of shape {array.shape}, expected [n]")
+    if not np.isfinite(array).all():
+        raise ValueError(
+            f"found {int((~np.isfinite(array)).sum())} values that are not finite; leave unscored rows out"
+        )
+    return array
 
 
 def question_code(sample_id: str) -> int:

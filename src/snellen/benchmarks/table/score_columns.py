@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snellen.benchmarks.table.groups import column_name
-from snellen.scoring.scores import Column, Scores
+from snellen.scoring.scores import Column, Scores, cluster_index
 from snellen.scoring.statistics import scored
-from snellen.scoring.statistics.clusters import cluster_index
 
 Mask = NDArray[np.bool_]
 GOLD, READ, CHANCE, REPEAT = "target", "reply", "chance", "repeat"

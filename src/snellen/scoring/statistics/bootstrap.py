@@ -13,8 +13,7 @@ import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
 
-from snellen.scoring.scores import Column, Scores
-from snellen.scoring.statistics.clusters import FOLDED, cluster_index, cluster_sums, distinct, fold
+from snellen.scoring.scores import Column, Scores, cluster_index, cluster_sums
 from snellen.scoring.statistics.intervals import GROUP, NORMAL, cluster_word, coverage, expanded_levels, scored
 from snellen.types import Interval, IntervalMethod, Metric
 
@@ -27,13 +26,42 @@ _CELLS = 2_000_000
 _DRAWN_ROWS = 10_000_000
 """Maximum rows that `of_scores` gathers over all its replicates."""
 
+FOLDED = 5_000
+"""With more distinct clusters than this, resampling works on random groups of clusters."""
+
+
+def distinct(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return the distinct rows of [G, k], and the count of each.
+
+    Drawing G clusters with replacement is one multinomial draw over these, so a million right-or-wrong answers resample
+    as fast as a handful.
+    """
+    if rows.shape[1] == 1:
+        values, counts = np.unique(rows[:, 0], return_counts=True)
+        return values[:, None], counts.astype(np.int64)
+    values, counts = np.unique(rows, axis=0, return_counts=True)
+    return values, counts.astype(np.int64)
+
+
+def fold(rows: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+    """Sum FOLDED random groups of clusters of equal size, give or take one: [min(G, FOLDED), k].
+
+    For functions of sums the groups have the same variance as the clusters that they hold (random groups: Wolter 2007,
+    Introduction to Variance Estimation, chapter 2), and memory and time no longer grow with G.
+    """
+    count = len(rows)
+    if count <= FOLDED:
+        return rows
+    index = rng.permutation(count) % FOLDED
+    return cluster_sums(rows, index, FOLDED)
+
 
 def resampled_sums(
     columns: NDArray[np.float64], group: NDArray[np.int64], *, replicates: int = REPLICATES, seed: int = SEED
 ) -> Iterator[NDArray[np.float64]]:
     """Yield sums of columns over clusters drawn with replacement, in batches of [<= replicates, k].
 
-    G clusters are drawn from G, as one multinomial over the different cluster sums; above clusters.FOLDED different
+    G clusters are drawn from G, as one multinomial over the different cluster sums; above FOLDED different
     ones, over random groups of clusters. Peak memory is O(n k) for the input and 16 MB for the draws.
 
     Args:

@@ -9,8 +9,8 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from snellen.scoring.scores import cluster_index, cluster_sums, finite
 from snellen.scoring.statistics.bootstrap import REPLICATES, SEED
-from snellen.scoring.statistics.clusters import cluster_index, cluster_sums, finite
 from snellen.scoring.statistics.intervals import NORMAL, incomplete_beta, robust_variance
 from snellen.scoring.statistics.paired import FLIPS, MCNEMAR, SIGN_FLIP, Comparison, compare, flipped_totals
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from msgspec import Struct, structs
 
+from snellen.scoring.scores import finite
 from snellen.scoring.statistics.bootstrap import ROUNDING
-from snellen.scoring.statistics.clusters import finite
 from snellen.scoring.statistics.intervals import GROUP, robust_variance, t_quantile
 from snellen.types import Interval, IntervalMethod
 

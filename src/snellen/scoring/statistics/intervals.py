@@ -16,8 +16,7 @@ import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
 
-from snellen.scoring.scores import Scores
-from snellen.scoring.statistics.clusters import cluster_index
+from snellen.scoring.scores import Scores, cluster_index
 from snellen.types import Interval, IntervalMethod, Metric
 
 NORMAL = NormalDist()

@@ -9,8 +9,8 @@ import numpy as np
 from msgspec import Struct, structs
 from numpy.typing import NDArray
 
-from snellen.scoring.statistics.bootstrap import REPLICATES, ROUNDING, SEED, of_sums
-from snellen.scoring.statistics.clusters import cluster_index, cluster_sums, finite, fold
+from snellen.scoring.scores import cluster_index, cluster_sums, finite
+from snellen.scoring.statistics.bootstrap import REPLICATES, ROUNDING, SEED, fold, of_sums
 from snellen.scoring.statistics.intervals import (
     GROUP,
     NORMAL,
@@ -132,7 +132,7 @@ def sign_flip_p(sums: NDArray[np.float64], *, flips: int = FLIPS, seed: int = SE
     """Return the two-sided p-value of cluster differences [G] under "a and b may be swapped within any cluster".
 
     Each flip gives every cluster a random sign; p = (1 + flips at least as far from 0) / (1 + flips). Clusters of the
-    same size of difference flip together, as one binomial draw, and more than clusters.FOLDED different ones in
+    same size of difference flip together, as one binomial draw, and more than bootstrap.FOLDED different ones in
     random groups, which is still a valid test (a subgroup of the flips).
 
     Source: Good 2005, Permutation, Parametric and Bootstrap Tests of Hypotheses, section 3.6; the added one from

@@ -21,7 +21,7 @@ import numpy as np
 from msgspec import Struct, structs
 from numpy.typing import NDArray
 
-from snellen.scoring.statistics.clusters import cluster_index, finite
+from snellen.scoring.scores import cluster_index, finite
 from snellen.scoring.statistics.intervals import GROUP, Z95, jeffreys, t_quantile
 from snellen.types import Interval, IntervalMethod
 

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from snellen.scoring.statistics.clusters import cluster_index
+from snellen.scoring.scores import cluster_index
 from snellen.scoring.statistics.intervals import t_quantile, wilson
 from snellen.types import IntervalMethod
 

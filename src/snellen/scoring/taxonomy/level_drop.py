@@ -9,9 +9,8 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from snellen.scoring.scores import Scores
+from snellen.scoring.scores import Scores, cluster_index
 from snellen.scoring.statistics import wilson
-from snellen.scoring.statistics.clusters import cluster_index
 from snellen.scoring.statistics.intervals import GROUP, coverage, t_quantile
 from snellen.scoring.statistics.paired import mcnemar_interval
 from snellen.scoring.taxonomy.slices import HIERARCHY, ScoreSlice, accuracy_of, taxonomy_slices
