@@ -169,7 +169,7 @@ def _benchmarks(command: Any, words: Words) -> Iterator[Benchmark]:
         yield registry.find(named[-1])
     elif words.positional:
         from snellen.engine.run_folder import RunFolder
-        from snellen.runs.trust import find_benchmark
+        from snellen.runs.settings import find_benchmark
 
         path = Path(words.positional[0])
         folder = RunFolder(path if path.is_dir() else path.parent)

@@ -25,7 +25,7 @@ def require_profile(spec: RunSpec, profile: str | None) -> Benchmark:
     """
     from snellen.models.registry import require_kind
     from snellen.runs.scoring import profiles_of
-    from snellen.runs.trust import find_benchmark
+    from snellen.runs.settings import find_benchmark
 
     benchmark = find_benchmark(spec, trust=True)
     profiles_of(benchmark, profile)
@@ -148,7 +148,7 @@ def show_estimates(specs: Sequence[RunSpec], folders: Sequence[Path], *, as_json
     from snellen.engine.run_folder import RunFolder
     from snellen.engine.study import studied
     from snellen.runs.costs import estimated
-    from snellen.runs.trust import find_benchmark
+    from snellen.runs.settings import find_benchmark
 
     estimates = [
         estimated(spec, studied(find_benchmark(spec, trust=True), spec), RunFolder(folder))

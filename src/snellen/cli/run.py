@@ -330,7 +330,7 @@ def _perform_all(
     from snellen.engine.progress import display
     from snellen.engine.run_folder import RunFolder
     from snellen.runs.evaluate import perform
-    from snellen.runs.trust import find_benchmark
+    from snellen.runs.settings import find_benchmark
 
     outcome = ModelOutcome(checks=checks)
     verbose = not (output.quiet or output.as_json)

@@ -28,8 +28,8 @@ from snellen.redaction.arguments import key_among
 from snellen.runs.predictions import PredictionRows
 from snellen.runs.run import Run
 from snellen.runs.scoring import SummaryBuilder, live_builder
-from snellen.runs.settings import RerunSettings, RunSettings, run_spec, takes
-from snellen.runs.trust import find_benchmark, guarded, require_table
+from snellen.runs.settings import RerunSettings, RunSettings, find_benchmark, run_spec, takes
+from snellen.runs.trust import guarded, require_table
 from snellen.text import slug
 
 OMITTED_NAMED = 20

@@ -23,8 +23,8 @@ from snellen.engine.resume import read_state
 from snellen.engine.run_folder import JUDGE_RUNS, Coverage, RunFolder, RunMeta
 from snellen.engine.sharding import is_shard_folder, missing_parts, parse_shard
 from snellen.errors import FingerprintError, RunError, UsageError
+from snellen.runs.settings import find_benchmark
 from snellen.runs.status import is_locked
-from snellen.runs.trust import find_benchmark
 from snellen.sources.journal_lines import Damage, intact_parts, record_number, sealed
 from snellen.types import Record
 

@@ -19,8 +19,9 @@ from snellen.engine.resume import verified_meta, with_size, without_record
 from snellen.engine.run_folder import JUDGED, RunFolder, RunMeta
 from snellen.errors import DataError, SnellenError, UsageError
 from snellen.runs.predictions import PredictionRows
+from snellen.runs.settings import find_benchmark
 from snellen.runs.status import present_state
-from snellen.runs.trust import find_benchmark, find_named, guarded
+from snellen.runs.trust import find_named, guarded
 from snellen.text import pretty_json
 from snellen.types import Metric, Record, Sample
 

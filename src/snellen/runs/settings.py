@@ -1,4 +1,4 @@
-"""Settings of a run by name: the same for the Python functions, the command line and a run's record."""
+"""Settings of a run by name, the same for the Python functions, the command line and a run's record; and its benchmark."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from typing import Any, TypedDict, TypeVar
 
 from msgspec import structs
 
-from snellen.benchmarks.base import Data
-from snellen.engine.run_folder import RunSpec
+from snellen.benchmarks import registry
+from snellen.benchmarks.base import Benchmark, Data
+from snellen.engine.run_folder import JUDGED, LABELLED, RunFolder, RunSpec
 from snellen.models.base import DEFAULTS, ModelOptions, ModelSettings
+from snellen.runs.trust import find_named
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -112,6 +114,28 @@ def run_spec(benchmark: str, model: str, settings: JudgeSettings) -> RunSpec:
 
         spec["shard"] = str(parse_shard(spec["shard"]))  # 01/3 is the part 1/3
     return RunSpec(**{**spec, "benchmark": benchmark, "model": model, "data": data, "options": options})
+
+
+def find_benchmark(spec: RunSpec, folder: RunFolder | None = None, *, trust: bool = False) -> Benchmark:
+    """Find the benchmark that a spec names; a judge's is built from the run that it is about.
+
+    Args:
+        spec: what is run.
+        folder: the run folder that the spec comes from, for messages.
+        trust: the spec may name code to import; the user typed it, or trusts the folder's author.
+
+    Raises:
+        UntrustedRunError: it names code, and is not trusted.
+    """
+    if spec.benchmark == JUDGED:
+        from snellen.runs.judge.benchmark import judged_benchmark
+
+        return judged_benchmark(spec.data, trust=trust)
+    if spec.benchmark == LABELLED:
+        from snellen.runs.failures.benchmark import labelling_benchmark
+
+        return labelling_benchmark(spec.data, trust=trust)
+    return registry.find(spec.benchmark) if trust else find_named(spec.benchmark, folder, trust=False)
 
 
 def takes(settings: type[Any], defaults: Mapping[str, Any] = _DEFAULTS) -> Callable[[F], F]:

@@ -26,7 +26,7 @@ from snellen.benchmarks import registry
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine.data_paths import OPTION, candidates, is_guess, looks_like_path, same_questions, table_places
 from snellen.engine.folder_checks import is_own
-from snellen.engine.run_folder import JUDGED, LABELLED, RunFolder, RunMeta, RunSpec
+from snellen.engine.run_folder import RunFolder, RunMeta
 from snellen.errors import DataError, UntrustedRunError
 from snellen.sources.hub import HUB
 from snellen.types import Image, Part, Sample, Video
@@ -106,28 +106,6 @@ def find_named(name: str, folder: RunFolder | None, *, trust: bool) -> Benchmark
             f"{TRUST} That module is then imported and run.",
         )
     return registry.find(name)
-
-
-def find_benchmark(spec: RunSpec, folder: RunFolder | None = None, *, trust: bool = False) -> Benchmark:
-    """Find the benchmark that a spec names; a judge's is built from the run that it is about.
-
-    Args:
-        spec: what is run.
-        folder: the run folder that the spec comes from, for messages.
-        trust: the spec may name code to import; the user typed it, or trusts the folder's author.
-
-    Raises:
-        UntrustedRunError: it names code, and is not trusted.
-    """
-    if spec.benchmark == JUDGED:
-        from snellen.runs.judge.benchmark import judged_benchmark
-
-        return judged_benchmark(spec.data, trust=trust)
-    if spec.benchmark == LABELLED:
-        from snellen.runs.failures.benchmark import labelling_benchmark
-
-        return labelling_benchmark(spec.data, trust=trust)
-    return registry.find(spec.benchmark) if trust else find_named(spec.benchmark, folder, trust=False)
 
 
 def _as_written(folder: RunFolder, meta: RunMeta) -> RunMeta:

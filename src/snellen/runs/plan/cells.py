@@ -17,8 +17,7 @@ from snellen.media import check_settings
 from snellen.models.base import ModelOptions
 from snellen.runs.evaluate import checked, open_model
 from snellen.runs.plan.document import GENERATION, MEDIA, Plan, PlanEntry
-from snellen.runs.settings import run_spec
-from snellen.runs.trust import find_benchmark
+from snellen.runs.settings import find_benchmark, run_spec
 from snellen.sources.hub import HUB
 from snellen.text import pretty_json, slug
 from snellen.types import Generation, MediaSettings
