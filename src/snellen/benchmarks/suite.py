@@ -9,7 +9,7 @@ from msgspec import structs
 
 from snellen.benchmarks.base import Benchmark, Data, Exporter, Headline, Published, ResultReader, Scorer, Summary
 from snellen.scoring.rubric import Rubric
-from snellen.scoring.scores import COUNT_AS_WRONG, Scores
+from snellen.scoring.scores import Scores
 from snellen.scoring.statistics import mean, with_cluster
 from snellen.types import Metric, Sample, Score
 
@@ -48,7 +48,6 @@ def suite(
     notices: Callable[[Data], Sequence[str]] = lambda data: (),
     overall: Sequence[str] = (),
     headline: Callable[[Sequence[Metric]], Headline | None] | None = None,
-    unanswered: str = COUNT_AS_WRONG,
 ) -> Benchmark:
     """Return one benchmark out of several.
 
@@ -62,7 +61,7 @@ def suite(
         version: raised whenever the set of members changes; members' own versions are added to it.
         about: as for any benchmark.
         summarize: what the scores sum up to; None: see `by_member`.
-        results, published, exports, overall, headline, unanswered: as for any benchmark. Rubrics are the members'.
+        results, published, exports, overall, headline: as for any benchmark. Rubrics are the members'.
         fit: a member's short name and the user's settings to the settings of that member.
         notices: lines about the suite, before those of its members.
 
@@ -138,7 +137,6 @@ def suite(
         exports=exports or {},
         overall=overall,
         headline=headline,
-        unanswered=unanswered,
     )
 
 

@@ -52,7 +52,7 @@ class _Media(Struct, omit_defaults=True):
     format: _Field = UNSET
 
 
-class _File(Struct, omit_defaults=True):
+class _FileField(Struct, omit_defaults=True):
     filename: _Field = UNSET
     file_data: _Field = UNSET
 
@@ -62,7 +62,7 @@ class _Audio(Struct, omit_defaults=True):
     format: _Field = UNSET
 
 
-class _Part(Struct, omit_defaults=True):
+class _ContentPart(Struct, omit_defaults=True):
     type: _Field = UNSET
     text: _Field = UNSET
     refusal: _Field = UNSET
@@ -72,11 +72,11 @@ class _Part(Struct, omit_defaults=True):
     image_url: _Media | UnsetType = UNSET
     video_url: _Media | UnsetType = UNSET
     audio_url: _Media | UnsetType = UNSET
-    file: _File | UnsetType = UNSET
+    file: _FileField | UnsetType = UNSET
     input_audio: _Audio | UnsetType = UNSET
 
 
-class _Message(Struct, omit_defaults=True):
+class _ChatMessage(Struct, omit_defaults=True):
     role: _Field = UNSET
     content: _Field = UNSET
     name: _Field = UNSET
@@ -95,11 +95,11 @@ class _Tool(Struct, omit_defaults=True):
     function: _Field = UNSET
 
 
-class _Request(Struct, omit_defaults=True):
+class _ChatRequest(Struct, omit_defaults=True):
     """The fields of the chat completions API that OpenClaw and OpenCode send, and what else changes only the reply's text."""
 
     model: _Field = UNSET
-    messages: list[_Message] | UnsetType = UNSET
+    messages: list[_ChatMessage] | UnsetType = UNSET
     stream: _Field = UNSET
     stream_options: _Field = UNSET
     max_tokens: _Field = UNSET
@@ -130,7 +130,7 @@ def rewrite_request(body: bytes | bytearray, allowed: RequestLimits) -> bytes:
     if body.count(b"{") > MAX_OBJECTS:
         raise RequestRefusedError(413, f"a request holds {MAX_OBJECTS:,} objects at most")
     try:
-        request = msgspec.json.decode(body, type=_Request)
+        request = msgspec.json.decode(body, type=_ChatRequest)
         model = _name(request.model)
         for message in request.messages or ():
             message.content = _content(message.content)
@@ -160,13 +160,13 @@ def _content(content: _Field) -> _Field:
     """Return a message's text as it stands, and its parts with their known fields."""
     if content is UNSET or bytes(memoryview(content)[:1]) in (b'"', b"n"):
         return content
-    parts = msgspec.json.decode(content, type=list[_Part])
+    parts = msgspec.json.decode(content, type=list[_ContentPart])
     for part in parts:
         _require_no_address(part)
     return Raw(msgspec.json.encode(parts))
 
 
-def _require_no_address(part: _Part) -> None:
+def _require_no_address(part: _ContentPart) -> None:
     """Raise if a part of a message names an image, video, sound or file by an address, a path or an id."""
     media = [member.url for member in (part.image_url, part.video_url, part.audio_url) if member is not UNSET]
     if part.file is not UNSET:
