@@ -39,6 +39,19 @@ def test_a_dry_run_prices_a_known_model_without_a_file_and_says_where_the_price_
     assert "images count as 32 x 32 patches" in words and "not confirmed" in words
 
 
+def test_a_dry_run_of_a_part_counts_the_samples_that_this_part_asks(capsys):
+    whole = ["run", "chart/digits", "--limit", "30", "-m", "embedded"]
+    counts = []
+    for shard in ("1/3", "2/3", "3/3"):
+        assert main([*whole, "--shard", shard, "--dry-run", "--json"]) == 0
+        (run,) = json.loads(capsys.readouterr().out)["runs"]
+        counts.append((run["questions"], run["images"]))
+    assert sum(questions for questions, _ in counts) == 30 and all(0 < questions < 30 for questions, _ in counts)
+    assert main([*whole, "--dry-run", "--json"]) == 0
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    assert (run["questions"], run["images"]) == (30, sum(images for _, images in counts))
+
+
 def test_a_name_of_a_provider_has_no_price_at_another_address(capsys):
     (run,) = estimate(capsys, "-m", "api:gpt-6-astra", "--base-url", "http://127.0.0.1:9/v1")["runs"]
     assert (run["cost"], run["batch_cost"], run["price"], run["image_rule"]) == (None, None, None, None)

@@ -138,14 +138,20 @@ def with_size(meta: RunMeta, size: int | None) -> RunMeta:
     return structs.replace(meta, coverage=coverage, state=state)
 
 
+def samples_of(benchmark: Benchmark, spec: RunSpec) -> Iterator[Sample]:
+    """Yield the samples that a run asks: up to the limit, and those of its part."""
+    samples: Iterator[Sample] = itertools.islice(benchmark.samples(spec.data), spec.limit)
+    if not spec.shard:
+        return samples
+    from snellen.engine.sharding import parse_shard
+
+    shard = parse_shard(spec.shard)
+    return (sample for sample in samples if shard.holds(sample.id))
+
+
 def pending(benchmark: Benchmark, spec: RunSpec, done: set[Key]) -> Work:
     """Yield (sample, repeat) in the benchmark's order, up to the limit, without those that are done."""
-    samples: Iterator[Sample] = itertools.islice(benchmark.samples(spec.data), spec.limit)
-    if spec.shard:
-        from snellen.engine.sharding import parse_shard
-
-        shard, every = parse_shard(spec.shard), samples
-        samples = (sample for sample in every if shard.holds(sample.id))
+    samples = samples_of(benchmark, spec)
     if spec.repeats == 1:
         return ((sample, 0) for sample in samples if sample.id not in done)
     return (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from pathlib import Path
@@ -12,6 +11,7 @@ from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Benchmark
 from snellen.engine.final_records import final_records
+from snellen.engine.resume import samples_of
 from snellen.engine.run_folder import RunFolder, RunSpec, Totals
 from snellen.errors import SnellenError, UsageError
 from snellen.media.decode import fitted, read_header
@@ -201,7 +201,7 @@ def estimated(spec: RunSpec, benchmark: Benchmark, folder: RunFolder) -> Estimat
     done = _answered(folder)
     questions = answered = 0
     totals = PromptTotals(spec.options.generation, spec.options.media, price=price, detail=spec.options.detail)
-    for sample in itertools.islice(benchmark.samples(spec.data), spec.limit):
+    for sample in samples_of(benchmark, spec):
         unanswered = sum((sample.id, repeat) not in done for repeat in range(spec.repeats))
         questions += spec.repeats
         answered += spec.repeats - unanswered

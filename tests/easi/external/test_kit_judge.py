@@ -49,10 +49,10 @@ class Silent:
     def moved(self, row): ...
 
 
-def graded(grades):
+def graded(grades, extracted="N/A"):
     plan = drawn.kit_rows()
     plan["judged"] = [
-        {**row, "hit": float(grade == "A"), "judge_grade": grade}
+        {**row, "hit": float(grade == "A"), "judge_grade": grade, "pred_extracted": extracted}
         for row, grade in zip(plan["scored"], grades, strict=True)
     ]
     plan["judged_acc"] = {"overall": 25.0}
@@ -138,6 +138,16 @@ def test_a_table_that_grades_every_reply_as_invalid_is_no_evidence_of_a_judge(ju
     outcome, _ = judged({MMSI: graded("CCCC")})
     assert (outcome.judge, outcome.judged) == ("", None)
     assert "every grade in" in outcome.judging and outcome.judging.startswith("not judged")
+
+
+def test_a_judge_that_grades_every_reply_as_invalid_is_known_by_what_it_extracted(judged):
+    outcome, _ = judged({MMSI: graded("CCCC", "the left one")})
+    assert outcome.judging.startswith("judged by") and "4 of 4" in outcome.judging
+
+
+def test_a_table_that_lost_what_was_extracted_is_no_evidence_of_a_judge(judged):
+    outcome, _ = judged({MMSI: graded("CCCC", None)})
+    assert outcome.judging.startswith("not judged")
 
 
 def test_a_judges_file_of_an_earlier_command_is_no_evidence_for_this_one(judged, tmp_path):

@@ -30,6 +30,8 @@ DRAWN = "Failed to predict, thus randomly generate one"
 GRADES = ("A", "B", "C")
 INVALID = "C"
 """The grade of a reply without an answer, and of one that the kit's judge did not grade."""
+NOT_EXTRACTED = ("", "N/A", "NAN", "NONE")
+"""What the kit writes as the extracted answer of a reply that no attempt of the judge read; a table may lose it."""
 LONGEST = 200
 
 
@@ -78,7 +80,9 @@ def evidence(path: Path | None, lines: Iterable[str]) -> JudgeEvidence:
         return JudgeEvidence(put, 0, words)
     if graded and answered > 1 and not decided:
         return JudgeEvidence(
-            put, 0, f"every grade in {path.name} is {INVALID}, which the kit also writes without a judge"
+            put,
+            0,
+            f"every grade in {path.name} is {INVALID} with no extracted answer, which the kit also writes without a judge",
         )
     if not put:
         return JudgeEvidence(reason=f"no reply in {path.name} was for a judge")
@@ -89,7 +93,8 @@ def _counts(path: Path) -> tuple[bool, int, int, int]:
     """Return what a judge's table holds.
 
     Returns:
-        Whether rows carry a grade, replies for the judge, replies with a verdict, and those of them graded right or wrong.
+        Whether rows carry a grade, replies for the judge, replies with a verdict, and those of them that a judge must have
+        read: graded right or wrong, or with an answer that it extracted.
     """
     graded, put, answered, decided = False, 0, 0, 0
     for _, row in table_rows(path, Problems()):
@@ -98,7 +103,8 @@ def _counts(path: Path) -> tuple[bool, int, int, int]:
             put += 1
             grade = str(row["judge_grade"] or "").strip().upper()
             answered += grade in GRADES
-            decided += grade in GRADES and grade != INVALID
+            is_read = str(row.get("pred_extracted") or "").strip().upper() not in NOT_EXTRACTED
+            decided += grade in GRADES and (grade != INVALID or is_read)
         elif row.get("log") is not None:
             log = str(row["log"])
             put += not _by_rules(log, row)
