@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parent.parent / "tests"
 sys.path[:0] = [str(ROOT), str(ROOT / "engine")]
 
-from simulated_limits import Bucket, FixedWindow, SlidingWindow, Slots
+from simulated_limits import Bucket, FixedWindow, SlidingWindow, Slots, Spaced
 
 import snellen
 from servers.limited import (
@@ -36,6 +36,7 @@ from servers.limited import (
     refuses_for,
     retry_after,
     retry_after_date,
+    retry_after_ms,
     retry_after_seconds,
 )
 from snellen.benchmarks.base import Benchmark, Data
@@ -117,6 +118,14 @@ CASES = (
     Case("20 in each second, dates", limited(lambda: FixedWindow(20, 1), headers=retry_after_date), 600, 20.0),
     Case("20 in any second", limited(lambda: SlidingWindow(20, 1), 0.3), 600, 20.0),
     Case("20 in any second, resets", limited(lambda: SlidingWindow(20, 1), 0.3, headers=openai_reset), 600, 20.0),
+    Case("50/s, 20 ms apart", limited(lambda: Spaced(50)), 1200, 50.0),
+    Case("50/s, 20 ms apart, Retry-After", limited(lambda: Spaced(50), headers=retry_after_seconds), 1200, 50.0),
+    Case("bucket 50/s, burst 3", limited(lambda: Bucket(50, 3)), 1200, 50.0),
+    Case("bucket 30/s, burst 1", limited(lambda: Bucket(30, 1)), 900, 30.0),
+    Case("20 in each second, Retry-After", limited(lambda: FixedWindow(20, 1), headers=retry_after_seconds), 600, 20.0),
+    Case("50 in any second", limited(lambda: SlidingWindow(50, 1)), 1200, 50.0),
+    Case("100/s, 10 ms apart, retry-after-ms", limited(lambda: Spaced(100), headers=retry_after_ms), 2000, 100.0),
+    Case("bucket 200/s, burst 10", limited(lambda: Bucket(200, 10)), 2000, 200.0),
     Case("300 in each minute", limited(lambda: FixedWindow(300, 60)), 900, 5.0),
     Case(
         "300 in each minute, Retry-After", limited(lambda: FixedWindow(300, 60), headers=retry_after_seconds), 900, 5.0

@@ -73,6 +73,34 @@ class SlidingWindow:
         return self._taken[0] + self._seconds - now
 
 
+class Spaced:
+    """GCRA, and a leaky bucket: each request at least 1 / `rate` after the last one, `burst` - 1 of them may come early."""
+
+    def __init__(self, rate: float, burst: float = 1.0) -> None:
+        self.rate = rate
+        self._early_s = (burst - 1.0) / rate
+        self._due = -math.inf
+
+    def take(self, now: float, active: int) -> float | None:
+        if now < self._due - self._early_s:
+            return self._due - self._early_s - now
+        self._due = max(self._due, now) + 1.0 / self.rate
+        return None
+
+
+class Changing:
+    """`first` up to so many seconds after the first request, `then` from there on."""
+
+    def __init__(self, first: Limit, then: Limit, after_s: float) -> None:
+        self.rate = then.rate
+        self._first, self._then, self._after_s = first, then, after_s
+        self._began: float | None = None
+
+    def take(self, now: float, active: int) -> float | None:
+        self._began = now if self._began is None else self._began
+        return (self._first if now < self._began + self._after_s else self._then).take(now, active)
+
+
 class Slots:
     """At most `most` requests at the same time, each of which takes `seconds`."""
 
@@ -85,11 +113,13 @@ class Slots:
 
 
 class Figures(NamedTuple):
-    """`refused`: share of all requests; `reached`: share of the rate that the limit allows."""
+    """`refused`: share of all requests; `reached`: share of the rate that the limit allows; `settled`: the same, without
+    the first sixth of the requests and the last twentieth, in which some wait for what a header asks."""
 
     refused: float
     reached: float
     seconds: float
+    settled: float
 
 
 def exact(wait_s: float) -> float | None:
@@ -107,6 +137,25 @@ def silent(wait_s: float) -> float | None:
     return None
 
 
+class Stalls:
+    """Times at which a loaded machine does not run the client: what is due in between is done in one go at the end."""
+
+    def __init__(self, every_s: float, length_s: float, chance: random.Random) -> None:
+        self._every_s, self._length_s, self._chance = every_s, length_s, chance
+        self._start = self._end = -math.inf
+
+    def over(self, at: float) -> float:
+        """Return `at`, or the end of the stall in which it lies. Times come in no order; within a stall that is enough."""
+        if self._every_s <= 0.0:
+            return at
+        if self._end == -math.inf:
+            self._start = self._end = at
+        while at >= self._end:
+            self._start = self._end + self._chance.expovariate(1.0 / self._every_s)
+            self._end = self._start + self._chance.expovariate(1.0 / self._length_s)
+        return self._end if at >= self._start else at
+
+
 def simulate(
     limit: Limit,
     requests: int,
@@ -118,50 +167,69 @@ def simulate(
     load_s: float = 0.0,
     linger_s: float = 0.0,
     resets: float = 0.0,
+    clients: int = 1,
+    wire_s: float = NETWORK_S,
+    jitter_s: float = 0.0,
+    stalls: tuple[float, float] = (0.0, 0.0),
+    make: Callable[[], Pacer] | None = None,
 ) -> Figures:
     """Send requests until all are answered. A refused one is sent again, after the wait that the server asks for.
 
     `load_s`: the machine is loaded. Each step of client and server is late by so much on average, now and then ten times.
     `linger_s`: the server counts a request as in flight for so long, on average, after it has answered.
     `resets`: share of the requests whose connection breaks before anything is answered.
+    `clients`: so many processes, each with a pacer, share the limit and the requests.
+    `wire_s`, `jitter_s`: the way to the server takes so long, and on average so much longer.
+    `stalls`: the client does not run, so often and so long on average, in seconds.
     """
     chance = random.Random(seed)
 
     def late() -> float:
         return 0.0 if load_s == 0.0 else chance.expovariate(1.0 / load_s) * (10.0 if chance.random() < 0.02 else 1.0)
 
-    pacer = Pacer(concurrency, remote=True)
+    def way() -> float:
+        return wire_s + late() + (chance.expovariate(1.0 / jitter_s) if jitter_s else 0.0)
+
+    pacers = [(make or (lambda: Pacer(concurrency, remote=True)))() for _ in range(clients)]
+    frozen = [Stalls(*stalls, random.Random(seed + number)) for number in range(clients)]
     start = now = chance.uniform(0.0, 60.0)
     order = count()
-    events: list[tuple[float, int, str, Ticket | None, float]] = []
-    waiting, busy, answered, refused, alarm, last = requests, 0, 0, 0, -1, start
+    events: list[tuple[float, int, str, int, Ticket | None, float]] = []
+    waiting, busy, answered, refused, last = requests, 0, 0, 0, start
+    alarms = [-1] * clients
+    taken: list[float] = []
 
-    def plan(at: float, what: str, ticket: Ticket | None = None, wait_s: float = 0.0) -> int:
+    def plan(at: float, what: str, client: int, ticket: Ticket | None = None, wait_s: float = 0.0) -> int:
         number = next(order)
-        heapq.heappush(events, (at, number, what, ticket, wait_s))
+        if what in ("look", "answered", "refused", "reset", "again"):
+            at = frozen[client].over(at)
+        heapq.heappush(events, (at, number, what, client, ticket, wait_s))
         return number
 
-    alarm = plan(start, "look")
+    for client in range(clients):
+        alarms[client] = plan(start, "look", client)
     while answered < requests:
-        now, number, what, ticket, wait_s = heapq.heappop(events)
+        now, number, what, client, ticket, wait_s = heapq.heappop(events)
+        pacer = pacers[client]
         assert now < start + 50.0 * requests, "the requests do not come to an end"
-        if what == "look" and number != alarm:
+        if what == "look" and number != alarms[client]:
             continue
         if what == "arrives" and resets and chance.random() < resets:
-            plan(now + latency_s * chance.uniform(0.0, 1.0), "reset", ticket)
+            plan(now + latency_s * chance.uniform(0.0, 1.0), "reset", client, ticket)
         elif what == "arrives":
             asks = limit.take(now, busy)
             if asks is None:
                 busy += 1
-                plan(now + latency_s * chance.uniform(0.5, 1.5), "ends", ticket)
+                taken.append(now)
+                plan(now + latency_s * chance.uniform(0.5, 1.5), "ends", client, ticket)
             else:
-                plan(now + NETWORK_S + late(), "refused", ticket, asks)
+                plan(now + way(), "refused", client, ticket, asks)
         elif what == "ends":
             if linger_s:
-                plan(now + chance.expovariate(1.0 / linger_s), "free")
+                plan(now + chance.expovariate(1.0 / linger_s), "free", client)
             else:
                 busy -= 1
-            plan(now + NETWORK_S + late(), "answered", ticket)
+            plan(now + way(), "answered", client, ticket)
         elif what == "free":
             busy -= 1
         elif what == "answered" and ticket is not None:
@@ -171,7 +239,7 @@ def simulate(
             refused += 1
             hint = says(wait_s)
             pacer.refused(ticket, now, hint)
-            plan(now + (hint or 0.0), "again")
+            plan(now + (hint or 0.0), "again", client)
         elif what == "reset" and ticket is not None:
             refused += 1
             pacer.refused(ticket, now, None, down=True)
@@ -182,12 +250,15 @@ def simulate(
             delay = pacer.wait_s(now)
             if delay is None or delay > 0.0:
                 if delay is not None:
-                    alarm = plan(now + delay + 0.0005 + late(), "look")
+                    alarms[client] = plan(now + delay + 0.0005 + late(), "look", client)
                 break
             waiting -= 1
-            plan(now + NETWORK_S + late(), "arrives", pacer.send(now))
+            plan(now + way(), "arrives", client, pacer.send(now))
     seconds = last - start - latency_s
-    return Figures(refused / (requests + refused), requests / seconds / limit.rate, seconds)
+    begun, end = max(len(taken) // 6, sum(at < start + 3.0 for at in taken)), max(1, len(taken) * 19 // 20)
+    begun = begun if begun < end else 0
+    settled = (end - begun) / max(1e-9, taken[end] - taken[begun]) / limit.rate
+    return Figures(refused / (requests + refused), requests / seconds / limit.rate, seconds, settled)
 
 
 class Overload(NamedTuple):

@@ -36,6 +36,11 @@ def retry_after_seconds(wait_s: float) -> Mapping[str, str]:
     return {"Retry-After": str(max(1, -int(-wait_s // 1)))}
 
 
+def retry_after_ms(wait_s: float) -> Mapping[str, str]:
+    """Milliseconds, rounded up, as OpenAI and Azure send them."""
+    return {"retry-after-ms": str(int(wait_s * 1000) + 1)}
+
+
 def retry_after(value: str) -> Headers:
     """Always the same, whatever the wait."""
     return lambda wait_s: {"Retry-After": value}
