@@ -6,9 +6,13 @@ tested against simulated servers. `snellen.engine.concurrency` does the waiting.
 A server refuses for one of two reasons, and says so with the same status: too many requests at once, or too many in a
 period. The first refusal closes the gate. One probe at a time goes out, and its fate tells the two apart: a probe that is
 taken while as many requests are in flight as before proves a limit in time; one that is taken only after another request
-ended suggests a limit in number. Against the first, requests are spaced evenly at the measured rate; against the second,
-`limit` is lowered. Both are raised again in small steps, which shrink each time that a step is refused. A limit in number
-that refuses what it took before is checked by one more probe: refused again, it was a limit in time.
+ended suggests a limit in number. Against the first, requests are spaced evenly at the measured rate (`snellen.engine.pace`);
+against the second, `limit` is lowered. Both are raised again in small steps, which shrink each time that a step is refused.
+
+Either verdict is revised. A limit in number that refuses what it took before is checked by one more probe: refused again,
+it was a limit in time. If it takes the probe, and is small, its requests are sent evenly and faster for a while: a least
+interval between requests takes them all. A limit in time whose refusals all come with N requests in flight, and that never
+takes one with N in flight, is a limit in number.
 """
 
 from __future__ import annotations
@@ -17,15 +21,19 @@ import math
 from collections import deque
 from typing import NamedTuple
 
-from snellen.engine.rate_limits import LATE_S, MORE, ChanceRefusals, Quota
+from snellen.engine.pace import EXACT, SEARCH_GAIN, Pace
+from snellen.engine.rate_limits import CrowdRefusals, Quota, next_window
 
 RAMP_FROM, RAMP_EACH_S, RAMP_STEPS = 4, 0.004, 2
 """A run begins with 4 requests in flight, one more each 4 ms and for every second answer: a refusal arrives before much
 was sent in vain. At most 2 are added at a time, so that a client that is late reads replies before it sends more."""
 
+EARLY_PROBES_S = 0.008, 0.013, 0.03
+"""Where a few requests were taken before the first refusal, it may be for a limit without a burst: probes go out before
+one of the few has been answered, which would hide whether the limit is one in number."""
 OPEN_PAUSE_S, DOWN_PAUSE_S = 0.1, 0.25
 LONGEST_PAUSE_S, LONGEST_DOWN_PAUSE_S = 20.0, 5.0
-COMMON_WINDOWS_S = (1.0, 60.0)
+MOST_DOUBLINGS = 60
 ROUNDED_UP_S = 1.0
 """`Retry-After: 1` is the least that the header can say. It holds for the refused request alone, not for all others."""
 
@@ -34,32 +42,29 @@ BREAKS = 4
 
 GROW_EVERY, LONGEST_GROW_EVERY = 5, 320
 
-OUTAGE_GAIN, SEARCH_GAIN, LEAST_GAIN, SLOWER = 0.25, 0.06, 3e-4, 0.02
-"""Each request shortens the interval by the gain: 25 % after an outage, 6 % where the rate is hardly known, in the end
-0.03 %, against 2 % longer after a refusal. In balance that is a refusal for about 65 requests."""
-LEAST_INTERVAL_S = 2e-4
-EXACT = 8
-"""So many requests between two refusals measure the rate."""
 IN_TIME, UNHURRIED = 0.7, 0.6
 """After a timeout as many are in flight as the server answers in 0.7 of the timeout. One more is tried while answers take
 less than 0.6 of it."""
-LONG_STREAK, OUTAGE_S = 5, 5.0
-"""So many refusals in a row, or the first ones for so long, are an outage, or a long window that was used up early: a
-second time, at the same rate."""
-QUIET, QUIET_S = 200, 60.0
-"""After this many requests and seconds without a refusal the gain rises again."""
+FEW, MANY = 3, 32
+"""A limit in number of at most 3 may be a least interval between requests. Of more than 32 requests in flight one ends
+by chance while a probe waits, which says nothing."""
+TRIAL_EACH, TRIAL_PACE = 16, 0.8
+"""Such a limit is tried as one in time: 16 requests for each one in flight, evenly, at 1 / 0.8 of their rate."""
+STEP_PARTS = (0.5, 0.75, 0.9)
+"""One more in flight is sent not beside the last one, but after this part of the time in which one of them ends."""
 
 
 class Ticket:
     """One request in flight. `others` were in flight when it was sent; `tokens` is what it is expected to use."""
 
-    __slots__ = ("number", "others", "sent_at", "tokens")
+    __slots__ = ("early_s", "number", "others", "sent_at", "tokens")
 
     def __init__(self, number: int, sent_at: float, others: int, tokens: float) -> None:
         self.number = number
         self.sent_at = sent_at
         self.others = others
         self.tokens = tokens
+        self.early_s = 0.0
 
 
 class Waiting(NamedTuple):
@@ -92,7 +97,6 @@ class Pacer:
     ) -> None:
         self.most = limit
         self.limit = float(limit)
-        self.interval_s = 0.0
         self.active = 0
         self.refusals = 0
         self.silent_since: float | None = None
@@ -107,7 +111,7 @@ class Pacer:
         self._longest_pause_s = min(LONGEST_PAUSE_S, longest_pause_s)
         self._wall_offset = wall_offset
         self._sent = 0
-        self._next_at = -math.inf
+        self._pace = Pace()
         self._lost: deque[tuple[float, float]] = deque()
         self._timeout_s = self._least_s = math.inf
         self._answered_at: deque[float] = deque(maxlen=2 * limit)
@@ -118,23 +122,19 @@ class Pacer:
         self._ends_open = False
         self._down = False
         self._breaks = 0
-        self._chance = ChanceRefusals()
-        self._interval_before_chance_s = 0.0
+        self._early_probes = 0
+        self._trusted: Ticket | None = None
         self._least_others = self._most_others = 0
         self._last_refused = 0
         self._lag_s: float | None = None
         # What was learnt.
         self._epoch_at: float | None = None
         self._epoch_sent = 0
-        self._gain = SEARCH_GAIN
-        self._recent_sent = self._recent_s = 0.0
-        self._measured_s = math.inf
-        self._was_out = False
         self._closed_at = 0.0
         self._closed_s = 0.0
         self._window = math.inf
         self._soft = 0
-        self._most_sent = self._most_taken = 0
+        self._most_sent = self._most_taken = self._most_taken_before = self._refused_before = 0
         self._checking = False
         self._step_taken = False
         self._believed = 1.0
@@ -142,7 +142,15 @@ class Pacer:
         self._grow_every = GROW_EVERY
         self._grown = 0
         self._limited = False
-        self._delayed = False
+        self._crowd = CrowdRefusals()
+        self._answer_s = 0.0
+        self._trial = self._steps = 0
+        self._step_at: float | None = None
+
+    @property
+    def interval_s(self) -> float:
+        """Return the seconds between two requests; 0 where the server's rate is not known."""
+        return self._pace.interval_s
 
     @property
     def closed(self) -> bool:
@@ -172,9 +180,10 @@ class Pacer:
         if self._streak == 0:
             room = self._room(now)
             if self.active and self.active + self._lost_now(now) >= room:
+                if self._step_at is not None:
+                    return max(1e-3, self._step_at - now)
                 return RAMP_EACH_S if self._ramping and room < int(self.limit) else None
-        at = self._next_at if self._streak == 0 else -math.inf
-        self._delayed = self._delayed or at > now
+        at = self._pace.due(now) if self._streak == 0 else -math.inf
         if self._requests is not None:
             at = max(at, self._requests.free_at)
         if self._tokens is not None:
@@ -196,12 +205,17 @@ class Pacer:
             self._ramped_at = now
         if self._streak:
             self._probe = ticket
-        if self.interval_s:
-            if self._delayed and not self._streak:
-                self._quicken(now)
-            self._next_at = (
-                max(self._next_at, now - max(0.5 * self.interval_s, LATE_S - self.interval_s)) + self.interval_s
-            )
+        if self._trial:
+            self._trial -= 1
+            if self._trial == 0:
+                self._limited, self._pace.gain = False, SEARCH_GAIN
+        ticket.early_s = self._pace.sent(
+            now,
+            probe=self._streak > 0,
+            fixed=self._trial > 0,
+            since_refusal=self._epoch_sent,
+            quiet_s=now - self._epoch_at,
+        )
         if self._requests is not None:
             self._requests.take(1.0, now)
         if self._tokens is not None:
@@ -222,6 +236,7 @@ class Pacer:
             self._tokens_seen += 1
             self._tokens_each += (tokens - self._tokens_each) / min(self._tokens_seen, 100)
         if self._streak:
+            self._crowd.answered(ticket.others, ticket.sent_at)
             if ticket is self._probe:
                 self._reopen(ticket)
             elif self._ends_open:
@@ -232,10 +247,14 @@ class Pacer:
         self._ramp += 0.5
         if ticket.number > self._last_refused:
             self._most_taken = max(self._most_taken, ticket.others)
+        elif ticket.number > self._refused_before:
+            self._most_taken_before = max(self._most_taken_before, ticket.others)
+        self._crowd.answered(ticket.others, ticket.sent_at)
         seconds = now - ticket.sent_at
         self._least_s = min(self._least_s, seconds)
+        self._answer_s += (seconds - self._answer_s) * (0.1 if self._answer_s else 1.0)
         if seconds < max(UNHURRIED * self._timeout_s, 1.2 * self._least_s):
-            self._grow()
+            self._grow(now)
 
     def refused(self, ticket: Ticket, now: float, wait_s: float | None = None, *, down: bool = False) -> None:
         """Record that the server did not take the request.
@@ -253,13 +272,16 @@ class Pacer:
             self._tokens.take(-ticket.tokens, now)
         if self.silent_since is None:
             self.silent_since = now
-        if self._chance.active and not down and self._chance.refused(self._sent):
-            self.interval_s, self._gain = self._interval_before_chance_s, LEAST_GAIN
-            self._next_at = now + self.interval_s
-        if self._streak == 0 and self._answered_at and (down or self._chance.active):
+        if self._pace.by_chance and not down:
+            self._pace.still_by_chance(self._sent, now)
+        if self._streak == 0 and self._answered_at and (down or self._pace.by_chance):
             self._breaks += 1
             if self._breaks < BREAKS:
                 return
+        if self._trial and ticket.number > self._last_refused and not down:
+            self._trial, self._pace.interval_s, self._last_refused = 0, 0.0, self._sent
+            self.limit = self._believed
+            return
         probe = ticket is self._probe
         long_wait = wait_s is not None and wait_s > ROUNDED_UP_S
         if self._checking and probe:  # twice, with no more in flight than were taken before
@@ -269,9 +291,10 @@ class Pacer:
                 return
         if self._limited and not (down or long_wait) and self._streak == 0 and self._soft < 3 and ticket.others:
             if ticket.number > self._last_refused:
-                contradicts = self._most_sent <= ticket.others <= self._most_taken
-                self._last_refused = self._sent
-                self._most_sent = self._most_taken = 0
+                contradicts = self._most_sent <= ticket.others <= max(self._most_taken, self._most_taken_before)
+                self._refused_before, self._last_refused = self._last_refused, self._sent
+                self._most_taken_before, self._most_taken = (0 if contradicts else self._most_taken), 0
+                self._most_sent = 0
                 if contradicts:  # a limit in time, or the server counts a request whose answer is on its way
                     self._checking, self._streak, self._closed_until = True, 1, now + self._grace_s
                     self._down = self._ends_open = False
@@ -283,11 +306,16 @@ class Pacer:
             if self.limit < min(0.8 * self._believed, self._believed - 1.5):
                 self._take_for_a_rate(now)
         elif probe or ticket.number > self._last_refused:
+            if self.interval_s and not down:
+                self._pace.refused(ticket.early_s)
+                if self._crowd.refused(ticket.others, now, self._answer_s):
+                    self._take_for_a_number(self._crowd.least)
+                    return
             self._close(ticket, now, down)
-        else:  # sent before the refusal was known to which we have reacted
+        elif self._streak == 1:  # sent before the refusal was known to which we have reacted
             self._least_others = min(self._least_others, ticket.others)
-            if self._streak == 0:
-                return
+        elif self._streak == 0:
+            return
         if wait_s is not None and long_wait:
             self._hinted, self._ends_open = True, False
             self._closed_until = now + wait_s
@@ -326,6 +354,10 @@ class Pacer:
             if self._ramp < self.limit:
                 return int(self._ramp)
             self._ramping = False
+        if self._step_at is not None:
+            if now < self._step_at and self._window >= self.limit:
+                return int(self.limit) - 1
+            self._step_at = None
         return int(min(self.limit, self._window))
 
     def _ramp_up(self, now: float) -> None:
@@ -340,55 +372,77 @@ class Pacer:
     @property
     def _grace_s(self) -> float:
         """Return the seconds after which a probe without a refusal counts as taken."""
+        if self._pace.smooth and self._streak == 1 and not self._down:
+            return 0.0
         return min(5.0, max(0.05, 3.0 * (self._lag_s or 0.0)))
 
     def _close(self, ticket: Ticket, now: float, down: bool) -> None:
-        self._least_others = ticket.others if self._streak == 0 else min(self._least_others, ticket.others)
-        self._streak += 1
+        self._least_others = ticket.others
+        trusted = ticket is self._trusted
+        self._streak = 2 if trusted else self._streak + 1
+        self._pace.closed(self._streak, ticket.early_s, trusted=trusted)
         self._last_refused = self._sent
-        self._probe = None
+        self._probe = self._trusted = None
         self._ramping = False
         self._down = down
         if self._streak == 1:
             self._hinted, self._ends_open, self._closed_at = False, self.active > 0, now
+        doublings = min(self._streak - 1, MOST_DOUBLINGS)
         if down:
             self._ends_open = False
-            pause = min(LONGEST_DOWN_PAUSE_S, self._longest_pause_s, DOWN_PAUSE_S * 1.6 ** (self._streak - 1))
+            pause = min(LONGEST_DOWN_PAUSE_S, DOWN_PAUSE_S * 1.6**doublings)
         elif self._limited and self._ends_open:
-            pause = min(1.0, self._longest_pause_s)
+            pause = 1.0
         elif self.interval_s:
             self._ends_open = False
-            least_s = self._closed_s if self._epoch_sent < EXACT else self.interval_s
-            pause = min(self._longest_pause_s, max(0.5 * least_s, LATE_S) * 2.0 ** (self._streak - 1))
+            if self._streak == 1 and self._pace.smooth:
+                pause = max(0.0, self._pace.retry_at(ticket.sent_at, ticket.early_s) - now)
+            else:
+                pause = self._pace.pause_s(self._epoch_sent >= EXACT, self._closed_s) * 2.0**doublings
         else:
-            pause = min(self._longest_pause_s, OPEN_PAUSE_S * 2.0 ** (self._streak - 1))
-        self._closed_until = now + pause if down else min(now + pause, self._next_window(now))
+            if self._streak == 1:
+                self._early_probes = len(EARLY_PROBES_S) if 0 < self._epoch_sent <= EXACT else 0
+            if self._streak <= self._early_probes and (self.active or self._answered_at):
+                pause = EARLY_PROBES_S[self._streak - 1]
+            else:
+                self._early_probes = min(self._early_probes, self._streak - 1)
+                pause = OPEN_PAUSE_S * 2.0 ** (doublings - self._early_probes)
+        at = now + min(pause, self._longest_pause_s)
+        self._closed_until = (
+            at if down else min(at, next_window(now, self._epoch_at, self._wall_offset if self._streak > 4 else None))
+        )
 
     def _take_for_a_rate(self, now: float) -> None:
         """Treat the limit as one in time: a limit in number would have stayed where it was."""
-        self.limit, self._limited = float(self.most), False
+        self.limit, self._limited, self._window = float(self.most), False, math.inf
         self._streak, self._probe, self._checking = 0, None, False
         began = now if self._epoch_at is None else self._epoch_at
-        self.interval_s = max(1e-4, (now - began) / max(1, self._epoch_sent))
-        self._gain = SEARCH_GAIN / 4
-        self._next_at = now + self.interval_s
+        self._pace.begin(now, max(1e-4, (now - began) / max(1, self._epoch_sent)), SEARCH_GAIN / 4)
 
-    def _next_window(self, now: float) -> float:
-        """Return when a limit of a second or a minute begins anew: by its first request, or by the clock."""
-        at = math.inf
-        if self._epoch_at is not None:
-            at = min(
-                (self._epoch_at + window for window in COMMON_WINDOWS_S if self._epoch_at + window > now), default=at
-            )
-        if self._streak > 4:
-            at = min(at, now + 60.0 - (now + self._wall_offset) % 60.0)
-        return at + 0.01
+    def _take_for_a_number(self, most: int) -> None:
+        """Treat the limit as one in number: all that was refused was refused with at least so many in flight."""
+        self._pace.interval_s, self._trial = 0.0, 0
+        self.limit = self._believed = float(most)
+        self._limited, self._streak, self._probe = True, 0, None
+        self._last_refused = self._sent
+        self._most_sent = self._most_taken = self._most_taken_before = 0
+        self._window = self.active + 1.0
+        self._slow_growth()
 
     def _reopen(self, probe: Ticket) -> None:
         streak, self._streak, self._probe = self._streak, 0, None
+        if self.interval_s:
+            self._trusted = probe
+            if streak == 1:
+                self._pace.singles += 1
         if self._checking:  # the server had still counted a request that it had answered
             self._checking = False
             self._slow_growth()
+            if self.limit <= FEW and self._answer_s and self._remote:
+                self._believed = self.limit
+                self.limit, self._window = float(self.most), math.inf
+                self._pace.begin(probe.sent_at, TRIAL_PACE * self._answer_s / self._believed, self._pace.gain)
+                self._trial = TRIAL_EACH * int(self._believed)
             return
         self._ends_open = False
         start, sent = self._epoch_at, self._epoch_sent - 1
@@ -397,13 +451,14 @@ class Pacer:
         if self._down:
             self._ramp_up(probe.sent_at)
             return
-        if self._refuses_by_chance(streak):
+        if self._pace.refuses_by_chance(2 if self._hinted else streak, self._sent):
             return
         # Refused with fewer in flight than were taken before: no limit in number. By two less, an answer was on its way.
         fits = self._least_others >= self._most_others - 2
         self._least_others = max(self._least_others, self._most_others)
         fell_by, self._most_others = self._least_others - probe.others if fits else 0, 0
-        if not (self.interval_s or self._hinted) and (0 < fell_by <= 2 or (fell_by > 0 and streak == 1)):
+        by_number = 0 < fell_by <= 2 or (fell_by > 0 and streak == 1)
+        if by_number and probe.others <= MANY and not (self.interval_s or self._hinted):
             self.limit = max(1.0, min(self.limit, self._least_others))
             self._limited, self._believed = True, self.limit
             self._most_sent = self._most_taken = 0
@@ -411,79 +466,17 @@ class Pacer:
             self._slow_growth()
             return
         if self._limited and not self.interval_s:
-            self.limit, self._limited = float(self.most), False
-        self._slow_down(probe.sent_at - (probe.sent_at if start is None else start), sent, streak)
-        self._next_at = probe.sent_at + self.interval_s
-
-    def _refuses_by_chance(self, streak: int) -> bool:
-        """Count `streak` refusals in a row that ended; return True if they say nothing about the pace."""
-        if self._chance.active:
-            return True
-        if not self.interval_s or self._gain > 4.0 * LEAST_GAIN:
-            return False
-        if not self._chance.passed(2 if self._hinted else streak, self._sent):
-            return False
-        self._interval_before_chance_s = self.interval_s
-        self.interval_s, self._gain = self.interval_s / MORE, SEARCH_GAIN
-        return True
-
-    def _slow_down(self, seconds: float, sent: int, streak: int) -> None:
-        """Learn from `sent` requests that were taken in `seconds`, up to the end of `streak` refusals in a row.
-
-        A limit that was used up at the beginning and at the end of that time allows just this rate. The first time it
-        was not used up at the beginning: a bucket was full. An outage looks like a low rate. Both are corrected by the
-        gain, which begins high.
-        """
-        measured_s = max(1e-4, seconds / max(1, sent))
-        long = streak >= LONG_STREAK if self.interval_s else self._closed_s >= OUTAGE_S
-        unknown = sent <= 0 and not self.interval_s  # nothing was taken before, which says nothing of the rate
-        if unknown or (long and sent < EXACT and not self._was_out):  # an outage, the rate is what it was
-            self._was_out = self._was_out or long
-            if not self.interval_s:
-                self._ramp_up(self._epoch_at or 0.0)
-            return
-        if not self.interval_s:
-            self.interval_s, self._gain, self._measured_s = measured_s, OUTAGE_GAIN if long else SEARCH_GAIN, measured_s
-            self._recent_sent = self._recent_s = 0.0
-            return
-        self._was_out = False
-        self._recent_sent, self._recent_s = self._recent_sent / 2 + sent, self._recent_s / 2 + seconds
-        if sent < EXACT:
-            measured_s = self._recent_s / max(1.0, self._recent_sent)
-        ratio = measured_s / self.interval_s
-        if sent < EXACT:
-            ratio = min(ratio, (1.5, 4.0, 8.0)[min(streak, 3) - 1])
-        elif streak <= 2 and ratio < 3.0:  # the limit lies near the interval by which it was passed
-            ratio = min(ratio, 1.0 + 4.0 * self._gain)
-        elif self._gain <= 4.0 * LEAST_GAIN:  # well known: an outage, or a lump in a sliding window
-            ratio = min(ratio, 1.25)
-        if ratio > 1.15 or self._gain > LEAST_GAIN:
-            self.interval_s *= max(1.0, ratio)
-        self.interval_s *= 1.0 + SLOWER
-        if long and abs(measured_s / self._measured_s - 1.0) < 0.25:
-            self._gain = LEAST_GAIN
-        elif long and ratio > 2.0:
-            self._gain = SEARCH_GAIN
-        else:
-            self._gain = max(LEAST_GAIN, self._gain / (4 if sent >= EXACT else 2))
-        if long and sent >= EXACT:
-            self._measured_s = measured_s
-
-    def _quicken(self, now: float) -> None:
-        """Shorten the interval a little after a request that it held back."""
-        self._delayed = False
-        quiet_s = 0.0 if self._epoch_at is None else now - self._epoch_at
-        if self._epoch_sent > QUIET and quiet_s > QUIET_S:
-            self._gain = min(SEARCH_GAIN / 4, self._gain * 1.02)
-        self.interval_s = max(LEAST_INTERVAL_S, self.interval_s / (1.0 + self._gain))
-        if self.interval_s == LEAST_INTERVAL_S and quiet_s > 2.0 * QUIET_S:
-            self.interval_s = 0.0
+            self.limit, self._limited, self._window = float(self.most), False, math.inf
+        seconds = probe.sent_at - (probe.sent_at if start is None else start)
+        if self._pace.slow_down(seconds, sent, streak, self._closed_s):
+            self._ramp_up(probe.sent_at)
+        self._pace.next_at = probe.sent_at + self.interval_s
 
     def _slow_growth(self) -> None:
         self._grown, self._step_taken = 0, False
         self._grow_every = min(LONGEST_GROW_EVERY, 2 * self._grow_every)
 
-    def _grow(self) -> None:
+    def _grow(self, now: float) -> None:
         if self._window < self.limit:
             self._window += 1.0
         elif self.limit < self.most and self.active + 1 >= int(self.limit):
@@ -496,3 +489,5 @@ class Pacer:
                 self._believed = max(self._believed, self.limit)
                 self.limit = min(float(self.most), self.limit + 1.0)
                 self._limited = self.limit < self.most
+                self._steps += 1
+                self._step_at = now + STEP_PARTS[self._steps % len(STEP_PARTS)] * self._answer_s / (self.limit - 1.0)

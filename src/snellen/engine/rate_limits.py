@@ -1,4 +1,4 @@
-"""Rate limits: the user's own quotas of requests and tokens, and a server's refusals by chance."""
+"""Rate limits: the user's own quotas of requests and tokens, and what a server's refusals say: chance, hurry, a crowd."""
 
 from __future__ import annotations
 
@@ -14,6 +14,30 @@ A pace in balance with a limit is refused once in about 65 requests. More than o
 
 MORE = 2.5
 """At 2.5 times the pace, this many times the refusals show that it is a limit after all."""
+
+EARLY_EACH, EARLY_REFUSED, COUNTED, AGAIN_AFTER, LONGEST_AGAIN = 3.0, 2.0, 400.0, 500, 8000
+"""Early requests that are refused 3 times as often as others, twice at least, show a limit without a burst. Of the counts,
+the last 400 requests weigh most. After 500 requests it is tried again, then after twice as many."""
+
+CROWDED = 5
+"""So many refusals, all with at least N in flight, while no request with N in flight was taken: N is the limit."""
+
+COMMON_WINDOWS_S = (1.0, 60.0)
+
+
+def next_window(now: float, since: float | None, wall_offset: float | None) -> float:
+    """Return when a limit of a second or a minute begins anew; infinity if nothing is known.
+
+    Args:
+        since: when the first request of a window was sent.
+        wall_offset: seconds from `now`'s clock to the time of day, for windows that begin with each full minute.
+    """
+    at = math.inf
+    if since is not None:
+        at = min((since + window for window in COMMON_WINDOWS_S if since + window > now), default=at)
+    if wall_offset is not None:
+        at = min(at, now + 60.0 - (now + wall_offset) % 60.0)
+    return at + 0.01
 
 
 def check_pace(patience_s: float, rpm: float | None, tpm: float | None) -> None:
@@ -49,7 +73,7 @@ class ChanceRefusals:
 
     def __init__(self) -> None:
         self.active = False
-        self._count = 0
+        self.count = 0
         self._since = 0
         self._each = 0.0
         self._needed = SINGLES
@@ -57,22 +81,87 @@ class ChanceRefusals:
     def passed(self, streak: int, sent: int) -> bool:
         """Count `streak` refusals in a row that ended, at the request numbered `sent`. True where `active` becomes true."""
         if streak > 1:
-            self._count = 0
+            self.count = 0
             return False
-        if self._count == 0:
+        if self.count == 0:
             self._since = sent
-        self._count += 1
-        self._each = (sent - self._since) / self._count
-        if self._count < self._needed or not LEAST_EACH < self._each < SINGLES_EACH:
+        self.count += 1
+        self._each = (sent - self._since) / self.count
+        if self.count < self._needed or not LEAST_EACH < self._each < SINGLES_EACH:
             return False
-        self.active, self._count, self._since = True, 0, sent
+        self.active, self.count, self._since = True, 0, sent
         return True
 
     def refused(self, sent: int) -> bool:
         """Count a refusal while `active`, at the request numbered `sent`. True where `active` becomes false."""
-        self._count += 1
-        if self._count < SINGLES or (sent - self._since) / self._count > max(LEAST_EACH, self._each / MORE):
+        self.count += 1
+        if self.count < SINGLES or (sent - self._since) / self.count > max(LEAST_EACH, self._each / MORE):
             return False
-        self.active, self._count = False, 0
+        self.active, self.count = False, 0
         self._needed *= 4
+        return True
+
+
+class HurryRefusals:
+    """Shares of refusals among requests that were sent early to make up for a late one, and among the others.
+
+    `allowed`: early ones may be sent.
+    """
+
+    def __init__(self) -> None:
+        self.allowed = True
+        self._sent = [0.0, 0.0]
+        self._refused = [0.0, 0.0]
+        self._again_after = AGAIN_AFTER
+        self._sent_since = 0
+
+    def sent(self, early: bool) -> None:
+        """Count a request."""
+        self._sent[early] += 1.0
+        if sum(self._sent) > COUNTED:
+            self._sent = [each / 2 for each in self._sent]
+            self._refused = [each / 2 for each in self._refused]
+        if self.allowed:
+            return
+        self._sent_since += 1
+        if self._sent_since > self._again_after:
+            self.allowed, self._again_after = True, min(2 * self._again_after, LONGEST_AGAIN)
+            self._sent, self._refused = [0.0, 0.0], [0.0, 0.0]
+
+    def refused(self, early: bool) -> None:
+        """Count a refusal."""
+        self._refused[early] += 1.0
+        others, early_ones = self._refused
+        often = early_ones * (self._sent[0] + 1.0) > EARLY_EACH * (others + 0.5) * self._sent[1]
+        if self.allowed and early_ones >= EARLY_REFUSED and often:
+            self.allowed, self._sent_since = False, 0
+
+
+class CrowdRefusals:
+    """Evidence that a limit is one in number: refused with `least` requests in flight or more, never taken with as many."""
+
+    def __init__(self) -> None:
+        self.least = 0
+        self._needed = CROWDED
+        self._since = 0.0
+        self._refused = self._answers = self._most = 0
+
+    def answered(self, others: int, sent_at: float) -> None:
+        """Count an answer to a request that was sent with `others` in flight."""
+        if self._refused and sent_at >= self._since:
+            self._answers += 1
+            self._most = max(self._most, others)
+
+    def refused(self, others: int, now: float, answer_s: float) -> bool:
+        """Count a refusal; return True if the limit is one in number. `answer_s`: the time of an answer."""
+        least = min(self.least, others) if self._refused else others
+        if not self._refused or self._most >= least or least == 0:
+            self.least, self._refused, self._since, self._answers, self._most = others, 1, now, 0, 0
+            return False
+        self.least = least
+        self._refused += 1
+        if self._refused < self._needed or self._answers < 2 * self._needed or now < self._since + 2.0 * answer_s:
+            return False
+        self._refused = 0
+        self._needed *= 2
         return True
