@@ -27,6 +27,14 @@ from snellen.types import Prompt, Record, Text, Video
 
 UNPRICED = ("local", "embedded", "replay")
 """Kinds of models that refuse --prices: what they say is not paid for by the token."""
+RECENT = 32
+"""A request is expected to cost as much as the dearest of this many answers before it."""
+CHARACTERS_A_TOKEN, TOKENS_A_REPLY = 4, 500
+"""Guess for the first request, of which nothing is known but its prompt."""
+TRUST_IN_GUESS = 10
+"""Factor by which the guess may be too low; until a reply has said its cost, no more is in flight than that allows."""
+ROUNDING = 1e-9
+"""Dollars by which sums of costs may differ from the budget by rounding."""
 
 
 class Stop:
@@ -229,16 +237,6 @@ class FailureLimit:
             f"stopped: {self._row:,} samples in a row failed, the last with {self._last.error.kind}: {self._last.error.message}",
             f"{advice(self._last.error.kind, self._last.error.message)} {again}",
         )
-
-
-RECENT = 32
-"""A request is expected to cost as much as the dearest of this many answers before it."""
-CHARACTERS_A_TOKEN, TOKENS_A_REPLY = 4, 500
-"""Guess for the first request, of which nothing is known but its prompt."""
-TRUST_IN_GUESS = 10
-"""Factor by which the guess may be too low; until a reply has said its cost, no more is in flight than that allows."""
-ROUNDING = 1e-9
-"""Dollars by which sums of costs may differ from the budget by rounding."""
 
 
 def spent_text(tokens: int, cost: float, max_tokens: int | None, max_cost: float | None) -> str:
