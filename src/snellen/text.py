@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+import unicodedata
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, Literal
 
 GIT_LFS_START = b"version https://git-lfs"
 """The first bytes of the text that Git LFS leaves in place of a file that was not fetched."""
@@ -75,6 +76,25 @@ def slug(text: str, limit: int | None = None) -> str:
 def shorten(text: str, limit: int) -> str:
     """Cut a text to at most `limit` characters; the last one is then an ellipsis."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def normalized(form: Literal["NFC", "NFD", "NFKC", "NFKD"], text: str) -> str:
+    """Normalise a text of any length in time proportional to it.
+
+    Marks on one letter are sorted in time quadratic in their number, so a long text goes in pieces of at most 576
+    characters, cut before an ASCII character where one is near.
+    """
+    if text.isascii():
+        return text
+    return "".join(unicodedata.normalize(form, piece) for piece in _pieces(text))
+
+
+def _pieces(text: str) -> Iterator[str]:
+    at = 0
+    while at < len(text):
+        end = next((place for place in range(at + 512, min(at + 576, len(text))) if text[place].isascii()), at + 576)
+        yield text[at:end]
+        at = end
 
 
 def comma_list(text: str | None) -> list[str]:

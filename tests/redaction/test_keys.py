@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Callable, Iterator
 from html import escape
 from time import process_time
+from typing import Literal
 from urllib.parse import quote, quote_plus, unquote
 
 import pytest
@@ -199,6 +201,18 @@ def test_bytes_of_a_key_of_digits_are_no_list_of_numbers(key: str, between: str)
     assert written[: len(written) // 2] not in redaction.redact(f"[{written}]")
 
 
+@pytest.mark.parametrize("mark", ["\u0301", "\u0327", "\u0315\u0300"])
+@pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC"])
+def test_a_key_with_an_accent_on_each_letter_is_struck(mark: str, form: Literal["NFC", "NFD", "NFKC"]) -> None:
+    """Composed, a letter and its accent are one character, which is no letter of a key."""
+    redaction.register(LONG)
+    redaction.register("schlüssel-9f3Kd8-Ünï7qWe")
+    for key in (LONG, "schlüssel-9f3Kd8-Ünï7qWe"):
+        text = unicodedata.normalize(form, "".join(letter + mark for letter in key))
+        assert redaction.redact(f"bad key {text}").count("[redacted]") >= 1
+        assert redaction.redact(f"bad key {unicodedata.normalize(form, key)}.") == "bad key [redacted]."
+
+
 def test_a_key_that_is_split_over_json_texts_leaves_json() -> None:
     redaction.register(LONG)
     for parts in ([LONG[:10], LONG[10:]], [[LONG[:9]], LONG[9:]], list(LONG), [{"a": LONG[:12]}, [[LONG[12:]]]]):
@@ -236,6 +250,7 @@ def test_a_long_hostile_reply_is_searched_in_time_proportional_to_its_length() -
         LONG,
         LONG[:9],
         "é",
+        "\u0315\u0300",
     ]
     for piece in pieces:
         size = 30_000 // len(piece)

@@ -7,11 +7,16 @@ from typing import Any
 
 from benchmarks.spatial.more_replies import NAMED as FURTHER
 from snellen.benchmarks import registry
+from snellen.benchmarks.few_shot import same_content
+from snellen.benchmarks.fgbmk import question_text
 from snellen.benchmarks.generated import SCORERS as BUILT_SET
 from snellen.benchmarks.spatial.scorers import spar, vsi
 from snellen.benchmarks.vlm2.prompts import final_answer
+from snellen.formats.latex import latex_text
 from snellen.models.local.stopping import first_json_end
+from snellen.models.tools.bm25 import split_words
 from snellen.models.trace import Step
+from snellen.questions import taxonomy
 from snellen.redaction import gold
 from snellen.runs.failures.rules import signals
 from snellen.scoring import json_answer as fika
@@ -156,6 +161,11 @@ def others() -> Iterator[tuple[str, Reader]]:
     yield "fika reply", fika.read
     yield "objects", lambda reply: list(fika.objects(reply))
     yield "first JSON object", first_json_end
+    yield "words of a page", split_words
+    yield "name in a table", latex_text
+    yield "name of a class", taxonomy.key
+    yield "line of an example", same_content._plain
+    yield "attribute of a question", question_text.attribute
     yield "marker", lambda reply: final_answer(reply, "cot")
     asked = _sample("open", "What is this?", ("golden eagle",))
 

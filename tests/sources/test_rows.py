@@ -97,6 +97,29 @@ def test_only_the_asked_columns_come_out_and_a_missing_one_is_named(tmp_path):
     assert list(rows(path, columns=["q"])) == [{"q": "x"}, {"q": None}]
 
 
+def test_times_that_python_cannot_hold_are_read_as_text(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pa.table(
+        {
+            "fine": pa.array([1_700_000_000_123_456_789, None], pa.timestamp("ns")),
+            "clock": pa.array([1, 2], pa.time64("ns")),
+            "late": pa.array([2**31 - 1, 0], pa.date32()),
+            "long": pa.array([2**62, 1], pa.duration("s")),
+            "n": [1, 2],
+        }
+    )
+    pq.write_table(table, tmp_path / "a.parquet")
+    first, second = rows(tmp_path / "a.parquet")
+    assert first["fine"] == "2023-11-14 22:13:20.123456789" and second["fine"] is None
+    assert (first["clock"], second["clock"]) == ("00:00:00.000000001", "00:00:00.000000002")
+    assert second["late"] == "1970-01-01" and first["long"] == str(2**62) and first["n"] == 1
+    pq.write_table(pa.table({"a": pa.array([[2**62]], pa.list_(pa.timestamp("ns")))}), tmp_path / "b.parquet")
+    with pytest.raises(DataError, match=r"b\.parquet"):
+        list(rows(tmp_path / "b.parquet"))
+
+
 def test_nan_as_pandas_writes_it_is_read(tmp_path):
     (row,) = rows(written(tmp_path / "a.jsonl", '{"a": NaN, "b": "NaN", "c": -Infinity}\n'))
     assert row["a"] != row["a"] and row["b"] == "NaN" and row["c"] == float("-inf")

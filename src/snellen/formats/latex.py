@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import cache
 from itertools import groupby
 
-from snellen.text import without_controls
+from snellen.text import normalized, without_controls
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -147,7 +147,7 @@ def latex_text(text: str) -> str:
     """
     line = " ".join(without_controls(text).split())
     pieces = []
-    for unknown, group in groupby(unicodedata.normalize("NFC", line), lambda character: _command(character) is None):
+    for unknown, group in groupby(normalized("NFC", line), lambda character: _command(character) is None):
         characters = "".join(group)
         if unknown:
             codes = " ".join(f"U+{ord(character):04X}" for character in characters)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import difflib
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snellen.errors import DataError
+from snellen.text import normalized
 
 Homonyms: TypeAlias = Literal["error", "qualify"]
 _MARKS = re.compile(r"[\s_\-]+")
@@ -42,7 +42,7 @@ def key(name: str) -> str:
     >>> key("Brewer's_Black-bird")
     'brewers black bird'
     """
-    plain = name if name.isascii() else unicodedata.normalize("NFC", name)
+    plain = name if name.isascii() else normalized("NFC", name)
     return _MARKS.sub(" ", plain.casefold().replace("'", "").replace("’", "")).strip()
 
 

@@ -102,7 +102,7 @@ def verify_set(folder: Path) -> VerificationReport:
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
     with parquet.opened(path, path, "Build the set again.") as table:
         for batch in table.batches(ROWS // 8, list(COLUMNS)):
-            yield from batch.to_pylist()
+            yield from parquet.to_rows(batch)
 
 
 def _record_lines(folder: Path, manifest: Manifest, stack: ExitStack) -> Iterator[QuestionRecord | None]:

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -32,6 +31,7 @@ from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from snellen.redaction.decoding import DRAWN_LETTERS, DecodedText, readings, replaced, source_spans, texts
+from snellen.text import normalized
 
 REDACTED = "[redacted]"
 
@@ -204,7 +204,7 @@ def _prepared(secrets: Sequence[str]) -> _KnownKeys:
     words: list[str] = []
     forms: list[_KeyForm] = []
     for secret in dict.fromkeys(form for key in secrets for form in (key, *_decoded_forms(key))):
-        plain = _letters(secret)
+        plain = _letters_of(secret).decode()
         is_words = len(plain) < (_SHORTEST if any(c.isdigit() for c in plain) else _SHORTEST_WORDS)
         written = dict.fromkeys((secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]))
         exact += written
@@ -300,7 +300,7 @@ def _letters_of(reading: str) -> bytes:
     """Return the small letters and digits of a reading, compatible and drawn ones among them."""
     if reading.isascii():
         return reading.encode().translate(_LOWER, _OTHERS)
-    reading = unicodedata.normalize("NFKC", reading)
+    reading = normalized("NFKD", reading)  # an accent is no part of a letter of a key
     encoded = reading.encode("utf-8", "surrogatepass")
     if any(head in encoded for head in _DRAWN):
         encoded = reading.translate(DRAWN_LETTERS).encode("utf-8", "surrogatepass")
@@ -389,7 +389,7 @@ def _folded(reading: DecodedText) -> tuple[str, list[int]]:
 
 @lru_cache(1 << 14)
 def _compatible(character: str) -> str:
-    return _letters(unicodedata.normalize("NFKC", character).translate(DRAWN_LETTERS))
+    return _letters(normalized("NFKD", character).translate(DRAWN_LETTERS))
 
 
 def _parts(letters: str, form: _KeyForm) -> Iterator[tuple[int, int]]:

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from functools import lru_cache
 
-from snellen.text import terms
+from snellen.text import normalized, terms
 
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]+|[^\W_\u3040-\u30ff\u3400-\u9fff]+")
 
@@ -61,15 +61,9 @@ def stem(word: str) -> str:
     return word
 
 
-CHUNK = 512
-"""Characters decomposed at a time: marks on one letter are sorted, in time quadratic in their number."""
-
-
 def without_marks(text: str) -> str:
     """Decompose a text (NFKD) and remove combining marks: `Ｅ` and `é` become `E` and `e`."""
-    chunks = (text[at : at + CHUNK] for at in range(0, len(text), CHUNK))
-    decomposed = "".join(unicodedata.normalize("NFKD", chunk) for chunk in chunks)
-    return "".join(char for char in decomposed if not unicodedata.combining(char))
+    return "".join(char for char in normalized("NFKD", text) if not unicodedata.combining(char))
 
 
 @lru_cache(maxsize=50_000)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from difflib import get_close_matches
 from hashlib import blake2b
 from importlib.resources import files
@@ -19,6 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from snellen.errors import JudgeError
+from snellen.text import normalized
 from snellen.types import Sample, Score, Text, Verdict
 
 BUILT_IN = ("match", "graded", "vlm2-ab", "vlm2-aba", "fika", "easi")
@@ -247,20 +247,7 @@ def plain_letters(text: str) -> str:
     """Return letters and digits only, normalised (NFKC) and without case: the key by which a rule compares names."""
     if text.isascii():
         return "".join(filter(str.isalnum, text.lower()))
-    composed = "".join(unicodedata.normalize("NFKC", chunk) for chunk in _chunks(text))
-    return "".join(filter(str.isalnum, composed.casefold()))
-
-
-def _chunks(text: str) -> Iterator[str]:
-    """Split a text into pieces of at most 576 characters, cut before an ASCII character where one is near.
-
-    Marks on one letter are sorted when a text is composed, in time quadratic in their number.
-    """
-    at = 0
-    while at < len(text):
-        end = next((place for place in range(at + 512, min(at + 576, len(text))) if text[place].isascii()), at + 576)
-        yield text[at:end]
-        at = end
+    return "".join(filter(str.isalnum, normalized("NFKC", text).casefold()))
 
 
 class JudgeVerdict(Struct, frozen=True):

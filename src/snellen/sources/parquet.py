@@ -100,7 +100,33 @@ def rows(blob: Blob, name: str, columns: Sequence[str] | None) -> RowsAndErrors:
     with opened(blob.path if isinstance(blob, FileBlob) else blob.read(), name) as reader:
         wanted = [column for column, _ in pick(reader.file.schema_arrow.names, columns, name)]
         for batch in reader.batches(ROWS_AT_ONCE, wanted):
-            yield from enumerate(batch.select(wanted).to_pylist(), reader.row + 1)
+            yield from enumerate(to_rows(batch.select(wanted)), reader.row + 1)
+
+
+def to_rows(batch: Any) -> list[dict[str, Any]]:
+    """Return the rows of a batch; of one with a time that Python's types cannot hold, all times as text.
+
+    Such are times finer than a microsecond, which pandas writes, and years beyond 9999.
+    """
+    import pyarrow as pa
+
+    rows: list[dict[str, Any]]
+    try:
+        rows = batch.to_pylist()
+    except UnicodeDecodeError:
+        raise
+    except (ValueError, OverflowError):
+        pass
+    else:
+        return rows
+    try:
+        for place, field in enumerate(batch.schema):
+            if pa.types.is_temporal(field.type):
+                batch = batch.set_column(place, field.name, batch.column(place).cast(pa.string()))
+        rows = batch.to_pylist()
+    except (ValueError, OverflowError) as error:  # one inside a list or a struct, or of an unknown zone
+        raise pa.ArrowInvalid(f"a time that cannot be read: {error}") from error
+    return rows
 
 
 def read_whole(path: Path, hint: str = FETCH_AGAIN) -> Any:

@@ -185,7 +185,7 @@ def rows_with_images(path: Path) -> Iterator[tuple[int, dict[str, Any], dict[str
             name: _counted(path, name, stamp.st_mtime_ns, stamp.st_size) for name, own in light.items() if not own
         }
         for batch in reader.batches(_batch_rows(file.metadata, set(plain)), wanted):
-            for at, row in enumerate(batch.to_pylist(), reader.row):
+            for at, row in enumerate(parquet.to_rows(batch), reader.row):
                 cells = {name: _count(row.pop(name)) for name, own in light.items() if own}
                 if any(at >= len(counts) for counts in counted.values()):
                     raise DataError(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from snellen.errors import DataError, MediaError, SnellenError
 from snellen.media import open_image
 from snellen.media.decode import read_header
+from snellen.text import normalized
 from snellen.types import Blob, Image, MediaSettings, Prompt, Sample, Text, Video
 
 if TYPE_CHECKING:  # numpy takes 0.1 s to import, which a run without examples does not need
@@ -152,7 +153,7 @@ def _question(sample: Sample) -> bytes:
 
 def _plain(line: str) -> str:
     """Return a line without case, spaces, invisible characters and final punctuation."""
-    folded = unicodedata.normalize("NFKC", line).casefold().rstrip(_END)
+    folded = normalized("NFKC", line).casefold().rstrip(_END)
     return "".join(char for char in folded if not char.isspace() and unicodedata.category(char) != "Cf")
 
 

@@ -15,7 +15,7 @@ _RUN = re.compile(r"[_\-,]+")
 _QUOTED = re.compile(r'"([^"]*)"')
 _CURLY = re.compile(r"[\u201c\u201e]([^\u201c\u201d\u201e]*)[\u201c\u201d]")
 _BRACKETED = re.compile(r"\[([^\[\]]+)\]")
-_ATTRIBUTE = re.compile(r"\b(?:what is|is) the (.+?) of (?:the|this) bird\b\s*([^?]*)", re.IGNORECASE)
+_ATTRIBUTE = re.compile(r"\b(?:what is|is) the (.{1,200}?) of (?:the|this) bird\b\s*([^?]*)", re.IGNORECASE)
 _ENDING = re.compile(r"\?[^?]*$")
 GROUPS = {
     "color": "color",

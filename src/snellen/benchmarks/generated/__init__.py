@@ -212,7 +212,7 @@ def _samples(folder: Path, manifest: Manifest, data: Data) -> Iterator[Sample]:
     table = folder / QUESTIONS
     with parquet.opened(table, table, _FIX_HINT) as reader:
         for batch in reader.batches(ROWS, _COLUMNS):
-            for row in batch.to_pylist():
+            for row in parquet.to_rows(batch):
                 if every_part or (row["ask"], row["level"], row["kind"]) in chosen:
                     yield _sample(row, manifest, known, tree, row["image" if copied else "source"])
 

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snellen.text import normalized
+
 if TYPE_CHECKING:
     from bm25s import BM25
 
@@ -31,7 +33,7 @@ _WITHOUT_SPACES = re.compile(f"[{_UNSPACED}]")
 def split_words(text: str) -> list[str]:
     """Return the words of a text: lower case, accents dropped, in order."""
     if not text.isascii():
-        text = unicodedata.normalize("NFKD", text)
+        text = normalized("NFKD", text)
         text = "".join(character for character in text if not unicodedata.combining(character))
         text = unicodedata.normalize("NFC", text)
     words: list[str] = []

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from snellen.errors import DataError
 from snellen.sources.safe_paths import regular_file
+from snellen.text import normalized
 
 # Names of letters that begin with a vowel sound: ay, ee, eff, aitch, eye, ell, em, en, oh, ar, ess, ex.
 _SPOKEN_WITH_VOWEL = frozenset("aefhilmnorsx")
@@ -34,7 +35,7 @@ def article(name: str) -> str:
     >>> [article(name) for name in ("American crow", "unicorn", "hour", "F-16", "8", "707", "MD-80")]
     ['an', 'a', 'an', 'an', 'an', 'a', 'an']
     """
-    plain = "".join(c for c in unicodedata.normalize("NFKD", name) if not unicodedata.combining(c))
+    plain = "".join(c for c in normalized("NFKD", name) if not unicodedata.combining(c))
     plain = plain.strip().lstrip("'\"‘“(")
     first = _FIRST.match(plain)
     if first is None:
