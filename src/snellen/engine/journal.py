@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import stat
 import threading
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, TypeAlias, TypeVar
 
@@ -13,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from snellen.atomic_write import replacing
+from snellen.engine.journal_disputes import Place, settled
 from snellen.errors import RunChangedError, RunError, StorageError
 from snellen.sources.journal_lines import RESULTS, Damage, intact_parts, never_sealed, record_number, seal, sealed
 
@@ -283,8 +285,11 @@ _Line: TypeAlias = tuple[int, bytes, int | None, int]
 """An intact record: the number of its line, its bytes with a line end, its own number (None: it has none), where it begins."""
 
 
-def _lines(path: Path, record_type: type[Any], damage: Damage) -> Iterator[_Line]:
-    """Yield the intact records, each number once; a line without a checksum must be a `record_type`."""
+def _lines(path: Path, record_type: type[Any], damage: Damage, repeats: list[_Line] | None = None) -> Iterator[_Line]:
+    """Yield the intact records, each number once; a line without a checksum must be a `record_type`.
+
+    `repeats` takes those whose number was there before.
+    """
     decode = msgspec.json.Decoder(record_type).decode
     if not path.exists():
         damage.close(0)
@@ -297,6 +302,8 @@ def _lines(path: Path, record_type: type[Any], damage: Damage) -> Iterator[_Line
             if record is not None:
                 if damage.take(record, number, line):
                     yield number, line, record, start
+                elif repeats is not None:
+                    repeats.append((number, line, record, start))
             elif not line.endswith(b"\n"):
                 torn = 0 if damage.strict else len(line)
             elif not never_sealed(line):
@@ -338,7 +345,8 @@ def mend(path: Path, record_type: type[Struct], *, without: Container[str] = ())
     """Rewrite a journal so that every line is an intact record and no number is left out; by rename.
 
     Records come into the order of their numbers again. What is no record is added to `results.damaged` beside it first,
-    and so is a record behind an answer to the same sample: two journals in one file have such.
+    and so is a record behind an answer to the same sample: two journals in one file have such. So are different records
+    with the same number or for the same sample, unless one of them is clearly the run's own (snellen.engine.journal_disputes).
 
     Args:
         path: the journal.
@@ -353,9 +361,11 @@ def mend(path: Path, record_type: type[Struct], *, without: Container[str] = ())
     """
     damage = Damage(path)
     decode, name_of = msgspec.json.Decoder(record_type).decode, msgspec.json.Decoder(RecordHead).decode
-    places: list[_Place] = []
+    places: list[Place] = []
+    heads: dict[int, RecordHead] = {}
+    repeats: list[_Line] = []
     left_out, before = False, 0
-    for line, content, number, at in _lines(path, record_type, damage):
+    for line, content, number, at in chain(_lines(path, record_type, damage, repeats), repeats):
         try:
             decode(content)
         except NOT_JSON as error:
@@ -366,19 +376,21 @@ def mend(path: Path, record_type: type[Struct], *, without: Container[str] = ())
             left_out = True
             continue
         before = before if number is None else number
-        places.append((before, at, len(content) - 1, named))
+        answer = (named.sample_id, named.repeat) if named.status in ANSWERED else None
+        places.append(Place(before, at, len(content) - 1, None if number is None else line, answer, hash(content)))
+        heads[at] = named
     if not damage and not left_out:
         return False
-    places.sort(key=lambda place: place[0])
+    places.sort(key=lambda place: place.number)
     try:
         if damage:
-            places = list(_once_answered(places))
-            _put_aside(path, sorted((at, size) for _, at, size, _ in places))
+            places = list(_once_answered(settled(places), heads))
+            _put_aside(path, sorted((place.at, place.size) for place in places))
         with replacing(path) as part, path.open("rb") as old, part.open("wb") as new:
             count = 0
-            for _, at, size, _ in places:
-                old.seek(at)
-                content = old.read(size) + b"\n"
+            for place in places:
+                old.seek(place.at)
+                content = old.read(place.size) + b"\n"
                 if (number := record_number(content)) is not None:
                     count += 1
                     content = content if number == count else sealed(content, count)
@@ -390,20 +402,15 @@ def mend(path: Path, record_type: type[Struct], *, without: Container[str] = ())
     return True
 
 
-_Place: TypeAlias = tuple[int, int, int, RecordHead]
-"""Where a record belongs: its number or that of the record before it, where it begins, its bytes; whose it is."""
-
-
-def _once_answered(places: Iterable[_Place]) -> Iterator[_Place]:
+def _once_answered(places: Iterable[Place], heads: Mapping[int, RecordHead]) -> Iterator[Place]:
     """Yield the places without records that come behind an answer to the same sample."""
     answered: set[tuple[str, int]] = set()
     for place in places:
-        named = place[3]
-        answer = (named.sample_id, named.repeat)
-        if answer in answered:
+        head = heads[place.at]
+        if (head.sample_id, head.repeat) in answered:
             continue
-        if named.status in ANSWERED:
-            answered.add(answer)
+        if place.answer is not None:
+            answered.add(place.answer)
         yield place
 
 

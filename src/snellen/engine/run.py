@@ -116,6 +116,7 @@ async def run(
             damage.warn(advised=False)  # this run asks the lost samples again
             lost = without_record(folder, benchmark, structs.replace(spec, limit=widest))
             journal.mend(folder.results, Record)
+            before, done = read_state(folder, Damage(folder.results))  # less what the mending has put aside
         size = benchmark.size(spec.data)
         known = {"executor": folder.meta().environment.get("executor")} if folder.exists() else {}
         meta = RunMeta(
