@@ -16,7 +16,16 @@ from msgspec import Struct
 from snellen.atomic_write import replacing
 from snellen.engine.journal_disputes import Place, settled
 from snellen.errors import RunChangedError, RunError, StorageError
-from snellen.sources.journal_lines import RESULTS, Damage, intact_parts, never_sealed, record_number, seal, sealed
+from snellen.sources.journal_lines import (
+    RESULTS,
+    Damage,
+    bounded_lines,
+    intact_parts,
+    never_sealed,
+    record_number,
+    seal,
+    sealed,
+)
 
 T = TypeVar("T", bound=Struct)
 _CHUNK = 1 << 20
@@ -205,7 +214,7 @@ def last_number(path: Path) -> int:
         if number is not None:
             return number
         file.seek(0)
-        return max((record_number(line) or 0 for line in file), default=0)
+        return max((record_number(line) or 0 for line in bounded_lines(file, path)), default=0)
 
 
 def repair(path: Path) -> int:
@@ -296,7 +305,7 @@ def _lines(path: Path, record_type: type[Any], damage: Damage, repeats: list[_Li
         return
     at = torn = 0
     with _opened(path) as file:
-        for number, line in enumerate(file, 1):
+        for number, line in enumerate(bounded_lines(file, path), 1):
             start, at = at, at + len(line)
             record = record_number(line)
             if record is not None:

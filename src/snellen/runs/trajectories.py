@@ -23,6 +23,7 @@ from snellen.models import trace
 from snellen.models.trace import Step
 from snellen.redaction import redact_bytes
 from snellen.runs.run import Run
+from snellen.sources.journal_lines import bounded_lines
 from snellen.text import slug
 from snellen.types import Image, Record, Sample, Text, Video
 
@@ -201,7 +202,7 @@ class TraceIndex:
         for path in sorted(folder.glob("*.jsonl")):
             with path.open("rb") as file:
                 start = 0
-                for line in file:
+                for line in bounded_lines(file, path):
                     try:
                         head = msgspec.json.decode(line, type=_TraceHead)
                     except (ValueError, RecursionError):  # a torn last line

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import IO
 from zlib import crc32
 
 import msgspec
@@ -32,8 +33,26 @@ _RECORD_END = re.compile(rb'"crc32":"[0-9a-f]{8}"\}')
 _RECORD_START = b'{"sample_id":'
 _SAMPLE_ID = re.compile(rb'"sample_id"\s{0,9}:\s{0,9}("(?:[^"\\]|\\.){0,400}")')
 LISTED = 20
+LONGEST_LINE = 1 << 29
+"""Bytes of a line that is read: a reply of 64 MiB with each character escaped has fewer."""
 RESULTS = "results.jsonl"
 log = logging.getLogger(__name__)
+
+
+def bounded_lines(file: IO[bytes], path: Path) -> Iterator[bytes]:
+    """Yield the lines of a file of a run, the last one with or without its end.
+
+    Raises:
+        RunError: a line is longer than any that a run writes, as in a file of holes; it would be held in memory.
+    """
+    read = file.readline
+    while line := read(LONGEST_LINE):
+        if len(line) == LONGEST_LINE and line[-1:] != b"\n":
+            raise RunError(
+                f"{path} holds a line of more than {LONGEST_LINE >> 20} MiB, which no run writes",
+                "Restore the file. If the run is from somebody else, do not use it.",
+            )
+        yield line
 
 
 def seal(line: bytearray, number: int) -> None:

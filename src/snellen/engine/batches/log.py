@@ -26,10 +26,12 @@ import msgspec
 from msgspec import Meta, Struct, structs
 
 from snellen.engine import journal
+from snellen.engine.folder_checks import check_files
 from snellen.engine.run_folder import BATCH_LOG
 from snellen.errors import RunError
 from snellen.models.api.batches.service import BatchLimits, BatchShard
 from snellen.redaction import redact_bytes
+from snellen.sources.journal_lines import bounded_lines
 
 FOLDER = "batches"
 FORMAT = 1
@@ -240,8 +242,9 @@ def read_log(folder: Path) -> BatchLogState:
     """
     state = BatchLogState()
     path = folder / BATCH_LOG
-    if not path.exists():
+    if not os.path.lexists(path):
         return state
+    check_files(folder)
     for number, line in _lines(path):
         try:
             event = msgspec.json.decode(line, type=BatchEvent)
@@ -266,7 +269,7 @@ def read_log(folder: Path) -> BatchLogState:
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
     try:
         with path.open("rb") as file:
-            for number, line in enumerate(file, 1):
+            for number, line in enumerate(bounded_lines(file, path), 1):
                 if line.endswith(b"\n"):
                     yield number, line
     except OSError as error:

@@ -19,6 +19,7 @@ from snellen.engine.batches.log import FOLDER, Count
 from snellen.errors import RunError
 from snellen.models.api.request import Piece
 from snellen.redaction import redact_bytes
+from snellen.sources.journal_lines import bounded_lines
 
 ROW_DIGITS = 24
 """Hexadecimal digits of a row's digest; with the label, an id has fewer than 64 characters of [A-Za-z0-9_-]."""
@@ -148,7 +149,7 @@ class ShardRows:
         at = 0
         try:
             with self.path.open("rb") as file:
-                for line in file:
+                for line in bounded_lines(file, self.path):
                     row = msgspec.json.decode(line, type=_Line)
                     self.by_id[row.row] = SentRow(row.sample_id, row.repeat, row.attempt, at, row.oversized)
                     at += len(line)

@@ -16,6 +16,7 @@ from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.models import trace
 from snellen.models.trace import Step
 from snellen.runs.scoring import match, profiles_of, rubric_for, scores_of
+from snellen.sources.journal_lines import bounded_lines
 from snellen.types import Record, Sample, Score
 
 log = logging.getLogger(__name__)
@@ -94,7 +95,7 @@ def places(folder: Path) -> dict[Key, Place]:
     for path in sorted(folder.glob("*.jsonl")):
         with path.open("rb") as file:
             at = 0
-            for number, line in enumerate(file, 1):
+            for number, line in enumerate(bounded_lines(file, path), 1):
                 try:
                     head = msgspec.json.decode(line, type=TraceLine)
                 except journal.NOT_JSON as error:

@@ -19,6 +19,7 @@ from snellen.engine.folder_checks import is_own
 from snellen.engine.journal import RecordHead, TimedRecordHead, storage_error
 from snellen.engine.run_folder import RunFolder
 from snellen.runs.judge.benchmark import RAW_FILE, RAW_INPUTS, written_text
+from snellen.sources.journal_lines import bounded_lines
 from snellen.types import Record, Sample
 
 
@@ -88,7 +89,7 @@ def _since(path: Path, recorded: str) -> tuple[int | None, set[str]]:
     hasher, end, judged_end = sha256(), 0, None
     later: set[str] = set()
     with path.open("rb") as file:
-        for line in file:
+        for line in bounded_lines(file, path):
             if not line.endswith(b"\n"):  # torn: no record yet
                 break
             if judged_end is not None:
