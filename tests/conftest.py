@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,6 +20,10 @@ from hypothesis import settings
 from servers import fast
 from servers.hostile import HostileServer
 from snellen import redaction
+
+# A suite that was started with `nohup … &` ignores Ctrl-C, and so would the programs that tests send it to.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 PATIENCE_MS = 180_000
 """How long a page may take: what a browser shows must not depend on how fast the machine is."""
