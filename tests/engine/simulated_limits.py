@@ -132,6 +132,11 @@ def whole_seconds(wait_s: float) -> float | None:
     return float(math.ceil(wait_s))
 
 
+def dates(wait_s: float) -> float | None:
+    """The wait as a date has it, of a server that adds a second to be sure."""
+    return float(math.ceil(wait_s) + 1)
+
+
 def silent(wait_s: float) -> float | None:
     """A server without headers."""
     return None
@@ -171,6 +176,7 @@ def simulate(
     wire_s: float = NETWORK_S,
     jitter_s: float = 0.0,
     stalls: tuple[float, float] = (0.0, 0.0),
+    spread: float = 0.5,
     make: Callable[[], Pacer] | None = None,
 ) -> Figures:
     """Send requests until all are answered. A refused one is sent again, after the wait that the server asks for.
@@ -180,6 +186,7 @@ def simulate(
     `resets`: share of the requests whose connection breaks before anything is answered.
     `clients`: so many processes, each with a pacer, share the limit and the requests.
     `wire_s`, `jitter_s`: the way to the server takes so long, and on average so much longer.
+    `spread`: an answer takes so much longer or shorter than `latency_s`, at most.
     `stalls`: the client does not run, so often and so long on average, in seconds.
     """
     chance = random.Random(seed)
@@ -221,7 +228,7 @@ def simulate(
             if asks is None:
                 busy += 1
                 taken.append(now)
-                plan(now + latency_s * chance.uniform(0.5, 1.5), "ends", client, ticket)
+                plan(now + latency_s * chance.uniform(1.0 - spread, 1.0 + spread), "ends", client, ticket)
             else:
                 plan(now + way(), "refused", client, ticket, asks)
         elif what == "ends":

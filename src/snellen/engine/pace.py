@@ -20,6 +20,8 @@ from snellen.engine.rate_limits import LATE_S, MORE, ChanceRefusals, HurryRefusa
 OUTAGE_GAIN, SEARCH_GAIN, LEAST_GAIN, SLOWER = 0.25, 0.06, 3e-4, 0.02
 """Each request shortens the interval by the gain: 25 % after an outage, 6 % where the rate is hardly known, in the end
 0.03 %, against 2 % longer after a refusal. In balance that is a refusal for about 65 requests."""
+SLOWER_STRICT = 0.01
+"""Against a limit without a burst, whose refusals come from jitter on the way to the server: one for about 33 requests."""
 QUICKEST_PER_S = 3.0
 """The interval shrinks by at most a factor e in a third of a second: a window of a second is used up in the meantime."""
 LEAST_INTERVAL_S = 2e-4
@@ -48,7 +50,7 @@ class Pace:
         self._delayed = False
         self._hurry = HurryRefusals()
         self._refused_early = self._retried = False
-        self._recent_sent = self._recent_s = 0.0
+        self._recent_sent = self._recent_s = self._spaced_s = 0.0
         self._measured_s = math.inf
         self._was_out = False
         self._chance = ChanceRefusals()
@@ -88,6 +90,7 @@ class Pace:
                 early_s = sooner_s
             self._hurry.sent(early_s > 0.0)
             if self._delayed and not (probe or fixed):
+                self._spaced_s += self.interval_s
                 self._quicken(since_refusal, quiet_s)
             if fixed:
                 self._delayed = False
@@ -130,7 +133,7 @@ class Pace:
         """
         if self._chance.active:
             return True
-        if not self.interval_s or self.gain > 4.0 * LEAST_GAIN:
+        if not self.interval_s or self.gain > 4.0 * LEAST_GAIN or not self._hurry.allowed:
             return False
         if self._chance.count == 0:
             self._at_first_single_s = self.interval_s
@@ -171,10 +174,11 @@ class Pace:
             return False
         self._was_out = False
         self._recent_sent, self._recent_s = self._recent_sent / 2 + sent, self._recent_s / 2 + seconds
-        ratio = self._ratio(measured_s, sent, streak)
+        ratio = self._ratio(measured_s, sent, streak, self._spaced_s > 0.7 * seconds)
+        self._spaced_s = 0.0
         if ratio > 1.15 or self.gain > LEAST_GAIN:
             self.interval_s *= max(1.0, ratio)
-        self.interval_s *= 1.0 + SLOWER
+        self.interval_s *= 1.0 + (SLOWER if self._hurry.allowed else SLOWER_STRICT)
         if sent < EXACT:
             measured_s = self._recent_s / max(1.0, self._recent_sent)
         if long and abs(measured_s / self._measured_s - 1.0) < 0.25:
@@ -187,8 +191,11 @@ class Pace:
             self._measured_s = measured_s
         return False
 
-    def _ratio(self, measured_s: float, sent: int, streak: int) -> float:
-        """Return by how much longer than the interval the allowed one seems to be."""
+    def _ratio(self, measured_s: float, sent: int, streak: int, spaced: bool) -> float:
+        """Return by how much longer than the interval the allowed one seems to be.
+
+        `spaced`: the requests were measured at intervals of our own, which have become shorter meanwhile.
+        """
         recent = self._recent_s / max(1.0, self._recent_sent) / self.interval_s
         ratio = recent if sent < EXACT else measured_s / self.interval_s
         if streak == 1 and self._refused_early:
@@ -199,7 +206,7 @@ class Pace:
             return min(ratio, 1.0 + 0.5 / max(1, sent))  # a bucket was empty, and lacked up to one more request
         if sent < EXACT:
             return min(ratio, 4.0 if streak == 2 else 8.0)
-        if streak <= 2 and ratio < 3.0:  # the limit lies near the interval by which it was passed
+        if streak <= 2 and (spaced or ratio < 3.0):  # the limit lies near the interval by which it was passed
             return min(ratio, 1.0 + 4.0 * self.gain)
         if self.gain <= 4.0 * LEAST_GAIN:  # well known: an outage, or a lump in a sliding window
             return min(ratio, 1.25)

@@ -34,8 +34,9 @@ one of the few has been answered, which would hide whether the limit is one in n
 OPEN_PAUSE_S, DOWN_PAUSE_S = 0.1, 0.25
 LONGEST_PAUSE_S, LONGEST_DOWN_PAUSE_S = 20.0, 5.0
 MOST_DOUBLINGS = 60
-ROUNDED_UP_S = 1.0
-"""`Retry-After: 1` is the least that the header can say. It holds for the refused request alone, not for all others."""
+ROUNDED_UP_S, DATE_ROUNDED_UP_S = 1.0, 2.0
+"""`Retry-After: 1` is the least that the header can say; a date is up to 2 s away. It holds for the refused request alone,
+not for all others. Where no pace is known yet, 2 s are waited."""
 
 BREAKS = 4
 """So many broken connections without an answer between them are a server that is down; fewer are accidents."""
@@ -283,7 +284,7 @@ class Pacer:
             self.limit = self._believed
             return
         probe = ticket is self._probe
-        long_wait = wait_s is not None and wait_s > ROUNDED_UP_S
+        long_wait = wait_s is not None and wait_s > (DATE_ROUNDED_UP_S if self.interval_s else ROUNDED_UP_S)
         if self._checking and probe:  # twice, with no more in flight than were taken before
             self._streak, self._checking = 0, False
             if not (down or long_wait):
