@@ -20,6 +20,7 @@ from snellen.benchmarks import registry
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine.run_folder import RunFolder
 from snellen.errors import StorageError
+from snellen.runs.external_answers import ROW_READINGS
 from snellen.types import Prompt, Sample, Score, Text
 
 
@@ -212,6 +213,13 @@ def test_json_has_the_class_table_of_each_profile_up_to_2000_classes(snellen: Sn
         assert {row["dataset"] for row in rows} == {"sevens"}
     many = snellen("score", file, "--benchmark", "many", "--json")
     assert "classes" not in json.loads(many.out)["profiles"][0] and "more than 2,000 classes" in many.err
+
+
+@pytest.mark.parametrize("command", ["run", "score", "failures", "judge", "easi", "import"])
+def test_every_reading_of_ids_is_in_the_help(snellen: Snellen, monkeypatch: pytest.MonkeyPatch, command: str):
+    monkeypatch.setenv("COLUMNS", "200")
+    (line,) = [line for line in snellen(command, "--help").out.splitlines() if "--id-is" in line]
+    assert all(f"|{reading}" in line for reading in ROW_READINGS[1:])
 
 
 @pytest.mark.parametrize(

@@ -242,8 +242,18 @@ def test_a_failing_preflight_leaves_no_run(tmp_path: Path) -> None:
             raise PreflightError("bad key")
 
     with pytest.raises(PreflightError):
-        go(Locked(), tmp_path / "a")
-    assert not RunFolder(tmp_path / "a").exists()
+        go(Locked(), tmp_path / "runs/a")
+    assert [*tmp_path.iterdir()] == []
+    (own := tmp_path / "own").mkdir()
+    with pytest.raises(PreflightError):
+        go(Locked(), own)
+    assert [*tmp_path.iterdir()] == [own] and [*own.iterdir()] == []
+    with pytest.raises(BudgetError):
+        go(Calculator(), tmp_path / "b", max_tokens_total=110)
+    before = load_run(tmp_path / "b").meta
+    with pytest.raises(PreflightError):
+        go(Locked(), tmp_path / "b")
+    assert load_run(tmp_path / "b").meta == before
 
 
 def test_a_server_on_which_everything_fails_ends_the_run(tmp_path: Path) -> None:

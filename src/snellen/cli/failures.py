@@ -70,9 +70,9 @@ def failures(
     id_is: Annotated[
         str,
         typer.Option(
-            metavar="id|position|META",
+            metavar="id|position|ordinal|META",
             help="What the ids in review files, and in the file of a replayed judge, are: sample ids, positions from 0, "
-            "or a meta field of the samples.",
+            "numbers from 1, or a meta field of the samples.",
         ),
     ] = "id",
     moved: shared.MovedOptions,

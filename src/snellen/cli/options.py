@@ -26,8 +26,9 @@ MAX_SECONDS = 31_536_000.0  # a year
 IdIs = Annotated[
     str,
     typer.Option(
-        metavar="id|position|META",
-        help="What the ids in a replayed file are: sample ids, positions from 0, or a meta field of the samples.",
+        metavar="id|position|ordinal|META",
+        help="What the ids in a replayed file are: sample ids, positions from 0, numbers from 1, or a meta field of the "
+        "samples.",
     ),
 ]
 PATIENCE = typer.Option(

@@ -39,8 +39,8 @@ class AnswerFileOptions:
     id_is: Annotated[
         str,
         typer.Option(
-            metavar="id|position|META",
-            help="What the ids are: sample ids, positions from 0, or a meta field of the samples.",
+            metavar="id|position|ordinal|META",
+            help="What the ids are: sample ids, positions from 0, numbers from 1, or a meta field of the samples.",
         ),
     ] = "id"
 

@@ -307,13 +307,17 @@ def runs_hint(path: Path) -> str:
 
 
 class _Lock:
+    """Lock of a folder. Where nothing was written meanwhile, what it made is deleted again: a refused run leaves nothing."""
+
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = filelock.FileLock(path / ".lock", thread_local=False)
+        self._made: list[Path] = []
 
     def __enter__(self) -> None:
         check_files(self._path)  # a lock that is a link would empty the file it leads to
         try:
+            self._made = [path for path in (self._path, *self._path.parents) if not path.exists()]
             self._path.mkdir(parents=True, exist_ok=True)
             self._lock.acquire(timeout=0)
             (self._path / ".writer").write_text(str(os.getpid()))
@@ -333,6 +337,11 @@ class _Lock:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         (self._path / ".writer").unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # a folder that holds something else stays
+            if [*self._path.iterdir()] == [self._path / ".lock"]:
+                (self._path / ".lock").unlink()
+                for path in self._made:
+                    path.rmdir()
         self._lock.release()
 
 

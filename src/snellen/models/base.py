@@ -54,7 +54,7 @@ class ModelOptions(Struct, frozen=True):
         sandbox: what an agent runs in: auto (bubblewrap), bubblewrap, apptainer, none.
         sif: the image file for apptainer.
         tools: file of tool settings for `tools:` (docs/tools.md).
-        id_is: what the ids in a replayed file are: `id`, `position` (from 0), or the name of a meta field of the samples.
+        id_is: what the ids in a replayed file are: `id`, `position` (from 0), `ordinal` (from 1), or a meta field of the samples.
         agent_config: the user's own configuration file of the agent.
         agent_bin: the user's own program of the agent, a path or a name on PATH.
         agent_network: what an agent can reach: endpoint (the model, and what its tools need), host (all that this machine can).

@@ -240,7 +240,7 @@ def keyed(benchmark: Benchmark, data: Data, id_is: str) -> Iterator[tuple[str, S
         else:
             raise UsageError(
                 f"--id-is {id_is}: sample {sample.id!r} of {benchmark.name} has no meta field of that name",
-                f"It has {', '.join(sample.meta) or 'none'}; or use --id-is id or --id-is position.",
+                f"It has {', '.join(sample.meta) or 'none'}; or use --id-is id, position or ordinal.",
             )
 
 

@@ -48,7 +48,7 @@ def score(
         benchmark, data, images, benchmark_options: as for `evaluate`; for a run only what has moved since.
         profile: None: the first; `all`, or several by comma.
         id_field, reply_field: the fields of the file, where they cannot be told by their names.
-        id_is: what the file's ids are: `id`, `position` (from 0), or the name of a meta field of the samples.
+        id_is: what the file's ids are: `id`, `position` (from 0), `ordinal` (from 1), or a meta field of the samples.
         each: sees every scored row, in the order of the file.
         judge_replies: a file of what a judge said about each reply that a judge decides (docs/judge.md), in place of
             the verdicts in <run>_judged; a run's summary.json is then left as it is.

@@ -86,7 +86,7 @@ def meet_run(decided: Review, run: Run, id_is: str = "id") -> tuple[Review, list
     Args:
         decided: the decisions on this run, keyed as the files have it.
         run: the run that they are about.
-        id_is: what the files' ids are: `id`, `position` (from 0), or the name of a meta field of the samples.
+        id_is: what the files' ids are: `id`, `position` (from 0), `ordinal` (from 1), or a meta field of the samples.
 
     Returns:
         The decisions keyed by the samples' own ids, without those that match no answer, and one line on the latter.
