@@ -295,6 +295,15 @@ def test_sheets_that_no_program_writes_are_refused_before_they_are_built(attack,
         list(rows(path))
 
 
+@pytest.mark.parametrize("words", [*READERS, ("view", ".", "--export", "pages"), ("merge", "merged", "run")])
+def test_a_pipe_in_place_of_the_lock_of_a_run_that_seems_to_go_on_is_not_waited_for(words, run):
+    """`.writer` says that somebody writes; whether he holds the lock is then looked up."""
+    spoil(run / ".lock", "pipe")
+    (run / ".writer").write_text("1")
+    done = subprocess.run([sys.executable, "-m", "snellen", *map(str, words)], capture_output=True, text=True, timeout=TIMEOUT_S)  # fmt: skip
+    assert done.returncode in (0, 2, 3, 5, 9) and "Traceback" not in done.stderr, done.stderr
+
+
 def shell(command: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """A command of the installed program in a shell of its own, `snellen` being this interpreter's."""
     program = f"snellen() {{ '{sys.executable}' -m snellen \"$@\"; }}; "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import threading
 import tracemalloc
@@ -293,3 +294,22 @@ def test_a_gemini_batch_that_never_has_a_usable_id_is_not_paid_again(
                 run_batches_briefly(batch_spec(server.address("gemini"), N, MODELS["gemini"]), RunFolder(folder))
         assert server.calls["create"] == 1
         assert (folder / "batches.jsonl").stat().st_size < 5000
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder", "endless line"])
+def test_a_log_that_is_no_regular_file_or_has_an_endless_line_is_refused(kind: str, tmp_path: Path) -> None:
+    log = tmp_path / "batches.jsonl"
+    if kind == "link":
+        log.symlink_to("/dev/zero")
+    elif kind == "pipe":
+        os.mkfifo(log)
+    elif kind == "folder":
+        log.mkdir()
+    else:
+        with log.open("wb") as file:
+            file.truncate(3 << 30)
+    tracemalloc.start()
+    with pytest.raises(RunError, match=r"batches\.jsonl"):
+        read_log(tmp_path)
+    assert tracemalloc.get_traced_memory()[1] < 100_000_000
+    tracemalloc.stop()

@@ -42,6 +42,9 @@ FILES = (
     "audit_sample.json",
     "batches.jsonl",
     "uploads.jsonl",
+    ".lock",
+    ".reviews.lock",
+    ".writer",
 )
 FOLDERS = ("traces", "exports", "sessions", "raw_judge_inputs", "raw_judge_outputs", "batches")
 LISTED = ("traces", "raw_judge_inputs", "raw_judge_outputs", "batches")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import os
+import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -142,10 +143,13 @@ def is_locked(path: Path) -> bool:
     except ImportError:  # no such locks: the process that is named there
         return _alive(path)
     try:
-        descriptor = os.open(path / ".lock", os.O_RDONLY | os.O_NOFOLLOW)
+        # A pipe in its place, in somebody else's folder, would be waited for.
+        descriptor = os.open(path / ".lock", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return False
     try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return False
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
         return True
@@ -157,7 +161,7 @@ def is_locked(path: Path) -> bool:
 def _alive(path: Path) -> bool:
     try:
         os.kill(int((path / ".writer").read_text()), 0)
-    except (OSError, ValueError):
+    except (OSError, ValueError, OverflowError):
         return False
     return True
 

@@ -14,6 +14,7 @@ dropped  nothing was paid for the shard and its rows are asked in another one: r
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import secrets
@@ -31,10 +32,10 @@ from snellen.engine.run_folder import BATCH_LOG
 from snellen.errors import RunError
 from snellen.models.api.batches.service import BatchLimits, BatchShard
 from snellen.redaction import redact_bytes
-from snellen.sources.journal_lines import bounded_lines
 
 FOLDER = "batches"
 FORMAT = 1
+LARGEST_EVENT = 1 << 24
 _NAME = re.compile(r"[A-Za-z0-9_-]{0,64}")
 _DECODE_ERRORS = (ValueError, RecursionError)
 Count: TypeAlias = Annotated[int, Meta(ge=0)]
@@ -238,13 +239,13 @@ def read_log(folder: Path) -> BatchLogState:
     """Return the state that a run's log describes; an empty one where there is no log. A torn last line is left out.
 
     Raises:
-        RunError: it cannot be read, is of a newer format, or damaged.
+        RunError: it cannot be read, is of a newer format, or damaged, or is no regular file.
     """
     state = BatchLogState()
     path = folder / BATCH_LOG
-    if not os.path.lexists(path):
+    check_files(folder)  # a command asks for open batches before it takes the run's lock
+    if not path.exists():
         return state
-    check_files(folder)
     for number, line in _lines(path):
         try:
             event = msgspec.json.decode(line, type=BatchEvent)
@@ -269,9 +270,16 @@ def read_log(folder: Path) -> BatchLogState:
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
     try:
         with path.open("rb") as file:
-            for number, line in enumerate(bounded_lines(file, path), 1):
-                if line.endswith(b"\n"):
-                    yield number, line
+            for number in itertools.count(1):
+                line = file.readline(LARGEST_EVENT)
+                if len(line) == LARGEST_EVENT:
+                    raise RunError(
+                        f"{path}, line {number}: longer than {LARGEST_EVENT:,} bytes, which no event is",
+                        "Restore the file. If the run is from somebody else, do not continue it.",
+                    )
+                if not line.endswith(b"\n"):
+                    return
+                yield number, line
     except OSError as error:
         raise RunError(f"{path} cannot be read: {error.strerror or error}", "Check its permissions.") from error
 
