@@ -21,9 +21,12 @@ from servers import fast
 from servers.hostile import HostileServer
 from snellen import redaction
 
-# A suite that was started with `nohup … &` ignores Ctrl-C, and so would the programs that tests send it to.
+# A suite that was started with `nohup … &` ignores these signals, and so would the programs that tests send them to. A
+# handler is not inherited by another program; what is ignored is.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda number, frame: None)
 
 PATIENCE_MS = 180_000
 """How long a page may take: what a browser shows must not depend on how fast the machine is."""
