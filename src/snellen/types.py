@@ -236,6 +236,10 @@ class TokenLogprob(Struct, frozen=True, array_like=True):
     alternatives: tuple[tuple[str, float], ...] = ()
 
 
+CUT_OFF = "length"
+"""The `finish_reason` of a reply that ended at the limit of its tokens."""
+
+
 class Response(Struct, frozen=True, omit_defaults=True):
     """Reply of a model.
 

@@ -17,6 +17,7 @@ from snellen.engine.endpoints import judge_command, rerun_command
 from snellen.engine.run_folder import RunFolder
 from snellen.errors import FingerprintError, PluginError, RunError, RunLockedError, SnellenError, UsageError
 from snellen.plugin_errors import plugin_fault
+from snellen.runs.caveats import cut_off
 from snellen.scoring.metric_text import bracketed, is_diagnosis, legend, mark, span
 from snellen.types import Metric
 
@@ -57,14 +58,14 @@ class ModelOutcome:
 
     @property
     def status(self) -> int:
-        """Exit code of the first failure, else 9 if an answer is missing, else 0."""
+        """Exit code of the first failure, else 9 if an answer is missing or a judge gave no verdict at all, else 0."""
         if self.failures:
             return self.failures[0].error.exit_code
-        return (
-            UNANSWERED
-            if any(run.meta.totals.error or run.meta.totals.timeout for run in (*self.runs, *self.judged))
-            else 0
-        )
+        from snellen.runs.judge.verdicts import gave_no_verdict
+
+        runs = (*self.runs, *self.judged)
+        lacks = any(run.meta.totals.error or run.meta.totals.timeout or gave_no_verdict(run) for run in runs)
+        return UNANSWERED if lacks else 0
 
 
 @contextlib.contextmanager
@@ -140,6 +141,8 @@ def _show(
             show_details(run.benchmark, fields, f"{run.meta.spec.model} · {name}{_part(run)}")
         else:
             show(_table(rows))
+    from snellen.runs.judge.verdicts import judge_line
+
     for run, metrics in zip(outcome.runs, summaries, strict=True):
         if not run.all_failed:
             if (headline := run.headline(metrics)) is not None:
@@ -148,10 +151,12 @@ def _show(
                 print(line)
         if (errors := run.request_errors()).failed:
             print(f"{run.benchmark.name} · {run.meta.spec.model}: {errors.text}")
-        if not run.all_failed and (judging := run.judged_by()):
+        if not run.all_failed and (judging := judge_line(run)):
             usual = judge_command(run.path)
             judging = judging.replace(usual, outcome.judge_commands.get(run.path, usual))
             print(f"{run.benchmark.name} · {run.meta.spec.model}: {judging}")
+        if text := cut_off(run.meta):
+            print(f"{run.benchmark.name} · {run.meta.spec.model}: {text}")
         print(_last_line(run, report))
         for line in run.remarks:
             note(f"note: {line}")

@@ -139,6 +139,7 @@ def check_values(meta: RunMeta, path: Path) -> RunMeta:
         "totals.output_tokens": totals.output_tokens,
         "totals.cached": totals.cached,
         "totals.oversized_images": totals.oversized_images,
+        "totals.cut_off": totals.cut_off,
         "records": meta.records,
     }
     wrong = [name for name, value in counts.items() if value is not None and not 0 <= value < INT64]

@@ -25,7 +25,7 @@ from snellen.models.base import Model
 from snellen.models.registry import API_KINDS
 from snellen.sources.blobs import stream
 from snellen.sources.journal_lines import Damage, printable
-from snellen.types import Image, Record, Sample, Usage, Video
+from snellen.types import CUT_OFF, Image, Record, Sample, Usage, Video
 
 Key: TypeAlias = str | tuple[str, int]
 Work: TypeAlias = Iterator[tuple[Sample, int]]
@@ -39,6 +39,7 @@ LEAST_FREE_BYTES = 64 << 20
 
 class _ReplyUsage(Struct, frozen=True, gc=False):
     usage: Usage = Usage()
+    finish_reason: str = ""
     cached_answer: str = ""
     oversized_images: int | None = None
     batch: str = ""
@@ -64,7 +65,7 @@ def read_state(folder: RunFolder, damage: Damage) -> tuple[Totals, set[Key]]:
     done: set[Key] = set()
     failed: dict[Key, str] = {}
     answered: Counter[str] = Counter()
-    tokens_in = tokens_out = cached = 0
+    tokens_in = tokens_out = cached = cut_off = 0
     cost: float | None = None
     oversized: int | None = None
     uncounted = False
@@ -72,6 +73,8 @@ def read_state(folder: RunFolder, damage: Damage) -> tuple[Totals, set[Key]]:
         sample_key = key(head.sample_id, head.repeat)
         if head.status in ANSWERED:
             answered[head.status] += sample_key not in done
+            is_cut = head.response is not None and head.response.finish_reason == CUT_OFF
+            cut_off += is_cut and sample_key not in done
             done.add(sample_key)
             failed.pop(sample_key, None)
         else:
@@ -101,6 +104,7 @@ def read_state(folder: RunFolder, damage: Damage) -> tuple[Totals, set[Key]]:
             cost=cost,
             cached=cached,
             oversized_images=None if oversized is None or uncounted else min(oversized, INT64 - 1),
+            cut_off=cut_off,
         ),
         done,
     )

@@ -99,7 +99,8 @@ class Coverage(Struct, frozen=True, omit_defaults=True):
 class Totals(Struct, frozen=True):
     """Counts and use of a run, summed over its journal; `cached` answers were taken from `--cache`.
 
-    `oversized_images` were larger than the service takes without scaling them down; None: no answer says so.
+    `oversized_images` were larger than the service takes without scaling them down; None: no answer says so. `cut_off`
+    replies ended at the limit of their tokens; None: not counted, as by an older version.
     """
 
     ok: int = 0
@@ -112,6 +113,7 @@ class Totals(Struct, frozen=True):
     seconds: float = 0.0
     cached: int = 0
     oversized_images: int | None = None
+    cut_off: int | None = None
 
     @property
     def done(self) -> int:

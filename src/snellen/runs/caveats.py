@@ -20,7 +20,7 @@ GOLD_HELD_BACK = "The gold answers of this benchmark are restricted and not show
 class Caveat(NamedTuple):
     """One caveat, without a capital and a full stop, and its subject, for places with room for a few."""
 
-    about: Literal["part", "state", "lost", "pictures", "repeats", "version", "origin", "data"]
+    about: Literal["part", "state", "lost", "cut", "pictures", "repeats", "version", "origin", "data"]
     text: str
 
 
@@ -48,6 +48,8 @@ def caveats(meta: RunMeta, benchmark: Benchmark | None = None, *, state: str, na
             f"{lost:,} samples of the {name} have no answer"
             + ("" if benchmark is None else f" and {benchmark.unanswered}"),
         )
+    if text := cut_off(meta):
+        yield Caveat("cut", text)
     if media.blank:
         yield Caveat("pictures", "blind control: every image was replaced by a grey one")
     elif scaled := _scaled_by_service(meta):
@@ -69,6 +71,16 @@ def caveats(meta: RunMeta, benchmark: Benchmark | None = None, *, state: str, na
         yield Caveat(
             "version", f"the run was made with version {made_with} of {benchmark.name}; this is {benchmark.version}"
         )
+
+
+def cut_off(meta: RunMeta) -> str:
+    """Return how many replies were cut off at the limit of their tokens, and the option for it; "" without any."""
+    totals, limit = meta.totals, meta.spec.options.generation.max_tokens
+    if not totals.cut_off:
+        return ""
+    current = "" if limit is None else f" (--max-tokens {limit})"
+    remedy = "" if meta.imported else "; raise it in a new run: --max-tokens N --out NAME"
+    return f"{totals.cut_off:,} of {totals.done:,} replies were cut off at the token limit{current}{remedy}"
 
 
 def _scaled_by_service(meta: RunMeta) -> str:

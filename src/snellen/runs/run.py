@@ -193,11 +193,12 @@ class Run:
         errors = self.request_errors().text
         meta = self.sized_meta
         from snellen.runs.caveats import caveats
+        from snellen.runs.judge.verdicts import judge_line
 
         known = caveats(meta, self.benchmark, state=present_state(self.path, meta))
         lines = [errors if caveat.about == "lost" and errors else caveat.text for caveat in known]
         lines += filter(None, [without_record(self.folder, self.benchmark, self.meta.spec), self.changed_data])
-        return [*lines, *filter(None, [self.judged_by(), self.unverified])]
+        return [*lines, *filter(None, [judge_line(self), self.unverified])]
 
     def request_errors(self) -> RequestErrors:
         """Count the samples without an answer and the commonest errors; read once, and only if samples failed."""

@@ -15,6 +15,7 @@ from snellen import evaluate, load_run
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Data
 from snellen.cli import main
+from snellen.cli.results import ModelOutcome, finish
 from snellen.engine.progress import Progress, ProgressCallback
 from snellen.errors import BadRequestError
 from snellen.models.base import Model
@@ -123,3 +124,31 @@ def test_a_run_without_verdicts_says_so_under_its_table_with_the_judge_that_was_
         "`snellen judge second --model api:gone --base-url http://127.0.0.1:9/v1` judges them"
         in capsys.readouterr().out
     )
+
+
+@pytest.mark.parametrize("rubric", [None, "match"])
+def test_a_judge_of_which_no_reply_can_be_read_is_said_to_have_given_no_verdict(rubric, capsys):
+    judged = judge("run", Answers("I would say yes."), rubric=rubric)
+    assert finish(ModelOutcome([judged]), profile=None, report=False, as_json=False) == 9
+    text = "no verdict can be read from 12 of 12 replies of the judge, such as: it is not one JSON object"
+    assert text in capsys.readouterr().out
+    assert any(text in note for note in load_run("run_judged").notes())
+    if rubric is None:
+        assert "12 of 12 have no verdict; 12 of the judge's replies hold none" in load_run("run").notes()[-1]
+
+
+class Wavers(Answers):
+    """Answers in the asked form to some questions alone."""
+
+    async def answer(self, prompt: Prompt) -> Response:
+        self.count += 1
+        return Response(CORRECT if any("number 7" in part.text for part in prompt.parts) else "yes")
+
+
+def test_some_replies_without_a_verdict_are_counted_and_end_the_run_as_before(capsys):
+    judged = judge("run", Wavers(CORRECT), rubric="match")
+    assert finish(ModelOutcome([judged]), profile=None, report=False, as_json=False) == 0
+    assert "no verdict can be read from 11 of 12 replies" in capsys.readouterr().out
+    judged = judge("run", Answers(CORRECT), rubric="match", out="other")
+    assert finish(ModelOutcome([judged]), profile=None, report=False, as_json=False) == 0
+    assert "no verdict" not in capsys.readouterr().out

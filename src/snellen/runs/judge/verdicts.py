@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine import journal
@@ -11,15 +13,18 @@ from snellen.engine.endpoints import judge_command, rerun_command
 from snellen.engine.final_records import final_records
 from snellen.engine.folder_checks import NOT_OWN, is_own
 from snellen.engine.journal import TimedRecordHead
-from snellen.engine.request_errors import request_errors
+from snellen.engine.request_errors import one_line, request_errors
 from snellen.engine.run_folder import JUDGED, RunFolder, derived_run
 from snellen.errors import DataError, UsageError
 from snellen.formats.base import Problems
 from snellen.formats.columns import id_of, text_of
 from snellen.formats.readers import table_rows
 from snellen.runs.external_answers import keyed
-from snellen.runs.judge.benchmark import OWN
-from snellen.runs.scoring import Summary
+from snellen.runs.judge.benchmark import OWN, RAW_OUTPUTS
+from snellen.runs.scoring import Scored, Summary
+
+if TYPE_CHECKING:
+    from snellen.runs.run import Run
 
 IDS = ("vid", "sample_id", "id")
 
@@ -166,6 +171,58 @@ class Replies(Verdicts):
         ]
 
 
+class VerdictReplies(NamedTuple):
+    """A judge's replies: how many hold a verdict, how many hold none, and the commonest reason for that."""
+
+    read: int
+    unread: int
+    reason: str
+
+    @property
+    def text(self) -> str:
+        """Describe the replies without a verdict; empty if every reply has one."""
+        if not self.unread:
+            return ""
+        return (
+            f"no verdict can be read from {self.unread:,} of {self.read + self.unread:,} replies of the judge, such as: "
+            f"{self.reason}; {RAW_OUTPUTS}/ has the replies. Choose a judge that keeps to the rubric's form, and another "
+            "folder: --model KIND:NAME --out NAME"
+        )
+
+
+def unread_verdicts(judged: Run) -> VerdictReplies:
+    """Count the replies of a judge's run that hold no verdict; its samples without a reply are not among them."""
+    reasons: Counter[str] = Counter()
+    read = 0
+
+    def each(scored: Scored) -> None:
+        nonlocal read
+        (score,) = scored.scores.values()
+        if scored.record.status != "ok":
+            return
+        if score.verdict == "unscored":
+            reasons[(score.reason or "").removeprefix("no verdict: ")] += 1
+        else:
+            read += score.verdict not in ("error", "invalid")
+
+    judged.summarize(each=each, save=False)
+    commonest = min(reasons, key=lambda reason: (-reasons[reason], reason), default="")
+    return VerdictReplies(read, reasons.total(), one_line(commonest))
+
+
+def gave_no_verdict(run: Run) -> bool:
+    """Return True for a judge's run of whose replies none holds a verdict."""
+    if run.meta.spec.benchmark != JUDGED:
+        return False
+    replies = unread_verdicts(run)
+    return replies.unread > 0 and not replies.read
+
+
+def judge_line(run: Run) -> str:
+    """Return one line about the judge of a run, or about the replies of a judge's run; empty if there is nothing to say."""
+    return unread_verdicts(run).text if run.meta.spec.benchmark == JUDGED else run.judged_by()
+
+
 def judged_by(summary: Summary, verdicts: Verdicts | None, run: Path | None = None) -> str:
     """Return one line about the judge and the share of usable verdicts; empty if no reply is for a judge.
 
@@ -187,5 +244,6 @@ def judged_by(summary: Summary, verdicts: Verdicts | None, run: Path | None = No
     why = f"; {verdicts.failures}" if verdicts.failures else ""
     lacking = f"{summary.without_verdict:,} of {summary.for_judge:,} have no verdict{beyond}{why}"
     if not verdicts_count:
-        return f"not judged by {verdicts.by}: {lacking}"
+        unread = f"; {len(verdicts.used):,} of the judge's replies hold none" if verdicts.used else ""
+        return f"not judged by {verdicts.by}: {lacking}{unread}"
     return f"judged by {verdicts.by}: {verdicts_count:,} of {summary.for_judge:,} replies; {lacking}"
