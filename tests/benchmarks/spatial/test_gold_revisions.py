@@ -124,6 +124,24 @@ def test_a_comparison_across_revisions_says_so(tmp_path: Path, capsys: pytest.Ca
     assert any(said in line for line in pairing["notes"])
 
 
+@pytest.mark.parametrize("known", [True, False], ids=["by its digest", "by its answers"])
+def test_the_revision_is_that_of_the_answers_by_which_replies_are_scored_now(
+    known: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = load_run(runs(tmp_path)[0])
+    recorded = str(old.meta.identity["data"])
+    monkeypatch.setattr(
+        Correction, "by_digest", lambda self, digest: "before" if known and digest and digest in recorded else None
+    )
+    assert BLINK.gold(old.meta.spec.data, recorded) == BEFORE
+    kit_table(tmp_path / "old", CORRECTED)
+    assert BLINK.gold(old.meta.spec.data, recorded) == OLD.name("other")
+    (line,) = [line for line in conditions(old.meta, old.benchmark) if "the published figures rest on" in line]
+    assert line.startswith(OLD.name("other"))
+    (tmp_path / "old/BLINK.tsv").unlink()
+    assert BLINK.gold(old.meta.spec.data, recorded) == (BEFORE if known else "")
+
+
 def test_a_run_beside_published_rows_and_in_a_submission_says_which_answers_it_has(tmp_path: Path) -> None:
     old, new = (load_run(folder) for folder in runs(tmp_path))
     assert not any("rest on" in line for line in conditions(old.meta, old.benchmark))

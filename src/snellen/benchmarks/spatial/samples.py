@@ -78,16 +78,17 @@ def digest(task: Task, part: str, data: Data) -> str:
 
 
 def gold(task: Task, part: str, data: Data, recorded: str) -> str:
-    """Name the revision of the gold answers: by the recorded digest, else by the answers in the data."""
+    """Name the revision of the gold answers: by the data as it is now, by which replies are scored, else as recorded."""
     correction = revisions.corrections().get(task.name)
     if correction is None:
         return ""
     revision = correction.by_digest(recorded)
-    if revision is None and data.path is not None:
+    if data.path is not None:
         with suppress(DataError):  # the data may have moved since the run
             source = locate.source(task, part, data)
-            if source.content() in recorded:
-                revision = correction.by_rows(
+            content = source.content()
+            if revision is None or content not in recorded:
+                revision = correction.by_digest(content) or correction.by_rows(
                     question for _, question in source.questions() if isinstance(question, SpatialQuestion)
                 )
     return "" if revision is None else correction.name(revision)
