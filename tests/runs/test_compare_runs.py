@@ -20,7 +20,7 @@ from snellen.cli import main
 from snellen.errors import DataError, UsageError
 from snellen.runs.compare import compare
 from snellen.scoring.statistics import composite, mean
-from snellen.types import Metric, Sample
+from snellen.types import Generation, MediaSettings, Metric, Sample
 
 
 def samples(data: Data) -> Iterator[Sample]:
@@ -181,6 +181,21 @@ def test_questions_that_are_drawn_by_another_seed_are_other_questions():
     run("b", set(), benchmark=drawn, seed=1)
     with pytest.raises(UsageError, match="seed: 0 in the baseline, 1 in the other"):
         compare("a", "b")
+
+
+def test_settings_that_differ_are_named(capsys):
+    run("a", set())
+    run("b", {1}, generation=Generation(temperature=0.5), media=MediaSettings(corrupt="blur:3", blank=True))
+    run("c", {1})
+    first, second = compare("a", "b", "c")
+    (note,) = first.notes
+    assert note.startswith("the settings differ: temperature: the default in the baseline, 0.5 in the other; ")
+    assert "corrupt: the default in the baseline, blur:3 in the other" in note and "blank: the default" in note
+    assert not second.notes
+    assert main(["compare", "a", "b", "c"]) == 0
+    printed = capsys.readouterr()
+    assert "the settings differ: temperature" in " ".join(printed.err.split())
+    assert "interval by" in printed.out[printed.out.index("Ranking") :]
 
 
 def test_one_run_or_the_same_one_twice_is_no_comparison():

@@ -219,13 +219,14 @@ def _ranking_table(ranking: Ranking) -> Table:
     """Build the table of a ranking, with the adjusted p-value of every pair if there is room."""
     against = range(len(ranking.runs) - 1) if len(ranking.runs) <= MOST_COLUMNS else range(0)
     title = f"Ranking · {ranking.profile} · {ranking.n:,} samples"
-    numbers = ["score", "95 % interval", *(f"p against {place + 1}" for place in against)]
+    numbers = ["score", "95 % interval", "interval by", *(f"p against {place + 1}" for place in against)]
     table = new_table(title, ["", "run", "group"], numbers)
     adjusted = {(pair.higher, pair.lower): pair.p_adjusted for pair in ranking.pairs}
     for place, run in enumerate(ranking.runs):
         cells = [f"{adjusted[ranking.runs[other].run, run.run]:.2g}" if other < place else "" for other in against]
+        method = "" if run.interval is None else run.interval.text
         ends = span(run.ci95, ".4f")
-        table.add_row(str(run.rank), run.run, run.groups, f"{run.score:.4f}", ends, *cells)
+        table.add_row(str(run.rank), run.run, run.groups, f"{run.score:.4f}", ends, method, *cells)
     return table
 
 

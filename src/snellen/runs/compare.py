@@ -21,7 +21,7 @@ from snellen.runs.caveats import caveats
 from snellen.runs.compared_runs import SLICED_BY, ComparedRun, open_runs, question_scores
 from snellen.runs.paired_scores import MOST_SLICES, ComparedPart, compare_parts, pair_scores
 from snellen.runs.run import Run
-from snellen.runs.status import present_state
+from snellen.runs.status import MOST_SETTINGS, present_state
 from snellen.scoring import statistics
 from snellen.scoring.scores import Column, Scores, question_code
 
@@ -259,6 +259,9 @@ def comparable(a: RunMeta, b: RunMeta, *, force: bool) -> list[str]:
         notes.append(f"the answers of the {names} were imported: their prompts and settings are unknown")
     elif not notes and a.identity.get("prompts") != b.identity.get("prompts") and a.spec.benchmark != JUDGED:
         notes.append("the prompts differ (wording or number): part of the difference may come from that")
+    if settings := list(_differing_settings(a, b)):
+        omitted = f"; {len(settings) - MOST_SETTINGS} more" if len(settings) > MOST_SETTINGS else ""
+        notes.append(f"the settings differ: {'; '.join(settings[:MOST_SETTINGS])}{omitted}")
     if a.coverage.limit != b.coverage.limit:
         notes.append(f"asked with --limit {a.coverage.limit or 'none'} and {b.coverage.limit or 'none'}")
     if a.spec.repeats != b.spec.repeats:
@@ -267,6 +270,17 @@ def comparable(a: RunMeta, b: RunMeta, *, force: bool) -> list[str]:
         # Samples without an answer are named by `compare`, with the commonest error.
         notes += [caveat.text for caveat in caveats(meta, state=meta.state, name=name) if caveat.about == "state"]
     return notes
+
+
+def _differing_settings(a: RunMeta, b: RunMeta) -> Iterator[str]:
+    """Yield the settings in which two runs differ: of generation and media, and the model's own where it has one name."""
+    for section in ("generation", "media", *(["model"] if a.spec.model == b.spec.model else [])):
+        pair = [meta.identity.get(section) for meta in (a, b)]
+        first, second = (value if isinstance(value, Mapping) else {} for value in pair)
+        for name, old, new in differences(first, second):
+            if section != "model" or name.partition(".")[0] not in ("generation", "media"):  # an API model repeats these
+                before, after = ("the default" if value is None else _short(value) for value in (old, new))
+                yield f"{name}: {before} in the baseline, {after} in the other"
 
 
 def questions_of(meta: RunMeta) -> dict[str, Any]:
