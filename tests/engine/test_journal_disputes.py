@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from test_run_damaged import N, Traced, accuracy, run
 
-from snellen.engine.journal_disputes import Place, settled
+from snellen.engine.journal_disputes import RecordPlace, settled
 from snellen.engine.run_folder import RunFolder
 from snellen.types import Prompt, Response
 
@@ -59,8 +59,8 @@ def test_several_lines_of_another_run_at_several_places_do_not_change_the_score(
     assert accuracy(folder) == before
 
 
-def place(number: int, line: int, answer: str, digest: int) -> Place:
-    return Place(number, 100 * line, 99, line, (answer, 0), digest)
+def place(number: int, line: int, answer: str, digest: int) -> RecordPlace:
+    return RecordPlace(number, 100 * line, 99, line, (answer, 0), digest)
 
 
 def test_of_two_records_with_one_number_the_one_in_its_place_is_kept_and_else_none() -> None:

@@ -14,7 +14,7 @@ from msgspec import structs, to_builtins
 from snellen.cli.console import new_table, note, show, show_json
 from snellen.cli.errors import tell
 from snellen.engine.endpoints import judge_command, rerun_command
-from snellen.engine.run_folder import RunFolder
+from snellen.engine.run_folder import JUDGED, RunFolder
 from snellen.errors import FingerprintError, PluginError, RunError, RunLockedError, SnellenError, UsageError
 from snellen.plugin_errors import plugin_fault
 from snellen.runs.caveats import cut_off
@@ -61,11 +61,15 @@ class ModelOutcome:
         """Exit code of the first failure, else 9 if an answer is missing or a judge gave no verdict at all, else 0."""
         if self.failures:
             return self.failures[0].error.exit_code
-        from snellen.runs.judge.verdicts import gave_no_verdict
-
         runs = (*self.runs, *self.judged)
-        lacks = any(run.meta.totals.error or run.meta.totals.timeout or gave_no_verdict(run) for run in runs)
-        return UNANSWERED if lacks else 0
+        if any(run.meta.totals.error or run.meta.totals.timeout for run in runs):
+            return UNANSWERED
+        judging = [run for run in runs if run.meta.spec.benchmark == JUDGED]
+        if judging:
+            from snellen.runs.judge.verdicts import gave_no_verdict
+
+            return UNANSWERED if any(map(gave_no_verdict, judging)) else 0
+        return 0
 
 
 @contextlib.contextmanager
@@ -121,6 +125,15 @@ def finish(outcome: ModelOutcome, *, profile: str | None, report: bool, as_json:
     return outcome.status if checks is None else checks.finish(outcome.status, as_json=as_json)
 
 
+def _judging(run: Run) -> str:
+    """Return one line about the run's judge, or about the verdicts of a judge's run; empty if there is nothing to say."""
+    if run.meta.spec.benchmark != JUDGED:
+        return run.judged_by()
+    from snellen.runs.judge.verdicts import judge_line
+
+    return judge_line(run)
+
+
 def _show(
     outcome: ModelOutcome,
     summaries: list[dict[str, list[Metric]]],
@@ -141,8 +154,6 @@ def _show(
             show_details(run.benchmark, fields, f"{run.meta.spec.model} · {name}{_part(run)}")
         else:
             show(_table(rows))
-    from snellen.runs.judge.verdicts import judge_line
-
     for run, metrics in zip(outcome.runs, summaries, strict=True):
         if not run.all_failed:
             if (headline := run.headline(metrics)) is not None:
@@ -151,12 +162,12 @@ def _show(
                 print(line)
         if (errors := run.request_errors()).failed:
             print(f"{run.benchmark.name} · {run.meta.spec.model}: {errors.text}")
-        if not run.all_failed and (judging := judge_line(run)):
+        if not run.all_failed and (judging := _judging(run)):
             usual = judge_command(run.path)
             judging = judging.replace(usual, outcome.judge_commands.get(run.path, usual))
             print(f"{run.benchmark.name} · {run.meta.spec.model}: {judging}")
-        if text := cut_off(run.meta):
-            print(f"{run.benchmark.name} · {run.meta.spec.model}: {text}")
+        if run.meta.totals.cut_off:
+            print(f"{run.benchmark.name} · {run.meta.spec.model}: {cut_off(run.meta)}")
         print(_last_line(run, report))
         for line in run.remarks:
             note(f"note: {line}")

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from snellen.atomic_write import replacing
-from snellen.engine.journal_disputes import Place, settled
+from snellen.engine.journal_disputes import RecordPlace, settled
 from snellen.errors import RunChangedError, RunError, StorageError
 from snellen.sources.journal_lines import (
     RESULTS,
@@ -370,7 +370,7 @@ def mend(path: Path, record_type: type[Struct], *, without: Container[str] = ())
     """
     damage = Damage(path)
     decode, name_of = msgspec.json.Decoder(record_type).decode, msgspec.json.Decoder(RecordHead).decode
-    places: list[Place] = []
+    places: list[RecordPlace] = []
     heads: dict[int, RecordHead] = {}
     repeats: list[_Line] = []
     left_out, before = False, 0
@@ -386,7 +386,9 @@ def mend(path: Path, record_type: type[Struct], *, without: Container[str] = ())
             continue
         before = before if number is None else number
         answer = (named.sample_id, named.repeat) if named.status in ANSWERED else None
-        places.append(Place(before, at, len(content) - 1, None if number is None else line, answer, hash(content)))
+        places.append(
+            RecordPlace(before, at, len(content) - 1, None if number is None else line, answer, hash(content))
+        )
         heads[at] = named
     if not damage and not left_out:
         return False
@@ -411,7 +413,7 @@ def mend(path: Path, record_type: type[Struct], *, without: Container[str] = ())
     return True
 
 
-def _once_answered(places: Iterable[Place], heads: Mapping[int, RecordHead]) -> Iterator[Place]:
+def _once_answered(places: Iterable[RecordPlace], heads: Mapping[int, RecordHead]) -> Iterator[RecordPlace]:
     """Yield the places without records that come behind an answer to the same sample."""
     answered: set[tuple[str, int]] = set()
     for place in places:

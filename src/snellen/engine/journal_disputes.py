@@ -15,7 +15,7 @@ FEW_LINES = 16
 """Lines that were deleted or added before a record move it by a few."""
 
 
-class Place(NamedTuple):
+class RecordPlace(NamedTuple):
     """A record in a journal.
 
     Attributes:
@@ -34,26 +34,26 @@ class Place(NamedTuple):
     digest: int
 
 
-def settled(places: Iterable[Place]) -> list[Place]:
+def settled(places: Iterable[RecordPlace]) -> list[RecordPlace]:
     """Return the places by number: each number once, each answer once, and nothing of what remains disputed."""
-    numbered: dict[Hashable, list[Place]] = defaultdict(list)
-    rest: list[Place] = []
+    numbered: dict[Hashable, list[RecordPlace]] = defaultdict(list)
+    rest: list[RecordPlace] = []
     for place in places:
         (rest if place.line is None else numbered[place.number]).append(place)
     undisputed = [own for several in numbered.values() if (own := _own(several)) is not None]
-    answers: dict[Hashable, list[Place]] = defaultdict(list)
+    answers: dict[Hashable, list[RecordPlace]] = defaultdict(list)
     for place in undisputed:
         answers[place.answer or (place.number,)].append(place)
     kept = [own for several in answers.values() if (own := _own(several)) is not None]
     return sorted([*kept, *rest], key=lambda place: (place.number, place.at))
 
 
-def _own(several: list[Place]) -> Place | None:
+def _own(several: list[RecordPlace]) -> RecordPlace | None:
     """Return the record that is clearly nearer to its place than any other that differs from it; None if none is."""
     nearest = min(several, key=_offset)
     others = [_offset(place) for place in several if place.digest != nearest.digest]
     return nearest if not others or 2 * _offset(nearest) + FEW_LINES < min(others) else None
 
 
-def _offset(place: Place) -> int:
+def _offset(place: RecordPlace) -> int:
     return abs((place.line or 0) - place.number)

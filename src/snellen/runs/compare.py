@@ -278,7 +278,10 @@ def _differing_settings(a: RunMeta, b: RunMeta) -> Iterator[str]:
         pair = [meta.identity.get(section) for meta in (a, b)]
         first, second = (value if isinstance(value, Mapping) else {} for value in pair)
         for name, old, new in differences(first, second):
-            if section != "model" or name.partition(".")[0] not in ("generation", "media"):  # an API model repeats these
+            if section != "model" or name.partition(".")[0] not in (
+                "generation",
+                "media",
+            ):  # an API model repeats these
                 before, after = ("the default" if value is None else _short(value) for value in (old, new))
                 yield f"{name}: {before} in the baseline, {after} in the other"
 
