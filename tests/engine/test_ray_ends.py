@@ -10,6 +10,7 @@ import pytest
 from ray_runs import RUN, alone, answers, executor, finished, lines, start, wait_for
 from two_hosts import family
 
+from snellen.engine.ray.cluster import AGENT_GONE_S
 from snellen.engine.ray.pool import STATE_S, UNEXPECTED_END, WATCH_S, _why
 from stopwatch import Stopwatch, seconds_until_end
 
@@ -67,6 +68,30 @@ def test_a_ray_of_our_own_that_dies_ends_the_run_with_an_error_and_the_answers_a
     assert "Run the same command again" in err and "Traceback" not in err
     finished(start((*RUN, "--out", folder)))  # without workers this time
     assert answers(folder) == undisturbed
+
+
+@pytest.mark.parametrize("title", ["ray::DashboardAgent", "ray::RuntimeEnvAgent"])
+@pytest.mark.parametrize("hangs", [False, True], ids=["raylet ends", "raylet hangs"])
+def test_a_ray_of_our_own_that_loses_an_agent_ends_the_run_with_an_error(tmp_path, title, hangs):
+    """A raylet ends when an agent of its has. Where it hung meanwhile, the run waited for ever, or for 300 s."""
+    assert WATCH_S + AGENT_GONE_S + 2 * STATE_S < 20
+    folder = tmp_path / "run"
+    run = start(
+        (*(word if word != "questions=40" else "questions=400" for word in RUN), "--nproc", "2", "--out", folder)
+    )
+    wait_for(run, lambda: lines(folder / "results.jsonl") > 5)
+    processes = family(run.pid)
+    (agent,) = (one for one in processes if one.cmdline()[:1] == [title])
+    if hangs:
+        next(one for one in processes if one.name() == "raylet").suspend()
+    agent.kill()
+    assert seconds_until_end(run, (one.pid for one in processes)) < 30
+    _, err = finished(run, 8)
+    assert "the Ray that this run started is gone: its " in err and "Traceback" not in err
+    if hangs:
+        assert "agent has ended, and its raylet hung" in err
+    left = psutil.wait_procs(processes, timeout=120)[1]
+    assert not left, [one.name() for one in left]
 
 
 def test_a_worker_that_is_killed_is_not_said_to_have_run_out_of_memory(tmp_path, undisturbed):

@@ -16,6 +16,7 @@ import socket
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,7 +31,13 @@ MARK = "snellen-ray-"
 STORE_BYTES = 128 << 20  # images travel as places here, so that little has to fit
 CONNECT_S = 5.0
 STARTS = 3  # attempts to start a Ray of our own
+AGENT_GONE_S = 5.0
+"""A raylet ends when an agent of its has. This long it may take, then it counts as hung."""
 LONGEST_TEMP = 40  # Ray's sockets lie under it, and their names may have 107 bytes
+AGENTS = (
+    (b"ray::DashboardAgent", b"/dashboard/agent.py", "dashboard agent"),
+    (b"ray::RuntimeEnvAgent", b"/runtime_env/agent/main.py", "runtime environment agent"),
+)
 _TOKEN = secrets.token_hex(32)  # Ray reads it once a process, so it stays the same for all runs of this one
 # Ray tells of every lost worker on standard output, where our tables and JSON go; it reads this when it is imported.
 _QUIET = {
@@ -78,6 +85,8 @@ class Cluster:
         self._lock: filelock.BaseFileLock | None = None
         self._was_there = False
         self._answered = False
+        self._agents: dict[int, str] = {}
+        self._agent_gone_at: float | None = None
         self.own = address is None
         self.version = ""
 
@@ -132,7 +141,10 @@ class Cluster:
             self._folder = None
 
     def ended(self) -> str:
-        """Say which process of our own Ray has ended, and how; empty if none has, or if Ray is not ours."""
+        """Say which process of our own Ray has ended, and how; empty if none has, or if Ray is not ours.
+
+        A raylet that has lost an agent and does not end is killed.
+        """
         if not self.own:
             return ""
         from ray._private import worker  # Ray tells nobody else: what is asked of it just waits
@@ -140,7 +152,23 @@ class Cluster:
         node: Any = worker._global_node
         for name, process in () if node is None else node.dead_processes():
             return f"{name.replace('_', ' ')} {how_it_ended(process.returncode)}"
+        for name, process in () if node is None else node.live_processes():
+            if name == "raylet" and (agent := self._lost_agent(process.pid)):
+                os.kill(process.pid, signal.SIGKILL)  # ending Ray would wait for it
+                return f"{agent} has ended, and its raylet hung"
         return ""
+
+    def _lost_agent(self, raylet: int) -> str:
+        """Return the name of an agent of the raylet that has been gone for a while; empty if there is none. Linux only."""
+        now = _agents(raylet)
+        self._agents |= now
+        lost = next((name for pid, name in self._agents.items() if pid not in now), "")
+        if not lost:
+            self._agent_gone_at = None
+            return ""
+        if self._agent_gone_at is None:
+            self._agent_gone_at = time.monotonic()
+        return lost if time.monotonic() - self._agent_gone_at > AGENT_GONE_S else ""
 
     def workers(self) -> tuple[int, int]:
         """Return (number of workers, GPUs for each).
@@ -207,6 +235,20 @@ class Cluster:
             f"there is no Ray at {self._address}: {message}",
             "Start one with `ray start --head`, and pass the address that it prints.",
         )
+
+
+def _agents(raylet: int) -> dict[int, str]:
+    """Return the live agents among a raylet's children, by process id."""
+    agents = {}
+    for children in Path(f"/proc/{raylet}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            for pid in map(int, children.read_text().split()):
+                with contextlib.suppress(OSError):
+                    words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")  # empty for a zombie
+                    for title, script, name in AGENTS:
+                        if words[0] == title or any(word.endswith(script) for word in words):
+                            agents[pid] = name
+    return agents
 
 
 def how_it_ended(status: int) -> str:
