@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 from browser_checks import THEMES, WIDTHS, check_page, opened, serving
+from PIL import Image
 from scored_runs import write_runs
 
+import snellen
 from snellen.errors import UsageError
 from snellen.runs.compare import compare
 from snellen.runs.compared_runs import ComparedRun
@@ -143,6 +145,25 @@ def test_the_comparison_is_that_of_the_command_line(results, index):
     expected = {flip.sample_id for flip in pairing.flips if flip.other < flip.baseline}
     assert {row.sample_id for row in losses.rows} <= expected
     assert len(losses.rows) == min(8, losses.total)
+    method = pairing.parts[0].comparison.interval
+    assert method is not None and f"95 % interval: {method.text}." in html(index, CompareState(runs=(ADA, BERT)))
+
+
+def test_a_comparison_names_the_cluster_of_its_interval_in_the_word_of_the_benchmark(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in "abcdef":
+        Image.new("RGB", (32, 32), (ord(name), 0, 0)).save(f"{name}.png")
+    rows = [f"{i},Which of {i}?,yes,no,A,{'abcdef'[i // 4]}.png" for i in range(24)]
+    Path("mine.csv").write_text("\n".join(["id,question,A,B,answer,image", *rows]) + "\n")
+    for name, wrong in (("first", range(4)), ("second", range(2, 12))):
+        Path(f"{name}.csv").write_text("id,reply\n" + "".join(f"{i},{'AB'[i in wrong]}\n" for i in range(24)))
+        snellen.evaluate("mine.csv", f"replay:{name}.csv", out=f"results/{name}")
+    own = open_index(Path("results"))
+    own.refresh()
+    (pairing,) = compare("results/first", "results/second")
+    method = pairing.parts[0].comparison.interval
+    assert method is not None and method.cluster == "image"
+    assert f"95 % interval: {method.text}." in html(own, CompareState(runs=("first", "second")))
 
 
 def test_more_rows_than_a_page_takes_are_the_best_ones_until_all_are_asked_for(results, index, monkeypatch):

@@ -155,6 +155,9 @@ def compare_pair(
         DataError: no question in common.
     """
     notes = same_questions(baseline, other, force=force)
+    if settings := list(_differing_settings(baseline.meta, other.meta)):
+        omitted = f"; {len(settings) - MOST_SETTINGS} more" if len(settings) > MOST_SETTINGS else ""
+        notes.append(f"the settings differ: {'; '.join(settings[:MOST_SETTINGS])}{omitted}")
     changed = [(side.folder.path.name, side.run.changed_data) for side in (baseline, other)]
     notes += [f"{name}: {line}" for name, line in changed if line]
     first, second = baseline.scores(profile), other.scores(profile)
@@ -259,9 +262,6 @@ def comparable(a: RunMeta, b: RunMeta, *, force: bool) -> list[str]:
         notes.append(f"the answers of the {names} were imported: their prompts and settings are unknown")
     elif not notes and a.identity.get("prompts") != b.identity.get("prompts") and a.spec.benchmark != JUDGED:
         notes.append("the prompts differ (wording or number): part of the difference may come from that")
-    if settings := list(_differing_settings(a, b)):
-        omitted = f"; {len(settings) - MOST_SETTINGS} more" if len(settings) > MOST_SETTINGS else ""
-        notes.append(f"the settings differ: {'; '.join(settings[:MOST_SETTINGS])}{omitted}")
     if a.coverage.limit != b.coverage.limit:
         notes.append(f"asked with --limit {a.coverage.limit or 'none'} and {b.coverage.limit or 'none'}")
     if a.spec.repeats != b.spec.repeats:

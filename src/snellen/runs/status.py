@@ -73,7 +73,7 @@ def score_coverage(recorded: float | None, score: Metric | None) -> float | None
     It is smaller where samples have a record and no score, such as replies on which a judge gave no verdict. A threshold
     is about one condition alone, and says nothing about the others.
     """
-    if score is None or score.value is None or score.unit != "fraction":
+    if score is None or score.unit != "fraction":
         return recorded
     return score.coverage if recorded is None else min(recorded, score.coverage)
 

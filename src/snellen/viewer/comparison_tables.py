@@ -23,7 +23,7 @@ TONES = 10
 class DifferenceCell:
     """A difference with its interval, in points; places on a track from 0 to 100 whose middle is 0.
 
-    `sign` is `up` or `down` where the p-value on show is below 5 %, otherwise `flat`.
+    `method` is that of the interval. `sign` is `up` or `down` where the p-value on show is below 5 %, otherwise `flat`.
     """
 
     text: str
@@ -31,6 +31,7 @@ class DifferenceCell:
     p: str
     p_adjusted: str
     test: str
+    method: str
     sign: str
     at: float
     low: float | None
@@ -143,6 +144,7 @@ def difference_cell(comparison: Comparison, p_adjusted: float, reach: float) -> 
         format_p(comparison.p_value),
         format_p(p_adjusted),
         comparison.test,
+        "" if comparison.interval is None else comparison.interval.text,
         sign,
         place(comparison.difference),
         None if ci95 is None else place(ci95[0]),

@@ -133,6 +133,8 @@ def test_a_judge_of_which_no_reply_can_be_read_is_said_to_have_given_no_verdict(
     text = "no verdict can be read from 12 of 12 replies of the judge, such as: it is not one JSON object"
     assert text in capsys.readouterr().out
     assert any(text in note for note in load_run("run_judged").notes())
+    assert main(["query", "SELECT value, coverage FROM runs", "run_judged", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == [[None, 0.0]]
     if rubric is None:
         assert "12 of 12 have no verdict; 12 of the judge's replies hold none" in load_run("run").notes()[-1]
 

@@ -97,7 +97,7 @@ def view(site: Site, state: CompareState) -> Mapping[str, Any]:
     notes = sample_notes(chosen, force=state.force, trust=site.settings.trust)
     sides = [_side(site, place, entry, state.profile) for place, entry in enumerate(chosen)]
     profile = state.profile or next(iter(chosen[0].metrics), "")
-    comparison = compare_sides(sides, profile, [state.by] if state.by else None)
+    comparison = compare_sides(sides, profile, [state.by] if state.by else None, _cluster(chosen[0]))
     rows, reach = difference_rows(comparison)
     ranking = comparison.ranking if len(sides) > 2 else None
     links = site.links
@@ -303,6 +303,12 @@ def _pairing_notes(comparison: RunComparison) -> list[str]:
                 "difference and are left out of the common errors."
             )
     return notes
+
+
+def _cluster(entry: RunEntry) -> str:
+    """Return what the samples of a cluster share, as the intervals of a run's metrics name it; empty if none names it."""
+    methods = (metric.interval for metrics in entry.metrics.values() for metric in metrics)
+    return next((method.cluster for method in methods if method is not None and method.cluster), "")
 
 
 def _side_view(links: Links, state: CompareState, side: ComparedSide, place: int) -> SideView:
