@@ -12,6 +12,7 @@ import pytest
 from snellen import MediaSettings, evaluate
 from snellen.reports import runs
 from snellen.runs.caveats import conditions
+from snellen.types import Generation
 
 PLUGIN = Path(__file__).parents[2] / "examples" / "plugin" / "src" / "snellen_lights" / "__init__.py"
 
@@ -68,6 +69,14 @@ def test_the_header_states_the_system_text_and_the_examples(lights, tmp_path):
     assert known["examples"] == "2, the same before every question"
     plain = runs.facts(evaluate(lights.LIGHTS, pixels(lights), out=tmp_path / "plain", limit=1))
     assert "system text" not in plain and "examples" not in plain
+
+
+def test_the_header_states_the_settings_that_are_not_at_their_default(lights, tmp_path):
+    settings = {"media": MediaSettings(max_long_side=64), "generation": Generation(temperature=0.5, max_tokens=9)}
+    run = evaluate(lights.LIGHTS, pixels(lights), out=tmp_path / "run", limit=2, **settings)
+    assert runs.facts(run)["settings"] == "max_long_side = 64, max_tokens = 9, temperature = 0.5"
+    plain = runs.facts(evaluate(lights.LIGHTS, pixels(lights), out=tmp_path / "plain", limit=1))
+    assert "settings" not in plain
 
 
 def test_a_view_starts_anew_each_time_its_answers_are_asked_for(lights, tmp_path):

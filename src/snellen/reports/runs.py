@@ -13,7 +13,7 @@ from snellen.reports.acuity.view import acuity_view, is_acuity
 from snellen.reports.failures.labels import load_counts
 from snellen.reports.views import PageLimits, PairedView, RunView
 from snellen.runs.answer_view import AnswerView, answer_view, run_names
-from snellen.runs.caveats import GOLD_HELD_BACK, conditions, sentence
+from snellen.runs.caveats import GOLD_HELD_BACK, changed_settings, conditions, sentence
 from snellen.runs.compare import compare
 from snellen.runs.costs import cost_text, recorded
 from snellen.runs.costs import sentence as sentence_of
@@ -162,6 +162,7 @@ def facts(run: Run) -> dict[str, str]:
         "by batch": _by_batch(batches) if isinstance(batches, Mapping) else "",
         "system text": _shortened(meta.spec.system),
         "examples": _examples(meta.spec.few_shot, meta.spec.few_shot_draw),
+        "settings": ", ".join(changed_settings(meta.spec.options.media, meta.spec.options.generation)),
         "seed": str(meta.spec.data.seed),
         "versions": ", ".join(f"{name} {version}" for name, version in environment.get("versions", {}).items()),
         "hardware": ", ".join(f"{name} {value}" for name, value in environment.get("hardware", {}).items()),

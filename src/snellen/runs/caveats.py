@@ -148,9 +148,12 @@ def conditions(meta: RunMeta, benchmark: Benchmark) -> list[str]:
         texts.append("blind control")
     if spec.repeats > 1:
         texts.append(f"asked {spec.repeats} times")
-    changed = _changed(spec.options.media, MediaSettings(), but="blank")
-    changed += _changed(spec.options.generation, Generation(), but="seed")
-    return texts + changed
+    return texts + changed_settings(spec.options.media, spec.options.generation)
+
+
+def changed_settings(media: MediaSettings, generation: Generation) -> list[str]:
+    """List the settings of images and sampling that are not at their default: `temperature = 0.5`."""
+    return _changed(media, MediaSettings(), but="blank") + _changed(generation, Generation(), but="seed")
 
 
 def _changed(settings: Struct, usual: Struct, but: str) -> list[str]:
