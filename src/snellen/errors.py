@@ -12,6 +12,12 @@ from snellen import exit_signals
 from snellen.types import Response, Status
 
 
+class SampleNote(str):
+    """A note on an exception of a plug-in's: which sample it is about. Messages show it behind file and line."""
+
+    __slots__ = ()
+
+
 class SnellenError(Exception):
     """Base of all errors that Snellen raises on purpose. `hint` is the line that says what to do.
 

@@ -16,7 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from types import FrameType, TracebackType
 
-from snellen.errors import PluginError
+from snellen.errors import PluginError, SampleNote
 
 _HERE = str(Path(__file__).parent)
 _GROUPS = ("snellen.benchmarks", "snellen.models")
@@ -33,34 +33,57 @@ def plugin_fault(error: BaseException, name: str = "") -> PluginError | None:
         name: what the user's code is called, `benchmark 'myset:SET'`; "" takes it from the frames.
     """
     place = _syntax(error)
+    notes = list(getattr(error, "__notes__", ()))
     error, frames = _raised(error)
     if place is None:
         own = [(frame, line) for frame, line in frames if _is_foreign(frame)]
         if not own:
             return None
         frame, line = own[-1]
-        place = f"{_shown(frame.f_code.co_filename)}:{line}"
+        place = f"{short_path(frame.f_code.co_filename)}:{line}"
         where = frame.f_code.co_name
         place += f", in {where}" if where != "<module>" else ""
     who = name or _named([frame for frame, _ in frames]) or "plug-in"
-    text = traceback.format_exception_only(error)[-1].strip()
+    where_noted = "".join(f", {note}" for note in notes if isinstance(note, SampleNote))
+    kept = ": all records are kept" if _has_records(frames) else ""
     return PluginError(
-        f"your {who} failed: {text}\n  {place}",
-        "Fix it and run the same command again: all records are kept. SNELLEN_DEBUG=1 prints the traceback.",
+        f"your {who} failed: {_text(error)}\n  {place}{where_noted}",
+        f"Fix it and run the same command again{kept}. SNELLEN_DEBUG=1 prints the traceback.",
     )
+
+
+def _text(error: BaseException) -> str:
+    """Return `KeyError: 'index'`, without the notes that follow it."""
+    lines = traceback.format_exception_only(error)
+    notes = sum(str(note).count("\n") + 1 for note in getattr(error, "__notes__", ()))
+    return lines[-1 - notes].strip()
+
+
+def _has_records(frames: list[tuple[FrameType, int]]) -> bool:
+    """Return True if a run folder that these frames are about holds records."""
+    for frame, _ in frames:
+        if frame.f_code.co_filename.startswith(_HERE):
+            for name, value in frame.f_locals.items():
+                folder = getattr(value, "folder", value) if type(value).__name__ == "Run" else value
+                journal = getattr(folder, "results", None) if type(folder).__name__ == "RunFolder" else None
+                if name == "folder" and isinstance(folder, Path):
+                    journal = folder / "results.jsonl"
+                if isinstance(journal, Path) and journal.is_file() and journal.stat().st_size:
+                    return True
+    return False
 
 
 def place_of(error: BaseException) -> str:
     """Return `file.py:12` of the user's code that an exception came from; "" if it is not the user's."""
     own = [(frame, line) for frame, line in _raised(error)[1] if _is_foreign(frame)]
-    return f"{_shown(own[-1][0].f_code.co_filename)}:{own[-1][1]}" if own else ""
+    return f"{short_path(own[-1][0].f_code.co_filename)}:{own[-1][1]}" if own else ""
 
 
 def _syntax(error: BaseException) -> str | None:
     """Return the place of a syntax error; None for other errors and for Snellen's own files."""
     if not isinstance(error, SyntaxError) or not error.filename or str(error.filename).startswith(_HERE):
         return None
-    return f"{_shown(error.filename)}:{error.lineno}"
+    return f"{short_path(error.filename)}:{error.lineno}"
 
 
 def _raised(error: BaseException) -> tuple[BaseException, list[tuple[FrameType, int]]]:
@@ -112,7 +135,7 @@ def _plugin_packages() -> frozenset[str]:
     return frozenset(points - {"snellen"})
 
 
-def _shown(file: str) -> str:
+def short_path(file: str) -> str:
     """Return the path from the working folder, if that is shorter."""
     path = Path(file)
     try:

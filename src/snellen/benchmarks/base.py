@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
+from snellen.benchmarks.plugin_samples import checked_samples, is_foreign
 from snellen.errors import UsageError
 from snellen.scoring.scores import COUNT_AS_WRONG, Scores
 from snellen.types import MediaSettings, Metric, ProcessedImage, Record, Sample, Score
@@ -355,6 +356,10 @@ class Benchmark:
             )
         if not isinstance(self.score, Mapping) or not self.score:
             raise TypeError(f"{self.name}: score maps profiles to scorers: write score={{'strict': choice}}")
+        if not isinstance(self.profiles, Mapping):
+            raise TypeError(
+                f"{self.name}: profiles maps profiles to lines: write profiles={{'strict': 'what it reads'}}"
+            )
         if self.score.keys() != self.profiles.keys():
             raise ValueError(
                 f"{self.name}: score has the profiles {', '.join(self.score)}, and profiles describes "
@@ -371,6 +376,12 @@ class Benchmark:
             raise TypeError(f"{self.name}: grow and sample go together; {missing} is missing")
         if self.digest is undeclared_digest:
             object.__setattr__(self, "digest", lambda data: _default_digest(self, data))
+        if is_foreign(self.samples):
+            from snellen.benchmarks.plugin_checks import checked_hooks, require_declared  # none of Snellen's own
+
+            require_declared(self)
+            for field_name, hook in {"samples": checked_samples(self), **checked_hooks(self)}.items():
+                object.__setattr__(self, field_name, hook)
 
 
 def checked_data(

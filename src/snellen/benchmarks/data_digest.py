@@ -27,6 +27,8 @@ from snellen.types import Blob, Image, Sample, Text, Video
 if TYPE_CHECKING:
     from snellen.benchmarks.base import Benchmark, Data
 
+SAMPLES = "samples:"
+"""Begins the digest, and tells it from those that benchmarks declare."""
 REMEMBERED = 10_000
 """Digests of images and films at hand at once; equal keys mean equal bytes."""
 
@@ -58,7 +60,7 @@ def default_digest(benchmark: Benchmark, data: Data) -> str:
                 digests[blob.key] = _image(blob, covered)
             total.update(digests[blob.key])
     _require_unique(benchmark, data, hashes)
-    return f"samples:{total.hexdigest()}"
+    return f"{SAMPLES}{total.hexdigest()}"
 
 
 def _require_target(benchmark: Benchmark, sample: Sample) -> None:

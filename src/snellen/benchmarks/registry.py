@@ -6,6 +6,7 @@ import difflib
 import os
 import re
 import shlex
+import sys
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
@@ -257,10 +258,50 @@ def _load(place: str) -> object:
             f"benchmark {place!r} is a path; the name of a module was expected",
             f"Type: {folder if module.endswith('.py') else ''}{file.stem.lstrip('.') or 'package.module'}:{attribute or 'ATTRIBUTE'}",
         )
+    if module.endswith(".py") and Path(module).is_file():
+        raise UsageError(
+            f"benchmark {place!r} is a file; the name of a module was expected",
+            f"Type: {_python_path(Path())}snellen ... {Path(module).stem}:{attribute or 'ATTRIBUTE'}",
+        )
     try:
-        return getattr(_loaded(lambda: import_module(module), f"benchmark {place!r}"), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
+        loaded = _loaded(lambda: import_module(module), f"benchmark {place!r}")
+    except (ImportError, ValueError) as error:
+        raise _not_imported(place, module, error) from error
+    try:
+        return getattr(loaded, attribute)
+    except AttributeError as error:
+        declared = [name for name, value in vars(loaded).items() if isinstance(value, Benchmark)]
+        near = difflib.get_close_matches(attribute.lower(), [name.lower() for name in declared], n=3)
+        names = [name for name in declared if name.lower() in near] or declared
+        listed = ", ".join(f"{module}:{name}" for name in names[:5])
         raise UsageError(
             f"benchmark {place!r} cannot be imported: {error}",
-            "Write it as package.module:ATTRIBUTE, on Python's path.",
-        ) from error
+            f"Benchmarks in it: {listed}"
+            if names
+            else f"Declare it in {module}: {attribute or 'NAME'} = Benchmark(...)",
+        ).near(place, [f"{module}:{name}" for name in names]) from error
+
+
+def _not_imported(place: str, module: str, error: Exception) -> UsageError:
+    """Build the error for a module that is not on Python's path, with the way to put it there if its file lies near."""
+    top = module.partition(".")[0]
+    here = [
+        Path(folder)
+        for folder in (".", "..")
+        if (Path(folder) / f"{top}.py").is_file() or (Path(folder) / top).is_dir()
+    ]
+    if top and here and isinstance(error, ModuleNotFoundError) and error.name == top:
+        file = here[0] / (f"{top}.py" if (here[0] / f"{top}.py").is_file() else top)
+        return UsageError(
+            f"benchmark {place!r} cannot be imported: {error}, and {file} is not on Python's path",
+            f"Type: {_python_path(here[0])}snellen ... {place}",
+        )
+    return UsageError(
+        f"benchmark {place!r} cannot be imported: {error}", "Write it as package.module:ATTRIBUTE, on Python's path."
+    )
+
+
+def _python_path(folder: Path) -> str:
+    """Return the words before `snellen` that put a folder on Python's path; none if it is there."""
+    on_path = any(os.path.realpath(entry or ".") == os.path.realpath(folder) for entry in sys.path)
+    return "" if on_path else f"PYTHONPATH={shlex.quote(str(folder))} "

@@ -311,7 +311,8 @@ def _check(
                 next(iter(benchmark.samples(spec.data)), None)
                 require_video_reader(benchmark, spec)
             except Exception as error:
-                if dry_run or (fault := plugin_fault(error)) is None:
+                fault = error if isinstance(error, PluginError) else plugin_fault(error)
+                if dry_run or fault is None:
                     raise
                 faults[folder] = fault
     require_used_data(specs[0].data, benchmarks)

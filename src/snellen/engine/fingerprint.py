@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import platform
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,6 +14,8 @@ import msgspec
 
 from snellen import __version__
 from snellen.benchmarks.base import Benchmark
+from snellen.benchmarks.data_digest import SAMPLES
+from snellen.benchmarks.slices import SliceCheck
 from snellen.engine.endpoints import rerun_command
 from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.errors import FingerprintError, MediaError, UsageError
@@ -66,9 +67,17 @@ def _prompts(benchmark: Benchmark, spec: RunSpec, model: Model) -> tuple[str, li
 
     Raises:
         UsageError: a sample has earlier turns that the model cannot use, or frames that the settings exclude.
+        DataError: none of the samples that are asked has a field that `accuracy` slices by.
     """
     total, picks = blake2b(digest_size=8), set[str]()
-    for sample in itertools.islice(benchmark.samples(spec.data), PROMPTS_READ):
+    slices = SliceCheck(benchmark)
+    for number, sample in enumerate(benchmark.samples(spec.data)):
+        if spec.limit is None or number < spec.limit:
+            slices.see(sample)
+        if number >= PROMPTS_READ:
+            if slices.missing and (spec.limit is None or number < spec.limit):
+                continue
+            break
         if sample.prompt.history and "history" not in model.supports:
             from snellen.engine.study import unsupported_history
 
@@ -77,6 +86,7 @@ def _prompts(benchmark: Benchmark, spec: RunSpec, model: Model) -> tuple[str, li
         for line in _outline(sample.prompt):
             total.update(line.encode() + b"\0")
         picks |= set(_picks(sample.prompt, spec.options.media))
+    slices.require(limit=spec.limit)
     return total.hexdigest(), sorted(picks)
 
 
@@ -149,6 +159,13 @@ def require_same(folder: RunFolder, new: Mapping[str, Any]) -> None:
             f"If the run used other data, name it: --data PATH, --images PATH. If it changed, put it back as it was. "
             f"To start a new run: --out {folder.path}-2"
         )
+        before, after = str(old.get("data")), str(new.get("data"))
+        if names == {"data"} and before.startswith(SAMPLES) and after.startswith(SAMPLES):
+            hint = (
+                "If only gold answers or meta were corrected, score the recorded replies with them: "
+                f"snellen score {folder.path} --trust     If the run used other data, name it: --data PATH, --images PATH. "
+                f"To ask again: --out {folder.path}-2"
+            )
     if folder.meta().imported is not None:
         hint = f"Its answers were imported, and cannot be resumed. To start a new run: --out {folder.path}-2"
     elif all(name.startswith(_NEW_IN_0_2) and before is None for name, before, _ in changed):

@@ -42,6 +42,7 @@ from snellen.errors import (
     InterruptedRunError,
     RunChangedError,
     RunError,
+    SnellenError,
     StorageError,
     UsageError,
 )
@@ -272,7 +273,8 @@ async def _execute(
         try:
             return await scores.score(sample, record)
         except Exception as error:  # noqa: BLE001 - the answer is safe; scoring is done again, and fails aloud, at the end
-            progress.note = f"{sample.id} cannot be scored: {type(error).__name__}: {error}"
+            cause = error.message if isinstance(error, SnellenError) else f"{type(error).__name__}: {error}"
+            progress.note = f"{sample.id} cannot be scored: {' '.join(cause.split())}"
             return None
 
     def cluster_of(sample: Sample) -> str:

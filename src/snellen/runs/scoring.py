@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from snellen.benchmarks.base import Benchmark, Data, ModelFacts, Scorer
+from snellen.benchmarks.plugin_checks import require_metrics
 from snellen.engine.final_records import final_records
 from snellen.engine.journal import record_name
 from snellen.engine.resume import ANSWERED
@@ -313,7 +314,7 @@ class SummaryBuilder:
             calibration = self._calibration(profile, table.expected)
             metrics[profile] = with_cluster(
                 [
-                    *benchmark.summarize(table, profile),
+                    *require_metrics(benchmark, profile, benchmark.summarize(table, profile)),
                     *(spread_metrics(table) if self._repeated else ()),
                     *calibration,
                 ],

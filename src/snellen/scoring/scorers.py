@@ -15,6 +15,8 @@ from snellen.scoring.extract import correct, read
 from snellen.scoring.scores import Scores
 from snellen.types import Metric, Sample, Score, Text
 
+SLICES = "slices"
+"""Attribute of a summary that `accuracy` returns: the names of the meta columns that it slices by."""
 Summary: TypeAlias = Callable[[Scores, str], list[Metric]]
 
 
@@ -127,9 +129,11 @@ def accuracy(*by: str | tuple[str, ...]) -> Summary:
         for name in (name for names in columns for name in names):
             if len(scores) and name not in scores.meta:
                 raise DataError(
-                    f"accuracy({name!r}): no sample has {name!r} in its meta; there are {', '.join(scores.meta)}",
+                    f"accuracy({name!r}): no sample has a text or a number as {name!r} in its meta; "
+                    f"there are {', '.join(scores.meta)}",
                     "Name one of these, or give the samples this meta. The recorded replies are kept.",
                 )
         return metrics.standard(scores, columns)
 
+    setattr(summarize, SLICES, tuple(dict.fromkeys(name for names in columns for name in names)))
     return summarize

@@ -9,14 +9,17 @@ from array import array
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Any
+from math import isfinite
+from typing import Any, TypeAlias
 
 import numpy as np
+from msgspec.structs import replace as replace_fields
 from numpy.typing import NDArray
 
-from snellen.errors import PluginError
+from snellen.errors import PluginError, SampleNote, SnellenError
 from snellen.types import VERDICTS, Record, Sample, Score, Verdict
 
+Scorer: TypeAlias = Callable[[Sample, str], Score]
 COUNT_AS_WRONG, LEFT_OUT = "count as wrong", "are left out of the score"
 """What metrics do with samples without an answer, in words that follow "have no answer and"."""
 _CODE = {name: code for code, name in enumerate(VERDICTS)}
@@ -248,21 +251,59 @@ def _column(codes: array[int], names: dict[str, int], order: NDArray[np.intp]) -
     return Column(renumbered[np.array(codes, dtype=np.int32)][order], tuple(alphabet))
 
 
-def score_record(sample: Sample, record: Record, score: Callable[[Sample, str], Score]) -> Score:
+def score_record(sample: Sample, record: Record, score: Scorer) -> Score:
     """Score one record: a failed sample is worth 0 and stays in the denominator, a refusal is `invalid`.
 
     Raises:
-        PluginError: the scorer returned something else than a Score.
+        PluginError: the scorer returned something else than a Score, or one with a field of a wrong type.
     """
     if record.status == "ok" and record.response is not None:
-        result: object = score(sample, record.response.text)
-        if not isinstance(result, Score):
-            name = getattr(score, "__qualname__", repr(score))
-            raise PluginError(
-                f"the scorer {name} returned {result!r}, a {type(result).__name__}, for sample {sample.id!r}",
-                "Return a Score: Score(1.0, extracted, 'correct') or Score(0.0, extracted, 'wrong').",
-            )
-        return result
+        try:
+            result: object = score(sample, record.response.text)
+        except SnellenError:
+            raise
+        except BaseException as error:
+            if isinstance(error, TypeError) and error.__traceback__ is not None and error.__traceback__.tb_next is None:
+                raise PluginError(
+                    f"the scorer {_name(score)} cannot be called with a sample and a reply: {error}",
+                    "Expected: def scorer(sample, reply), which returns a Score.",
+                ) from error
+            error.add_note(SampleNote(f"at the reply to sample {sample.id!r}"))
+            raise
+        return _plain_score(sample, score, result)
     if record.status == "refused":
         return Score(0.0, None, "invalid", "refused")
     return Score(0.0, None, "error", record.error.kind if record.error is not None else record.status)
+
+
+def _plain_score(sample: Sample, scorer: Scorer, result: object) -> Score:
+    """Return what a scorer returned, with a number of numpy's as Python's own. Raises PluginError for a wrong type."""
+    if not isinstance(result, Score):
+        raise PluginError(
+            f"the scorer {_name(scorer)} returned {result!r}, a {type(result).__name__}, for sample {sample.id!r}",
+            "Return a Score: Score(1.0, extracted, 'correct') or Score(0.0, extracted, 'wrong').",
+        )
+    value: object = result.value
+    if value is not None and not isinstance(value, (float, int)):
+        if not isinstance(value, np.generic) or not isinstance(value.item(), (float, int)):
+            raise _wrong_field(scorer, sample, "value", value, "a number from 0 to 1, or None")
+        result = replace_fields(result, value=float(value.item()))
+    if result.value is not None and not isfinite(result.value):
+        raise _wrong_field(scorer, sample, "value", result.value, "a number from 0 to 1, or None")
+    if result.reason is not None and not isinstance(result.reason, str):
+        raise _wrong_field(scorer, sample, "reason", result.reason, "a text, or None")
+    if type(result.detail) is not dict and not isinstance(result.detail, Mapping):
+        raise _wrong_field(scorer, sample, "detail", result.detail, "a dict")
+    return result
+
+
+def _wrong_field(scorer: Scorer, sample: Sample, field: str, value: object, expected: str) -> PluginError:
+    return PluginError(
+        f"the scorer {_name(scorer)} returned a Score whose {field} is {value!r}, a {type(value).__name__}, for sample {sample.id!r}; "
+        f"expected {expected}",
+        "Return a Score: Score(1.0, extracted, 'correct', 'a reason', {}).",
+    )
+
+
+def _name(scorer: Scorer) -> str:
+    return getattr(scorer, "__qualname__", repr(scorer))
