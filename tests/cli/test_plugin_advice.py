@@ -157,3 +157,22 @@ def test_a_plug_in_of_a_wrong_type_does_not_end_the_other_runs(shapes, capsys):
     )
     assert status == 3 and "samples yielded 0" in err and "before the first sample" in err
     assert "chart-digits" in err or "Traceback" not in err
+
+
+def test_runs_without_a_differing_score_are_said_to_have_none(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "220")
+    for out in ("a", "b"):
+        assert main(["run", "chart/digits", "-m", "embedded", "--limit", "3", "-q", "--out", out]) == 0
+    capsys.readouterr()
+    assert main(["compare", "a", "b", "--flips"]) == 0
+    printed = capsys.readouterr()
+    row = next(line for line in printed.out.splitlines() if " all " in line)
+    assert "No sample differs in its score." in printed.out and "nothing" not in printed.out and " – " in row
+    assert "no smallest detectable difference for all" in printed.err and "no score differs" in printed.err
+
+
+def test_the_help_of_corruptions_names_the_units(capsys):
+    assert main(["run", "--help"]) == 0
+    text = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "salt-pepper:P (P per cent of the pixels)" in text

@@ -206,7 +206,9 @@ def _show(pairings: Sequence[Pairing], ranking: Ranking | None) -> None:
             print(f"{flip.sample_id}: {flip.baseline:g} -> {flip.other:g}")
             print(f"  baseline  {_reply(flip.baseline_reply)}")
             print(f"  other     {_reply(flip.other_reply)}")
-        for line in pairing.notes:
+        if pairing.flips is not None and not pairing.flips:
+            print("No sample differs in its score.")
+        for line in (*pairing.notes, *_undetectable(pairing)):
             note(f"note: {line}")
     if ranking is not None and len(ranking.runs) > 2:
         show(_ranking_table(ranking))
@@ -261,9 +263,26 @@ def _cells(part: ComparedPart) -> tuple[str, ...]:
         "" if comparison.interval is None else comparison.interval.text,
         f"{comparison.p_value:.2g}",
         f"{comparison.wins:,} / {comparison.losses:,}",
-        "nothing" if comparison.smallest_detectable is None else f"±{comparison.smallest_detectable:.4f}",
+        "–" if comparison.smallest_detectable is None else f"±{comparison.smallest_detectable:.4f}",
         comparison.test,
     )
+
+
+def _undetectable(pairing: Pairing) -> list[str]:
+    """Say why rows of the table have no smallest detectable difference."""
+    alike, few = [], []
+    for part in pairing.parts:
+        if part.comparison.smallest_detectable is None:
+            (few if part.comparison.wins or part.comparison.losses else alike).append(part.name)
+    lines = []
+    if alike:
+        lines.append(f"no smallest detectable difference for {', '.join(alike)}: no score differs there")
+    if few:
+        lines.append(
+            f"no smallest detectable difference for {', '.join(few)}: too few independent samples to find any difference, "
+            "or all of them differ by the same amount"
+        )
+    return lines
 
 
 def _flat(pairing: dict[str, Any]) -> dict[str, Any]:

@@ -332,8 +332,8 @@ class MediaOptions:
         list[str] | None,
         typer.Option(
             metavar="OPERATION",
-            help="Degrade images: blur:K, salt-pepper:P, grey, jitter:S; separated by commas or repeated, applied in "
-            "that order.",
+            help="Degrade images: blur:K (K pixels, odd), salt-pepper:P (P per cent of the pixels), grey, jitter:S (S up to 1); "
+            "separated by commas or repeated, applied in that order.",
         ),
     ] = None
 
