@@ -162,6 +162,10 @@ class JudgeError(SnellenError):
     exit_code = 4
 
 
+WAITED = " (still failing after"
+"""What stands behind a model's error that patience did not outlast, before the seconds."""
+
+
 class ModelError(SnellenError):
     """A model gave no answer to one prompt. The engine records it under `kind` and the run goes on.
 

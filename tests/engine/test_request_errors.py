@@ -147,6 +147,14 @@ def test_samples_with_other_errors_are_counted_and_not_the_texts_of_these(tmp_pa
     assert "; 3 × bad_request: bad key; 3 with other errors. " in request_errors(folder).text
 
 
+def test_an_error_that_patience_did_not_outlast_is_counted_with_its_like(tmp_path):
+    folder = RunFolder(tmp_path)
+    texts = ["Cannot connect to [::1].", "Cannot connect to [::1]. (still failing after 6 s of --patience)"]
+    records = [Record(f"s{n}", "error", error=Failure("connection", text)) for n, text in enumerate(texts)]
+    folder.results.write_bytes(b"".join(msgspec.json.encode(record) + b"\n" for record in records))
+    assert "2 × connection: Cannot connect to [::1]." in request_errors(folder).text
+
+
 @pytest.mark.parametrize(
     ("benchmark", "counted"),
     [

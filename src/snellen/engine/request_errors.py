@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from snellen.engine.final_records import final_records
 from snellen.engine.run_folder import RunFolder
+from snellen.errors import WAITED
 from snellen.redaction.gold import strike
 from snellen.scoring.scores import COUNT_AS_WRONG
 from snellen.text import shorten
@@ -117,7 +118,7 @@ def request_errors(
         if gold is not None:
             message = strike(message, gold[record.sample_id]) if record.sample_id in gold else ""
         message = one_line(message)
-        key = (kind, _DIGITS.sub("0", message))
+        key = (kind, _DIGITS.sub("0", message.partition(WAITED)[0]))
         if key not in counts and len(counts) >= TEXTS_KEPT:
             key, message = (kind, ""), "other texts"
         counts[key] += 1

@@ -14,7 +14,7 @@ from snellen.engine.pacing import Ticket
 from snellen.engine.progress import Progress
 from snellen.engine.stopping import Stop
 from snellen.engine.traces import Traces
-from snellen.errors import DataError, InputError, ModelError, ModelTimeoutError, WorkersGoneError
+from snellen.errors import WAITED, DataError, InputError, ModelError, ModelTimeoutError, WorkersGoneError
 from snellen.event_loop import off_loop
 from snellen.models.base import PATIENCE_S, Model
 from snellen.plugin_errors import place_of
@@ -159,7 +159,7 @@ class RetryingClient:
         if self._concealed:  # a server may quote the request
             message = strike(message, self._concealed)
         if waited:
-            message += f" (still failing after {self._backoff.patience_s:g} s of --patience)"
+            message += f"{WAITED} {self._backoff.patience_s:g} s of --patience)"
         response = None if error.response is None else recorded_response(structs.replace(error.response, trace=None))
         failure = Failure(error.kind, message)
         record = Record(sample.id, error.status, repeat, response, failure, sent, started, time.time())

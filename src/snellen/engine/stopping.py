@@ -210,7 +210,7 @@ class FailureLimit:
     def check(self, folder: RunFolder) -> None:
         if not self.broken or self._last is None or self._last.error is None:
             return
-        again = f"They are recorded in {folder.path} and run again with the same command."
+        again = f"The failed samples are recorded in {folder.path}; the same command runs them again."
         if self._silent:
             raise TooManyFailuresError(
                 f"stopped: the server took no request for {self._patience_s:g} s (--patience), the last answer was "

@@ -72,7 +72,7 @@ class Summary:
                 others = len(counts) - REASONS_SHOWN
                 omitted = f"; {others:,} other reason{'s' if others > 1 else ''}" if others > 0 else ""
                 lines.append(
-                    f"{profile} could not read {sum(reasons.values()):,} of {self.rows:,} replies: {listed}{omitted}"
+                    f"{profile} could not read the replies to {sum(reasons.values()):,} of {self.rows:,} samples: {listed}{omitted}"
                 )
         return lines
 

@@ -100,7 +100,7 @@ def remarks(result: ConditionResult) -> list[str]:
     if state == "open":
         lines.append("not finished: the interval will narrow")
     if state == "budget":
-        lines.append("the interval is wider than requested: raise --most")
+        lines.append("the interval is wider than requested: raise --most in a new run (--out NAME)")
     if result.value is not None:
         attribute = result.condition.attribute
         smaller, larger = sorted((("hardest", attribute.hard), ("easiest", attribute.easy)), key=lambda end: end[1])
