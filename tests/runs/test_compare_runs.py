@@ -159,6 +159,7 @@ def test_a_composite_metric_is_compared_on_the_same_resamples():
     assert own is not None and own.baseline == pytest.approx(0.4) and own.other == 1.0
     assert own.difference == pytest.approx(0.6) and own.ci95 is not None
     assert 0.4 < own.ci95[0] < 0.6 < own.ci95[1] < 0.8
+    assert own.interval is not None and "bootstrap" in own.interval.text
     with pytest.raises(UsageError, match="no metric 'best'"):
         compare("a", "b", metric="best")
 

@@ -198,7 +198,8 @@ def _show(pairings: Sequence[Pairing], ranking: Ranking | None) -> None:
     for pairing in pairings:
         show(_table(pairing))
         if (metrics := pairing.metric) is not None:
-            interval = bracketed(metrics.ci95, "+.4f")
+            method = "" if metrics.interval is None else f" {metrics.interval.text}"
+            interval = bracketed(metrics.ci95, "+.4f") + method
             values = [("–" if value is None else f"{value:.4f}") for value in (metrics.baseline, metrics.other)]
             change = "–" if metrics.difference is None else f"{metrics.difference:+.4f}"
             print(f"{metrics.name}: {values[0]} -> {values[1]}, difference {change}{interval}")

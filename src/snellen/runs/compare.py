@@ -24,18 +24,24 @@ from snellen.runs.run import Run
 from snellen.runs.status import MOST_SETTINGS, present_state
 from snellen.scoring import statistics
 from snellen.scoring.scores import Column, Scores, question_code
+from snellen.scoring.statistics.intervals import GROUP
+from snellen.types import IntervalMethod
 
 REPLICATES = 400
 
 
 class MetricDifference(Struct, frozen=True):
-    """One metric of the benchmark on the questions that both runs answered; 95 % interval by paired bootstrap."""
+    """One metric of the benchmark on the questions that both runs answered; 95 % interval by paired bootstrap.
+
+    `interval` is the method of `ci95`.
+    """
 
     name: str
     baseline: float | None
     other: float | None
     difference: float | None
     ci95: tuple[float, float] | None
+    interval: IntervalMethod | None = None
 
 
 class Flip(Struct, frozen=True):
@@ -200,7 +206,9 @@ def compare_pair(
         only_other=paired.only_other,
         unscored=paired.unscored,
         parts=parts,
-        metric=None if metric is None else _metric(metric, baseline.benchmark, profile, first, second, paired.code),
+        metric=None
+        if metric is None
+        else _metric(metric, baseline.benchmark, profile, first, second, paired.code, baseline.cluster(profile)),
         flips=list(_flips(baseline, other, differing)) if flips else None,
         notes=notes,
     )
@@ -314,7 +322,13 @@ def _short(value: Any) -> str:
 
 
 def _metric(
-    name: str, benchmark: Benchmark, profile: str, first: Scores, second: Scores, paired: NDArray[np.int64]
+    name: str,
+    benchmark: Benchmark,
+    profile: str,
+    first: Scores,
+    second: Scores,
+    paired: NDArray[np.int64],
+    cluster: str,
 ) -> MetricDifference:
     both = _joined(first, second, paired)
     counted_as = (
@@ -342,7 +356,19 @@ def _metric(
     a, b = of_run(both, "baseline"), of_run(both, "other")
     value, ci95 = statistics.of_scores(both, difference, replicates=REPLICATES)
     known = isfinite(a), isfinite(b)
-    return MetricDifference(name, a if known[0] else None, b if known[1] else None, value if all(known) else None, ci95)
+    return MetricDifference(
+        name,
+        a if known[0] else None,
+        b if known[1] else None,
+        value if all(known) else None,
+        ci95,
+        None if ci95 is None else _in_words_of(ci95.about, cluster),
+    )
+
+
+def _in_words_of(method: IntervalMethod, cluster: str) -> IntervalMethod:
+    """Return a method with the benchmark's own word for what the samples of a cluster share."""
+    return structs.replace(method, cluster=cluster) if method.cluster == GROUP else method
 
 
 _RUN = "\0run"
