@@ -221,10 +221,37 @@ def test_a_field_of_a_declaration_with_a_wrong_type_is_refused_by_name(field, va
         ("digest", lambda data: None),
         ("headline", lambda metrics: "text"),
         ("details", lambda scores, profile, model: {}),
+        ("rubric", lambda sample: "strict"),
     ],
 )
 def test_a_function_of_a_declaration_that_returns_a_wrong_type_is_refused_by_name(field, value, tmp_path):
     assert f"birds: {field} returned" in refusal(birds(**{field: value}), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("grown", "text"),
+    [(None, "grow returned None"), ([bird("s2", Image("p0.png"))], "an Image of sample 's2' is 'p0.png'")],
+)
+def test_questions_that_depend_on_answers_are_checked_too(grown, text, tmp_path):
+    made = birds(grow=lambda data, answers: grown, sample=lambda data, id: bird(id))
+    assert text in refusal(made, tmp_path)
+
+
+@pytest.mark.parametrize("returned", [None, ("a.txt",)])
+def test_a_writer_of_a_format_that_returns_no_files_is_refused(returned, tmp_path):
+    from snellen import export
+
+    made = birds(exports={"sheet": lambda answers, folder, model, stamp: returned})
+    run = evaluate(made, SaysA(), out=tmp_path / "run")
+    with pytest.raises(PluginError, match="birds: the writer of the format 'sheet' returned"):
+        export(run, "sheet")
+
+
+def test_notices_that_are_no_list_are_refused():
+    with pytest.raises(PluginError, match="birds: notices returned 5, a int\nReturn a list"):
+        birds(notices=lambda data: 5).notices(Data())
+    with pytest.raises(PluginError, match="birds: notices returned 'text'"):
+        birds(notices=lambda data: "text").notices(Data())
 
 
 def test_samples_of_the_package_are_not_checked_one_by_one():

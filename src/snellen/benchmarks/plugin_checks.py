@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from snellen.benchmarks.plugin_samples import is_foreign
+from snellen.benchmarks.plugin_samples import checked_samples, is_foreign
 from snellen.errors import PluginError
 from snellen.types import IntervalMethod, Metric, Sample
 
@@ -95,26 +95,42 @@ def _require_function(name: str, field: str, function: Any, arguments: tuple[str
         ) from None
 
 
+_TYPE_NAMES: dict[type, str] = {type(None): "None", Sequence: "a list", str: "a text", int: "a whole number"}
+
+
 class CheckedHook:
     """A function that a plug-in declares: it returns what the plug-in's does, and raises PluginError for a wrong type."""
 
-    def __init__(self, function: Callable[..., Any], name: str, types: tuple[type, ...]) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        name: str,
+        types: tuple[type, ...],
+        check: Callable[[Sample], None] | None = None,
+    ) -> None:
+        """Take the function, its name for messages, the types that it may return, and a check of each sample in that."""
         self.function = function
-        self._name, self._types = name, types
+        self._name, self._types, self._check = name, types, check
 
     def __call__(self, *arguments: Any) -> Any:
-        value = self.function(*arguments)
-        if not isinstance(value, self._types):
+        value: Any = self.function(*arguments)
+        if not isinstance(value, self._types) or (isinstance(value, str) and str not in self._types):
             raise PluginError(
                 f"{self._name} returned {value!r}, a {type(value).__name__}",
-                f"Return {' or '.join('None' if each is type(None) else each.__name__ for each in self._types)}.",
+                f"Return {' or '.join(_TYPE_NAMES.get(each, each.__name__) for each in self._types)}.",
             )
+        if self._check is not None:
+            samples: Sequence[Any] = [value] if isinstance(value, Sample) else value  # type: ignore[assignment]
+            for sample in samples:
+                if isinstance(sample, Sample):
+                    self._check(sample)
         return value
 
 
 def checked_hooks(benchmark: Benchmark) -> dict[str, CheckedHook]:
-    """Return the functions of a plug-in's declaration whose results are used at once, each with a check of its result."""
-    from snellen.benchmarks.base import DataReading, Forecast, Headline, SummaryDetails
+    """Return the functions of a plug-in's declaration, each with a check of what it returns."""
+    from snellen.benchmarks.base import DataReading, Forecast, Headline, Judged, SummaryDetails
+    from snellen.scoring.rubric import Rubric
 
     nothing = type(None)
     returned: dict[str, tuple[type, ...]] = {
@@ -126,11 +142,21 @@ def checked_hooks(benchmark: Benchmark) -> dict[str, CheckedHook]:
         "gold": (str,),
         "forecast": (Forecast,),
         "groups": (int,),
+        "files": (Sequence,),
+        "notices": (Sequence,),
+        "tables": (Sequence,),
+        "rubric": (Rubric, nothing),
+        "judged_text": (Judged, nothing),
+        "gold_reply": (str, nothing),
+        "grow": (Sequence,),
         "sample": (Sample,),
     }
+    check = checked_samples(benchmark).check
     hooks = {field: getattr(benchmark, field) for field in returned}
     return {
-        field: CheckedHook(hook, f"{benchmark.name}: {field}", returned[field])
+        field: CheckedHook(
+            hook, f"{benchmark.name}: {field}", returned[field], check if field in ("grow", "sample") else None
+        )
         for field, hook in hooks.items()
         if hook is not None and not isinstance(hook, CheckedHook) and is_foreign(hook)
     }

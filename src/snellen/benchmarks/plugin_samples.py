@@ -84,7 +84,7 @@ class CheckedSamples:
                         f"expected a Sample{self._place}",
                         "Write: yield Sample(id, Prompt((Image(...), Text('...'))), target, kind)",
                     )
-                self._check(sample)
+                self.check(sample)
                 last = sample
                 yield sample
         except GeneratorExit as error:
@@ -101,7 +101,7 @@ class CheckedSamples:
             error.add_note(SampleNote(_after(last)))
             raise
 
-    def _check(self, sample: Sample) -> None:
+    def check(self, sample: Sample) -> None:
         """Raise PluginError for a field of a wrong type, in the sample, its prompt or its parts."""
         prompt = sample.prompt
         for part in prompt.parts:

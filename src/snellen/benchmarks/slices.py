@@ -8,10 +8,9 @@ from typing import Any
 from snellen.benchmarks.base import Benchmark
 from snellen.benchmarks.plugin_samples import READY
 from snellen.errors import DataError
+from snellen.scoring.scores import SLICES
 from snellen.types import Sample
 
-SLICES = "slices"
-"""Attribute of a summary that snellen.scoring.accuracy returns."""
 _ALWAYS = ("kind", "repeat")
 _PROBED = 20
 

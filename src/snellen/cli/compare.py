@@ -271,7 +271,8 @@ def _cells(part: ComparedPart) -> tuple[str, ...]:
 
 def _undetectable(pairing: Pairing) -> list[str]:
     """Say why rows of the table have no smallest detectable difference."""
-    alike, few = [], []
+    alike: list[str] = []
+    few: list[str] = []
     for part in pairing.parts:
         if part.comparison.smallest_detectable is None:
             (few if part.comparison.wins or part.comparison.losses else alike).append(part.name)

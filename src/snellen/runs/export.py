@@ -17,7 +17,7 @@ from snellen.engine.folder_checks import check_below
 from snellen.engine.journal import storage_error
 from snellen.engine.resume import Key, key
 from snellen.engine.study import studied
-from snellen.errors import RunError, UsageError
+from snellen.errors import PluginError, RunError, UsageError
 from snellen.formats import harness_export
 from snellen.formats.export import FORMATS, Exported, Format
 from snellen.runs import scoring
@@ -140,7 +140,7 @@ def export(
             if run_writer is not None:
                 written = run_writer(ExportSource(moved, settings, answers, started), folder, name, stamp)
             else:
-                written = write(answers, folder, name, stamp)
+                written = _written(write(answers, folder, name, stamp), opened.benchmark, format)
             files = tuple(_moved(path, folder, target) for path in written.files)
     except OSError as error:
         raise storage_error(Path(error.filename or target), error) from error
@@ -148,6 +148,17 @@ def export(
     # What is without an answer each writer says itself: it alone knows what stands there instead.
     notes = [caveat.text for caveat in caveats(moved.meta, moved.benchmark, state=state) if caveat.about != "lost"]
     return Exported(files, (*filter(None, [moved.changed_data]), *notes, *written.notes))
+
+
+def _written(result: object, benchmark: Benchmark, format: str) -> Exported:
+    """Return what a writer returned. Raises PluginError if that is not an Exported of paths."""
+    if not isinstance(result, Exported) or not all(isinstance(path, Path) for path in result.files):
+        raise PluginError(
+            f"{benchmark.name}: the writer of the format {format!r} returned {result!r}; "
+            "an Exported with the paths of its files was expected",
+            "Return snellen.formats.export.Exported((path,), ('a note',)).",
+        )
+    return result
 
 
 def _as_asked(run: Run, *, no_gold: bool) -> Benchmark:

@@ -12,11 +12,9 @@ from typing import TypeAlias
 from snellen.errors import DataError
 from snellen.scoring import metrics
 from snellen.scoring.extract import correct, read
-from snellen.scoring.scores import Scores
+from snellen.scoring.scores import SLICES, Scores
 from snellen.types import Metric, Sample, Score, Text
 
-SLICES = "slices"
-"""Attribute of a summary that `accuracy` returns: the names of the meta columns that it slices by."""
 Summary: TypeAlias = Callable[[Scores, str], list[Metric]]
 
 

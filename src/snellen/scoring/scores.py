@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from snellen.errors import PluginError, SampleNote, SnellenError
 from snellen.types import VERDICTS, Record, Sample, Score, Verdict
 
+SLICES = "slices"
+"""Attribute of a summary that `accuracy` returns: the names of the meta columns that it slices by."""
 Scorer: TypeAlias = Callable[[Sample, str], Score]
 COUNT_AS_WRONG, LEFT_OUT = "count as wrong", "are left out of the score"
 """What metrics do with samples without an answer, in words that follow "have no answer and"."""
