@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
-from snellen.benchmarks.plugin_samples import checked_samples, is_foreign
 from snellen.errors import UsageError
 from snellen.scoring.scores import COUNT_AS_WRONG, Scores
 from snellen.types import MediaSettings, Metric, ProcessedImage, Record, Sample, Score
@@ -376,12 +375,24 @@ class Benchmark:
             raise TypeError(f"{self.name}: grow and sample go together; {missing} is missing")
         if self.digest is undeclared_digest:
             object.__setattr__(self, "digest", lambda data: _default_digest(self, data))
-        if is_foreign(self.samples):
-            from snellen.benchmarks.plugin_checks import checked_hooks, require_declared  # none of Snellen's own
+        if self.is_plugin:  # Snellen's own are not checked as they run
+            from snellen.benchmarks.plugin_checks import checked_hooks, require_declared
+            from snellen.benchmarks.plugin_samples import checked_samples
 
             require_declared(self)
             for field_name, hook in {"samples": checked_samples(self), **checked_hooks(self)}.items():
                 object.__setattr__(self, field_name, hook)
+
+    @property
+    def is_plugin(self) -> bool:
+        """Return True for a benchmark that is not Snellen's own."""
+        return is_foreign(self.samples)
+
+
+def is_foreign(function: Any) -> bool:
+    """Return True for a function that is not Snellen's own; of a partial or a checked one, the function in it counts."""
+    function = getattr(function, "func", getattr(function, "function", function))
+    return not str(getattr(function, "__module__", "")).startswith("snellen.")
 
 
 def checked_data(

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from snellen.benchmarks.plugin_samples import checked_samples, is_foreign
+from snellen.benchmarks.base import is_foreign
+from snellen.benchmarks.plugin_samples import checked_samples
 from snellen.errors import PluginError
 from snellen.types import IntervalMethod, Metric, Sample
 

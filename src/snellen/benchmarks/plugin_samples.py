@@ -20,12 +20,6 @@ READY = "snellen.scoring.scorers"
 _FORM = "def samples(data), which yields each Sample"
 
 
-def is_foreign(function: Any) -> bool:
-    """Return True for a function that is not Snellen's own; of a partial or a checked one, the function in it counts."""
-    function = getattr(function, "func", getattr(function, "function", function))
-    return not str(getattr(function, "__module__", "")).startswith("snellen.")
-
-
 class CheckedSamples:
     """The `samples` of a plug-in: it yields the same samples, and raises PluginError for what is none.
 

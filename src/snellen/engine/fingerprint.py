@@ -15,7 +15,6 @@ import msgspec
 from snellen import __version__
 from snellen.benchmarks.base import Benchmark
 from snellen.benchmarks.data_digest import SAMPLES
-from snellen.benchmarks.slices import SliceCheck
 from snellen.engine.endpoints import rerun_command
 from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.errors import FingerprintError, MediaError, UsageError
@@ -70,12 +69,16 @@ def _prompts(benchmark: Benchmark, spec: RunSpec, model: Model) -> tuple[str, li
         DataError: none of the samples that are asked has a field that `accuracy` slices by.
     """
     total, picks = blake2b(digest_size=8), set[str]()
-    slices = SliceCheck(benchmark)
+    slices = None
+    if benchmark.is_plugin:
+        from snellen.benchmarks.slices import SliceCheck
+
+        slices = SliceCheck(benchmark)
     for number, sample in enumerate(benchmark.samples(spec.data)):
-        if spec.limit is None or number < spec.limit:
+        if slices is not None and (spec.limit is None or number < spec.limit):
             slices.see(sample)
         if number >= PROMPTS_READ:
-            if slices.missing and (spec.limit is None or number < spec.limit):
+            if slices is not None and slices.missing and (spec.limit is None or number < spec.limit):
                 continue
             break
         if sample.prompt.history and "history" not in model.supports:
@@ -86,7 +89,8 @@ def _prompts(benchmark: Benchmark, spec: RunSpec, model: Model) -> tuple[str, li
         for line in _outline(sample.prompt):
             total.update(line.encode() + b"\0")
         picks |= set(_picks(sample.prompt, spec.options.media))
-    slices.require(limit=spec.limit)
+    if slices is not None:
+        slices.require(limit=spec.limit)
     return total.hexdigest(), sorted(picks)
 
 

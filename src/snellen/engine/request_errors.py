@@ -118,7 +118,7 @@ def request_errors(
         if gold is not None:
             message = strike(message, gold[record.sample_id]) if record.sample_id in gold else ""
         message = one_line(message)
-        key = (kind, _DIGITS.sub("0", message.partition(WAITED)[0]))
+        key = (kind, _DIGITS.sub("0", message.partition(WAITED)[0].rstrip(".")))
         if key not in counts and len(counts) >= TEXTS_KEPT:
             key, message = (kind, ""), "other texts"
         counts[key] += 1

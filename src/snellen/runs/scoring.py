@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from snellen.benchmarks.base import Benchmark, Data, ModelFacts, Scorer
-from snellen.benchmarks.plugin_checks import require_metrics
 from snellen.engine.final_records import final_records
 from snellen.engine.journal import record_name
 from snellen.engine.resume import ANSWERED
@@ -19,7 +18,7 @@ from snellen.errors import DataError, UsageError
 from snellen.redaction.gold import strike
 from snellen.runs.predictions import PredictionRows
 from snellen.scoring.rubric import Rubric, gold_forms, score_verdict
-from snellen.scoring.scores import ScoreBuilder, score_record
+from snellen.scoring.scores import ScoreBuilder, Scores, score_record
 from snellen.scoring.statistics import mean, spread_metrics, with_cluster
 from snellen.types import Metric, Record, Response, Sample, Score
 
@@ -219,6 +218,16 @@ class _WaitingSample:
     remaining: int
 
 
+def _summed(benchmark: Benchmark, table: Scores, profile: str) -> list[Metric]:
+    """Return the benchmark's metrics. Raise PluginError where a plug-in's summary returns something else."""
+    metrics = benchmark.summarize(table, profile)
+    if not benchmark.is_plugin:
+        return metrics
+    from snellen.benchmarks.plugin_checks import require_metrics
+
+    return require_metrics(benchmark, profile, metrics)
+
+
 class SummaryBuilder:
     """A summary of records, built row by row. Memory does not grow with replies (see ScoreBuilder)."""
 
@@ -314,7 +323,7 @@ class SummaryBuilder:
             calibration = self._calibration(profile, table.expected)
             metrics[profile] = with_cluster(
                 [
-                    *require_metrics(benchmark, profile, benchmark.summarize(table, profile)),
+                    *_summed(benchmark, table, profile),
                     *(spread_metrics(table) if self._repeated else ()),
                     *calibration,
                 ],
