@@ -248,7 +248,7 @@ def test_a_writer_of_a_format_that_returns_no_files_is_refused(returned, tmp_pat
 
 
 def test_notices_that_are_no_list_are_refused():
-    with pytest.raises(PluginError, match="birds: notices returned 5, a int\nReturn a list"):
+    with pytest.raises(PluginError, match="birds: notices returned 5, an int\nReturn a list"):
         birds(notices=lambda data: 5).notices(Data())
     with pytest.raises(PluginError, match="birds: notices returned 'text'"):
         birds(notices=lambda data: "text").notices(Data())

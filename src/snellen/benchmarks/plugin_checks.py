@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from snellen.benchmarks.base import is_foreign
-from snellen.benchmarks.plugin_samples import checked_samples
+from snellen.benchmarks.plugin_samples import checked_samples, described
 from snellen.errors import PluginError
 from snellen.types import IntervalMethod, Metric, Sample
 
@@ -117,7 +117,7 @@ class CheckedHook:
         value: Any = self.function(*arguments)
         if not isinstance(value, self._types) or (isinstance(value, str) and str not in self._types):
             raise PluginError(
-                f"{self._name} returned {value!r}, a {type(value).__name__}",
+                f"{self._name} returned {described(value)}",
                 f"Return {' or '.join(_TYPE_NAMES.get(each, each.__name__) for each in self._types)}.",
             )
         if self._check is not None:
@@ -184,8 +184,7 @@ def require_metrics(benchmark: Benchmark, profile: str, metrics: Any) -> list[Me
     who = f"{benchmark.name}: {getattr(benchmark.summarize, '__qualname__', 'summarize')}"
     if metrics is None or isinstance(metrics, Metric | str | Mapping) or not hasattr(metrics, "__iter__"):
         raise PluginError(
-            f"{who} returned {metrics!r}, a {type(metrics).__name__}, for the profile {profile!r}; "
-            "a list of Metric was expected",
+            f"{who} returned {described(metrics)}, for the profile {profile!r}; a list of Metric was expected",
             "Return [Metric('accuracy', value, n)], or declare summarize=accuracy().",
         )
     return [_plain_metric(who, metric) for metric in metrics]
@@ -194,7 +193,7 @@ def require_metrics(benchmark: Benchmark, profile: str, metrics: Any) -> list[Me
 def _plain_metric(who: str, metric: Any) -> Metric:
     if not isinstance(metric, Metric):
         raise PluginError(
-            f"{who} returned a list with {metric!r}, a {type(metric).__name__}; a Metric was expected",
+            f"{who} returned a list with {described(metric)}; a Metric was expected",
             "Return [Metric('accuracy', value, n)].",
         )
     plain: dict[str, Any] = {}

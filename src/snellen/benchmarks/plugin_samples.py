@@ -42,7 +42,7 @@ class CheckedSamples:
         made: Any = self._made(data)
         if isinstance(made, Mapping | str | bytes | Sample) or not hasattr(made, "__iter__"):
             raise PluginError(
-                f"{self._benchmark}: samples returned {_described(made)}{self._place}; expected {_FORM}",
+                f"{self._benchmark}: samples returned {described(made)}{self._place}; expected {_FORM}",
                 "Is a `yield` missing? Write: yield Sample(...)",
             )
         return self._checked(iter(made))
@@ -74,7 +74,7 @@ class CheckedSamples:
             for sample in made:
                 if type(sample) is not Sample and not isinstance(sample, Sample):
                     raise PluginError(
-                        f"{self._benchmark}: samples yielded {_described(sample)}, {_after(last)}; "
+                        f"{self._benchmark}: samples yielded {described(sample)}, {_after(last)}; "
                         f"expected a Sample{self._place}",
                         "Write: yield Sample(id, Prompt((Image(...), Text('...'))), target, kind)",
                     )
@@ -197,7 +197,7 @@ class CheckedSamples:
 
     def _refuse(self, sample: Sample, field: str, value: Any, hint: str, expected: str = "") -> NoReturn:
         wanted = f"; expected {expected}" if expected else ""
-        raise PluginError(f"{self._benchmark}: {field} of sample {sample.id!r} is {_described(value)}{wanted}", hint)
+        raise PluginError(f"{self._benchmark}: {field} of sample {sample.id!r} is {described(value)}{wanted}", hint)
 
 
 _BLOBS: set[type] = set()
@@ -215,7 +215,8 @@ def _after(last: Sample | None) -> str:
     return "before the first sample" if last is None else f"after sample {last.id!r}"
 
 
-def _described(value: Any) -> str:
+def described(value: Any) -> str:
+    """Format a value with its type, cut to 60 characters."""
     text = repr(value)
     short = text if len(text) <= 60 else text[:57] + "..."
     name = type(value).__name__
