@@ -52,6 +52,22 @@ def test_a_dry_run_of_a_part_counts_the_samples_that_this_part_asks(capsys):
     assert (run["questions"], run["images"]) == (30, sum(images for _, images in counts))
 
 
+@pytest.mark.parametrize("setting", [("--corrupt", "grey"), ("-o", "questions=2"), ("--temperature", "0.5")])
+def test_a_dry_run_over_a_run_with_other_settings_is_refused_as_the_run_is(capsys, setting, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ["run", "chart/digits", "--limit", "2", "-m", "embedded"]
+    assert main(words) == 0
+    assert main([*words, "--dry-run", "--json"]) == 0
+    capsys.readouterr()
+    assert main([*words, *setting]) == 5
+    refusal = capsys.readouterr().err.splitlines()
+    assert "was started with other settings" in refusal[0]
+    assert main([*words, *setting, "--dry-run"]) == 5
+    assert set(capsys.readouterr().err.splitlines()) <= set(
+        refusal
+    )  # prompts, which differ with the questions, are not made
+
+
 def test_a_name_of_a_provider_has_no_price_at_another_address(capsys):
     (run,) = estimate(capsys, "-m", "api:gpt-6-astra", "--base-url", "http://127.0.0.1:9/v1")["runs"]
     assert (run["cost"], run["batch_cost"], run["price"], run["image_rule"]) == (None, None, None, None)

@@ -36,24 +36,32 @@ def identity(spec: RunSpec, benchmark: Benchmark, model: Model) -> dict[str, Any
         UsageError: such questions, and settings that ask for other frames.
     """
     prompts, picks = _prompts(benchmark, spec, model)
-    parts: dict[str, Any] = msgspec.to_builtins(
-        {
-            "benchmark": benchmark.name,
-            "benchmark_version": benchmark.version,
-            "data": benchmark.digest(spec.data),
-            "data_options": dict(spec.data.options),
-            "prompts": prompts,
-            "model": dict(model.identity()),
-            "generation": spec.options.generation,
-            "media": spec.options.media,
-            "seed": spec.data.seed,
-            "repeats": spec.repeats,
-        },
-        enc_hook=str,
-    )
+    parts: dict[str, Any] = {
+        **settings_identity(spec, benchmark),
+        **_plain({"data": benchmark.digest(spec.data), "prompts": prompts, "model": dict(model.identity())}),
+    }
     if picks:
         parts["frames"] = picks
-    return {**parts, **benchmark.study}
+    return parts
+
+
+def settings_identity(spec: RunSpec, benchmark: Benchmark) -> dict[str, Any]:
+    """Return the part of an identity that needs neither the data nor the model."""
+    settings = {
+        "benchmark": benchmark.name,
+        "benchmark_version": benchmark.version,
+        "data_options": dict(spec.data.options),
+        "generation": spec.options.generation,
+        "media": spec.options.media,
+        "seed": spec.data.seed,
+        "repeats": spec.repeats,
+    }
+    return {**_plain(settings), **benchmark.study}
+
+
+def _plain(parts: Mapping[str, Any]) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(parts, enc_hook=str)
+    return plain
 
 
 def digest(identity: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Benchmark
 from snellen.engine.final_records import final_records
+from snellen.engine.fingerprint import require_same, settings_identity
 from snellen.engine.resume import samples_of
 from snellen.engine.run_folder import RunFolder, RunSpec, Totals
 from snellen.errors import SnellenError, UsageError
@@ -195,7 +196,10 @@ def estimated(spec: RunSpec, benchmark: Benchmark, folder: RunFolder) -> Estimat
 
     Raises:
         SnellenError: the data cannot be read, or the price file has no price for the model.
+        FingerprintError: the folder holds a run with other settings, which the run itself would refuse too.
     """
+    if folder.exists():
+        require_same(folder, {**folder.meta().identity, **settings_identity(spec, benchmark)})
     known = price_of(spec.model, spec.options.base_url, spec.options.prices)
     price = None if known is None else known.price
     done = _answered(folder)
