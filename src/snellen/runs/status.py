@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine.progress import GroupProgress
@@ -110,7 +110,7 @@ def overview(folder: RunFolder, meta: RunMeta, groups: GroupProgress | None = No
     totals = meta.totals
     if meta.state != "complete" and folder.results.exists():
         with contextlib.suppress(SnellenError, OSError):
-            totals = read_state(folder, Damage(folder.results))[0]
+            totals = structs.replace(read_state(folder, Damage(folder.results))[0], seconds=totals.seconds)
     repeats = meta.spec.repeats
     limit, of = meta.coverage.limit, None if groups is not None else meta.coverage.of
     known = [count for count in (limit, of) if count is not None]
