@@ -19,8 +19,8 @@ from tiny_vlm import ask, dictated, picture, question, texts
 
 from snellen.errors import BadRequestError, InputError, MissingExtraError, ModelError, OutOfMemoryError, UsageError
 from snellen.media import MediaCache
-from snellen.models import local
 from snellen.models.base import ModelOptions
+from snellen.models.local import model as local_model
 from snellen.models.registry import open_model
 from snellen.sources.blobs import BytesBlob
 from snellen.types import Generation, Image, MediaSettings, Prompt, Response, Text, Video
@@ -321,10 +321,10 @@ async def test_closing_ends_the_threads_and_fails_what_still_waits(opened):
 )
 def test_options_that_mean_nothing_to_a_local_model_are_refused(options, flag):
     with pytest.raises(UsageError, match=flag):
-        local.open_model("anything", ModelOptions(**options))
+        local_model.open_model("anything", ModelOptions(**options))
 
 
 def test_without_torch_the_error_names_the_extra_to_install(monkeypatch):
-    monkeypatch.setattr(local, "find_spec", lambda name: None)
+    monkeypatch.setattr(local_model, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r'pip install "snellen\[local\]"'):
-        local.open_model("anything", ModelOptions())
+        local_model.open_model("anything", ModelOptions())
