@@ -28,29 +28,33 @@ LEVELS = (0.98, 0.99, 0.995)
 STRANGERS = 200
 
 
-def rates(encoder: near_duplicates.Looks, windows: int) -> dict[str, Any]:
+def rates(encoder: near_duplicates.ImageEncoder, windows: int) -> dict[str, Any]:
     """Of each kind of copy: how often its original is the most alike, and how often it is told at each level."""
     rng = np.random.default_rng(1)
     originals = photographs.originals()
     started = time.process_time()
-    own = encoder.held(photographs.png(picture) for picture in originals)
+    own = encoder.encode_collection(photographs.png(picture) for picture in originals)
     spent = 1000 * (time.process_time() - started) / len(originals)
-    others = encoder.held(photographs.png(photographs.window(rng).resize((128, 128))) for _ in range(windows))
+    others = encoder.encode_collection(
+        photographs.png(photographs.window(rng).resize((128, 128))) for _ in range(windows)
+    )
     held = np.concatenate([own, others]) if windows else own
     rows: dict[str, Any] = {}
     for name, copy in photographs.COPIES.items():
-        found = [near_duplicates.cosines(encoder.asked(photographs.png(copy(one, rng))), held) for one in originals]
+        found = [
+            near_duplicates.cosines(encoder.encode_query(photographs.png(copy(one, rng))), held) for one in originals
+        ]
         mine = np.array([row[number] for number, row in enumerate(found)])
         first = float(np.mean([row.argmax() == number for number, row in enumerate(found)]))
         rows[name] = {"first": first, **{str(level): float((mine >= level).mean()) for level in LEVELS}}
     strangers = [
-        near_duplicates.cosines(encoder.asked(photographs.png(photographs.window(rng))), held).max()
+        near_duplicates.cosines(encoder.encode_query(photographs.png(photographs.window(rng))), held).max()
         for _ in range(STRANGERS)
     ]
     rows["not there"] = {str(level): float((np.array(strangers) >= level).mean()) for level in LEVELS}
     whole = list(range(0, len(originals), 5))
     among = np.array(
-        [near_duplicates.cosines(encoder.asked(photographs.png(originals[one])), own[whole]) for one in whole]
+        [near_duplicates.cosines(encoder.encode_query(photographs.png(originals[one])), own[whole]) for one in whole]
     )
     np.fill_diagonal(among, -1)
     pairs = {str(level): int((among >= level).sum()) for level in LEVELS}
@@ -77,7 +81,7 @@ def main() -> None:
     parser.add_argument("--windows", type=int, default=2000)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    encoder = near_duplicates.open_looks(given.encoder)
+    encoder = near_duplicates.open_image_encoder(given.encoder)
     if encoder is None:
         parser.error("--encoder none compares nothing")
     figures = {**rates(encoder, given.windows), "cpu_ms_a_search_of_100_000": search_ms()}
