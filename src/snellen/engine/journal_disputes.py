@@ -44,8 +44,8 @@ def settled(places: Iterable[RecordPlace]) -> list[RecordPlace]:
     answers: dict[Hashable, list[RecordPlace]] = defaultdict(list)
     for place in undisputed:
         answers[place.answer or (place.number,)].append(place)
-    kept = [own for several in answers.values() if (own := _own(several)) is not None]
-    return sorted([*kept, *rest], key=lambda place: (place.number, place.at))
+    agreed = [own for several in answers.values() if (own := _own(several)) is not None]
+    return sorted([*agreed, *rest], key=lambda place: (place.number, place.at))
 
 
 def _own(several: list[RecordPlace]) -> RecordPlace | None:
