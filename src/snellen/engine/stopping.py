@@ -245,6 +245,20 @@ def spent_text(tokens: int, cost: float, max_tokens: int | None, max_cost: float
     return f"{tokens:,}{of_tokens} tokens, ${cost:.4f}" + ("" if max_cost is None else f" of ${max_cost:g}")
 
 
+def require_budget(spent: str, *, unpriced: bool) -> None:
+    """Raise BudgetError where a bound on dollars has no price, or where `spent` says what was used up ("" while there is room)."""
+    if unpriced:
+        raise BudgetError(
+            "--max-cost was given, but no price is known for this model, so its cost cannot be bounded",
+            "Add it to a price file (--prices FILE), or use --max-tokens-total.",
+        )
+    if spent:
+        raise BudgetError(
+            f"the budget is used up: {spent}",
+            "All answers so far are recorded. Run the same command with a larger budget to resume.",
+        )
+
+
 class SpendingLimit:
     """Bounds on a run's cost and tokens, over all its sessions.
 
@@ -316,17 +330,9 @@ class SpendingLimit:
 
     def check(self) -> None:
         """Raise BudgetError if the budget is used up, or cannot be kept."""
-        if self.unpriced:
-            raise BudgetError(
-                "--max-cost was given, but no price is known for this model, so its cost cannot be bounded",
-                "Add it to a price file (--prices FILE), or use --max-tokens-total.",
-            )
-        if self.spent:
-            dearer = f"; the next request may cost ${self._next:.4f}" if self._next else ""
-            raise BudgetError(
-                f"the budget is used up: {spent_text(self._tokens, self._cost, self._max_tokens, self._max_cost)}{dearer}",
-                "All answers so far are recorded. Run the same command with a larger budget to resume.",
-            )
+        dearer = f"; the next request may cost ${self._next:.4f}" if self._next else ""
+        spent = spent_text(self._tokens, self._cost, self._max_tokens, self._max_cost) + dearer
+        require_budget(spent if self.spent else "", unpriced=self.unpriced)
 
     def _spend(self, record: Record) -> None:
         if not self.limited or record.response is None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from snellen.engine.run_folder import RunSpec, Totals
-from snellen.engine.stopping import spent_text
-from snellen.errors import BudgetError
+from snellen.engine.stopping import require_budget, spent_text
 from snellen.types import Record
 
 FIRST_ROWS = 50
@@ -52,16 +51,8 @@ class BatchBudget:
 
     def check(self) -> None:
         """Raise BudgetError if the budget is used up, or cannot be held."""
-        if self.unpriced:
-            raise BudgetError(
-                "--max-cost was given, but no price is known for this model, so its cost cannot be bounded",
-                "Add it to a price file (--prices FILE), or use --max-tokens-total.",
-            )
-        if self.spent:
-            raise BudgetError(
-                f"the budget is used up: {spent_text(self._tokens, self._cost, self._max_tokens, self._max_cost)}",
-                "All answers so far are recorded. Run the same command with a larger budget to resume.",
-            )
+        spent = spent_text(self._tokens, self._cost, self._max_tokens, self._max_cost)
+        require_budget(spent if self.spent else "", unpriced=self.unpriced)
 
     def _used_up(self) -> bool:
         over_tokens = self._max_tokens is not None and self._tokens >= self._max_tokens
