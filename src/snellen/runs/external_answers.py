@@ -109,7 +109,15 @@ def score_file(
     tally.samples = scoring.count(benchmark, data)
     pairs = align(benchmark, data, final(file, ids), ids, tally, id_is)
     expected = tally.samples * tally.repeats
-    summary = scoring.summarize(benchmark, pairs, scorers, expected=expected, each=each, verdicts=verdicts)
+    summary = scoring.summarize(
+        benchmark,
+        pairs,
+        scorers,
+        expected=expected,
+        each=each,
+        verdicts=verdicts,
+        unanswered=scoring.Unanswered(data, tally.repeats),
+    )
     if not tally.matched:
         raise DataError(
             _nothing(file, benchmark, data, tally, id_is),

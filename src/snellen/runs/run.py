@@ -311,9 +311,9 @@ class Run:
         if all(name in saved for name in wanted):
             totals = self.meta.totals
             if totals.error + totals.timeout and not totals.done:  # an older version saved 0 where nothing was answered
-                from snellen.runs.scoring import unanswered
+                from snellen.runs.scoring import without_values
 
-                return {name: unanswered(saved[name]) for name in wanted}
+                return {name: without_values(saved[name]) for name in wanted}
             return {name: saved[name] for name in wanted}
         try:
             return {name: list(rows) for name, rows in self.summarize(profile, save=False).metrics.items()}
@@ -373,6 +373,7 @@ class Run:
             verdicts=judge,
             predictions=rows,
             model=self._model_facts(),
+            unanswered=scoring.Unanswered(spec.data, spec.repeats),
         )
         who = ""
         if summary.for_judge:
@@ -414,7 +415,7 @@ class Run:
             builder: from `live_builder`.
             unread: its rows that have no score yet, by sample and repeat.
         """
-        from snellen.runs.scoring import count
+        from snellen.runs.scoring import Unanswered, count
 
         benchmark, meta = self.benchmark, self.meta
         recorded = meta.totals.done + meta.totals.error + meta.totals.timeout
@@ -430,7 +431,7 @@ class Run:
         expected = max(recorded, declared) if whole else count(benchmark, meta.spec.data) * meta.spec.repeats
         if builder.predictions is not None and self.writable:
             builder.predictions.write(self.folder.predictions)
-        self._save(builder.build(expected, self._model_facts()), None)
+        self._save(builder.build(expected, self._model_facts(), Unanswered(meta.spec.data, meta.spec.repeats)), None)
 
     def write_verdicts(self) -> None:
         """Sum up a judged run, and write verdicts.jsonl: one line a reply, with its `judge_verdict`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import structs
 
@@ -38,6 +38,13 @@ class Scored:
     sample: Sample
     record: Record
     scores: Mapping[str, Score]
+
+
+class Unanswered(NamedTuple):
+    """Where the samples that a run has not answered are: its data, and how often it asks each."""
+
+    data: Data
+    repeats: int = 1
 
 
 @dataclass(frozen=True)
@@ -306,17 +313,23 @@ class SummaryBuilder:
         rows = self._confidences.get(profile)
         return [] if rows is None else rows.metrics(expected)
 
-    def build(self, expected: int | None, model: ModelFacts = UNKNOWN_MODEL) -> Summary:
+    def build(
+        self, expected: int | None, model: ModelFacts = UNKNOWN_MODEL, unanswered: Unanswered | None = None
+    ) -> Summary:
         """Build the summary.
 
         Args:
             expected: how many records a complete run has; None: these are all.
             model: what is known of the model that was asked.
+            unanswered: where the samples of an incomplete run are, so that the coverage of each part is counted.
         """
         benchmark, metrics = self._benchmark, {}
+        missing: Scores | None = None
         details: dict[str, Mapping[str, Any]] = {}
         for profile, builder in self._builders.items():
-            table = builder.build(expected)
+            if missing is None and unanswered is not None and expected is not None and self.rows < expected:
+                missing = builder.missing(benchmark.samples(unanswered.data), unanswered.repeats)
+            table = builder.build(expected, missing)
             if benchmark.details is not None and self._answered:
                 reported = benchmark.details(table, profile, model)
                 details[profile] = {**reported.fields, LINES: list(reported.lines)}
@@ -333,7 +346,7 @@ class SummaryBuilder:
                 bins = [structs.asdict(each) for each in self._confidences[profile].bins()]
                 details[profile] = {**details.get(profile, {}), "reliability": bins}
         if self.rows and not self._answered:
-            metrics = {profile: unanswered(rows_of) for profile, rows_of in metrics.items()}
+            metrics = {profile: without_values(rows_of) for profile, rows_of in metrics.items()}
         return Summary(
             benchmark.name,
             metrics,
@@ -371,6 +384,7 @@ def summarize(
     verdicts: Mapping[str, str] | None = None,
     predictions: PredictionRows | None = None,
     model: ModelFacts = UNKNOWN_MODEL,
+    unanswered: Unanswered | None = None,
 ) -> Summary:
     """Score every pair under every profile and summarize.
 
@@ -383,6 +397,7 @@ def summarize(
         verdicts: a judge's replies by `record_name`, for samples that the benchmark has rubrics for.
         predictions: takes what was read from each reply.
         model: what is known of the model that was asked.
+        unanswered: where the samples without a record are, so that the coverage of each part is counted.
     """
     builder = SummaryBuilder(benchmark, scorers, verdicts, predictions)
     for sample, record in pairs:
@@ -390,10 +405,10 @@ def summarize(
         builder.add(sample, record, scores)
         if each is not None:
             each(Scored(sample, record, scores))
-    return builder.build(expected, model)
+    return builder.build(expected, model, unanswered)
 
 
-def unanswered(metrics: Iterable[Metric]) -> list[Metric]:
+def without_values(metrics: Iterable[Metric]) -> list[Metric]:
     """Return the metrics of a run without a single answer: no values, except the share of errors."""
     return [
         metric

@@ -6,7 +6,8 @@ Clusters are correlated rows that share an image, a pair or a target, or repeat 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from math import isfinite
@@ -22,6 +23,7 @@ from snellen.types import VERDICTS, Record, Sample, Score, Verdict
 SLICES = "slices"
 """Attribute of a summary that `accuracy` returns: the names of the meta columns that it slices by."""
 Scorer: TypeAlias = Callable[[Sample, str], Score]
+UNSCORED = Score(None, None, "unscored")
 COUNT_AS_WRONG, LEFT_OUT = "count as wrong", "are left out of the score"
 """What metrics do with samples without an answer, in words that follow "have no answer and"."""
 _CODE = {name: code for code, name in enumerate(VERDICTS)}
@@ -58,6 +60,8 @@ class Scores:
         question: [n] int64, equal for repeats of one question.
         meta: name to column; `kind` is always there.
         expected: number of rows of a complete run.
+        missing: rows that a complete run has beside these, unscored and with the same names of meta; None: not counted.
+        derived: names of meta that come from replies, which `missing` cannot have.
     """
 
     value: NDArray[np.float64]
@@ -66,13 +70,18 @@ class Scores:
     question: NDArray[np.int64]
     meta: Mapping[str, Column]
     expected: int
+    missing: Scores | None = None
+    derived: frozenset[str] = frozenset()
 
     def __len__(self) -> int:
         return len(self.value)
 
-    def select(self, mask: NDArray[np.bool_]) -> Scores:
-        """Select the rows where `mask` ([n] bool) is True; `expected` shrinks in the same proportion."""
-        share = float(mask.mean()) if len(mask) else 0.0
+    def select(self, mask: NDArray[np.bool_], missing: NDArray[np.bool_] | None = None) -> Scores:
+        """Select the rows where `mask` ([n] bool) is True, and those of `self.missing` where `missing` is True.
+
+        `expected` counts both. Rows of which nothing is known are shared out in proportion: all that are not here,
+        where `missing` is None, else those that are neither here nor in `self.missing`.
+        """
         meta = {name: replace(column, codes=column.codes[mask]) for name, column in self.meta.items()}
         return Scores(
             self.value[mask],
@@ -80,25 +89,65 @@ class Scores:
             self.group[mask],
             self.question[mask],
             meta,
-            round(self.expected * share),
+            self._expected(mask, missing),
+            None if self.missing is None or missing is None else self.missing.select(missing),
+            self.derived,
         )
+
+    def _expected(self, mask: NDArray[np.bool_], missing: NDArray[np.bool_] | None) -> int:
+        known, selected = len(self), int(np.count_nonzero(mask))
+        if self.missing is not None and missing is not None:
+            known += len(self.missing)
+            selected += int(np.count_nonzero(missing))
+        return round(self.expected * selected / known) if known else 0
 
     def where(self, **meta: str) -> Scores:
         """Select the rows whose meta has all these values."""
+        return self.select(self._having(meta), self._missing_having(meta))
+
+    def expected_where(self, meta: Mapping[str, str]) -> int:
+        """Count the rows of a complete run whose meta has all these values."""
+        return self._expected(self._having(meta), self._missing_having(meta))
+
+    def _having(self, meta: Mapping[str, str]) -> NDArray[np.bool_]:
         mask = np.ones(len(self), dtype=bool)
         for name, wanted in meta.items():
-            column = self.meta.get(name)
-            code = column.names.index(wanted) if column is not None and wanted in column.names else -2
-            mask &= (column.codes == code) if column is not None else False
-        return self.select(mask)
+            mask &= self._passing(name, lambda value, wanted=wanted: value == wanted, without=False)  # type: ignore[misc]
+        return mask
+
+    def _missing_having(self, meta: Mapping[str, str]) -> NDArray[np.bool_] | None:
+        if self.missing is None or not self.derived.isdisjoint(meta):
+            return None
+        return self.missing._having(meta)
+
+    def among(self, name: str, test: Callable[[str], bool], *, without: bool = False) -> Scores:
+        """Select the rows whose value of one meta column passes `test`, and those without a value if `without`."""
+        missing = None
+        if self.missing is not None and name not in self.derived:
+            missing = self.missing._passing(name, test, without=without)
+        return self.select(self._passing(name, test, without=without), missing)
+
+    def _passing(self, name: str, test: Callable[[str], bool], *, without: bool) -> NDArray[np.bool_]:
+        """Return a mask ([n] bool) of the rows whose value passes `test`; `without` is that of rows without a value."""
+        column = self.meta.get(name)
+        if column is None:
+            return np.full(len(self), without)
+        return np.array([*(test(value) for value in column.names), without], dtype=bool)[column.codes]
 
     def by(self, name: str) -> Iterator[tuple[str, Scores]]:
-        """Yield (value, rows) for each value of one meta column, in alphabetical order."""
+        """Yield (value, rows) for each value of one meta column that these rows have, in alphabetical order."""
         column = self.meta.get(name)
+        rest = None if self.missing is None or name in self.derived else self.missing
+        other = Column(np.zeros(0, dtype=np.int32), ()) if rest is None else rest.column(name)
+        places = {value: code for code, value in enumerate(other.names)}
         for code, value in enumerate(column.names if column is not None else ()):
             mask = column.codes == code  # type: ignore[union-attr]
             if mask.any():
-                yield value, self.select(mask)
+                yield value, self.select(mask, None if rest is None else other.codes == places.get(value, -2))
+
+    def column(self, name: str) -> Column:
+        """Return one meta column, without any value if these rows do not have it."""
+        return self.meta.get(name) or Column(np.full(len(self), -1, dtype=np.int32), ())
 
     def has(self, verdict: Verdict) -> NDArray[np.bool_]:
         """Return a mask ([n] bool) of the rows with this verdict."""
@@ -169,6 +218,7 @@ class ScoreBuilder:
         self._group = array("q")
         self._question = array("q")
         self._meta: dict[str, tuple[array[int], dict[str, int]]] = {}
+        self._derived: set[str] = set()
 
     def add(self, sample: Sample, score: Score, repeat: int = 0) -> None:
         """Append one scored sample.
@@ -200,17 +250,20 @@ class ScoreBuilder:
             if code is None:
                 code = names[value] = len(names)
             codes.append(code)
+        if score.detail:
+            self._add_detail(row, score)
+
+    def _add_detail(self, row: int, score: Score) -> None:
         for name, value in score.detail.items():
             if type(value) is str:
+                self._derived.add(name)
                 self._put(row, name, value)
 
     def replace(self, row: int, score: Score) -> None:
         """Replace the score of a row whose own had no detail: that of a failed request, or none."""
         self._value[row] = float("nan") if score.value is None else score.value
         self._verdict[row] = _CODE[score.verdict]
-        for name, value in score.detail.items():
-            if type(value) is str:
-                self._put(row, name, value)
+        self._add_detail(row, score)
 
     def _put(self, row: int, name: str, value: str) -> None:
         column = self._meta.get(name)
@@ -227,8 +280,22 @@ class ScoreBuilder:
         else:
             codes.append(code)
 
-    def build(self, expected: int | None = None) -> Scores:
-        """Build the columns. `expected` is the number of rows of a complete run; None means these are all."""
+    def missing(self, samples: Iterable[Sample], repeats: int = 1) -> Scores:
+        """Return the rows that a complete run has beside these, unscored: of each sample as many as `repeats` lack."""
+        counts = Counter(self._question)
+        builder = ScoreBuilder()
+        for sample in samples:
+            for repeat in range(counts.get(_digest(sample.id), 0), repeats):
+                builder.add(sample, UNSCORED, repeat)
+        return builder.build()
+
+    def build(self, expected: int | None = None, missing: Scores | None = None) -> Scores:
+        """Build the columns.
+
+        Args:
+            expected: number of rows of a complete run; None means these are all.
+            missing: rows that it has beside these.
+        """
         n = len(self._value)
         value = np.array(self._value, dtype=np.float64)
         question = np.array(self._question, dtype=np.int64)
@@ -240,6 +307,8 @@ class ScoreBuilder:
             question=question[order],
             meta={name: _column(codes, names, order) for name, (codes, names) in self._meta.items()},
             expected=n if expected is None else expected,
+            missing=missing,
+            derived=frozenset(self._derived),
         )
 
 

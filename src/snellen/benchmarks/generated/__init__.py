@@ -86,10 +86,7 @@ def summarize(scores: Scores, profile: str) -> list[Metric]:
 
 def _of_taxonomy(scores: Scores) -> Scores:
     """Return the rows that ask about classes, and not about attributes, which have no place in the taxonomy."""
-    column = scores.meta.get("ask")
-    if column is None or "attribute" not in column.names:
-        return scores
-    return scores.select(column.codes != column.names.index("attribute"))
+    return scores.among("ask", lambda ask: ask != "attribute", without=True)
 
 
 def _kind(part: PartInfo) -> str:

@@ -129,11 +129,10 @@ def _members(scores: Scores, task: Task, name: str) -> Scores:
 
     All of them, or those of the types that it is made of.
     """
-    column = scores.meta.get(task.by)
-    if name == "overall" or column is None:
+    if name == "overall" or task.by not in scores.meta:
         return scores
-    codes = [code for code, value in enumerate(column.names) if value in AVERAGED_GROUPS.get(name, (name,))]
-    return scores.select(np.isin(column.codes, codes))
+    types = AVERAGED_GROUPS.get(name, (name,))
+    return scores.among(task.by, lambda value: value in types)
 
 
 def figure_metric(name: str, value: float, ci95: tuple[float, float] | None, scores: Scores) -> Metric:

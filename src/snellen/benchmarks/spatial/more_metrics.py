@@ -191,8 +191,4 @@ def _members(name: str, figure: str, scores: Scores) -> Scores:
 
 
 def _where(scores: Scores, column: str, wanted: Callable[[str], bool]) -> Scores:
-    values = scores.meta.get(column)
-    if values is None:
-        return scores
-    codes = [code for code, group in enumerate(values.names) if wanted(group)]
-    return scores.select(np.isin(values.codes, codes))
+    return scores.among(column, wanted) if column in scores.meta else scores

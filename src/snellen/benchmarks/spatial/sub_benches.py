@@ -37,7 +37,7 @@ def sub_bench_metrics(scores: Scores) -> list[Metric]:
         column = scores.meta.get(name)
         if column is None or not (column.codes >= 0).any():
             continue
-        metrics.append(statistics.mean(f"subset/{name}", scores.select(column.codes >= 0)))
+        metrics.append(statistics.mean(f"subset/{name}", scores.among(name, lambda _: True)))
         metrics += [
             statistics.mean(f"subset/{name}/{tag}", part)
             for tag, part in sorted(scores.by(name), key=lambda item: item[0])

@@ -50,7 +50,6 @@ def summary(declared: Declaration) -> Summary:
 
 
 def _figures(report: Report, table: ScoreColumns, named: Mapping[str, Report], positive: str) -> Iterator[Metric]:
-    everything = np.ones(len(table), dtype=bool)
     columns = (report.by,) if isinstance(report.by, str) and report.by else tuple(report.by)
     wanted = (
         [(name, named[name], _metric_of(named[name], name)) for name in report.repeat]
@@ -59,17 +58,16 @@ def _figures(report: Report, table: ScoreColumns, named: Mapping[str, Report], p
     )
     if not columns:
         for name, source, metric in wanted:
-            yield _metric(name, source, metric, table, everything, named, positive)
+            yield _metric(name, source, metric, table, {}, named, positive)
         return
     seen: set[str] = set()
     for column in columns:
-        values = table.values_of(column, everything)
+        values = table.values_of(column, np.ones(len(table), dtype=bool))
         for value in values if len(values) <= MOST_PARTS else ():
-            rows = table.equals(column, value)
             part = f"{column}/{value}" if value in seen else value
             seen.add(value)
             for name, source, metric in wanted:
-                yield _metric(f"{name}/{part}", source, metric, table, rows, named, positive)
+                yield _metric(f"{name}/{part}", source, metric, table, {column: value}, named, positive)
 
 
 def _metric_of(report: Report, name: str) -> str:
@@ -81,15 +79,16 @@ def _metric(
     report: Report,
     metric: str,
     table: ScoreColumns,
-    rows: Mask,
+    part: Mapping[str, str],
     named: Mapping[str, Report],
     positive: str,
 ) -> Metric:
-    """Return one figure over some rows, with interval, coverage and, where it is defined, chance."""
-    rows = rows & table.where(report.only_where)
+    """Return one figure over the rows with the meta of `part`, with interval, coverage and, where it is defined, chance."""
+    rows = table.where(part) & table.where(report.only_where)
+    apart = any(part.get(column, value) != value for column, value in report.only_where.items())
+    expected = 0 if apart else table.scores.expected_where({**part, **report.only_where})
     builder = FigureBuilder(table, named, table.value, positive)
     counted = rows & table.counted
-    share = table.expected * (float(rows.mean()) if len(rows) else 0.0)
     unit = "fraction" if _is_fraction(report, metric, named) else POINTS
     chance = _chance(report, metric, table, rows, named)
     if _is_mean(report, metric):
@@ -108,7 +107,7 @@ def _metric(
             ci95 = ci95.cut(0.0, 1.0)
         known = isfinite(value)
         made = Metric(name, value if known else None, int(counted.sum()), ci95 if known else None, unit, chance=chance)
-    return structs.replace(made, coverage=coverage(_rows_behind(builder, counted), round(share)))
+    return structs.replace(made, coverage=coverage(_rows_behind(builder, counted), expected))
 
 
 def _rows_behind(builder: FigureBuilder, counted: Mask) -> int:

@@ -30,14 +30,12 @@ class ScoreColumns:
         value: the score, 0 for failed and unreadable rows.
         counted: rows that have a score.
         groups: by group, the number of the group of each row; -1 for rows of none, or of one that is not complete.
-        expected: rows of a complete run.
     """
 
     scores: Scores
     value: NDArray[np.float64]
     counted: Mask
     groups: dict[str, NDArray[np.int64]]
-    expected: float
     _texts: dict[str, Column] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -129,15 +127,16 @@ def score_columns(scores: Scores, groups: Sequence[str], repeated: Mapping[str, 
             meta = {other: Column(np.repeat(column.codes, times), column.names) for other, column in meta.items()}
             meta[name] = flat
     if len(rows) == len(scores):
-        return ScoreColumns(scores, value, counted, numbers, float(scores.expected))
-    share = len(rows) / max(1, len(scores))
+        return ScoreColumns(scores, value, counted, numbers)
+    missing = None if scores.missing is None else score_columns(scores.missing, (), repeated).scores
+    before, after = (len(scores), len(rows)) if missing is None or scores.missing is None else (
+        len(scores) + len(scores.missing), len(rows) + len(missing),
+    )  # fmt: skip
     wide = Scores(
         scores.value[rows], scores.verdict[rows], scores.group[rows], scores.question[rows], meta,
-        round(scores.expected * share),
+        round(scores.expected * after / max(1, before)), missing, scores.derived,
     )  # fmt: skip
-    return ScoreColumns(
-        wide, value[rows], counted[rows], {name: number[rows] for name, number in numbers.items()}, wide.expected
-    )
+    return ScoreColumns(wide, value[rows], counted[rows], {name: number[rows] for name, number in numbers.items()})
 
 
 def _elements(column: Column, separator: str) -> tuple[NDArray[np.int64], Column]:

@@ -67,7 +67,7 @@ def position_bias(scores: Scores) -> Iterator[Metric]:
     if targets is None or not len(scores):
         return
     positional = targets.codes >= 0
-    rows = scores.select(positional)
+    rows = scores.among(TARGET, lambda _: True)
     for letter, part in rows.by(TARGET):
         yield metrics.accuracy(part, f"accuracy/gold/{letter}")
     for letter in sorted({*targets.names, *(replies.names if replies is not None else ())}):
@@ -100,7 +100,12 @@ def circular_accuracy(scores: Scores) -> Metric:
     at = at[whole]
     value = (right[codes[at]] == answered[codes[at]]).astype(np.float64)
     chance = scores.meta[CHANCE].numbers() if CHANCE in scores.meta else None
-    expected = scores.expected * len(np.unique(codes)) / len(scores) / repeats
+    asked = {questions.names[code] for code in np.unique(codes).tolist()}
+    known = len(scores)
+    if scores.missing is not None:
+        asked.update(scores.missing.column(QUESTION).names)
+        known += len(scores.missing)
+    expected = scores.expected * len(asked) / known
     return statistics.mean_of(
         "circular_accuracy",
         value,
@@ -112,11 +117,9 @@ def circular_accuracy(scores: Scores) -> Metric:
 
 
 def _first_rotation(scores: Scores) -> Scores:
-    column = scores.meta[ROTATION]
-    mask = np.ones(len(scores), dtype=bool)
-    if "0" in column.names:
-        mask = (column.codes == column.names.index("0")) | (column.codes < 0)
-    return scores.select(mask)
+    if "0" not in scores.meta[ROTATION].names:
+        return scores
+    return scores.among(ROTATION, lambda rotation: rotation == "0", without=True)
 
 
 def _repeats(scores: Scores) -> int:

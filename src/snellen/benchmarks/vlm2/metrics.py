@@ -239,7 +239,7 @@ def summarize_suite(scores: Scores, profile: str) -> list[Metric]:
         parts = [(w / len(wanted), units) for name in wanted for w, units in heads.get(name, ())] if complete else []
         known = [guesses[name] for name in wanted if name in guesses]
         chance = sum(known) / len(wanted) if len(known) == len(wanted) else None
-        selected = scores.select(np.isin(_strings(scores, "task"), wanted))
+        selected = scores.among("task", set(wanted).__contains__)
         overall.append(weighted(title, parts, selected, chance))
     return overall + rest
 

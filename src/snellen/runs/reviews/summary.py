@@ -19,6 +19,7 @@ from snellen.runs.scoring import (
     Scored,
     Summary,
     SummaryBuilder,
+    Unanswered,
     count,
     profiles_of,
     review_profiles,
@@ -69,7 +70,14 @@ def review_summary(
     further = {name: scorer for name, scorer in further.items() if name not in summary.metrics}
     if not further:
         return summary
-    beside = summarize(run.benchmark, run.answers(), further, expected=summary.expected, verdicts=verdicts)
+    beside = summarize(
+        run.benchmark,
+        run.answers(),
+        further,
+        expected=summary.expected,
+        verdicts=verdicts,
+        unanswered=Unanswered(run.meta.spec.data, run.meta.spec.repeats),
+    )
     return replace(summary, metrics={**summary.metrics, **beside.metrics})
 
 
@@ -106,8 +114,9 @@ def _review_summary(
         if each is not None:
             each(Scored(sample, record, {REVIEWED: true.score, of: scores[of]}))
     reviews.finish()
-    expected = count(benchmark, run.meta.spec.data) * run.meta.spec.repeats
-    base, decided = automatic.build(expected), people.build(expected)
+    spec = run.meta.spec
+    expected, rest = count(benchmark, spec.data) * spec.repeats, Unanswered(spec.data, spec.repeats)
+    base, decided = (builder.build(expected, unanswered=rest) for builder in (automatic, people))
     if REVIEWED not in profiles:
         reviews.tally.ties.clear()  # of decisions of the queue too; the audit counts its own
     metrics, details, notes = {}, {}, [*reviews.faults, *reviews.tally.notes()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -107,7 +108,8 @@ def taxonomy_slices(scores: Scores) -> list[ScoreSlice]:
     key[~usable] = -1
     order = np.argsort(key, kind="stable")
     ends = np.searchsorted(key[order], np.arange(len(every) + 1))
-    share = scores.expected / len(scores)
+    rest = Counter() if scores.missing is None else _count_parts(scores.missing)
+    share = scores.expected / (len(scores) + (0 if scores.missing is None else len(scores.missing)))
     slices = []
     ordered = levels(scores)
     for index, name in enumerate((HIERARCHY, BIAS)):
@@ -116,8 +118,24 @@ def taxonomy_slices(scores: Scores) -> list[ScoreSlice]:
                 at = (index * len(level.names) + level.names.index(level_name)) * len(kind.names) + kind_code
                 rows = order[ends[at] : ends[at + 1]]
                 if len(rows):
-                    slices.append(ScoreSlice(name, level_name, kind_name, rows, round(int(every[at]) * share), scores))
+                    expected = round((int(every[at]) + rest[name, level_name, kind_name]) * share)
+                    slices.append(ScoreSlice(name, level_name, kind_name, rows, expected, scores))
     return slices
+
+
+def _count_parts(scores: Scores) -> Counter[tuple[str, str, str]]:
+    """Count the rows by measure, level and kind."""
+    level, kind = scores.column("level"), scores.column("kind")
+    ask_codes = _asked(scores.meta.get("ask"), len(scores))
+    placed = (ask_codes >= 0) & (level.codes >= 0) & (kind.codes >= 0)
+    keys = np.stack([ask_codes[placed], level.codes[placed], kind.codes[placed]])
+    parts, counts = np.unique(keys, axis=1, return_counts=True)
+    return Counter(
+        {
+            ((HIERARCHY, BIAS)[ask], level.names[at], kind.names[kind_code]): count
+            for (ask, at, kind_code), count in zip(parts.T.tolist(), counts.tolist(), strict=True)
+        }
+    )
 
 
 def _asked(ask: Column | None, rows: int) -> NDArray[np.int8]:

@@ -1,0 +1,145 @@
+"""The coverage of a part of an incomplete run is counted from the samples that are missing, not estimated."""
+
+from __future__ import annotations
+
+import csv
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from snellen.benchmarks.base import Data
+from snellen.benchmarks.registry import find
+from snellen.cli import main
+from snellen.scoring.scores import ScoreBuilder, Scores
+from snellen.scoring.taxonomy.slices import taxonomy_slices
+from snellen.types import Prompt, Sample, Score, Text
+
+RIGHT = Score(1.0, "A", "correct", None, {"reply": "A"})
+
+
+def sample(number: int, meta: dict[str, Any]) -> Sample:
+    return Sample(str(number), Prompt((Text("?"),)), "A", "choice", meta=meta)
+
+
+def tables(metas: list[dict[str, str]], answered: list[bool], repeats: int) -> tuple[Scores, Scores]:
+    """The scores of a run that has answered some samples, and those of the whole run."""
+    samples = [sample(number, meta) for number, meta in enumerate(metas)]
+    part, whole = ScoreBuilder(), ScoreBuilder()
+    for each, has in zip(samples, answered, strict=True):
+        for repeat in range(repeats):
+            whole.add(each, RIGHT, repeat)
+            if has and (repeat == 0 or int(each.id) % 2):
+                part.add(each, RIGHT, repeat)
+    return part.build(len(samples) * repeats, part.missing(samples, repeats)), whole.build()
+
+
+METAS = st.lists(
+    st.fixed_dictionaries(
+        {"kind": st.just("choice")},
+        optional={"task": st.sampled_from("abc"), "level": st.sampled_from(("genus", "species"))},
+    ),
+    min_size=1,
+    max_size=30,
+)
+
+
+@given(METAS, st.data(), st.integers(1, 3))
+def test_every_part_expects_the_rows_that_the_whole_run_has(
+    metas: list[dict[str, str]], data: st.DataObject, repeats: int
+) -> None:
+    metas = [{key: value for key, value in meta.items() if key != "kind"} for meta in metas]
+    answered = data.draw(st.lists(st.booleans(), min_size=len(metas), max_size=len(metas)))
+    scores, whole = tables(metas, answered, repeats)
+    assert scores.expected == len(whole)
+    for name in ("task", "level", "kind"):
+        parts = dict(whole.by(name))
+        for value, rows in scores.by(name):
+            assert rows.expected == len(parts[value])
+            for inner, smaller in rows.by("level"):
+                assert smaller.expected == len(parts[value].where(level=inner))
+    for wanted in ("a", "ab", "abc"):
+        for without in (False, True):
+            chosen = whole.among("task", wanted.__contains__, without=without)
+            part = scores.among("task", wanted.__contains__, without=without)
+            assert part.expected == len(chosen)
+    if len(scores):
+        for values in ({"task": "a"}, {"task": "b", "level": "genus"}):
+            assert scores.where(**values).expected == scores.expected_where(values) == len(whole.where(**values))
+        full = {(part.level, part.kind): len(part.rows) for part in taxonomy_slices(whole)}
+        assert all(full[part.level, part.kind] == part.expected for part in taxonomy_slices(scores))
+
+
+def test_a_part_by_the_reply_is_estimated_since_missing_samples_have_none() -> None:
+    scores, _ = tables([{"task": "a"}, {"task": "a"}, {"task": "b"}, {"task": "b"}], [True, True, False, False], 1)
+    assert [(value, rows.expected) for value, rows in scores.by("reply")] == [("A", 4)]
+
+
+def test_samples_that_cannot_be_asked_are_shared_out_in_proportion() -> None:
+    """Of two rows of the data nobody knows where they belong."""
+    samples = [sample(number, {"task": "ab"[number % 2]}) for number in range(8)]
+    builder = ScoreBuilder()
+    for each in samples[:4]:
+        builder.add(each, RIGHT)
+    scores = builder.build(10, builder.missing(samples))
+    assert [rows.expected for _, rows in scores.by("task")] == [5, 5]
+
+
+def test_the_answers_to_one_category_cover_it_whole_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Path("questions.csv").open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["id", "question", "A", "B", "answer", "category"])
+        rows.writerows([i, f"Is {i} even?", "yes", "no", "AB"[i % 2], "far" if i < 6 else "near"] for i in range(10))
+    Path("answers.jsonl").write_text(
+        "".join(json.dumps({"id": str(i), "reply": "A"}) + "\n" for i in range(7)), encoding="utf-8"
+    )
+    assert main(["score", "answers.jsonl", "--benchmark", "questions.csv", "--json"]) == 0
+    metrics = {metric["name"]: metric for metric in json.loads(capsys.readouterr().out)["profiles"][0]["metrics"]}
+    assert metrics["accuracy"]["coverage"] == pytest.approx(0.7)
+    assert metrics["accuracy/category/far"]["coverage"] == 1.0
+    assert metrics["accuracy/category/near"]["coverage"] == pytest.approx(0.25)
+
+
+def test_each_metric_of_the_chart_covers_what_it_says() -> None:
+    """The share is that of the whole run's n, for every metric that both have."""
+    chart, data = find("chart"), Data()
+    whole, part = ScoreBuilder(), ScoreBuilder()
+    for number, each in enumerate(chart.samples(data)):
+        whole.add(each, RIGHT)
+        if number < 700 or number % 5 == 0:
+            part.add(each, RIGHT)
+    complete = whole.build()
+    every = {metric.name: metric for metric in chart.summarize(complete, "strict")}
+    some = chart.summarize(part.build(len(complete), part.missing(chart.samples(data))), "strict")
+    shares = {metric.name: metric.n / every[metric.name].n for metric in some if every[metric.name].n}
+    assert {metric.name: metric.coverage for metric in some} == pytest.approx(shares)
+    assert len(shares) > 10
+    assert len({round(share, 2) for share in shares.values()}) > 3
+
+
+def test_missing_rows_are_counted_in_linear_time() -> None:
+    """Ten times the samples take at most forty times as long."""
+
+    def seconds(n: int) -> float:
+        samples = [sample(number, {"task": str(number % 7)}) for number in range(n)]
+        builder = ScoreBuilder()
+        builder.add(samples[0], RIGHT)
+        begin = time.process_time()
+        scores = builder.build(n, builder.missing(samples))
+        assert sum(1 for _ in scores.by("task")) == 1
+        return time.process_time() - begin
+
+    assert seconds(40_000) < 40 * max(seconds(4_000), 0.002)
+
+
+def test_masks_without_a_word_on_missing_rows_keep_the_proportion() -> None:
+    scores, _ = tables([{"task": "a"}] * 4, [True, True, False, False], 1)
+    assert scores.select(np.array([True, False])).expected == 2
