@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 from msgspec import structs
 
 import snellen
+from snellen.cli import main
 from snellen.runs.status import overview
 
 
@@ -15,3 +19,14 @@ def test_a_stopped_run_has_its_seconds_in_the_overview(tmp_path):
     run.folder.write_meta(stopped)
     seen = overview(run.folder, run.folder.meta())
     assert (seen.state, seen.totals.ok, seen.totals.seconds) == ("partial", 4, 12.5)
+
+
+def test_a_limited_run_is_not_called_complete_by_query_and_list(tmp_path, capsys):
+    snellen.evaluate("chart/digits", "embedded", out=tmp_path / "part", limit=4)
+    snellen.evaluate("chart/digits", "embedded", out=tmp_path / "whole")
+    assert main(["list", "--runs", "--results", str(tmp_path), "--json"]) == 0
+    listed = {Path(row["path"]).name: row["state"] for row in json.loads(capsys.readouterr().out)["runs"]}
+    assert listed == {"part": "limited", "whole": "complete"}
+    asked = "SELECT state FROM runs ORDER BY run"
+    assert main(["query", asked, str(tmp_path / "part"), str(tmp_path / "whole"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == [["limited"], ["complete"]]

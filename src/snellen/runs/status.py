@@ -24,7 +24,7 @@ from snellen.types import Metric
 if TYPE_CHECKING:
     from snellen.runs.run import Run
 
-State: TypeAlias = Literal["running", "complete", "partial", "failed"]
+State: TypeAlias = Literal["running", "complete", "limited", "partial", "failed"]
 LEFT_OUT = ("benchmark", "benchmark_version", "data", "prompts")
 """Parts of a run's identity that have a column of their own, or that no reader tells apart: digests."""
 DIGESTS = ("benchmark_version", "data", "prompts")
@@ -36,8 +36,9 @@ class Overview(Struct, frozen=True):
     """State, counts and date of one run.
 
     Attributes:
-        state: `running` where a live process holds the run's lock; else `complete`, `partial` (questions without a record
-            are left), or `failed` (nothing was answered).
+        state: `running` where a live process holds the run's lock; else `complete`, `limited` (all that `--limit` asks
+            for, a part of the benchmark), `partial` (questions without a record are left), or `failed` (nothing was
+            answered).
         totals: counts over the journal.
         questions: samples times repeats of the whole benchmark; None where that is not known.
         requested: those that the run was to answer.
@@ -114,7 +115,9 @@ def overview(folder: RunFolder, meta: RunMeta, groups: GroupProgress | None = No
     repeats = meta.spec.repeats
     limit, of = meta.coverage.limit, None if groups is not None else meta.coverage.of
     known = [count for count in (limit, of) if count is not None]
-    state: State = "complete" if meta.state == "complete" else "partial"
+    state: State = "partial"
+    if meta.state == "complete":
+        state = "limited" if limit is not None and of is not None and limit < of else "complete"
     if locked and meta.state != "complete":
         state = "running"
     elif not totals.done and (totals.error + totals.timeout or state == "partial"):

@@ -80,7 +80,7 @@ class RunListRow:
     @property
     def state(self) -> str:
         """Return the state: `limited` for a run that has ended and covers a part of the benchmark."""
-        return shown_state(self.entry)
+        return self.entry.shown_state
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -120,11 +120,6 @@ class RunGroup:
     def key(self) -> str:
         """Return a name that the ranking is asked for by."""
         return "|".join(self.rows[0].entry.sample_source)
-
-
-def shown_state(entry: RunEntry) -> str:
-    """Return the state of a run; `limited` if it has ended and covers a part of the benchmark."""
-    return "limited" if entry.state == "complete" and not entry.complete else entry.state
 
 
 def make_row(entry: RunEntry) -> RunListRow:
@@ -210,7 +205,7 @@ def select(entries: Iterable[RunEntry], state: RunsState) -> list[RunEntry]:
         return (
             (not state.benchmark or entry.benchmark in state.benchmark)
             and (not state.model or entry.model in state.model)
-            and (not state.state or shown_state(entry) in state.state)
+            and (not state.state or entry.shown_state in state.state)
             and all(word in text for word in words)
         )
 
@@ -292,7 +287,7 @@ def filter_choices(entries: Sequence[RunEntry], state: RunsState) -> dict[str, l
     choices: dict[str, list[FilterChoice]] = {}
     for name in ("benchmark", "model", "state"):
         chosen: tuple[str, ...] = getattr(state, name)
-        values = (shown_state(entry) if name == "state" else str(getattr(entry, name)) for entry in entries)
+        values = (entry.shown_state if name == "state" else str(getattr(entry, name)) for entry in entries)
         counts = Counter(values)
         counts.update(dict.fromkeys(chosen, 0))
         if len(counts) < 2 and not chosen:

@@ -123,6 +123,11 @@ class RunEntry:
         return self.state == "complete" and self.coverage is not None and self.coverage >= 1.0
 
     @property
+    def shown_state(self) -> str:
+        """Return the state; `limited` if the run has ended and covers a part of the benchmark."""
+        return "limited" if self.state == "complete" and not self.complete else self.state
+
+    @property
     def sample_source(self) -> tuple[str, str, str, str]:
         """Return benchmark, version, data and data options; equal ones have the same samples.
 

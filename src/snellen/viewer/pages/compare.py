@@ -314,7 +314,7 @@ def _cluster(entry: RunEntry) -> str:
 def _side_view(links: Links, state: CompareState, side: ComparedSide, place: int) -> SideView:
     key = side.entry.key
     others = tuple(run for run in state.runs if run != key)
-    note = "" if side.entry.state == "complete" else side.entry.state
+    note = "" if side.entry.shown_state == "complete" else side.entry.shown_state
     return SideView(
         side.letter,
         series(place + 1),

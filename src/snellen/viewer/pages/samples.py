@@ -248,7 +248,7 @@ def _result(site: Site, state: SamplesState, columns: SampleColumns, page: Sampl
                 "key": entry.key,
                 "model": model_label(entry.model) or entry.key,
                 "settings": entry.settings,
-                "state": entry.state,
+                "state": entry.shown_state,
                 "by_default": entry in columns.default,
                 "counts": [(word, counts[word]) for word in VERDICT_ORDER if counts.get(word)],
                 "total": sum(counts.values()),
