@@ -115,6 +115,10 @@ class RunError(SnellenError):
     exit_code = 5
 
 
+class RedactedCopyError(RunError):
+    """The folder is a redacted copy of a run (`snellen report --redact`), which has no record that can be read again."""
+
+
 class FingerprintError(RunError):
     """The run in the folder was made with other settings; the message lists every difference.
 

@@ -17,7 +17,7 @@ from snellen.atomic_write import replacing
 from snellen.benchmarks.base import Data
 from snellen.engine import journal
 from snellen.engine.folder_checks import META_BYTES, check_files, check_values, is_own, owner_mark
-from snellen.errors import RunError, RunLockedError
+from snellen.errors import RedactedCopyError, RunError, RunLockedError
 from snellen.models.base import ModelOptions
 from snellen.redaction import redact_bytes
 from snellen.text import pretty_json
@@ -31,6 +31,18 @@ IMPORTED = "imported"
 """Kind of the model whose answers another program recorded, and the name of their origin in `environment`."""
 
 BATCH_LOG = "batches.jsonl"
+
+
+class _RedactedMeta(Struct):
+    redacted: list[str] = []
+
+
+def _is_redacted(content: bytes) -> bool:
+    """Return True for the run_meta.json of a redacted copy (see snellen.runs.redact)."""
+    try:
+        return bool(msgspec.json.decode(content, type=_RedactedMeta).redacted)
+    except msgspec.ValidationError:
+        return False
 
 
 class RunSpec(Struct, frozen=True, kw_only=True):
@@ -211,12 +223,22 @@ class RunFolder:
 
         Raises:
             RunError: there is no run, or one of another format, or a file of it is a link or no regular file.
+            RedactedCopyError: the folder is a redacted copy.
         """
         check_files(self.path)
         try:
             if self.meta_path.stat().st_size > META_BYTES:
                 raise RunError(f"{self.meta_path} is larger than {META_BYTES:,} bytes", "It is not a run's meta.")
-            meta = msgspec.json.decode(self.meta_path.read_bytes(), type=RunMeta, dec_hook=_decode)
+            content = self.meta_path.read_bytes()
+            try:
+                meta = msgspec.json.decode(content, type=RunMeta, dec_hook=_decode)
+            except msgspec.ValidationError:
+                if _is_redacted(content):
+                    raise RedactedCopyError(
+                        f"{self.path} is a redacted copy of a run, with figures and without the answers that they rest on",
+                        "Its metrics are in its summary.json. Pass the run itself to score, report or compare it.",
+                    ) from None
+                raise
             return check_values(meta, self.meta_path)
         except FileNotFoundError:
             raise RunError(f"there is no run in {self.path}: it has no run_meta.json", runs_hint(self.path)) from None

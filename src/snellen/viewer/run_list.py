@@ -36,6 +36,7 @@ STATE_TEXTS: Mapping[str, str] = {
     "partial": "partial",
     "running": "running",
     "failed": "failed",
+    "redacted": "redacted copy",
     "torn": "damaged",
 }
 

@@ -16,7 +16,7 @@ from snellen.benchmarks import registry
 from snellen.engine.folder_checks import check_files, is_own
 from snellen.engine.request_errors import one_line
 from snellen.engine.run_folder import JUDGED, RunFolder, RunMeta, Totals
-from snellen.errors import RunError, SnellenError
+from snellen.errors import RedactedCopyError, RunError, SnellenError
 from snellen.reports.tables import THRESHOLD
 from snellen.runs.run import SavedSummary
 from snellen.runs.status import distinguishing, ended_groups, is_locked
@@ -58,6 +58,7 @@ class RunFiles:
         size: bytes of the journal; None where there is none.
         started, ended: times of the first and the last record.
         problems: what is wrong, one line each.
+        redacted: the folder is a redacted copy of a run.
     """
 
     key: str
@@ -73,6 +74,7 @@ class RunFiles:
     started: float | None
     ended: float | None
     problems: tuple[str, ...]
+    redacted: bool = False
 
 
 def stamp(path: Path) -> tuple[Any, ...]:
@@ -94,6 +96,8 @@ def read_files(key: str, path: Path) -> RunFiles:
     meta: RunMeta | None = None
     try:
         meta = folder.meta()
+    except RedactedCopyError as error:
+        return _redacted_copy(key, path, one_line(error.message))
     except RunError as error:
         problems.append(one_line(error.message))
     except (OSError, ValueError, OverflowError) as error:
@@ -121,6 +125,13 @@ def read_files(key: str, path: Path) -> RunFiles:
         ended,
         tuple(problems),
     )
+
+
+def _redacted_copy(key: str, path: Path, remark: str) -> RunFiles:
+    return RunFiles(
+        key, path, meta=None, origin="foreign", locked=False, metrics={}, remarks={}, verified=False, torn=False, size=None,
+        started=None, ended=None, problems=(remark,), redacted=True,
+    )  # fmt: skip
 
 
 def _journal_size(path: Path, problems: list[str]) -> int | None:
@@ -235,7 +246,7 @@ def _entry(run: RunFiles, settings: str, state: RunIndexState | None, keys: Mapp
     samples = _sample_state(run, state)
     if meta is None:
         return RunEntry(
-            run.key, run.path, origin=run.origin, problems=tuple(problems), samples=samples,
+            run.key, run.path, state="redacted" if run.redacted else "torn", origin=run.origin, problems=tuple(problems), samples=samples,
             totals=Totals() if state is None else state.totals, started=run.started, ended=run.ended,
             indexed=0 if state is None else state.recorded, failures=_failures(state),
         )  # fmt: skip

@@ -13,7 +13,7 @@ import msgspec
 from snellen.engine.run_folder import Totals
 from snellen.types import Metric
 
-RunState: TypeAlias = Literal["complete", "partial", "running", "failed", "torn"]
+RunState: TypeAlias = Literal["complete", "partial", "running", "failed", "redacted", "torn"]
 Origin: TypeAlias = Literal["own", "imported", "foreign"]
 SampleState: TypeAlias = Literal["ready", "behind", "unscored", "waiting", "unreadable"]
 
@@ -56,7 +56,7 @@ class RunEntry:
         benchmark, model: as in run_meta.json; empty for a torn run without a readable one.
         settings: what distinguishes it from other runs of its benchmark and model; empty: nothing.
         state: `complete`; `partial` (samples without a record); `running` (a live process writes it); `failed` (nothing was
-            answered); `torn` (a file of it is damaged: `problems` says which).
+            answered); `redacted` (a copy without answers); `torn` (a file of it is damaged: `problems` says which).
         origin: `own` (this user's Snellen asked), `imported` (answers of another program), `foreign` (a folder that
             another user's Snellen wrote, or that was changed by hand).
         totals: counts over the journal.
