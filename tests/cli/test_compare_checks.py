@@ -299,3 +299,15 @@ def test_the_python_function_gives_the_same_check(snellen: Snellen):
     run("none", set(), missing=set(range(400)))
     with pytest.raises(NothingAnsweredError):
         check_drop("old", "none")
+
+
+def test_a_refused_comparison_names_no_seed_of_one_run_alone_and_no_empty_value(snellen: Snellen):
+    """Questions that are drawn have a seed and no data; a table has data, and its seed draws nothing."""
+    Path("own.csv").write_text("id,question,answer\n1,What is 1 plus 1?,2\n", encoding="utf-8")
+    evaluate("own.csv", "embedded", out="table", seed=5)
+    for seed in (0, 3):
+        evaluate("chart/digits", "embedded", out=f"drawn-{seed}", seed=seed, limit=2)
+    error = snellen("compare", "drawn-0", "table").err
+    assert "benchmark: chart/digits in the baseline, own.csv in the other" in error
+    assert "seed" not in error and "None" not in error and "  data: none in the baseline" in error
+    assert "seed: 0 in the baseline, 3 in the other" in snellen("compare", "drawn-0", "drawn-3").err

@@ -250,3 +250,13 @@ def test_the_python_function_gives_the_same_checks(snellen: Snellen):
     assert [check.passed for check in checks] == [True, False]
     with pytest.raises(UsageError, match="It has: accuracy, accuracy/0"):
         check_metrics("out", {"f1": 0.7})
+
+
+def test_a_run_without_answers_is_told_no_share_that_nobody_asked_for(
+    snellen: Snellen, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "steps.md")
+    answers("empty.jsonl", 0, missing=100)
+    said = snellen("score", "empty.jsonl", "--benchmark", "arithmetic")
+    written = Path("steps.md").read_text(encoding="utf-8") if Path("steps.md").exists() else ""
+    assert "90" not in said.out + said.err + written

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 from msgspec import structs
 
 import snellen
 from snellen.cli import main
+from snellen.engine.resume import verified_meta
 from snellen.runs.status import overview
 
 
@@ -30,3 +32,23 @@ def test_a_limited_run_is_not_called_complete_by_query_and_list(tmp_path, capsys
     asked = "SELECT state FROM runs ORDER BY run"
     assert main(["query", asked, str(tmp_path / "part"), str(tmp_path / "whole"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["rows"] == [["limited"], ["complete"]]
+
+
+def test_the_seconds_of_a_killed_session_are_those_until_its_last_answer(tmp_path):
+    run = snellen.evaluate("chart/digits", "embedded", out=tmp_path / "run", limit=4)
+    earlier = structs.replace(run.meta, totals=structs.replace(run.meta.totals, seconds=10.0))
+    run.folder.write_meta(structs.replace(earlier, state="running"))  # as a session that goes on, or was killed
+    os.utime(run.folder.meta_path, (1_000_000, 1_000_000))
+    os.utime(run.folder.results, (1_000_050, 1_000_050))
+    assert overview(run.folder, run.folder.meta()).totals.seconds == 60.0
+    assert verified_meta(run.folder).totals.seconds == 60.0
+    again = snellen.evaluate("chart/digits", "embedded", out=tmp_path / "run", limit=6)
+    assert again.meta.totals.ok == 6
+    assert 60.0 < again.meta.totals.seconds < 160.0
+
+
+def test_times_of_files_that_contradict_each_other_add_nothing(tmp_path):
+    run = snellen.evaluate("chart/digits", "embedded", out=tmp_path / "run", limit=4)
+    run.folder.write_meta(structs.replace(run.meta, state="running"))
+    os.utime(run.folder.results, (1_000_000, 1_000_000))
+    assert verified_meta(run.folder).totals.seconds == run.meta.totals.seconds

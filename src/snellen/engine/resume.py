@@ -113,7 +113,8 @@ def read_state(folder: RunFolder, damage: Damage) -> tuple[Totals, set[Key]]:
 def verified_meta(folder: RunFolder) -> RunMeta:
     """Read run_meta.json; the totals of another user's run are counted from its journal.
 
-    Of other runs, and of killed ones, the totals are counted from the journal: run_meta.json may say anything of it. `seconds` stays as recorded.
+    Of other runs, and of killed ones, the totals are counted from the journal: run_meta.json may say anything of it. `seconds` are
+    those of `RunFolder.seconds`.
 
     Raises:
         RunError: there is no run in the folder.
@@ -124,7 +125,7 @@ def verified_meta(folder: RunFolder) -> RunMeta:
     counted = Totals()
     if folder.results.exists():
         counted, _ = read_state(folder, Damage(folder.results))
-    return structs.replace(meta, totals=structs.replace(counted, seconds=meta.totals.seconds))
+    return structs.replace(meta, totals=structs.replace(counted, seconds=folder.seconds(meta)))
 
 
 def with_size(meta: RunMeta, size: int | None) -> RunMeta:

@@ -109,6 +109,7 @@ async def run(
                 f"{folder.results} exists without a run_meta.json, so its answers cannot be attributed",
                 "Restore run_meta.json, or choose another folder with --out. Nothing was changed.",
             )
+        earlier_s = folder.seconds(folder.meta()) if folder.exists() else 0.0  # before a repair writes to the journal
         repaired = journal.repair(folder.results)
         damage = Damage(folder.results, journal.expected_last(folder.results))
         before, done = read_state(folder, damage)
@@ -130,7 +131,7 @@ async def run(
                 **{name: facts for name, facts in known.items() if facts is not None},
                 **_batch_facts(folder),
             },
-            totals=structs.replace(before, seconds=folder.meta().totals.seconds if folder.exists() else 0.0),
+            totals=structs.replace(before, seconds=earlier_s),
             restricted=benchmark.restricted,
             places=absolute_places(spec) if spec.data != Data() else {},
             records=journal.last_number(folder.results),

@@ -253,6 +253,19 @@ class RunFolder:
                 "Restore the file, or start a new run with --out.",
             ) from error
 
+    def seconds(self, meta: RunMeta) -> float:
+        """Return for how many seconds the run has been asked so far.
+
+        A session that was killed, or is going on, has not added its own to `meta`: it lasts from the time when it wrote
+        run_meta.json to that of the last line of the journal.
+        """
+        if meta.state != "running":
+            return meta.totals.seconds
+        with contextlib.suppress(OSError):
+            session = self.results.stat().st_mtime - self.meta_path.stat().st_mtime
+            return round(meta.totals.seconds + max(0.0, session), 3)
+        return meta.totals.seconds
+
     def write_meta(self, meta: RunMeta, *, own: bool = True) -> None:
         """Replace run_meta.json as a whole: a reader sees the old one or the new one.
 

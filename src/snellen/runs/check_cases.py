@@ -62,6 +62,6 @@ def answers_case(answered: int, expected: int, *, least: float = 1.0, kind: str 
     text = f"{answered:,} of {expected:,} samples have an answer"
     if expected and answered / expected >= least:
         return CheckCase("samples are answered", "passed", f"{text}.")
-    needed = "all are needed" if least == 1.0 else f"less than {least:.0%}"
+    needed = "all are needed" if least == 1.0 else f"less than {least:.0%}" if answered else "so there is no score"
     hint = " `snellen rerun` runs the others." if kind == UNANSWERED else ""
     return CheckCase("samples are answered", "failed", f"{text}, {needed}.{hint}", kind)

@@ -256,6 +256,7 @@ def comparable(a: RunMeta, b: RunMeta, *, force: bool) -> list[str]:
     notes = [
         f"{name}: {_short(old)} in the baseline, {_short(new)} in the other"
         for name, old, new in differences(first, second)
+        if name != "seed" or first.keys() == second.keys()  # data with a digest is not drawn by seed
     ]
     if notes and not force:
         thresholds = a.spec.benchmark == b.spec.benchmark == "acuity"
@@ -317,7 +318,7 @@ def questions_of(meta: RunMeta) -> dict[str, Any]:
 
 
 def _short(value: Any) -> str:
-    text = str(value)
+    text = "none" if value is None or value == "" else str(value)
     return text if len(text) <= 40 else text[:37] + "..."
 
 

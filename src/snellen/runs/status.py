@@ -111,7 +111,7 @@ def overview(folder: RunFolder, meta: RunMeta, groups: GroupProgress | None = No
     totals = meta.totals
     if meta.state != "complete" and folder.results.exists():
         with contextlib.suppress(SnellenError, OSError):
-            totals = structs.replace(read_state(folder, Damage(folder.results))[0], seconds=totals.seconds)
+            totals = structs.replace(read_state(folder, Damage(folder.results))[0], seconds=folder.seconds(meta))
     repeats = meta.spec.repeats
     limit, of = meta.coverage.limit, None if groups is not None else meta.coverage.of
     known = [count for count in (limit, of) if count is not None]

@@ -272,3 +272,26 @@ def test_a_file_that_is_no_review_is_answered_with_its_form(capsys, content):
     capsys.readouterr()
     assert main(["failures", "run", "--review", "mia.jsonl"]) == 3
     assert 'A review is a file of JSON lines: {"sample_id"' in " ".join(capsys.readouterr().err.split())
+
+
+def test_unknown_answers_come_with_the_options_that_label_them(capsys):
+    run("run")
+    capsys.readouterr()
+    assert main(["failures", "run"]) == 0
+    unknown = sum(answer["source"] == "none" for answer in answers(told(capsys, "run")).values())
+    assert unknown > 0
+    assert main(["failures", "run"]) == 0
+    assert f"{unknown} unknown: no rule decides them. Label them with a model: --judge" in capsys.readouterr().out
+    everything = {name: "format" for name in answers(told(capsys, "run"))}
+    assert main(["failures", "run", "--review", decide("all.jsonl", **everything)]) == 0
+    assert "no rule decides" not in capsys.readouterr().out
+
+
+def test_pages_about_a_table_have_its_name_as_title_and_not_its_path(capsys, tmp_path):
+    rows = "".join(f"{i},Is {i} even?,yes,no,{'AB'[i % 2]}\n" for i in range(8))
+    (tmp_path / "own.csv").write_text(f"id,question,A,B,answer\n{rows}", encoding="utf-8")
+    assert main(["run", str(tmp_path / "own.csv"), "-m", "embedded", "--out", "table", "--quiet"]) == 0
+    assert main(["failures", "table", "--pages", "pages"]) == 0
+    page = Path("pages/index.html").read_text(encoding="utf-8")
+    title = page[page.index("<title>") : page.index("</title>")]
+    assert "own" in title and str(tmp_path) not in title and "/" not in title

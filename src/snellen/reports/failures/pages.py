@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from snellen.atomic_write import SUFFIX
+from snellen.benchmarks.registry import short_name
 from snellen.engine import journal
 from snellen.engine.final_records import final_records
 from snellen.engine.journal import RecordHead, record_name
@@ -94,7 +95,7 @@ def write_pages(runs: Sequence[LabelledRun], out: str | Path, *, show_gold: bool
         RunLabels(name, number % SERIES + 1, run.view, run.run.meta.spec.model)
         for number, (run, name) in enumerate(zip(runs, names, strict=True))
     ]
-    title = " and ".join(dict.fromkeys(run.run.meta.spec.benchmark for run in runs))
+    title = " and ".join(dict.fromkeys(short_name(run.run.meta.spec.benchmark) for run in runs))
     index = write_page(render_index(title, rows, columns, labels()), folder / INDEX)
     files = {row.file for row in rows}
     for page in _pages(folder):
