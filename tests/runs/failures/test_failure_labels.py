@@ -282,7 +282,7 @@ def test_unknown_answers_come_with_the_options_that_label_them(capsys):
     assert unknown > 0
     assert main(["failures", "run"]) == 0
     assert f"{unknown} unknown: no rule decides them. Label them with a model: --judge" in capsys.readouterr().out
-    everything = {name: "format" for name in answers(told(capsys, "run"))}
+    everything = dict.fromkeys(answers(told(capsys, "run")), "format")
     assert main(["failures", "run", "--review", decide("all.jsonl", **everything)]) == 0
     assert "no rule decides" not in capsys.readouterr().out
 
