@@ -15,7 +15,7 @@ from snellen.runs.interchange.source import ACCURACY, ExportSource
 from snellen.text import slug
 from snellen.types import Metric
 
-STATUS = {"complete": "success", "running": "started", "partial": "cancelled", "failed": "error"}
+STATUS = {"complete": "success", "limited": "success", "running": "started", "partial": "cancelled", "failed": "error"}
 """State of a run to the status of a log."""
 PROVIDERS = {
     "api": "openai-api",
