@@ -32,6 +32,9 @@ def test_a_ray_of_our_own_ends_with_the_run_however_that_ends(tmp_path, undistur
     wait_for(run, lambda: lines(folder / "results.jsonl") > len(undisturbed) // 8)
     started = family(run.pid)
     assert any("raylet" in one.name() for one in started)
+    workers = [one for one in started if "".join(one.cmdline()).startswith("ray::Worker")]
+    niceness = psutil.Process(run.pid).nice()
+    assert workers and {one.nice() for one in workers} == {niceness}  # Ray's default, 15, starves beside other programs
     os.killpg(run.pid, number) if number == signal.SIGINT else run.send_signal(number)  # the terminal tells them all
     finished(run, -number if number == signal.SIGKILL else 128 + number)
     watch = Stopwatch(*(one.pid for one in started))

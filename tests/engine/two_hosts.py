@@ -82,6 +82,7 @@ class TwoHosts:
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN": secrets.token_hex(32),
             "RAY_USAGE_STATS_ENABLED": "0",
+            "RAY_worker_niceness": "0",  # as docs/scale-out.md advises: at 15 they starve beside other programs
         }
         self._other: Node | None = None
         self._head = self._node(

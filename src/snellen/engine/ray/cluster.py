@@ -50,6 +50,8 @@ _OWN = {
     "RAY_AUTH_MODE": "token",
     "RAY_AUTH_TOKEN": _TOKEN,
 }
+_NICENESS = "RAY_worker_niceness"
+"""Ray's workers run at niceness 15 by default: beside any other program of the host they hardly run at all."""
 
 
 class Cluster:
@@ -99,7 +101,8 @@ class Cluster:
             )
         if self.own:
             _sweep()
-        with _environment({**_QUIET, **_OWN} if self.own else _QUIET):
+        own = {**_OWN, _NICENESS: os.environ.get(_NICENESS, "0")}
+        with _environment({**_QUIET, **own} if self.own else _QUIET):
             imported = "ray" in sys.modules
             import ray
 
