@@ -118,6 +118,40 @@ def test_a_key_is_found_between_any_two_texts(before: str, after: str) -> None:
 
 
 LONG = "zq-7f3a9c51e2-Kd8PqLmW4xTy"
+_PIECES = st.sampled_from(
+    [
+        "a wren",
+        '"reason": ',
+        "\\n",
+        "\\",
+        "\\u007a",
+        "&#113;",
+        "%2D",
+        "[",
+        "](",
+        "<b>",
+        "sk-",
+        "hf_",
+        "Bearer ",
+        "\x1b[0m",
+        "0x7a",
+        " ",
+    ]
+)
+
+
+@given(st.data())
+def test_lines_together_are_redacted_as_each_alone(data: st.DataObject) -> None:
+    redaction.register(LONG)
+    part = st.integers(0, len(LONG)).map(lambda at: LONG[:at]) | st.integers(0, len(LONG)).map(lambda at: LONG[at:])
+    key = st.sampled_from([LONG, LONG[::-1], LONG.encode().hex(), "hf_AbCdEfGhIjKlMnOpQrStUvWx"])
+    line = st.lists(_PIECES | part | key | st.text(max_size=5), max_size=8).map("".join)
+    lines = [
+        each.replace("\n", " ").encode("utf-8", "surrogatepass") for each in data.draw(st.lists(line, max_size=80))
+    ]
+    assert redaction.redact_lines(lines) == [redaction.redact_bytes(each) for each in lines]
+
+
 KEYS = st.text("abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789-_", min_size=20, max_size=60).filter(
     lambda key: sum(one.isdigit() for one in key) > 3 and sum(one.isalnum() for one in key) > 18 and len(set(key)) > 9
 )

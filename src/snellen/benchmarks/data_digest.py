@@ -129,7 +129,7 @@ def _blobs(sample: Sample) -> Iterator[Blob]:
 def _image(blob: Blob, covered: list[str]) -> bytes:
     try:
         if isinstance(blob, FileBlob):
-            real = os.path.realpath(blob.path)
+            real = os.path.realpath(blob.path) if covered else ""
             if any(real == place or real.startswith(place + os.sep) for place in covered):
                 return os.path.relpath(real, covered[0]).encode(errors="surrogatepass")
             return digest(blob.path).encode()

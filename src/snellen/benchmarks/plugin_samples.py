@@ -9,6 +9,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from msgspec import ValidationError, convert, structs
+
 from snellen.errors import PluginError, SampleNote, SnellenError
 from snellen.plugin_errors import short_path
 from snellen.types import Generation, Image, Pick, Sample, Text, Video
@@ -31,6 +33,7 @@ class CheckedSamples:
         self._benchmark = benchmark
         ready = {scorer.__name__ for scorer in scorers if getattr(scorer, "__module__", "") == READY}
         self._reads_names, self._reads_units = "short" in ready, "number" in ready
+        self._checked_generation: Generation | None = None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CheckedSamples) and self.function == other.function
@@ -111,8 +114,9 @@ class CheckedSamples:
                     self._part(sample, part)
         if type(prompt.system) is not str:
             self._refuse(sample, "the system text in the Prompt", prompt.system, "Write: system='...'")
-        if prompt.generation is not None:
+        if prompt.generation is not None and prompt.generation is not self._checked_generation:
             self._generation(sample, prompt.generation)
+            self._checked_generation = prompt.generation  # most samples share one
         if sample.group and type(sample.group) is not str:
             self._refuse(sample, "the group", sample.group, f"Write: group={str(sample.group)!r}")
         for letter, text in sample.options.items():
@@ -176,8 +180,6 @@ class CheckedSamples:
             _BLOBS.add(type(blob))
 
     def _generation(self, sample: Sample, generation: Any) -> None:
-        from msgspec import ValidationError, convert, structs
-
         if not isinstance(generation, Generation):
             hint = "Write: generation=Generation(max_tokens=64)"
             self._refuse(sample, "the generation in the Prompt", generation, hint)

@@ -33,9 +33,19 @@ from snellen.redaction.keys import (
     forget,
     redact,
     redact_bytes,
+    redact_lines,
     register,
     register_environment,
     register_proxies,
 )
 
-__all__ = ["REDACTED", "forget", "redact", "redact_bytes", "register", "register_environment", "register_proxies"]
+__all__ = [
+    "REDACTED",
+    "forget",
+    "redact",
+    "redact_bytes",
+    "redact_lines",
+    "register",
+    "register_environment",
+    "register_proxies",
+]

@@ -45,7 +45,7 @@ _BYTES = {  # by the first character of a run: one byte of it
     "0": re.compile(r"0x([0-9a-fA-F]{2})"),
 }
 _BLANKS = ("\\n", "\\r", "\\t")
-_FEW = 65
+_FEW, _SHORT_TEXT = 65, 2000
 """A text is taken apart at fewer occurrences of a character than these: it costs less than a search for what follows it."""
 DRAWN_LETTERS = {code: chr(code - 0xE0000) for code in range(0xE0020, 0xE007F)} | {
     first + number: chr(ord("a") + number) for first in (0x1F130, 0x1F150, 0x1F170, 0x1F1E6) for number in range(26)
@@ -178,7 +178,9 @@ def _may_hold_escapes(text: str) -> bool:
 
 
 def _holds_pair(text: str, pair: str) -> bool:
-    """Return whether two characters follow each other; for a rare first one sooner than a search for both."""
+    """Return whether two characters follow each other; in a long text with a rare first one sooner than a search for both."""
+    if len(text) < _SHORT_TEXT:
+        return pair in text
     pieces = text.split(pair[0], _FEW)
     if len(pieces) > _FEW:
         return pair in text

@@ -199,6 +199,15 @@ def redact_bytes(data: bytes) -> bytes:
     return data if clean is text else clean.encode("utf-8", "surrogateescape")
 
 
+def redact_lines(lines: list[bytes]) -> list[bytes]:
+    """Redact lines of UTF-8; short ones together cost a tenth of one search each.
+
+    What no search over all of them finds is in none of them. Otherwise each is searched alone.
+    """
+    joined = b"\n".join(lines)
+    return lines if redact_bytes(joined) is joined else [redact_bytes(line) for line in lines]
+
+
 def _prepared(secrets: Sequence[str]) -> _KnownKeys:
     exact: list[str] = []
     words: list[str] = []

@@ -19,13 +19,14 @@ import msgspec
 from snellen.atomic_write import replacing
 from snellen.benchmarks.base import Benchmark
 from snellen.engine.journal import storage_error
-from snellen.redaction import redact_bytes
+from snellen.redaction import redact_lines
 from snellen.redaction.gold import WITHHELD, strike
 from snellen.scoring.rubric import gold_forms
 from snellen.types import Record, Sample, Score
 
 IN_MEMORY = 16 << 20
 """Bytes of rows that are kept in memory; more are kept in a temporary file."""
+REDACTED_TOGETHER = 64
 _NONE = 2**64 - 1
 
 
@@ -35,6 +36,7 @@ class PredictionRows:
     def __init__(self, benchmark: Benchmark) -> None:
         self.profile = next(iter(benchmark.score))
         self._benchmark = benchmark
+        self._waiting: list[tuple[int, bytes]] = []  # rows that are not redacted yet
         self._rows = tempfile.SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 - closed by `write`, or with this object
         self._starts = array("Q")
         self._encode = msgspec.json.Encoder(enc_hook=str).encode
@@ -45,9 +47,16 @@ class PredictionRows:
             self._starts.append(_NONE)
         if score is None:
             return
-        self._starts[row] = self._rows.tell()
         content = prediction(self._benchmark, sample, record, score, judged=judged)
-        self._rows.write(redact_bytes(self._encode(content)) + b"\n")
+        self._waiting.append((row, self._encode(content)))
+        if len(self._waiting) == REDACTED_TOGETHER:
+            self._redact()
+
+    def _redact(self) -> None:
+        for (row, _), line in zip(self._waiting, redact_lines([line for _, line in self._waiting]), strict=True):
+            self._starts[row] = self._rows.tell()
+            self._rows.write(line + b"\n")
+        self._waiting.clear()
 
     def write(self, path: Path) -> None:
         """Write the file, and drop the rows.
@@ -55,6 +64,7 @@ class PredictionRows:
         Raises:
             StorageError: it cannot be written.
         """
+        self._redact()
         order: list[tuple[str, int, int]] = []
         with self._rows as rows:
             for start in self._starts:
