@@ -71,6 +71,12 @@ def test_other_orders_may_mix_them_and_mark_every_incomplete_run():
     assert "covers 20.0 % of the benchmark" in rows[2].remarks
 
 
+def test_replies_that_were_cut_off_are_counted_beside_a_run():
+    whole, cut = (make_row(entry(key, totals=Totals(ok=100, cut_off=count))) for key, count in (("a", 0), ("b", 7)))
+    assert not any("cut off" in remark for remark in whole.remarks)
+    assert "7 replies were cut off at the token limit" in cut.remarks
+
+
 def test_runs_of_other_data_are_a_group_of_their_own_and_judges_stand_last():
     entries = [
         entry("one", data="sha256:aaaaaaaaaaaaaaaa"),

@@ -109,10 +109,10 @@ def parse_rubric(text: str, name: str) -> Rubric:
     Raises:
         JudgeError: not TOML, a member is missing or unknown, no place for the reply, or an invalid schema.
     """
-    import tomllib  # its patterns are compiled on import, and a run without a judge reads no rubric
+    from snellen.toml_text import parse_toml  # patterns are compiled, and a run without a judge reads no rubric
 
     try:
-        parts = msgspec.convert(tomllib.loads(text), _Parts)
+        parts = msgspec.convert(parse_toml(text), _Parts)
     except msgspec.ValidationError as error:
         raise JudgeError(
             f"rubric {name}{_line_of(text, str(error))}: {error}", "docs/judge.md shows what a rubric file holds."

@@ -135,6 +135,8 @@ def make_row(entry: RunEntry) -> RunListRow:
         remarks.append("score not checked")
     if entry.state == "complete" and not entry.metrics and not entry.judges:
         remarks.append("no saved scores: run snellen score")
+    if totals.cut_off:
+        remarks.append(f"{totals.cut_off:,} replies were cut off at the token limit")
     threshold = headline is not None and headline.name.startswith(THRESHOLD)
     score = None if headline is None else metric_fields(headline)
     if headline is not None and score is not None and threshold:

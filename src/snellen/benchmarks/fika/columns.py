@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
@@ -17,6 +16,7 @@ from snellen.errors import UsageError
 from snellen.scoring.rubric import plain_letters
 from snellen.sources.rows import Row
 from snellen.sources.safe_paths import regular_file
+from snellen.toml_text import parse_toml
 
 NEEDED = ("id", "image", "question", "answer")
 KNOWN = (*NEEDED, "aliases", "target", "domain", "subcategory", "source", "language")
@@ -106,7 +106,7 @@ def _own(path: Path, changed: int, size: int) -> FieldMap:
 def _parsed(text: str, name: str) -> FieldMap:
     hint = "docs/fika.md shows what such a file holds."
     try:
-        field_map = msgspec.convert(tomllib.loads(text), FieldMap)
+        field_map = msgspec.convert(parse_toml(text), FieldMap)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"fields {name}: {error}", hint) from error
     unknown = sorted({*field_map.fields, *field_map.values} - set(KNOWN))

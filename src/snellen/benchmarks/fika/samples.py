@@ -6,7 +6,6 @@ line, and fails when it is asked. Evidence links and labels are not read into sa
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator
 from functools import cache
 from hashlib import blake2b, sha256
@@ -27,6 +26,7 @@ from snellen.sources import Unreadable
 from snellen.sources.digests import content_digest
 from snellen.sources.rows import Row
 from snellen.sources.safe_paths import regular_file
+from snellen.toml_text import parse_toml
 from snellen.types import Image, Prompt, Sample, Text
 
 OPTIONS = {
@@ -160,7 +160,7 @@ def _built_in() -> str:
 def _template(text: str, name: str) -> str:
     hint = 'It is a TOML file with template = """...""", in which {question} stands once.'
     try:
-        template = tomllib.loads(text).get("template")
+        template = parse_toml(text).get("template")
     except (ValueError, RecursionError) as error:
         raise UsageError(f"prompt {name}: {error}", hint) from error
     if not isinstance(template, str) or template.count(PLACE) != 1:

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct, field
 
 from snellen.errors import DataError
+from snellen.toml_text import parse_toml
 
 DECLARATION_BYTES = 1 << 20
 """Largest TOML that is read: a declaration has a few kilobytes."""
@@ -357,7 +358,7 @@ def read_declaration(path: Path) -> Declaration:
     if len(text) > DECLARATION_BYTES:
         raise DataError(f"{path}: more than {DECLARATION_BYTES:,} bytes; a declaration in TOML was expected")
     try:
-        values = tomllib.loads(text.decode())
+        values = parse_toml(text.decode())
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise DataError(f"{path}: it is no TOML: {error}") from error
     return declaration(values, str(path))

@@ -262,8 +262,11 @@ def _read_file(path: Path) -> dict[str, Price]:
             data = file.read(LARGEST_FILE + 1)
         if len(data) > LARGEST_FILE:
             raise ValueError(f"it is larger than {LARGEST_FILE:,} bytes")
-        decode = msgspec.json.decode if path.suffix == ".json" else msgspec.toml.decode
-        return decode(data, type=dict[str, Price])
+        if path.suffix == ".json":
+            return msgspec.json.decode(data, type=dict[str, Price])
+        from snellen.toml_text import parse_toml
+
+        return msgspec.convert(parse_toml(data.decode()), dict[str, Price])
     except OSError as error:
         raise UsageError(f"cannot read the price file {path}: {error.strerror}", missing_hint(path)) from None
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:

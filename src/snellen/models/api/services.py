@@ -142,7 +142,9 @@ def _rows() -> dict[str, Service]:
 def _overridden(path: str) -> dict[str, Service]:
     rows = _rows()
     try:
-        tables: dict[str, dict[str, Any]] = msgspec.toml.decode(Path(path).read_bytes(), type=dict[str, dict[str, Any]])
+        from snellen.toml_text import parse_toml
+
+        tables = msgspec.convert(parse_toml(Path(path).read_text(encoding="utf-8")), dict[str, dict[str, Any]])
         unknown = sorted(set(tables) - set(rows))
         if unknown:
             raise UsageError(
@@ -157,7 +159,7 @@ def _overridden(path: str) -> dict[str, Service]:
         raise UsageError(
             f"cannot read {path}, which {OVERRIDES_VARIABLE} names: {error.strerror}", "Correct it, or unset it."
         ) from None
-    except (msgspec.MsgspecError, ValueError) as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise UsageError(
             f"{path}, which {OVERRIDES_VARIABLE} names, is not of the form of services.toml: {error}",
             "Correct it, or unset it.",

@@ -18,6 +18,7 @@ from msgspec import Struct
 from snellen.errors import DataError
 from snellen.sources.safe_paths import regular_file
 from snellen.text import normalized
+from snellen.toml_text import parse_toml
 
 # Names of letters that begin with a vowel sound: ay, ee, eff, aitch, eye, ell, em, en, oh, ar, ess, ex.
 _SPOKEN_WITH_VOWEL = frozenset("aefhilmnorsx")
@@ -134,7 +135,7 @@ def load_templates(name: str) -> Templates:
         raise DataError(f"there are no templates {name!r}", f"Built in: {', '.join(BUILT_IN)}; or give a TOML file.")
     regular_file(path)
     try:
-        return _checked(tomllib.loads(path.read_text(encoding="utf-8")), str(path))
+        return _checked(parse_toml(path.read_text(encoding="utf-8")), str(path))
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: {error}", "Templates are TOML, in UTF-8.") from error
 

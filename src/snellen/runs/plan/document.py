@@ -6,7 +6,6 @@ entry of `[[settings]]`.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from snellen.errors import DataError, UsageError
 from snellen.models.base import ModelOptions
 from snellen.redaction.arguments import key_among
 from snellen.sources.safe_paths import regular_file
+from snellen.toml_text import parse_toml
 from snellen.types import Generation, MediaSettings
 
 PLAN_BYTES = 1 << 20
@@ -114,7 +114,7 @@ def is_plan(name: str) -> bool:
     try:
         if path.suffix.lower() != ".toml" or not path.is_file() or path.stat().st_size > PLAN_BYTES:
             return False
-        document = tomllib.loads(path.read_text("utf-8"))
+        document = parse_toml(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError):
         return False
     return bool(document.keys() & {"model", "models"}) and "source" not in document
@@ -132,7 +132,7 @@ def read_plan(path: str | Path) -> Plan:
     if path.stat().st_size > PLAN_BYTES:
         raise DataError(f"{path} is larger than {PLAN_BYTES:,} bytes", "It is not a plan.")
     try:
-        document = tomllib.loads(path.read_text("utf-8"))
+        document = parse_toml(path.read_text("utf-8"))
     except (ValueError, RecursionError) as error:  # TOMLDecodeError and UnicodeDecodeError are ValueErrors
         raise DataError(f"{path}: not TOML: {error}", "Correct the line; docs/plans.md has a plan.") from error
     if (secret := key_among(document)) is not None:

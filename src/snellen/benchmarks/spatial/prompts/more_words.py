@@ -20,6 +20,7 @@ from msgspec import Struct
 from snellen.benchmarks.spatial.prompts.wordings import LONGEST_FILE
 from snellen.benchmarks.spatial.tasks import Task
 from snellen.errors import DataError, UsageError
+from snellen.toml_text import parse_toml
 
 LAYOUTS = ("front", "marks", "between", "positions", "numbered", "around", "text-first", "time-first")
 SHORT_NAMES = {"cot": "vlmevalkit-cot", "direct": "vlmevalkit", "visual-first": "vlmevalkit-visual-first"}
@@ -103,7 +104,7 @@ def _of_user(path: Path) -> tuple[str, dict[str, dict[str, Any]]]:
     try:
         with path.open("rb") as stream:
             raw = stream.read(LONGEST_FILE + 1)
-        document = tomllib.loads(raw.decode("utf-8"))
+        document = parse_toml(raw.decode("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"prompts={path}: cannot be read: {error}", _HINT) from error
     if len(raw) > LONGEST_FILE:

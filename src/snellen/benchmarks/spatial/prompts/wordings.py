@@ -8,7 +8,6 @@ docs/spatial-prompts.md lists the places.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
@@ -19,6 +18,7 @@ from msgspec import Struct, structs
 
 from snellen.benchmarks.spatial.tasks import TASKS, Task
 from snellen.errors import DataError
+from snellen.toml_text import parse_toml
 
 FORMS = ("vlmevalkit", "lmms-eval", "neo_ov")
 LABELLED = "neo_ov"
@@ -141,7 +141,7 @@ def read(text: str, place: str) -> WordsFile:
             option's line without its letter and its text.
     """
     try:
-        document = tomllib.loads(text)
+        document = parse_toml(text)
         form = document.pop("prompting", None)
         table = msgspec.convert(document, dict[str, PromptWords])
     except (ValueError, RecursionError) as error:
