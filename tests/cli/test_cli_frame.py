@@ -283,7 +283,7 @@ def test_list_runs_shows_what_is_in_the_results_folder(snellen):
     snellen("run", "lights", "-m", "pixels", "--limit", 3)
     said = snellen("list", "--runs")
     assert "results/lights-pixels" in said.out and "3 of 60" in said.out
-    assert '"state":"complete"' in snellen("list", "--runs", "--json").out
+    assert '"state":"limited"' in snellen("list", "--runs", "--json").out
 
 
 def test_every_error_has_an_exit_status_of_its_own_kind():
