@@ -60,3 +60,13 @@ def test_nothing_is_said_where_no_reply_was_cut_off_or_an_older_version_did_not_
         run.meta = meta
         finish(ModelOutcome([run]), profile=None, report=False, as_json=False)
         assert "cut off" not in capsys.readouterr().out and not any("cut off" in note for note in run.notes())
+
+
+def test_a_plan_counts_them_for_each_of_its_runs(snellen):
+    Path("plan.toml").write_text(
+        'benchmarks = ["chart/creatures"]\nmodels = ["embedded"]\n[defaults]\nlimit = 4\nmax_tokens = 1\n',
+        encoding="utf-8",
+    )
+    assert (
+        "chart/creatures × embedded: 4 of 4 replies were cut off at the token limit" in snellen("run", "plan.toml").err
+    )

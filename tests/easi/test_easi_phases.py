@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from easi_stubs import Speaker, done, settings
+from msgspec import structs
 
 from benchmarks.spatial import official_drawn as drawn
 from snellen import load_run
@@ -19,6 +20,7 @@ from snellen.easi import EasiSettings, plan
 from snellen.easi import run as phases
 from snellen.errors import BadRequestError, UsageError
 from snellen.models.base import ModelOptions
+from snellen.types import Prompt, Response
 
 THREE = "mmsi_bench, blink, embspatial"
 
@@ -228,3 +230,13 @@ def test_a_judge_that_cannot_be_asked_is_named_before_the_model_is_asked(data, t
         assert main(line) == status
         assert answer in " ".join(capsys.readouterr().err.split())
         assert stub.stats()["served"] == 0
+
+
+def test_replies_that_were_cut_off_are_counted_in_the_notes_of_their_benchmark(data: Path, tmp_path: Path, monkeypatch):
+    class Cut(Speaker):
+        async def answer(self, prompt: Prompt) -> Response:
+            return structs.replace(await super().answer(prompt), finish_reason="length" if self.asked == 1 else "stop")
+
+    board, _ = done(monkeypatch, Cut(lambda text: "A"), settings(data, tmp_path / "out", "blink, embspatial"))
+    counts = [sum("1 of " in note and "cut off at the token limit" in note for note in row.notes) for row in board.rows]
+    assert sum(counts) == 1

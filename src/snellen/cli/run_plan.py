@@ -12,6 +12,7 @@ from msgspec import structs
 from snellen.cli.console import new_table, note, show, show_json
 from snellen.cli.results import UNANSWERED
 from snellen.errors import InterruptedRunError, SnellenError, UsageError
+from snellen.runs.caveats import cut_off
 from snellen.scoring.metric_text import bracketed, legend, mark
 from snellen.types import Metric
 
@@ -263,6 +264,8 @@ def _show_table(name: str, outcome: PlanOutcome, metrics: dict[int, dict[str, li
             note(f"note: {where}: {line}")
         if end.run is not None and (failed := end.run.request_errors()).failed:
             note(f"{where}: {failed.text}")
+        if end.run is not None and (text := cut_off(end.run.meta)):
+            note(f"{where}: {text}")
     if outcome.interrupted:
         note("The plan was stopped. Run the same command to go on with it.")
 

@@ -26,6 +26,7 @@ from snellen.errors import DataError, FingerprintError, InterruptedRunError, Sne
 from snellen.event_loop import in_loop
 from snellen.models.base import Model, ModelOptions
 from snellen.models.shared_model import SharedModel
+from snellen.runs.caveats import cut_off
 from snellen.runs.evaluate import open_scattered
 from snellen.runs.run import Run
 from snellen.runs.scoring import live_builder
@@ -271,6 +272,8 @@ def _figures(settings: EasiSettings, board: Board, row: BenchmarkRow, watch: Eas
         row.notes.append(f"{structs.replace(coverage, of=None).part} were requested")
     if row.lost:
         row.notes.append(done.request_errors().text)
+    if text := cut_off(done.meta):
+        row.notes.append(text)
     if row.judgement is not None and row.judgement.without:
         row.notes.append(f"the judge gave no verdict on {row.judgement.without:,} replies; they have no score")
     complete = coverage.full and not row.lost and done.meta.state == "complete"
