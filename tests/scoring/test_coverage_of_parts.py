@@ -13,9 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import snellen
+from snellen import Benchmark
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.registry import find
 from snellen.cli import main
+from snellen.scoring import accuracy, choice
 from snellen.scoring.scores import ScoreBuilder, Scores
 from snellen.scoring.taxonomy.slices import taxonomy_slices
 from snellen.types import Prompt, Sample, Score, Text
@@ -24,7 +27,7 @@ RIGHT = Score(1.0, "A", "correct", None, {"reply": "A"})
 
 
 def sample(number: int, meta: dict[str, Any]) -> Sample:
-    return Sample(str(number), Prompt((Text("?"),)), "A", "choice", meta=meta)
+    return Sample(str(number), Prompt((Text("?"),)), "A", "choice", {"A": "yes", "B": "no"}, meta=meta)
 
 
 def tables(metas: list[dict[str, str]], answered: list[bool], repeats: int) -> tuple[Scores, Scores]:
@@ -143,3 +146,20 @@ def test_missing_rows_are_counted_in_linear_time() -> None:
 def test_masks_without_a_word_on_missing_rows_keep_the_proportion() -> None:
     scores, _ = tables([{"task": "a"}] * 4, [True, True, False, False], 1)
     assert scores.select(np.array([True, False])).expected == 2
+
+
+def test_a_fault_behind_the_answered_samples_costs_no_score(tmp_path: Path) -> None:
+    """The run is scored, and the coverage of its parts is estimated."""
+
+    def samples(data: Data):
+        yield from (sample(number, {"task": "ab"[number % 2]}) for number in range(1100))
+        raise RuntimeError("the data ends here")
+
+    benchmark = Benchmark(
+        name="faulty", version="1", samples=samples, score={"strict": choice}, summarize=accuracy("task"),
+        profiles={"strict": "the letter"}, size=lambda data: 2000, digest=lambda data: "fixed",
+    )  # fmt: skip
+    run = snellen.evaluate(benchmark, "embedded", out=tmp_path / "run", limit=6)
+    metrics = {metric.name: metric for metric in run.summarize().metrics["strict"]}
+    assert metrics["accuracy"].n == 6 and metrics["accuracy"].coverage == pytest.approx(0.003)
+    assert metrics["accuracy/a"].coverage == pytest.approx(0.003)

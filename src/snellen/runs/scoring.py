@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 LINES = "lines"
 """Name of a profile's lines for people in summary.json, of benchmarks that report more than metrics."""
 UNKNOWN_MODEL = ModelFacts()
+MOST_COUNTED = 250_000
+"""Samples without an answer that are looked up for the coverage of parts; of a million that would take ten seconds."""
 REASONS_KEPT, REASONS_SHOWN, REASON_CHARACTERS = 1000, 4, 60
 
 
@@ -313,6 +315,16 @@ class SummaryBuilder:
         rows = self._confidences.get(profile)
         return [] if rows is None else rows.metrics(expected)
 
+    def _missing(self, unanswered: Unanswered, count: int) -> Scores | None:
+        """Return the rows without an answer; None where there are none, too many, or the data cannot be read to its end."""
+        if not 0 < count <= MOST_COUNTED or self._benchmark.grow is not None:
+            return None
+        builder = next(iter(self._builders.values()), ScoreBuilder())  # the answered samples are those of each profile
+        try:
+            return builder.missing(self._benchmark.samples(unanswered.data), unanswered.repeats)
+        except Exception:  # noqa: BLE001 - a fault in samples that were not asked must not cost the score of the others
+            return None
+
     def build(
         self, expected: int | None, model: ModelFacts = UNKNOWN_MODEL, unanswered: Unanswered | None = None
     ) -> Summary:
@@ -324,11 +336,9 @@ class SummaryBuilder:
             unanswered: where the samples of an incomplete run are, so that the coverage of each part is counted.
         """
         benchmark, metrics = self._benchmark, {}
-        missing: Scores | None = None
         details: dict[str, Mapping[str, Any]] = {}
+        missing = None if unanswered is None or expected is None else self._missing(unanswered, expected - self.rows)
         for profile, builder in self._builders.items():
-            if missing is None and unanswered is not None and expected is not None and self.rows < expected:
-                missing = builder.missing(benchmark.samples(unanswered.data), unanswered.repeats)
             table = builder.build(expected, missing)
             if benchmark.details is not None and self._answered:
                 reported = benchmark.details(table, profile, model)
