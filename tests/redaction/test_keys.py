@@ -130,6 +130,13 @@ _PIECES = st.sampled_from(
         "[",
         "](",
         "<b>",
+        "<!--",
+        "-->",
+        "][",
+        "<script>",
+        "</script>",
+        "\\label{",
+        "}",
         "sk-",
         "hf_",
         "Bearer ",
@@ -314,3 +321,10 @@ def test_a_list_of_numbers_with_the_digits_of_a_key_in_their_order_stays_and_so_
         text = json.dumps(labels, indent=indent)
         assert redaction.redact(text) == text
     assert redaction.redact("it is 0123456789-10111213, no?") == "it is [redacted], no?"
+
+
+def test_markup_from_one_line_to_another_hides_no_key_between_them() -> None:
+    redaction.register(LONG)
+    hidden = LONG[:2] + "<b>" + LONG[2:4] + "</b>" + LONG[4:]
+    lines = [b"<!--", hidden.encode(), b"-->"]
+    assert redaction.redact_lines(lines)[1] == redaction.redact_bytes(lines[1]) != lines[1]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from msgspec import structs
 
 import snellen
+from engine.stubs import ARITHMETIC, Calculator
 from snellen.cli import main
 from snellen.engine.resume import verified_meta
 from snellen.runs.status import overview
+from snellen.viewer.index.catalogue import make_entries, read_files
 
 
 def test_a_stopped_run_has_its_seconds_in_the_overview(tmp_path):
@@ -52,3 +55,14 @@ def test_times_of_files_that_contradict_each_other_add_nothing(tmp_path):
     run.folder.write_meta(structs.replace(run.meta, state="running"))
     os.utime(run.folder.results, (1_000_000, 1_000_000))
     assert verified_meta(run.folder).totals.seconds == run.meta.totals.seconds
+
+
+def test_limited_runs_are_those_that_were_asked_for_a_part_whatever_is_known_of_the_size(tmp_path):
+    """A plug-in that declares no size has no coverage, and is complete all the same; a shard has its own samples alone."""
+    plain = replace(ARITHMETIC, name="plain", size=lambda data: None)
+    states = {}
+    for name, words in {"whole": {}, "part": {"limit": 5}, "shard": {"shard": "1/2"}}.items():
+        run = snellen.evaluate(plain, Calculator(), out=tmp_path / name, benchmark_options={"n": "20"}, **words)
+        (entry,) = make_entries([read_files(name, run.path)], {})
+        states[name] = (overview(run.folder, run.meta).state, entry.shown_state)
+    assert states == {"whole": ("complete",) * 2, "part": ("limited",) * 2, "shard": ("limited",) * 2}

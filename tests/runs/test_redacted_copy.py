@@ -61,3 +61,12 @@ def test_a_meta_that_only_speaks_of_redaction_is_damaged(tmp_path: Path, capsys:
         (tmp_path / "run_meta.json").write_text(content, encoding="utf-8")
         assert main(["score", str(tmp_path)]) == 5
         assert "cannot be read as a run's meta" in capsys.readouterr().err
+
+
+def test_a_query_where_no_run_can_be_read_fails_as_that_run_does(tmp_path: Path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    bad = tmp_path / "results" / "bad"
+    bad.mkdir(parents=True)
+    (bad / "run_meta.json").write_text("{}", encoding="utf-8")
+    assert main(["query", "SELECT count(*) FROM runs"]) == 5
+    assert "results/bad/run_meta.json cannot be read" in capsys.readouterr().err

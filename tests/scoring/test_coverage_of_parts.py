@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import time
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,12 @@ import snellen
 from snellen import Benchmark
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.registry import find
+from snellen.benchmarks.table.score_columns import score_columns
+from snellen.benchmarks.table.summary import circular_accuracy
 from snellen.cli import main
+from snellen.runs.judge.benchmark import summarize as judge_summary
 from snellen.scoring import accuracy, choice
+from snellen.scoring.rubric import Schema
 from snellen.scoring.scores import ScoreBuilder, Scores
 from snellen.scoring.taxonomy.slices import taxonomy_slices
 from snellen.types import Prompt, Sample, Score, Text
@@ -163,3 +168,58 @@ def test_a_fault_behind_the_answered_samples_costs_no_score(tmp_path: Path) -> N
     metrics = {metric.name: metric for metric in run.summarize().metrics["strict"]}
     assert metrics["accuracy"].n == 6 and metrics["accuracy"].coverage == pytest.approx(0.003)
     assert metrics["accuracy/a"].coverage == pytest.approx(0.003)
+
+
+def test_repeats_that_are_missing_are_those_without_a_row() -> None:
+    """Each sample has its second answer alone, as in an imported file with gaps."""
+    samples = [sample(number, {"task": "a"}) for number in range(3)]
+    builder = ScoreBuilder()
+    for each in samples:
+        builder.add(each, RIGHT, 1)
+    scores = builder.build(6, builder.missing(samples, 2))
+    assert scores.missing is not None and "repeat" not in scores.missing.meta
+    assert [(value, rows.expected) for value, rows in scores.by("repeat")] == [("1", 3)]
+
+
+def test_more_missing_rows_than_are_wanted_end_the_reading() -> None:
+    """An endless generator whose benchmark declares a size must not hold a limited run."""
+    endless = (sample(number, {}) for number in count())
+    builder = ScoreBuilder()
+    assert builder.missing(endless, most=100) is None
+    assert next(endless).id == "101"
+
+
+def test_a_judges_lost_verdicts_lower_the_coverage_of_their_own_part() -> None:
+    """25 replies of b have no verdict; a has all of its 50."""
+    schema = Schema("verdict", labels={"good": 1.0, "bad": 0.0})
+    builder = ScoreBuilder()
+    for number in range(100):
+        lost = number >= 75
+        builder.add(sample(number, {"task": "ab"[number // 50]}), Score(None, None, "unscored") if lost else RIGHT)
+    metrics = {metric.name: metric for metric in judge_summary(builder.build(), schema)}
+    assert (metrics["accuracy/a"].n, metrics["accuracy/a"].coverage) == (50, 1.0)
+    assert (metrics["accuracy/b"].n, metrics["accuracy/b"].coverage) == (25, 0.5)
+
+
+def test_rows_that_count_once_for_each_element_are_expected_so_too() -> None:
+    """Answered rows have one tag each; the missing ones have two."""
+    samples = [sample(number, {"tag": "a" if number < 5 else "a|b"}) for number in range(10)]
+    builder = ScoreBuilder()
+    for each in samples[:5]:
+        builder.add(each, RIGHT)
+    table = score_columns(builder.build(10, builder.missing(samples)), (), {"tag": "|"})
+    assert table.scores.expected_where({"tag": "a"}) == 10
+    assert table.scores.expected == 15
+
+
+def test_circular_questions_of_another_part_are_not_expected() -> None:
+    def rotated(number: int) -> Sample:
+        meta = {"task": "xy"[number // 8], "circular": str(number // 2), "rotation": str(number % 2), "rotations": "2"}
+        return sample(number, meta)
+
+    samples = [rotated(number) for number in range(16)]
+    builder = ScoreBuilder()
+    for each in (*samples[:6], *samples[8:]):
+        builder.add(each, RIGHT)
+    metric = circular_accuracy(builder.build(16, builder.missing(samples)).where(task="x"))
+    assert (metric.n, metric.coverage) == (3, 0.75)

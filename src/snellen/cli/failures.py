@@ -220,7 +220,8 @@ def _print(labelled: list[LabelledRun], names: list[str], index: Path | None) ->
                 judge = "none" if answer.judge is None else label_text(answer.judge)
                 proposed = f"rule: {label_text(answer.rule)}, judge: {judge}{people}"
                 print(_line(f"review {name} {answer.sample_id}{repeat}: {answer.review}; {proposed}"))
-    unlabelled = sum(answer.source == "none" for _, result in results for answer in result.labelled)
+    unjudged = [result for _, result in results if result.judge is None]
+    unlabelled = sum(answer.source == "none" for result in unjudged for answer in result.labelled)
     if unlabelled:
         print(
             f"{unlabelled:,} unknown: no rule decides them. Label them with a model: --judge KIND:NAME, or by people: "

@@ -64,11 +64,15 @@ def _readable_runs(*, trust: bool) -> list[Run]:
     from snellen.runs.run import load_run
 
     runs = []
+    fault: SnellenError | None = None
     for path in sorted(RESULTS.glob("**/run_meta.json")):
         try:
             runs.append(load_run(path.parent, trust=trust))
         except SnellenError as error:
             note(f"left out: {error.message}")
+            fault = error
+    if fault is not None and not runs:
+        raise fault
     return runs
 
 

@@ -235,7 +235,10 @@ def _cell_json(end: CellOutcome, metrics: dict[str, list[Metric]]) -> dict[str, 
 def _state(end: CellOutcome) -> str:
     if end.error is not None:
         return "interrupted" if isinstance(end.error, InterruptedRunError) else "failed"
-    return "waiting" if end.run is None else end.run.meta.state
+    if end.run is None:
+        return "waiting"
+    state = end.run.meta.state
+    return "limited" if state == "complete" and not end.run.meta.coverage.full else state
 
 
 def _show_table(name: str, outcome: PlanOutcome, metrics: dict[int, dict[str, list[Metric]]]) -> None:
@@ -264,7 +267,7 @@ def _show_table(name: str, outcome: PlanOutcome, metrics: dict[int, dict[str, li
             note(f"note: {where}: {line}")
         if end.run is not None and (failed := end.run.request_errors()).failed:
             note(f"{where}: {failed.text}")
-        if end.run is not None and (text := cut_off(end.run.meta)):
+        if end.run is not None and (text := cut_off(end.run.meta, advised=False)):
             note(f"{where}: {text}")
     if outcome.interrupted:
         note("The plan was stopped. Run the same command to go on with it.")

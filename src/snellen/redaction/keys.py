@@ -78,6 +78,8 @@ _BASE64 = frozenset(_LETTERS.decode() + "+/-_=")
 _VARIABLE = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD)S?$", re.IGNORECASE)
 _DRAWN = (b"\xf3\xa0", b"\xf0\x9f\x84", b"\xf0\x9f\x85", b"\xf0\x9f\x86", b"\xf0\x9f\x87")
 """What UTF-8 of DRAWN_LETTERS begins with: a search for it is much cheaper than their translation."""
+_DISGUISES = (b"\\", b"&", b"%", b"<", b"[", b"]", b"0x", b"\x1b", "\x9b".encode())
+"""What escapes, markup and commands begin with, in UTF-8 (see snellen.redaction.decoding)."""
 _RUN = re.compile(r"[A-Za-z0-9]+|[^\x00-\x7f]")
 _CHUNK, _OVERLAP = 1 << 14, 1 << 12
 # Numbers in a row: a list of labels, figures of a table. Digits that stand together are none.
@@ -200,12 +202,15 @@ def redact_bytes(data: bytes) -> bytes:
 
 
 def redact_lines(lines: list[bytes]) -> list[bytes]:
-    """Redact lines of UTF-8; short ones together cost a tenth of one search each.
+    """Redact lines of UTF-8; short and plain ones together cost a tenth of one search each.
 
-    What no search over all of them finds is in none of them. Otherwise each is searched alone.
+    Each is searched alone where one may hold an escape or markup, which may begin in one line and end in another, and
+    where a search over all of them finds something.
     """
     joined = b"\n".join(lines)
-    return lines if redact_bytes(joined) is joined else [redact_bytes(line) for line in lines]
+    if not any(mark in joined for mark in _DISGUISES) and redact_bytes(joined) is joined:
+        return lines
+    return [redact_bytes(line) for line in lines]
 
 
 def _prepared(secrets: Sequence[str]) -> _KnownKeys:

@@ -73,13 +73,16 @@ def caveats(meta: RunMeta, benchmark: Benchmark | None = None, *, state: str, na
         )
 
 
-def cut_off(meta: RunMeta) -> str:
-    """Return how many replies were cut off at the limit of their tokens, and the option for it; "" without any."""
+def cut_off(meta: RunMeta, *, advised: bool = True) -> str:
+    """Return how many replies were cut off at the limit of their tokens, and the option of `run`; "" without any.
+
+    A run that another command asked, of a plan or of `easi`, is `advised` otherwise.
+    """
     totals, limit = meta.totals, meta.spec.options.generation.max_tokens
     if not totals.cut_off:
         return ""
     current = "" if limit is None else f" (--max-tokens {limit})"
-    remedy = "" if meta.imported else "; raise it in a new run: --max-tokens N --out NAME"
+    remedy = "" if meta.imported or not advised else "; raise it in a new run: --max-tokens N --out NAME"
     return f"{totals.cut_off:,} of {totals.done:,} replies were cut off at the token limit{current}{remedy}"
 
 

@@ -173,7 +173,15 @@ def score_results(
         DataError: no row could be used.
     """
     size = scoring.count(benchmark, data) if data.path is not None else None
-    summary = scoring.summarize(benchmark, pairs, scorers, expected=size, each=each, verdicts=verdicts)
+    summary = scoring.summarize(
+        benchmark,
+        pairs,
+        scorers,
+        expected=size,
+        each=each,
+        verdicts=verdicts,
+        unanswered=scoring.Unanswered(data),
+    )
     if not summary.rows:
         first = f"; {problems.first[0]}" if problems.first else ""
         raise DataError(

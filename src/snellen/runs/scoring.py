@@ -321,7 +321,7 @@ class SummaryBuilder:
             return None
         builder = next(iter(self._builders.values()), ScoreBuilder())  # the answered samples are those of each profile
         try:
-            return builder.missing(self._benchmark.samples(unanswered.data), unanswered.repeats)
+            return builder.missing(self._benchmark.samples(unanswered.data), unanswered.repeats, count)
         except Exception:  # noqa: BLE001 - a fault in samples that were not asked must not cost the score of the others
             return None
 

@@ -36,8 +36,8 @@ class Overview(Struct, frozen=True):
     """State, counts and date of one run.
 
     Attributes:
-        state: `running` where a live process holds the run's lock; else `complete`, `limited` (all that `--limit` asks
-            for, a part of the benchmark), `partial` (questions without a record are left), or `failed` (nothing was
+        state: `running` where a live process holds the run's lock; else `complete`, `limited` (all that `--limit` or
+            `--shard` asks for, a part of the benchmark), `partial` (questions without a record are left), or `failed` (nothing was
             answered).
         totals: counts over the journal.
         questions: samples times repeats of the whole benchmark; None where that is not known.
@@ -117,7 +117,7 @@ def overview(folder: RunFolder, meta: RunMeta, groups: GroupProgress | None = No
     known = [count for count in (limit, of) if count is not None]
     state: State = "partial"
     if meta.state == "complete":
-        state = "limited" if limit is not None and of is not None and limit < of else "complete"
+        state = "complete" if meta.coverage.full else "limited"
     if locked and meta.state != "complete":
         state = "running"
     elif not totals.done and (totals.error + totals.timeout or state == "partial"):

@@ -6,7 +6,6 @@ Clusters are correlated rows that share an image, a pair or a target, or repeat 
 from __future__ import annotations
 
 from array import array
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -280,14 +279,32 @@ class ScoreBuilder:
         else:
             codes.append(code)
 
-    def missing(self, samples: Iterable[Sample], repeats: int = 1) -> Scores:
-        """Return the rows that a complete run has beside these, unscored: of each sample as many as `repeats` lack."""
-        counts = Counter(self._question)
-        builder = ScoreBuilder()
+    def missing(self, samples: Iterable[Sample], repeats: int = 1, most: int | None = None) -> Scores | None:
+        """Return the rows that a complete run has beside these, unscored; None if they are more than `most`.
+
+        Args:
+            samples: of the whole benchmark.
+            repeats: how often each is asked.
+            most: rows after which no sample is looked at.
+        """
+        here = set(zip(self._question, self._repeats(), strict=True))
+        builder, rows = ScoreBuilder(), 0
         for sample in samples:
-            for repeat in range(counts.get(_digest(sample.id), 0), repeats):
-                builder.add(sample, UNSCORED, repeat)
+            question = _digest(sample.id)
+            for repeat in range(repeats):
+                if (question, repeat) not in here:
+                    if rows == most:
+                        return None
+                    builder.add(sample, UNSCORED, repeat)
+                    rows += 1
         return builder.build()
+
+    def _repeats(self) -> Iterator[int]:
+        """Yield the repeat of each row; a row without the column is the first one."""
+        codes, names = self._meta.get("repeat", (array("i"), {}))
+        numbers = {code: int(name) for name, code in names.items() if name.isdecimal()}
+        for row in range(len(self._question)):
+            yield numbers.get(codes[row], 0) if row < len(codes) else 0
 
     def build(self, expected: int | None = None, missing: Scores | None = None) -> Scores:
         """Build the columns.

@@ -128,7 +128,7 @@ def make_row(entry: RunEntry) -> RunListRow:
     totals, headline = entry.totals, entry.headline
     lost = totals.error + totals.timeout
     remarks = []
-    if entry.state == "complete" and not entry.complete:
+    if entry.shown_state == "limited":
         coverage = "an unknown part" if entry.coverage is None else format_percent(entry.coverage)
         remarks.append(f"covers {coverage} of the benchmark")
     if headline is not None and not entry.verified:

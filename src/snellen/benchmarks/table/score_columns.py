@@ -126,7 +126,8 @@ def score_columns(scores: Scores, groups: Sequence[str], repeated: Mapping[str, 
             rows = np.repeat(rows, times)
             meta = {other: Column(np.repeat(column.codes, times), column.names) for other, column in meta.items()}
             meta[name] = flat
-    if len(rows) == len(scores):
+    missing_meta = {} if scores.missing is None else scores.missing.meta
+    if not any(name in meta or name in missing_meta for name in repeated):
         return ScoreColumns(scores, value, counted, numbers)
     missing = None if scores.missing is None else score_columns(scores.missing, (), repeated).scores
     before, after = (len(scores), len(rows)) if missing is None or scores.missing is None else (

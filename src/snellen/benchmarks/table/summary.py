@@ -103,7 +103,8 @@ def circular_accuracy(scores: Scores) -> Metric:
     asked = {questions.names[code] for code in np.unique(codes).tolist()}
     known = len(scores)
     if scores.missing is not None:
-        asked.update(scores.missing.column(QUESTION).names)
+        column = scores.missing.column(QUESTION)
+        asked.update(column.names[code] for code in np.unique(column.codes).tolist() if code >= 0)
         known += len(scores.missing)
     expected = scores.expected * len(asked) / known
     return statistics.mean_of(

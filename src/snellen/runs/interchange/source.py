@@ -107,7 +107,8 @@ class ExportSource:
     @cached_property
     def summary(self) -> Summary:
         """Return the metrics of all answers; use it after the last one."""
-        return self._builder.build(self.expected)
+        spec = self.run.meta.spec
+        return self._builder.build(self.expected, unanswered=scoring.Unanswered(spec.data, spec.repeats))
 
     @cached_property
     def accuracies(self) -> dict[str, Metric]:

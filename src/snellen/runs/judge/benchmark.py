@@ -286,7 +286,8 @@ def summarize(scores: Scores, schema: Schema) -> list[Metric]:
     left out and lowers the coverage. A sample that the model gave no reply to is worth 0.
     """
     lost = scores.has("error") | scores.has("invalid") | scores.has("unscored")
-    judged = dataclasses.replace(scores.select(~lost), expected=scores.expected)
+    verdict = np.where(lost, VERDICTS.index("unscored"), scores.verdict).astype(scores.verdict.dtype)
+    judged = dataclasses.replace(scores, value=np.where(lost, np.nan, scores.value), verdict=verdict)
     name = "accuracy" if schema.labels else "score"
     results = [metrics.accuracy(judged, name)]
     for column in ("asked", "level", "task", "category"):

@@ -282,6 +282,7 @@ def _entry(run: RunFiles, settings: str, state: RunIndexState | None, keys: Mapp
         expected=expected,
         requested=requested,
         coverage=covered,
+        full=coverage.full,
         headline=next((rows[0] for rows in metrics.values() if rows), None),
         metrics=metrics,
         remarks=run.remarks,

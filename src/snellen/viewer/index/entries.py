@@ -116,6 +116,7 @@ class RunEntry:
     problems: tuple[str, ...] = ()
     environment: Mapping[str, object] = field(default_factory=dict)
     degraded: bool = False
+    full: bool = True
 
     @property
     def complete(self) -> bool:
@@ -124,8 +125,9 @@ class RunEntry:
 
     @property
     def shown_state(self) -> str:
-        """Return the state; `limited` if the run has ended and covers a part of the benchmark."""
-        return "limited" if self.state == "complete" and not self.complete else self.state
+        """Return the state; `limited` if the run has ended and was asked for a part of the benchmark."""
+        part = not self.full or (self.coverage is not None and self.coverage < 1.0)
+        return "limited" if self.state == "complete" and part else self.state
 
     @property
     def sample_source(self) -> tuple[str, str, str, str]:
