@@ -54,7 +54,7 @@ def test_runs_go_side_by_side_within_the_limits_of_each_endpoint_and_of_all(caps
     most = [stat["most_in_flight"] for stat in stats]
     assert all(2 <= count <= 5 for count in most), most
     assert [(cell["benchmark"], cell["model"], cell["state"]) for cell in answer["cells"]] == [
-        (benchmark, label, "complete") for label in "ab" for benchmark in ("chart/digits", "chart/creatures")
+        (benchmark, label, "limited") for label in "ab" for benchmark in ("chart/digits", "chart/creatures")
     ]
     assert all(cell["metric"]["ci95"] for cell in answer["cells"])
     runs = [load_run(path) for path in Path("sweep").iterdir() if path.is_dir()]
@@ -110,7 +110,7 @@ def test_a_cell_that_fails_does_not_end_the_others_and_the_exit_status_says_so(c
         assert main(["run", write(plan), "--json"]) != 0
         cells = json_of(capsys)["cells"]
     states = {(cell["model"], cell["benchmark"]): cell["state"] for cell in cells}
-    assert states["good", "chart/digits"] == states["good", "chart/creatures"] == "complete"
+    assert states["good", "chart/digits"] == states["good", "chart/creatures"] == "limited"
     assert states["dead", "chart/digits"] == states["gone", "chart/creatures"] == "failed"
     assert all(cell["error"]["message"] for cell in cells if cell["state"] == "failed")
     assert main(["run", "plan.toml", "--quiet"]) == 4
