@@ -37,6 +37,8 @@ def json_escapes(text: str) -> str:
     return "".join(f"\\u{unit:04x}" for one in text for unit in memoryview(one.encode("utf-16-le")).cast("H"))
 
 
+ADDRESS = "https://en.wikipedia.org/wiki/"
+"""Holds short answers itself: `aor` is in `wikipedia.org`."""
 ENCODINGS: dict[str, Callable[[str], str]] = {
     "as it is": lambda text: text,
     "upper case": str.upper,
@@ -63,7 +65,7 @@ ENCODINGS: dict[str, Callable[[str], str]] = {
     "underscores": lambda text: text.replace(" ", "_"),
     "joined": lambda text: text.replace(" ", ""),
     "bold": lambda text: " ".join(f"**{word}**" for word in text.split()),
-    "wiki": lambda text: f"https://en.wikipedia.org/wiki/{quote(text.replace(' ', '_'))}?x=1",
+    "wiki": lambda text: f"{ADDRESS}{quote(text.replace(' ', '_'))}?x=1",
 }
 
 
@@ -88,6 +90,7 @@ def recoverable(text: str) -> str:
     after=st.sampled_from(["", ".", " or so", ")"]),
 )
 def test_gold_is_not_recoverable_from_what_is_written(encoding: str, gold: str, before: str, after: str) -> None:
+    assume(recoverable(gold) not in recoverable(f"{before}{ADDRESS if encoding == 'wiki' else ''}{after}"))
     written = strike(f"{before}{ENCODINGS[encoding](gold)}{after}", (gold,))
     assert WITHHELD in written
     assert recoverable(gold) not in recoverable(written)
