@@ -90,10 +90,10 @@ def recoverable(text: str) -> str:
     after=st.sampled_from(["", ".", " or so", ")"]),
 )
 def test_gold_is_not_recoverable_from_what_is_written(encoding: str, gold: str, before: str, after: str) -> None:
-    assume(recoverable(gold) not in recoverable(f"{before}{ADDRESS if encoding == 'wiki' else ''}{after}"))
     written = strike(f"{before}{ENCODINGS[encoding](gold)}{after}", (gold,))
     assert WITHHELD in written
-    assert recoverable(gold) not in recoverable(written)
+    inner = written.removeprefix(before).removesuffix(after).replace(ADDRESS, "")
+    assert recoverable(gold) not in recoverable(inner)
 
 
 @given(gold=CJK, encoding=st.sampled_from(["as it is", "NFD", "NFKD", "URL", "JSON", "JSON twice", "HTML", "wiki"]))

@@ -79,6 +79,19 @@ def test_a_run_of_0_1_scores_to_the_same_figures(name: str, old: Path, capsys: p
     assert figures(capsys.readouterr().out) == expected
 
 
+@pytest.mark.parametrize(
+    ("name", "profile", "part", "share"),
+    [("chart", "strict", "accuracy/truth/attribute", 3 / 80), ("killed", "exact", "accuracy/digits/choice", 16 / 240)],
+)
+def test_the_share_of_a_slice_of_0_1_is_counted(
+    name: str, profile: str, part: str, share: float, old: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command("score", f"runs/{name}", "--profile", "all", "--json") == 0
+    profiles = {each["profile"]: each["metrics"] for each in json.loads(capsys.readouterr().out)["profiles"]}
+    (metric,) = (metric for metric in profiles[profile] if metric["name"] == part)
+    assert metric["coverage"] == pytest.approx(share)
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_command_of_0_1_takes_up_its_own_run(name: str, old: Path) -> None:
     """The fingerprint still matches: the run is not refused, and answers that are there are not asked again."""

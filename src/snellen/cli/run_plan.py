@@ -267,7 +267,7 @@ def _show_table(name: str, outcome: PlanOutcome, metrics: dict[int, dict[str, li
             note(f"note: {where}: {line}")
         if end.run is not None and (failed := end.run.request_errors()).failed:
             note(f"{where}: {failed.text}")
-        if end.run is not None and (text := cut_off(end.run.meta, advised=False)):
+        if end.run is not None and (text := cut_off(end.run.meta, with_remedy=False)):
             note(f"{where}: {text}")
     if outcome.interrupted:
         note("The plan was stopped. Run the same command to go on with it.")

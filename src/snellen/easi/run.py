@@ -272,7 +272,7 @@ def _figures(settings: EasiSettings, board: Board, row: BenchmarkRow, watch: Eas
         row.notes.append(f"{structs.replace(coverage, of=None).part} were requested")
     if row.lost:
         row.notes.append(done.request_errors().text)
-    if text := cut_off(done.meta, advised=False):
+    if text := cut_off(done.meta, with_remedy=False):
         row.notes.append(text)
     if row.judgement is not None and row.judgement.without:
         row.notes.append(f"the judge gave no verdict on {row.judgement.without:,} replies; they have no score")

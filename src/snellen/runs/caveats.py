@@ -73,16 +73,16 @@ def caveats(meta: RunMeta, benchmark: Benchmark | None = None, *, state: str, na
         )
 
 
-def cut_off(meta: RunMeta, *, advised: bool = True) -> str:
+def cut_off(meta: RunMeta, *, with_remedy: bool = True) -> str:
     """Return how many replies were cut off at the limit of their tokens, and the option of `run`; "" without any.
 
-    A run that another command asked, of a plan or of `easi`, is `advised` otherwise.
+    `with_remedy` adds the option of `snellen run` that raises the limit; plans and `easi` set it elsewhere.
     """
     totals, limit = meta.totals, meta.spec.options.generation.max_tokens
     if not totals.cut_off:
         return ""
     current = "" if limit is None else f" (--max-tokens {limit})"
-    remedy = "" if meta.imported or not advised else "; raise it in a new run: --max-tokens N --out NAME"
+    remedy = "" if meta.imported or not with_remedy else "; raise it in a new run: --max-tokens N --out NAME"
     return f"{totals.cut_off:,} of {totals.done:,} replies were cut off at the token limit{current}{remedy}"
 
 

@@ -100,13 +100,13 @@ def circular_accuracy(scores: Scores) -> Metric:
     at = at[whole]
     value = (right[codes[at]] == answered[codes[at]]).astype(np.float64)
     chance = scores.meta[CHANCE].numbers() if CHANCE in scores.meta else None
-    asked = {questions.names[code] for code in np.unique(codes).tolist()}
+    question_names = {questions.names[code] for code in np.unique(codes).tolist()}
     known = len(scores)
     if scores.missing is not None:
         column = scores.missing.column(QUESTION)
-        asked.update(column.names[code] for code in np.unique(column.codes).tolist() if code >= 0)
+        question_names.update(column.names[code] for code in np.unique(column.codes).tolist() if code >= 0)
         known += len(scores.missing)
-    expected = scores.expected * len(asked) / known
+    expected = scores.expected * len(question_names) / known
     return statistics.mean_of(
         "circular_accuracy",
         value,
