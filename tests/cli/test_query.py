@@ -172,6 +172,25 @@ def test_what_is_wrong_with_a_query_is_said_with_what_there_is(snellen: Snellen)
     assert snellen("query", "SELECT 1", "nothing").status == 5
 
 
+def test_one_unreadable_run_is_left_out_by_name_of_a_query_over_all_runs(snellen: Snellen):
+    for name in ("good", "gone", "moved", "other"):
+        evaluate(ARITHMETIC, Calculator(), out=f"results/{name}", limit=5)
+    Path("results/gone/results.jsonl").unlink()
+    Path("results/gone/results.jsonl").mkdir()
+    meta = Path("results/moved/run_meta.json")
+    meta.write_text(meta.read_text().replace('"arithmetic"', '"nobodys"'))
+    Path("results/other/run_meta.json").write_text("[]")
+    for table, columns in (("runs", "run, headline"), ("results", "run"), ("scores", "run"), ("metrics", "run")):
+        queried = snellen("query", f"SELECT DISTINCT {columns} FROM {table} ORDER BY 1", "--json")
+        assert [row[0] for row in rows(queried)] == ["good"] + ["moved"] * (table in ("runs", "results")), queried.err
+        notes = [line for line in queried.err.splitlines() if line.startswith("note: left out: ")]
+        assert len(notes) == 2 + (table in ("scores", "metrics")) and any("results/gone" in line for line in notes)
+    for folder in ("gone", "moved"):
+        assert snellen("query", "SELECT * FROM scores", f"results/{folder}").status != 0
+    shutil.rmtree("results/good")
+    assert snellen("query", "SELECT * FROM scores").status != 0, "no run can be read"
+
+
 def test_from_python_the_rows_come_as_they_are_fetched_and_the_tables_are_gone_afterwards(tmp_path, monkeypatch):
     place = tmp_path / "temporary"
     place.mkdir()

@@ -13,7 +13,8 @@ import snellen
 from engine.stubs import ARITHMETIC, Calculator
 from snellen.cli import main
 from snellen.engine.resume import verified_meta
-from snellen.runs.status import overview
+from snellen.engine.run_folder import RunFolder
+from snellen.runs.status import overview, present_state
 from snellen.viewer.index.catalogue import make_entries, read_files
 
 
@@ -35,6 +36,27 @@ def test_a_limited_run_is_not_called_complete_by_query_and_list(tmp_path, capsys
     asked = "SELECT state FROM runs ORDER BY run"
     assert main(["query", asked, str(tmp_path / "part"), str(tmp_path / "whole"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["rows"] == [["limited"], ["complete"]]
+
+
+def test_a_complete_run_that_has_lost_records_is_partial_in_lists_queries_and_exports(tmp_path, capsys):
+    for name in ("whole", "cut", "gone"):
+        snellen.evaluate("chart/digits", "embedded", out=tmp_path / name)
+    whole, cut, gone = (RunFolder(tmp_path / name) for name in ("whole", "cut", "gone"))
+    lines = cut.results.read_bytes().splitlines(keepends=True)
+    cut.results.write_bytes(b"".join(lines[:3] + lines[4:]))
+    gone.results.unlink()
+    now = {folder.path.name: overview(folder, folder.meta()) for folder in (whole, cut, gone)}
+    assert {name: (seen.state, seen.totals.ok) for name, seen in now.items()} == {
+        "whole": ("complete", len(lines)),
+        "cut": ("partial", len(lines) - 1),
+        "gone": ("failed", 0),
+    }
+    assert [present_state(each.path, each.meta()) for each in (whole, cut, gone)] == ["complete", "partial", "partial"]
+    asked = "SELECT run, state, answered, value FROM runs ORDER BY run"
+    assert main(["query", asked, *(str(tmp_path / name) for name in ("gone", "cut")), "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [row[:3] for row in rows] == [["cut", "partial", len(lines) - 1], ["gone", "failed", 0]]
+    assert rows[0][3] is not None and rows[1][3] is None, "no score of a journal that is gone"
 
 
 def test_the_seconds_of_a_killed_session_are_those_until_its_last_answer(tmp_path):

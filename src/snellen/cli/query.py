@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from decimal import Decimal
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from snellen.cli import options as shared
 from snellen.cli.console import note, show, show_json
-from snellen.errors import SnellenError, UsageError
+from snellen.errors import UsageError
 from snellen.text import one_line, shorten, spreadsheet_cell
-
-if TYPE_CHECKING:
-    from snellen.runs.run import Run
 
 MAX_ROWS, MAX_CHARACTERS = 200, 300
 RESULTS = Path("results")
@@ -45,10 +42,10 @@ def query(
 
     if as_json and as_csv:
         raise UsageError("--json and --csv exclude each other", "Omit one of them.")
-    folders: Sequence[Path | Run] = runs or _readable_runs(trust=trust)
+    folders = runs or [path.parent for path in sorted(RESULTS.glob("**/run_meta.json"))]
     if not folders:
         raise UsageError(f"there are no runs under {RESULTS}/", "Name the run folders after the query.")
-    with query_runs(sql, folders, trust=trust) as result:
+    with query_runs(sql, folders, trust=trust, skip_unreadable=not runs) as result:
         if as_json:
             show_json({"columns": result.columns, "rows": [[_plain(cell) for cell in row] for row in result.rows]})
         elif as_csv:
@@ -57,23 +54,6 @@ def query(
             _table(result.columns, result.rows)
         for line in result.notes:
             note(f"note: {line}")
-
-
-def _readable_runs(*, trust: bool) -> list[Run]:
-    """Open the runs under results/; one that cannot be read is named and must not hide the others."""
-    from snellen.runs.run import load_run
-
-    runs = []
-    fault: SnellenError | None = None
-    for path in sorted(RESULTS.glob("**/run_meta.json")):
-        try:
-            runs.append(load_run(path.parent, trust=trust))
-        except SnellenError as error:
-            note(f"left out: {error.message}")
-            fault = error
-    if fault is not None and not runs:
-        raise fault
-    return runs
 
 
 def _csv(columns: Iterable[str], rows: Iterable[tuple[Any, ...]]) -> None:

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import duckdb
 import pyarrow as pa
 
 from snellen.engine.final_records import final_records
-from snellen.errors import UsageError
+from snellen.errors import SnellenError, UsageError
 from snellen.runs.answer_view import answer_view, run_names
 from snellen.runs.arrow import METRICS, RECORDS, SCORES, metric_rows, record_row, score_rows
 from snellen.runs.costs import cost_per_correct
@@ -103,8 +104,44 @@ class _About(NamedTuple):
     figures: bool
 
 
+_Source: TypeAlias = tuple[str, Run, _About]
+"""A run of a query with its name and what is known about it."""
+
+
+@dataclass
+class _Faults:
+    """Runs that cannot be read, by path, and whether a query goes on without them."""
+
+    skip: bool
+    errors: dict[Path, SnellenError] = field(default_factory=dict)
+
+    @contextmanager
+    def of(self, path: Path) -> Iterator[None]:
+        """Keep the error of a run that cannot be read, if a query goes on without it."""
+        try:
+            yield
+        except SnellenError as error:
+            if not self.skip:
+                raise
+            self.errors[path] = error
+
+    def require_some(self, count: int) -> None:
+        """Raise the last error if none of so many runs could be read."""
+        if self.errors and len(self.errors) == count:
+            raise list(self.errors.values())[-1]
+
+    def notes(self) -> list[str]:
+        """Name each run that is left out, with the reason."""
+        texts = [(str(path), error.message) for path, error in self.errors.items()]
+        return [
+            f"left out: {message}" if path in message else f"left out: {path}: {message}" for path, message in texts
+        ]
+
+
 @contextmanager
-def query(sql: str, runs: Sequence[str | Path | Run], *, trust: bool = False) -> Iterator[QueryResult]:
+def query(
+    sql: str, runs: Sequence[str | Path | Run], *, trust: bool = False, skip_unreadable: bool = False
+) -> Iterator[QueryResult]:
     """Answer one SELECT about runs, from the tables `runs`, `results`, `scores` and `metrics` (docs/query.md).
 
     A table is filled where the query names it: `scores` takes the data that was asked about, the others do not. No file
@@ -115,34 +152,54 @@ def query(sql: str, runs: Sequence[str | Path | Run], *, trust: bool = False) ->
         sql: one statement in DuckDB's dialect.
         runs: runs, or their folders; the column `run` has their names.
         trust: as for `load_run`.
+        skip_unreadable: leave out of every table the runs whose folder, journal or data cannot be read, with a note that
+            names each, unless none can be read.
 
     Raises:
         UsageError: it is no single SELECT, or it cannot be answered. RunError: there is no run in one of the folders.
         SnellenError: a run's samples cannot be read again.
     """
     require_single_select(sql)
-    opened = [run if isinstance(run, Run) else load_run(run, trust=trust) for run in runs]
+    faults = _Faults(skip=skip_unreadable)
+    opened = list(_open(runs, faults, trust=trust))
     names = run_names([run.path for run in opened])
     settings_of = distinguishing([run.meta for run in opened])
     wanted = _FIGURES.search(sql) is not None
-    about = [
-        _About(overview(run.folder, run.sized_meta, group_progress(run)), settings, wanted)
-        for run, settings in zip(opened, settings_of, strict=True)
-    ]
+    sources = []
+    for run, name, settings in zip(opened, names, settings_of, strict=True):
+        with faults.of(run.path):
+            about = _About(overview(run.folder, run.sized_meta, group_progress(run)), settings, wanted)
+            sources.append((name, run, about))
     with tempfile.TemporaryDirectory(prefix="snellen-query-") as folder:
         place = str(Path(folder, "runs.duckdb"))
+        filled: list[str] = []
         with duckdb.connect(place) as filling:
             for name, (schema, rows_of) in TABLES.items():
                 if re.search(rf"\b{name}\b", sql, re.IGNORECASE):
-                    _fill(filling, name, schema, _named(rows_of, opened, names, about))
+                    _fill(filling, name, schema, _named(rows_of, sources, faults))
+                    filled.append(name)
+            unread = [name for name, run, _ in sources if run.path in faults.errors]
+            for table, name in product(filled, unread):
+                filling.execute(f"DELETE FROM {table} WHERE run = ?", [name])  # noqa: S608 - a name from TABLES
+        faults.require_some(len(runs))
         with duckdb.connect(place, read_only=True, config=ISOLATED) as connection:
             try:
                 connection.execute(sql)
             except duckdb.Error as error:
                 raise unanswerable(error) from error
             columns = connection.description or []
-            notes = tuple(run.unverified for run in opened if run.unverified)
-            yield QueryResult(tuple(str(column[0]) for column in columns), _rows(connection), notes)
+            notes = [run.unverified for run in opened if run.unverified and run.path not in faults.errors]
+            column_names = tuple(str(column[0]) for column in columns)
+            yield QueryResult(column_names, _rows(connection), (*faults.notes(), *notes))
+
+
+def _open(runs: Iterable[str | Path | Run], faults: _Faults, *, trust: bool) -> Iterator[Run]:
+    for run in runs:
+        if isinstance(run, Run):
+            yield run
+            continue
+        with faults.of(Path(run)):
+            yield load_run(run, trust=trust)
 
 
 def require_single_select(sql: str) -> None:
@@ -207,14 +264,14 @@ def _batches(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
 
 
 def _named(
-    rows_of: Callable[[Run, _About], Iterator[dict[str, Any]]],
-    runs: Sequence[Run],
-    names: Sequence[str],
-    abouts: Sequence[_About],
+    rows_of: Callable[[Run, _About], Iterator[dict[str, Any]]], sources: Iterable[_Source], faults: _Faults
 ) -> Iterator[dict[str, Any]]:
-    for run, name, about in zip(runs, names, abouts, strict=True):
-        for row in rows_of(run, about):
-            yield {"run": name, **row}
+    for name, run, about in sources:
+        if run.path in faults.errors:
+            continue
+        with faults.of(run.path):
+            for row in rows_of(run, about):
+                yield {"run": name, **row}
 
 
 def _of_runs(run: Run, about: _About) -> Iterator[dict[str, Any]]:

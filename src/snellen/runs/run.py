@@ -270,7 +270,7 @@ class Run:
         try:
             written = self.folder.summary.stat().st_mtime_ns
             newest = [self.folder.results, *([] if judged is None else [judged.results])]
-            if any(path.exists() and path.stat().st_mtime_ns > written for path in newest):
+            if any(path.stat().st_mtime_ns > written for path in newest):
                 return False
             saved = msgspec.json.decode(self.folder.summary.read_bytes(), type=dict[str, Any])
         except (OSError, ValueError, RecursionError):
