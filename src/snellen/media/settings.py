@@ -76,13 +76,14 @@ def images_unchanged(settings: MediaSettings) -> bool:
 
 def describe(settings: MediaSettings) -> dict[str, Any]:
     """Return the media part of a run's record: settings, decoders, resampler, rules and library versions."""
+    simplejpeg, pillow = version("simplejpeg"), version("pillow")  # each reads a whole file
     return {
         "settings": structs.asdict(settings),
-        "jpeg_decoder": f"simplejpeg {version('simplejpeg')}, full decode",
-        "jpeg_encoder": f"simplejpeg {version('simplejpeg')}, 4:2:0",
-        "other_formats": f"pillow {version('pillow')}",
+        "jpeg_decoder": f"simplejpeg {simplejpeg}, full decode",
+        "jpeg_encoder": f"simplejpeg {simplejpeg}, 4:2:0",
+        "other_formats": f"pillow {pillow}",
         "png_level": PNG_LEVEL,
-        "resampler": f"pillow {version('pillow')} bicubic, antialiased",
+        "resampler": f"pillow {pillow} bicubic, antialiased",
         "transparency": "over white",
         "orientation": "exif applied",
         "frames": _frames_rule(settings),
