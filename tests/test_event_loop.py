@@ -50,6 +50,16 @@ def test_the_callers_choice_is_back_after_a_failure_and_after_a_loop_inside_a_lo
     assert gc.get_threshold() == (700, 10, 10)
 
 
+def test_a_choice_that_is_made_meanwhile_stays():
+    gc.set_threshold(700, 10, 10)
+
+    async def choosing() -> None:
+        gc.set_threshold(0)
+
+    in_loop(choosing())
+    assert gc.get_threshold()[0] == 0
+
+
 def test_the_last_of_several_loops_restores_it():
     gc.set_threshold(700, 10, 10)
     begun, ended = threading.Event(), threading.Event()

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
         Video,
     )
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 _HOMES = {
     "snellen.reports.runs": ("report",),

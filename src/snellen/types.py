@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias, get_args
+from typing import Annotated, Any, Literal, Protocol, TypeAlias, get_args
 
-from msgspec import Struct, field, structs
+from msgspec import Meta, Struct, field, structs
 
 Kind: TypeAlias = Literal["truth", "choice", "choice_text", "count", "number", "short", "open"]
 Status: TypeAlias = Literal["ok", "error", "timeout", "refused"]
@@ -292,15 +292,19 @@ class Failure(Struct, frozen=True):
     message: str
 
 
+_Number: TypeAlias = Annotated[int, Meta(ge=0, lt=2**31)]
+"""What a column of 32 bits takes; a line with another number is no record."""
+
+
 class Record(Struct, frozen=True, omit_defaults=True):
     """One line of results.jsonl. Times are seconds since the epoch, UTC."""
 
     sample_id: str
     status: Status
-    repeat: int = 0
+    repeat: _Number = 0
     response: Response | None = None
     error: Failure | None = None
-    attempts: int = 1
+    attempts: _Number = 1
     started_at: float = 0.0
     finished_at: float = 0.0
 

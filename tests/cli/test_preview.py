@@ -136,11 +136,13 @@ def test_prices_of_a_finished_run_come_from_its_recorded_usage(folder, capsys):
     run = evaluate("chart", "embedded", limit=3, out=folder / "run")
     expected = (run.meta.totals.input_tokens * 2 + run.meta.totals.output_tokens * 8) / 1e6
     assert main(["score", "run", "--prices", "prices.toml", "--json"]) == 0
-    cost = json.loads(capsys.readouterr().out)["cost"]
-    assert cost == {"dollars": pytest.approx(expected), "answers": 3, "without_usage": 0}
+    scored = json.loads(capsys.readouterr().out)
+    assert scored["cost"] == {"dollars": pytest.approx(expected), "answers": 3, "without_usage": 0}
+    assert scored["cost_per_correct"] == pytest.approx(expected / (3 * run.metric("accuracy").value))
     said = f"cost ${expected:.4f}, from the recorded usage of 3 answers"
     assert main(["score", "run", "--prices", "prices.toml"]) == 0
-    assert said in " ".join(capsys.readouterr().err.split())
+    printed = " ".join(capsys.readouterr().err.split())
+    assert said in printed and "per correct answer" in printed
     assert main(["rerun", "run", "--prices", "prices.toml", "-q"]) == 0
     assert said in " ".join(capsys.readouterr().err.split())
     assert main(["report", "run", "--prices", "prices.toml"]) == 0

@@ -19,7 +19,7 @@ import pytest
 from engine.stubs import ARITHMETIC, Calculator
 from snellen import evaluate
 from snellen.benchmarks import registry
-from snellen.errors import BadRequestError
+from snellen.errors import BadRequestError, RunError
 from snellen.runs import query
 from snellen.types import Prompt, Response
 
@@ -189,6 +189,38 @@ def test_one_unreadable_run_is_left_out_by_name_of_a_query_over_all_runs(snellen
         assert snellen("query", "SELECT * FROM scores", f"results/{folder}").status != 0
     shutil.rmtree("results/good")
     assert snellen("query", "SELECT * FROM scores").status != 0, "no run can be read"
+
+
+def test_a_run_that_is_left_out_is_named_and_not_another_whose_name_begins_alike(snellen: Snellen):
+    for name in ("run", "run_judged"):
+        evaluate(ARITHMETIC, Calculator(), out=f"results/{name}", limit=3)
+    Path("results/run_judged/results.jsonl").unlink()
+    Path("results/run_judged/results.jsonl").mkdir()
+    queried = snellen("query", "SELECT run FROM results GROUP BY 1", "--json")
+    assert rows(queried) == [["run"]]
+    assert [line for line in queried.err.splitlines() if "left out" in line] == [
+        "note: left out: results/run_judged/results.jsonl is a folder; expected a regular file"
+    ]
+
+
+@pytest.mark.parametrize("field", ["repeat", "attempts"])
+def test_a_number_that_no_column_takes_is_a_damaged_line(snellen: Snellen, field: str):
+    run = evaluate(ARITHMETIC, Calculator(), out="results/run", limit=3)
+    records = [json.loads(line) for line in run.folder.results.read_text().splitlines()]
+    for record in records:
+        for name in ("seq", "crc32"):
+            record.pop(name, None)
+    records[1][field] = 1 << 40
+    records[2]["response"]["usage"] = {"input_tokens": 1 << 63, "output_tokens": 7}
+    run.folder.results.write_text("".join(json.dumps(record) + "\n" for record in records))
+    queried = snellen("query", "SELECT sample_id, input_tokens FROM results ORDER BY 1", "--json")
+    assert rows(queried) == [["q0", rows(queried)[0][1]], ["q2", (1 << 63) - 1]]
+    assert snellen("score", "results/run").status in (0, 5)
+
+
+def test_from_python_two_unreadable_runs_of_one_folder_are_no_empty_answer(tmp_path):
+    with pytest.raises(RunError), query.query("SELECT 1", [tmp_path, tmp_path], skip_unreadable=True):
+        pass
 
 
 def test_from_python_the_rows_come_as_they_are_fetched_and_the_tables_are_gone_afterwards(tmp_path, monkeypatch):

@@ -87,6 +87,16 @@ def test_a_run_stopped_by_its_budget_goes_on_with_a_larger_one_and_sends_nothing
     assert spent(tmp_path / "a") == pytest.approx(0.50)
 
 
+def test_a_resumed_run_expects_the_dearest_of_the_latest_answers_and_not_their_mean(tmp_path: Path) -> None:
+    dear = dict.fromkeys(range(1, 50, 2), 0.5)
+    with pytest.raises(BudgetError, match=r"\$1\.0200 of \$1\.2; the next request may cost \$0\.5000"):
+        go(Paid(dearer=dear), tmp_path / "a", max_cost=1.2, concurrency=1)
+    again = Paid(dearer=dear)
+    with pytest.raises(BudgetError, match=r"the next request may cost \$0\.5000"):
+        go(again, tmp_path / "a", max_cost=1.2, concurrency=1)
+    assert again.asked == [] and spent(tmp_path / "a") == pytest.approx(1.02)
+
+
 def test_a_budget_that_suffices_lets_all_requests_fly_at_once(tmp_path: Path) -> None:
     model = Paid(delay_s=0.2)
     assert go(model, tmp_path / "a", max_cost=5.0).meta.state == "complete"

@@ -51,6 +51,16 @@ def test_a_killed_run_is_partial_and_covers_what_has_ended(stopped):
     assert standing.coverage == 0.5
 
 
+def test_a_complete_run_that_has_lost_records_covers_what_has_ended(tmp_path):
+    folder = tmp_path / "run"
+    observed_run(folder, KeyedObserver(Data(options=OPTIONS), {"gap": 0.4}))
+    journal = folder / "results.jsonl"
+    journal.write_text("".join(journal.read_text().splitlines(keepends=True)[:60]))
+    run = load_run(folder)
+    standing = overview(run.folder, run.sized_meta, group_progress(run))
+    assert (standing.state, standing.coverage, standing.totals.done) == ("partial", 0.5, 60)
+
+
 def test_a_run_without_answers_covers_nothing(stopped):
     standing = overview(stopped.folder, stopped.sized_meta, group_progress(stopped))
     assert structs.replace(standing, totals=type(standing.totals)()).coverage == 0.0

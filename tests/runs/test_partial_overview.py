@@ -7,6 +7,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from msgspec import structs
 
 import snellen
@@ -14,7 +15,8 @@ from engine.stubs import ARITHMETIC, Calculator
 from snellen.cli import main
 from snellen.engine.resume import verified_meta
 from snellen.engine.run_folder import RunFolder
-from snellen.runs.status import overview, present_state
+from snellen.runs.run import load_run
+from snellen.runs.status import overview
 from snellen.viewer.index.catalogue import make_entries, read_files
 
 
@@ -38,25 +40,45 @@ def test_a_limited_run_is_not_called_complete_by_query_and_list(tmp_path, capsys
     assert json.loads(capsys.readouterr().out)["rows"] == [["limited"], ["complete"]]
 
 
-def test_a_complete_run_that_has_lost_records_is_partial_in_lists_queries_and_exports(tmp_path, capsys):
-    for name in ("whole", "cut", "gone"):
-        snellen.evaluate("chart/digits", "embedded", out=tmp_path / name)
-    whole, cut, gone = (RunFolder(tmp_path / name) for name in ("whole", "cut", "gone"))
-    lines = cut.results.read_bytes().splitlines(keepends=True)
-    cut.results.write_bytes(b"".join(lines[:3] + lines[4:]))
-    gone.results.unlink()
-    now = {folder.path.name: overview(folder, folder.meta()) for folder in (whole, cut, gone)}
-    assert {name: (seen.state, seen.totals.ok) for name, seen in now.items()} == {
-        "whole": ("complete", len(lines)),
-        "cut": ("partial", len(lines) - 1),
-        "gone": ("failed", 0),
-    }
-    assert [present_state(each.path, each.meta()) for each in (whole, cut, gone)] == ["complete", "partial", "partial"]
-    asked = "SELECT run, state, answered, value FROM runs ORDER BY run"
-    assert main(["query", asked, *(str(tmp_path / name) for name in ("gone", "cut")), "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)["rows"]
-    assert [row[:3] for row in rows] == [["cut", "partial", len(lines) - 1], ["gone", "failed", 0]]
-    assert rows[0][3] is not None and rows[1][3] is None, "no score of a journal that is gone"
+@pytest.mark.parametrize("owner", ["own", "foreign"])
+@pytest.mark.parametrize(
+    ("loss", "state", "left"),
+    [
+        ("none", "limited", 6),
+        ("middle", "partial", 5),
+        ("restored", "partial", 4),
+        ("noise", "failed", 0),
+        ("gone", "failed", 0),
+    ],
+)
+def test_a_complete_run_that_has_lost_records_is_partial_in_lists_queries_and_exports(
+    tmp_path, capsys, owner, loss, state, left
+):
+    run = snellen.evaluate(ARITHMETIC, Calculator(), out=tmp_path / "run", repeats=2, limit=3)
+    damaged(run.folder, loss, foreign=owner == "foreign")
+    opened = load_run(run.path)
+    assert overview(opened.folder, opened.meta).state == state
+    assert (opened.meta.state == "complete") == (loss == "none")
+    assert opened.meta.totals.recorded == left and f" {left:,} of 6 answered" in repr(opened)
+    assert main(["query", "SELECT state, answered FROM runs", str(run.path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == [[state, left]]
+    assert main(["list", "--runs", "--results", str(tmp_path), "--json"]) == 0
+    (listed,) = json.loads(capsys.readouterr().out)["runs"]
+    assert (listed["state"], listed["answered"], listed["recorded_share"]) == (state, left, left / 200)
+
+
+def damaged(folder: RunFolder, loss: str, *, foreign: bool) -> None:
+    lines = folder.results.read_bytes().splitlines(keepends=True)
+    if foreign:
+        meta = json.loads(folder.meta_path.read_text()) | {"owner": "0" * 32}
+        folder.meta_path.write_text(json.dumps(meta))
+    if loss == "gone":
+        folder.results.unlink()
+    elif loss != "none":
+        left = {"middle": lines[:3] + lines[4:], "restored": lines[:4], "noise": [b"\x93\x00\n" * 90]}[loss]
+        folder.results.write_bytes(b"".join(left))
+    if loss in ("restored", "noise"):  # a backup, put back with its time
+        os.utime(folder.results, ns=(0, folder.meta_path.stat().st_mtime_ns - 10**9))
 
 
 def test_the_seconds_of_a_killed_session_are_those_until_its_last_answer(tmp_path):

@@ -208,7 +208,7 @@ class CheckReport:
         for run, metrics in zip(outcome.runs, summaries, strict=True):
             totals = run.meta.totals
             checks = self.check(str(run.path), run.benchmark.name, metrics, benchmarks)
-            recorded = totals.done + totals.error + totals.timeout
+            recorded = totals.recorded
             cases = [answers_case(totals.done, recorded, kind=UNANSWERED), *threshold_cases(checks)]
             name = f"{run.benchmark.name} · {run.meta.spec.model}"
             self.add(name, cases, metrics=main_metrics(next(iter(metrics.values()))), seconds=totals.seconds)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
+from msgspec import structs
 
 from snellen.cli import options as shared
 from snellen.cli.checks import CheckReport, ScoreCheckOptions
@@ -222,13 +223,14 @@ def score(
             ]
         if cost is not None:
             result["cost"] = {"dollars": cost.dollars, "answers": cost.answers, "without_usage": cost.without}
+            result["cost_per_correct"] = _per_correct(results, cost.dollars, trust=trust)
         show_json(result)
     elif _has_score(summary) or summary.details:
         _show_tables(results, summary, answered, trust=trust)
         for line in dict.fromkeys(line for fields in summary.details.values() for line in fields.get(LINES, ())):
             print(line)
     if cost is not None:
-        notes = [*notes, costs.sentence(cost)]
+        notes = [*notes, costs.sentence(cost, _per_correct(results, cost.dollars, trust=trust))]
     elif (paid := _recorded_cost(results, trust=trust)) is not None:
         notes = [*notes, paid]
     for line in [*summary.unread_lines(), *notes]:
@@ -301,6 +303,15 @@ def _requested(results: Path, summary: Summary) -> int:
     meta = folder.meta()
     limit = meta.coverage.limit
     return summary.expected if limit is None else min(summary.expected, limit * meta.spec.repeats)
+
+
+def _per_correct(results: Path, dollars: float, *, trust: bool) -> float | None:
+    """Return what a correct answer of a run costs if all its answers cost so many US dollars; None where that says nothing."""
+    from snellen.runs.costs import cost_per_correct
+    from snellen.runs.run import headline, load_run
+
+    run = load_run(results, trust=trust)
+    return cost_per_correct(structs.replace(run.sized_meta.totals, cost=dollars), headline(run))
 
 
 def _recorded_cost(results: Path, *, trust: bool) -> str | None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from snellen.benchmarks.base import Benchmark
 from snellen.engine.journal import record_name
+from snellen.engine.resume import verified_meta
 from snellen.engine.run_folder import JUDGED, RunFolder, RunMeta, derived_folder
 from snellen.errors import RunError
 from snellen.runs import scoring
@@ -68,7 +69,7 @@ def beside(source: RunFolder) -> RunFolder | None:
     """Return the complete judged run beside a run, if it covers its current answers; None otherwise."""
     folder = RunFolder(derived_folder(source.path, JUDGED))
     try:
-        meta = folder.meta()
+        meta = verified_meta(folder)
     except RunError:
         return None
     spec = meta.spec

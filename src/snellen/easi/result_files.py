@@ -19,6 +19,7 @@ from snellen.easi.submit.client import FILE_NAME
 from snellen.easi.submit.package import PAYLOAD, prepare_unchecked
 from snellen.easi.submit.payload import Metadata
 from snellen.engine.journal import storage_error
+from snellen.engine.resume import verified_meta
 from snellen.engine.run_folder import RunFolder
 from snellen.errors import RunError
 
@@ -57,7 +58,7 @@ def write_result_files(board: Board, details: Metadata, out: Path) -> ResultFile
 
 def _complete(path: Path) -> bool:
     try:
-        meta = RunFolder(path).meta()
+        meta = verified_meta(RunFolder(path))
     except RunError:
         return False
     return meta.state == "complete" and meta.coverage.full and not (meta.totals.error or meta.totals.timeout)

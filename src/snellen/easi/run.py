@@ -19,7 +19,7 @@ from snellen.easi.locate_data import data_of, on_hub
 from snellen.easi.status import NOT_JUDGED, BenchmarkRow, Board, EasiWatch, State
 from snellen.easi.unparsed import count_unparsed
 from snellen.engine.progress import LiveScores, Progress
-from snellen.engine.resume import expected, pending, require_readable, require_video_reader
+from snellen.engine.resume import expected, pending, require_readable, require_video_reader, verified_meta
 from snellen.engine.run import run
 from snellen.engine.run_folder import JUDGED, RunFolder, RunSpec, Totals, derived_folder
 from snellen.errors import DataError, FingerprintError, InterruptedRunError, SnellenError, WorkersGoneError
@@ -165,7 +165,7 @@ def _to_ask(settings: EasiSettings, board: Board) -> bool:
     """Return True if the model will be asked anything: a benchmark is begun anew, or has no complete run yet."""
     for row in board.rows:
         folder = RunFolder(row.folder)
-        if row.error is None and (settings.rerun or not folder.exists() or folder.meta().state != "complete"):
+        if row.error is None and (settings.rerun or not folder.exists() or verified_meta(folder).state != "complete"):
             return True
     return False
 

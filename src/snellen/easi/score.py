@@ -152,7 +152,7 @@ def _run_faults(run: Run) -> Iterable[str]:
     coverage = run.meta.coverage
     if not coverage.full:
         yield f"{run.path.name}: {structs.replace(coverage, of=None).part} were requested ({'--shard' if coverage.shards else '--limit'})"
-    if (state := present_state(run.path, run.meta)) != "complete":
+    if (state := present_state(run.path, run.sized_meta)) != "complete":
         yield f"{run.path.name}: the run is incomplete ({state})"
     if run.benchmark.digest(run.meta.spec.data) != run.meta.identity.get("data"):
         yield f"{run.path.name}: the data or the prompts have changed since the run"

@@ -5,6 +5,7 @@ Checked are disk space, the samples' files, the video reader (PyAV), and the mod
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import shutil
 from collections import Counter
@@ -110,22 +111,45 @@ def read_state(folder: RunFolder, damage: Damage) -> tuple[Totals, set[Key]]:
     )
 
 
-def verified_meta(folder: RunFolder) -> RunMeta:
-    """Read run_meta.json; the totals of another user's run are counted from its journal.
+def answer_costs(folder: RunFolder) -> Iterator[float]:
+    """Yield the cost of each answer in the journal that has one, in dollars, in the order of their records."""
+    for head in journal.read(folder.results, UsageHead, Damage(folder.results), record_type=Record):
+        if head.response is not None and head.response.usage.cost is not None:
+            yield head.response.usage.cost
 
-    Of other runs, and of killed ones, the totals are counted from the journal: run_meta.json may say anything of it. `seconds` are
-    those of `RunFolder.seconds`.
+
+def verified_meta(folder: RunFolder) -> RunMeta:
+    """Read run_meta.json; the totals of a run that it may be wrong about are counted from the journal.
+
+    These are killed runs, those of another user, and those whose journal has changed since. A complete run that has fewer
+    records than run_meta.json counted is `partial`. `seconds` are those of `RunFolder.seconds`.
 
     Raises:
-        RunError: there is no run in the folder.
+        RunError: there is no run in the folder, or its journal cannot be read.
     """
     meta = folder.meta()
-    if is_own(meta) and meta.state != "running":
+    if is_own(meta) and meta.state != "running" and not _journal_changed(folder, meta):
         return meta
-    counted = Totals()
-    if folder.results.exists():
-        counted, _ = read_state(folder, Damage(folder.results))
-    return structs.replace(meta, totals=structs.replace(counted, seconds=folder.seconds(meta)))
+    counted, _ = read_state(folder, Damage(folder.results))
+    lost = meta.state == "complete" and counted.recorded < meta.totals.recorded
+    return structs.replace(
+        meta,
+        totals=structs.replace(counted, seconds=folder.seconds(meta)),
+        state="partial" if lost else meta.state,
+    )
+
+
+def _journal_changed(folder: RunFolder, meta: RunMeta) -> bool:
+    """Return True if the journal is gone, is newer than run_meta.json, or does not end with the record that this names."""
+    try:
+        written = folder.results.stat().st_mtime_ns
+        if meta.records is not None and journal.last_number(folder.results) != meta.records:
+            return True
+    except OSError:
+        return True
+    with contextlib.suppress(OSError):
+        return written > folder.meta_path.stat().st_mtime_ns
+    return False
 
 
 def with_size(meta: RunMeta, size: int | None) -> RunMeta:
@@ -136,9 +160,8 @@ def with_size(meta: RunMeta, size: int | None) -> RunMeta:
         size: samples of the benchmark; None: not known.
     """
     totals, coverage = meta.totals, structs.replace(meta.coverage, of=size)
-    recorded = totals.done + totals.error + totals.timeout
     known = [count for count in (coverage.limit, size) if count is not None]
-    short = bool(known) and not coverage.shards and recorded < min(known) * meta.spec.repeats
+    short = bool(known) and not coverage.shards and totals.recorded < min(known) * meta.spec.repeats
     state = "partial" if short and meta.state == "complete" and not meta.judges else meta.state
     return structs.replace(meta, coverage=coverage, state=state)
 

@@ -25,6 +25,7 @@ from snellen.engine.resume import (
     Key,
     Work,
     all_recorded,
+    answer_costs,
     expected,
     key,
     pending,
@@ -249,7 +250,8 @@ async def _execute(
         from snellen.engine.answer_cache import open_cache
 
         cache = open_cache(options.cache, model)
-    budget = SpendingLimit(spec, before, model)
+    recent = answer_costs(folder) if spec.max_cost is not None and before.cost else ()
+    budget = SpendingLimit(spec, before, model, recent)
     if cache is None:  # kept answers cost nothing
         budget.check()
     stop.on_request = stop_waiting

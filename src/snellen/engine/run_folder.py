@@ -131,6 +131,11 @@ class Totals(Struct, frozen=True):
     def done(self) -> int:
         return self.ok + self.refused
 
+    @property
+    def recorded(self) -> int:
+        """Return the number of samples with a record, answered or failed."""
+        return self.done + self.error + self.timeout
+
 
 class RunMeta(Struct, frozen=True, kw_only=True):
     """Contents of run_meta.json.
@@ -170,7 +175,7 @@ class RunMeta(Struct, frozen=True, kw_only=True):
         """Return the number of samples that a complete run lacks: replies that a judged run's source did not have yet, or
         questions in files that could not be read.
         """
-        recorded = self.totals.done + self.totals.error + self.totals.timeout
+        recorded = self.totals.recorded
         if self.state != "complete" or not self.coverage.full or self.coverage.of is None:
             return 0
         return max(0, self.coverage.of - recorded // self.spec.repeats)

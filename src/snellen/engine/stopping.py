@@ -12,7 +12,7 @@ import contextlib
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from snellen import exit_signals
 from snellen.engine.progress import Progress
@@ -271,15 +271,23 @@ class SpendingLimit:
         refused: a question was not sent for want of budget.
     """
 
-    def __init__(self, spec: RunSpec, before: Totals, model: Model | None = None) -> None:
+    def __init__(self, spec: RunSpec, before: Totals, model: Model | None = None, recent: Iterable[float] = ()) -> None:
+        """Count what earlier sessions have spent.
+
+        Args:
+            spec: names the bounds.
+            before: totals of earlier sessions.
+            model: gives the price of the first request.
+            recent: costs of the latest answers of earlier sessions, in dollars; empty: their mean is taken.
+        """
         self._max_cost = spec.max_cost
         self._max_tokens = spec.max_tokens_total
         self._generation = spec.options.generation
         self._price = model.price if model is not None and isinstance(model.price, Price) else None
         self._cost = before.cost or 0.0
         self._tokens = before.input_tokens + before.output_tokens
-        self._recent: deque[float] = deque(maxlen=RECENT)
-        if before.cost and before.ok:
+        self._recent: deque[float] = deque(recent, maxlen=RECENT)
+        if before.cost and before.ok and not self._recent:
             self._recent.append(before.cost / before.ok)
         self._reserved, self._in_flight = 0.0, 0
         self._waiting: deque[asyncio.Future[None]] = deque()

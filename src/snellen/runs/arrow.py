@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from snellen.engine.final_records import final_records
+from snellen.engine.folder_checks import INT64
 from snellen.engine.run_folder import RunFolder
 from snellen.runs.scoring import Scored
 from snellen.types import Metric, Record, Score
@@ -76,8 +77,8 @@ def record_row(record: Record) -> dict[str, Any]:
         "error": None if record.error is None else record.error.message,
         "attempts": record.attempts,
         "latency_s": None if response is None else response.latency_s,
-        "input_tokens": None if response is None else response.usage.input_tokens,
-        "output_tokens": None if response is None else response.usage.output_tokens,
+        "input_tokens": None if response is None else min(response.usage.input_tokens, INT64 - 1),
+        "output_tokens": None if response is None else min(response.usage.output_tokens, INT64 - 1),
         "cost": None if response is None else response.usage.cost,
         "cached_answer": None if response is None else response.cached_answer or None,
         "started_at": record.started_at,

@@ -290,10 +290,13 @@ def recorded(folder: RunFolder, prices: str | Path) -> Cost:
     return Cost(dollars, answers, without)
 
 
-def sentence(cost: Cost) -> str:
-    """Format the cost for a reader of a score."""
+def sentence(cost: Cost, per_correct: float | None = None) -> str:
+    """Format the cost for a reader of a score, with that of a correct answer where it is known."""
     omitted = f"; {cost.without:,} more have no recorded usage" if cost.without else ""
-    return f"cost ${cost.dollars:.4f}, from the recorded usage of {cost.answers - cost.without:,} answers{omitted}"
+    share = "" if per_correct is None else f"; ${dollars_text(per_correct)} per correct answer"
+    return (
+        f"cost ${cost.dollars:.4f}, from the recorded usage of {cost.answers - cost.without:,} answers{omitted}{share}"
+    )
 
 
 def cost_per_correct(totals: Totals, headline: Metric | None) -> float | None:
@@ -303,7 +306,7 @@ def cost_per_correct(totals: Totals, headline: Metric | None) -> float | None:
     """
     if totals.cost is None or headline is None or headline.unit != "fraction" or not headline.value:
         return None
-    asked = totals.done + totals.error + totals.timeout
+    asked = totals.recorded
     return totals.cost / (headline.value * asked) if asked else None
 
 

@@ -144,7 +144,7 @@ def export(
             files = tuple(_moved(path, folder, target) for path in written.files)
     except OSError as error:
         raise storage_error(Path(error.filename or target), error) from error
-    state = present_state(moved.path, moved.meta)
+    state = present_state(moved.path, moved.sized_meta)
     # What is without an answer each writer says itself: it alone knows what stands there instead.
     notes = [caveat.text for caveat in caveats(moved.meta, moved.benchmark, state=state) if caveat.about != "lost"]
     return Exported(files, (*filter(None, [moved.changed_data]), *notes, *written.notes))

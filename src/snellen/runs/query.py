@@ -125,17 +125,18 @@ class _Faults:
                 raise
             self.errors[path] = error
 
-    def require_some(self, count: int) -> None:
-        """Raise the last error if none of so many runs could be read."""
-        if self.errors and len(self.errors) == count:
+    def require_some(self, runs: Iterable[Run]) -> None:
+        """Raise the last error if there is one, and none of the runs could be read."""
+        if self.errors and all(run.path in self.errors for run in runs):
             raise list(self.errors.values())[-1]
 
     def notes(self) -> list[str]:
         """Name each run that is left out, with the reason."""
-        texts = [(str(path), error.message) for path, error in self.errors.items()]
-        return [
-            f"left out: {message}" if path in message else f"left out: {path}: {message}" for path, message in texts
-        ]
+        lines = []
+        for path, error in self.errors.items():
+            is_named = re.search(rf"{re.escape(str(path))}(?=[/:,;\s]|$)", error.message)
+            lines.append(f"left out: {error.message}" if is_named else f"left out: {path}: {error.message}")
+        return lines
 
 
 @contextmanager
@@ -152,7 +153,7 @@ def query(
         sql: one statement in DuckDB's dialect.
         runs: runs, or their folders; the column `run` has their names.
         trust: as for `load_run`.
-        skip_unreadable: leave out of every table the runs whose folder, journal or data cannot be read, with a note that
+        skip_unreadable: leave out of every table the runs of which the query cannot read what it needs, with a note that
             names each, unless none can be read.
 
     Raises:
@@ -181,7 +182,7 @@ def query(
             unread = [name for name, run, _ in sources if run.path in faults.errors]
             for table, name in product(filled, unread):
                 filling.execute(f"DELETE FROM {table} WHERE run = ?", [name])  # noqa: S608 - a name from TABLES
-        faults.require_some(len(runs))
+        faults.require_some(opened)
         with duckdb.connect(place, read_only=True, config=ISOLATED) as connection:
             try:
                 connection.execute(sql)

@@ -418,7 +418,7 @@ class Run:
         from snellen.runs.scoring import Unanswered, count
 
         benchmark, meta = self.benchmark, self.meta
-        recorded = meta.totals.done + meta.totals.error + meta.totals.timeout
+        recorded = meta.totals.recorded
         if benchmark.rubric is not None or builder.rows != recorded:
             self.summarize("all")
             return

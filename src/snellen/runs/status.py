@@ -64,7 +64,7 @@ class Overview(Struct, frozen=True):
             return self.groups.ended / self.groups.known if self.totals.done else 0.0
         if self.questions and not self.totals.done:
             return 0.0
-        return min(1.0, _recorded(self.totals) / self.questions) if self.questions else None
+        return min(1.0, self.totals.recorded / self.questions) if self.questions else None
 
 
 def score_coverage(recorded: float | None, score: Metric | None) -> float | None:
@@ -105,19 +105,17 @@ def ended_groups(benchmark: Benchmark, data: Data, metrics: Iterable[Metric]) ->
 
 
 def overview(folder: RunFolder, meta: RunMeta, groups: GroupProgress | None = None) -> Overview:
-    """Read the state of a run. The journal is read unless run_meta.json is that of a complete run, and newer."""
+    """Read the state of a run. The journal is read if run_meta.json is not that of a complete run."""
     locked = is_locked(folder.path)
     totals = meta.totals
     if meta.state != "complete" and folder.results.exists():
         with contextlib.suppress(SnellenError, OSError):
             totals = structs.replace(read_state(folder, Damage(folder.results))[0], seconds=folder.seconds(meta))
-    elif meta.state == "complete":
-        totals = _totals_now(folder, meta)
     repeats = meta.spec.repeats
     limit, of = meta.coverage.limit, None if groups is not None else meta.coverage.of
     known = [count for count in (limit, of) if count is not None]
     state: State = "partial"
-    if meta.state == "complete" and _recorded(totals) >= _recorded(meta.totals):
+    if meta.state == "complete":
         state = "complete" if meta.coverage.full else "limited"
     if locked and meta.state != "complete":
         state = "running"
@@ -134,33 +132,8 @@ def overview(folder: RunFolder, meta: RunMeta, groups: GroupProgress | None = No
 
 
 def present_state(path: Path, meta: RunMeta) -> str:
-    """Return the state in run_meta.json, or `partial`.
-
-    It is `partial` where that file says `running` and no live process holds the lock, and where a complete run has lost
-    records since.
-    """
-    if meta.state == "running":
-        return meta.state if is_locked(path) else "partial"
-    if meta.state == "complete" and _recorded(_totals_now(RunFolder(path), meta)) < _recorded(meta.totals):
-        return "partial"
-    return meta.state
-
-
-def _recorded(totals: Totals) -> int:
-    return totals.done + totals.error + totals.timeout
-
-
-def _totals_now(folder: RunFolder, meta: RunMeta) -> Totals:
-    """Return the totals in a complete run's meta, or those of its journal if that is gone or was written later."""
-    try:
-        if folder.results.stat().st_mtime_ns <= folder.meta_path.stat().st_mtime_ns:
-            return meta.totals
-        counted = read_state(folder, Damage(folder.results))[0]
-    except FileNotFoundError:
-        return structs.replace(Totals(), seconds=meta.totals.seconds)
-    except (SnellenError, OSError):
-        return meta.totals
-    return structs.replace(counted, seconds=meta.totals.seconds)
+    """Return the state in run_meta.json, or `partial` if that says `running` and no live process holds the lock."""
+    return "partial" if meta.state == "running" and not is_locked(path) else meta.state
 
 
 def is_locked(path: Path) -> bool:

@@ -99,7 +99,7 @@ class RunListRow:
     def n(self) -> str:
         """Return how many samples stand behind the score, or how many have a record."""
         totals = self.entry.totals
-        count = totals.done + totals.error + totals.timeout
+        count = totals.recorded
         return f"{self.entry.headline.n if self.entry.headline else count:,}"
 
 

@@ -29,7 +29,7 @@ from snellen.types import Image, Prompt, Response, Video
 if TYPE_CHECKING:
     from snellen.models.api.batches.service import BatchService
     from snellen.models.api.image_files import ImageFiles
-    from snellen.models.api.transport import Transport
+    from snellen.models.api.transport import HttpReply, Transport
 
 OFFLINE_URL = "http://run-batch.invalid/v1"
 """Address of a model to which no request is sent: its requests are written to a file (`batches.files`)."""
@@ -274,14 +274,24 @@ class ApiModel(Model):
 
     async def _send(self, body: Body) -> Response:
         reply = await self.exchange(body)
-        data = reply.body
-        read = self.protocol.read_reply
-        response = await off_loop(
-            len(data), lambda: read(data, reply.latency_s, self.price, _trace(body, data), reply.request_id)
-        )
+        response = await off_loop(len(reply.body), self._read_reply, body, reply)
         if reply.first_token_s or body.oversized is not None:
             response = structs.replace(response, first_token_s=reply.first_token_s, oversized_images=body.oversized)
         return response
+
+    def _read_reply(self, body: Body, reply: ApiReply) -> Response:
+        data = reply.body
+        try:
+            return self.protocol.read_reply(data, reply.latency_s, self.price, _trace(body, data), reply.request_id)
+        except ModelError as error:
+            if error.trace is None:
+                error.trace = _trace(body, _as_json(data))
+            raise
+
+    def _read_error(self, body: Body, reply: HttpReply) -> ModelError:
+        error = self.protocol.read_error(reply.status, reply.headers, reply.body)
+        error.trace = _trace(body, _as_json(reply.body))
+        return error
 
     def read(self, body: Body, reply: bytes, request_id: str = "") -> Response:
         """Return the answer in a reply that came by another way than a request of its own.
@@ -326,7 +336,7 @@ class ApiModel(Model):
             reply = await transport.post(self._url, body.pieces)
         latency = perf_counter() - started
         if not 200 <= reply.status < 300:
-            raise await off_loop(len(reply.body), self.protocol.read_error, reply.status, reply.headers, reply.body)
+            raise await off_loop(len(reply.body), self._read_error, body, reply)
         data = reply.body
         if self._options.stream:
             data = await off_loop(len(data), assemble, self.protocol.row.protocol, data)
@@ -373,6 +383,15 @@ def _trace(body: Body, reply: bytes) -> Exchange:
         except (msgspec.DecodeError, RecursionError):
             reply = msgspec.json.encode(text)
     return Exchange(request=msgspec.Raw(body.traced), reply=msgspec.Raw(reply))
+
+
+def _as_json(reply: bytes) -> bytes:
+    """Return a reply that may be anything, such as a page of a proxy, as it is if it is JSON, else as a JSON text."""
+    try:
+        msgspec.json.decode(reply)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return msgspec.json.encode(reply.decode("utf-8", "replace"))
+    return reply
 
 
 def _is_utf8(data: bytes) -> bool:

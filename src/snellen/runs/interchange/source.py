@@ -123,7 +123,7 @@ class ExportSource:
     @cached_property
     def overview(self) -> Overview:
         """Return the state of the run, and how many answers it was to have."""
-        return overview(self.run.folder, self.run.meta)
+        return overview(self.run.folder, self.run.sized_meta)
 
     @property
     def size(self) -> int:

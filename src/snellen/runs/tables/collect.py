@@ -159,7 +159,7 @@ def _entries(opened: Sequence[Run], profile: str | None) -> tuple[list[_OpenRun]
 
 def _remarks(run: Run) -> tuple[str, ...]:
     """Return what a reader of a run's metrics must know, such as how much of the benchmark was run."""
-    known = caveats(run.sized_meta, run.benchmark, state=present_state(run.path, run.meta))
+    known = caveats(run.sized_meta, run.benchmark, state=present_state(run.path, run.sized_meta))
     # How a file's columns were read is no caveat of a figure; rows that were left out of it are told by `part`.
     return tuple(caveat.text for caveat in known if caveat.about != "data") + (
         (run.unverified,) if run.unverified else ()

@@ -186,7 +186,7 @@ def _summary(
         saved = msgspec.json.decode(content, type=SavedSummary)
         judged = msgspec.json.decode(content, type=_Judge).judge is not None
         written = status.st_mtime_ns
-        current = not folder.results.exists() or folder.results.stat().st_mtime_ns <= written
+        current = folder.results.exists() and folder.results.stat().st_mtime_ns <= written
         beside = path.with_name(f"{path.name}_{JUDGED}") / "results.jsonl"
         if judged and beside.is_file():
             current = current and beside.stat().st_mtime_ns <= written
@@ -260,7 +260,7 @@ def _entry(run: RunFiles, settings: str, state: RunIndexState | None, keys: Mapp
     of = coverage.of if coverage.of is not None or state is None else None
     expected = None if of is None else of * spec.repeats
     known = [count for count in (coverage.limit, of) if count is not None]
-    recorded = totals.done + totals.error + totals.timeout
+    recorded = totals.recorded
     covered = _ended_groups(meta, metrics) if of is None else None
     if covered is None and expected:
         covered = 0.0 if not totals.done else min(1.0, recorded / expected)
@@ -307,7 +307,7 @@ def _entry(run: RunFiles, settings: str, state: RunIndexState | None, keys: Mapp
 
 
 def _count(totals: Totals) -> int:
-    return totals.done + totals.error + totals.timeout
+    return totals.recorded
 
 
 def _options(identity: Mapping[str, Any]) -> str:
@@ -352,7 +352,7 @@ def _run_state(
     damaged = state is not None and (state.tail.damaged or state.tail.repeated or state.tail.missing)
     if run.torn or damaged or (run.problems and run.size is None and totals.done):
         return "torn"
-    recorded = totals.done + totals.error + totals.timeout
+    recorded = totals.recorded
     short = requested is not None and recorded < requested and run.origin == "foreign"
     if not totals.done and (recorded or meta.state != "complete"):
         return "failed"
