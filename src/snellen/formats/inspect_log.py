@@ -11,13 +11,13 @@ import re
 import secrets
 import tempfile
 import zipfile
-from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import msgspec
+from pybase64 import b64encode
 
 from snellen.media.decode import read_header
 from snellen.redaction import redact_bytes

@@ -11,11 +11,12 @@ TIFF become PNG. JPEG is written with 4:2:0 chroma by simplejpeg, PNG and WebP b
 
 from __future__ import annotations
 
-from binascii import a2b_base64, b2a_base64
+from binascii import a2b_base64
 from hashlib import sha256
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct
+from pybase64 import b64encode
 
 from snellen.media import corruptions, decode
 from snellen.media.decode import Header
@@ -144,5 +145,5 @@ def compress(image: PillowImage | NDArray[np.uint8], kind: Output, quality: int)
 
 def _packed(data: bytes, kind: str, width: int, height: int, changed: str = "") -> Encoded:
     mime = f"image/{kind}"
-    uri = b"".join((b"data:", mime.encode(), b";base64,", b2a_base64(data, newline=False)))
+    uri = b"".join((b"data:", mime.encode(), b";base64,", b64encode(data)))
     return Encoded(uri, mime, sha256(data).hexdigest(), width, height, changed)

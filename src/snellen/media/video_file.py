@@ -9,8 +9,9 @@ is an error. Damage further inside is left to the endpoint.
 from __future__ import annotations
 
 import struct
-from binascii import b2a_base64
 from hashlib import sha256
+
+from pybase64 import b64encode
 
 from snellen.errors import MediaError
 from snellen.media.encode import Encoded
@@ -37,7 +38,7 @@ def encode_video(video: Video) -> Encoded:
     key = video.blob.key
     data = _read(video.blob)
     mime = container(data, key)
-    uri = b"".join((b"data:", mime.encode(), b";base64,", b2a_base64(data, newline=False)))
+    uri = b"".join((b"data:", mime.encode(), b";base64,", b64encode(data)))
     return Encoded(uri, mime, sha256(data).hexdigest(), 0, 0)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from base64 import b64encode
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
@@ -18,6 +17,7 @@ from time import perf_counter
 from typing import Any
 
 from msgspec import structs
+from pybase64 import b64encode
 
 from snellen.errors import (
     AgentLoopError,
