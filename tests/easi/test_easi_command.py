@@ -127,6 +127,8 @@ def test_a_dry_run_looks_at_everything_and_asks_nobody(data: Path, tmp_path: Pat
     assert easi("--dataset-dir", data, "--output-dir", tmp_path, "--dry-run", "--no-rich") == 0
     assert not list(tmp_path.glob("*/*/results.jsonl"))
     assert "ready" in capsys.readouterr().out
+    assert easi("--dataset-dir", data, "--output-dir", tmp_path, "--dry-run", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["exit_code"] == 0
 
 
 def test_what_the_submission_lacks_is_told_before_the_data_is_touched(data: Path, tmp_path: Path, capsys, monkeypatch):
@@ -169,6 +171,8 @@ def test_only_what_is_complete_is_sent_and_its_failure_is_the_commands(data: Pat
     assert '{"success": true}' in capsys.readouterr().out
     assert easi(*where, *configs) == SubmissionError.exit_code
     assert "the leaderboard says no" in capsys.readouterr().out
+    assert easi(*where, *configs, "--json") == SubmissionError.exit_code
+    assert json.loads(capsys.readouterr().out)["exit_code"] == SubmissionError.exit_code
     assert not any("hf_0123" in path.read_text(errors="replace") for path in tmp_path.rglob("*") if path.is_file())
 
 

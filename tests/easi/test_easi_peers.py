@@ -67,6 +67,13 @@ def test_options_of_one_back_end_are_refused_by_the_other(tmp_path: Path, monkey
     assert "--limit, --dtype: for Snellen itself, and without effect here" in capsys.readouterr().err
     assert main(["easi", "--model", "embedded", "--model-args", "a=b", "--no-accelerate"]) == 2
     assert "--model-args, --accelerate: for another harness" in capsys.readouterr().err
+    for words in (("--effort", "high"), ("--stream",), ("--detail", "low"), ("--judge-key-env", "K")):
+        assert lmms(tmp_path, *words) == 2
+        assert f"{words[0]}: for Snellen itself, and without effect here" in capsys.readouterr().err
+    kit = ("easi", "--backend", "vlmevalkit", "--model", "Qwen3-VL-8B-Instruct", "--dry-run")
+    for more in (("--model-args", "a=b"), ("--no-accelerate",)):
+        assert main([*kit, *more]) == 2
+        assert "for another back end, and without effect here" in capsys.readouterr().err
     assert main(["easi", "--model", "embedded", "--", "--limit", "8"]) == 2
     assert "behind --" in capsys.readouterr().err
 

@@ -271,8 +271,10 @@ HARNESS_ONLY = ("model_args", "accelerate", "backend_python", "backend_home", "b
 NATIVE_ONLY = (
     *("limit", "option", "ray", "seed", "max_tokens", "temperature", "top_p", "base_url", "key_env", "concurrency"),
     *("id_is", "timeout", "max_attempts", "patience", "rpm", "tpm", "extra_body", "max_long_side", "max_pixels"),
-    *("dtype", "device", "batch_size", "revision"),
+    *("dtype", "device", "batch_size", "revision", "effort", "detail", "responses", "stream", "judge_key_env"),
 )
+HARNESS_UNUSED = {"vlmevalkit": ("model_args", "accelerate"), "lmms-eval": ("judge_base_url", "judge_key_env")}
+"""Options that another harness's back end has no use for, though a different one has."""
 
 
 def _refuse_unused(context: typer.Context, names: tuple[str, ...], whose: str, hint: str) -> None:
@@ -303,6 +305,7 @@ def _run_external(
     _refuse_unused(
         context, NATIVE_ONLY, "Snellen itself", "Pass the harness its own arguments after --, or in --model-args."
     )
+    _refuse_unused(context, HARNESS_UNUSED[backend], "another back end", f"Omit them: {backend} does not read them.")
     board = run_all.plan(backend, settings, names)
     with LogFile(board.folder, verbose=settings.verbose) as log:
         log.said(command_line(context))

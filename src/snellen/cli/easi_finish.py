@@ -36,8 +36,9 @@ def end(
     status = 0 if dry_run and not (board.failed or board.interrupted) else board.status
     files = None if dry_run else _result_files(context, board, facts.details, log)
     submission = _submit(context, board, facts.details, log, status, dry_run=dry_run) if facts.wanted else None
-    _show(context, board, log, submission, files, as_json=as_json, dry_run=dry_run)
-    raise typer.Exit(status or (0 if submission is None else submission.status))
+    status = status or (0 if submission is None else submission.status)
+    _show(context, board, log, submission, files, status, as_json=as_json, dry_run=dry_run)
+    raise typer.Exit(status)
 
 
 def _result_files(context: typer.Context, board: Board, details: Metadata, log: LogFile) -> ResultFiles | None:
@@ -157,6 +158,7 @@ def _show(
     log: LogFile,
     submission: Submission | None,
     files: ResultFiles | None,
+    status: int,
     *,
     as_json: bool,
     dry_run: bool,
@@ -182,7 +184,7 @@ def _show(
                 "average": {"value": average, "benchmarks": known, "of": 8},
                 "log": str(log.path),
                 "easi_results": None if files is None else {"json": files.payload, "zip": files.archive},
-                "exit_code": board.status,
+                "exit_code": status,
                 **({} if refused else {"go_on": command}),
                 **(
                     {} if submission is None else {"submission": {"text": submission.text, "folder": submission.folder}}
