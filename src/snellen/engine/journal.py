@@ -253,7 +253,7 @@ def read(
         RunError: the file cannot be read; without `damage`, also a fault, by line and sample.
     """
     noted = damage if damage is not None else Damage(path, strict=True)
-    return (record for _, record in placed(path, type_, noted, record_type=record_type))
+    return (record for _, record in _decoded(path, type_, noted, record_type))
 
 
 def intact(path: Path, type_: type[T]) -> Iterator[T]:
@@ -267,6 +267,10 @@ def placed(
     path: Path, type_: type[T], damage: Damage, *, record_type: type[Struct] | None = None
 ) -> Iterator[tuple[int, T]]:
     """Yield (start in bytes, record) for every intact record, as `read`."""
+    return _decoded(path, type_, damage, record_type)
+
+
+def _decoded(path: Path, type_: type[T], damage: Damage, record_type: type[Struct] | None) -> Iterator[tuple[int, T]]:
     decode = msgspec.json.Decoder(type_).decode
     for number, content, _, at in _lines(path, record_type or type_, damage):
         try:
