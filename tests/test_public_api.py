@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pydoc
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import get_type_hints
@@ -54,8 +55,20 @@ def test_evaluate_takes_every_setting_of_a_run() -> None:
 def test_a_misspelt_setting_is_refused_and_the_right_one_named(function: Callable[..., object]) -> None:
     with pytest.raises(TypeError, match=r"'patience'\. Did you mean 'patience_s'\?"):
         function("chart/digits", "embedded", patience=3)
-    with pytest.raises(TypeError, match=r"unexpected keyword argument 'zzz'$"):
-        function("chart/digits", "embedded", zzz=3)
+    for name in ("zzz", "profile"):
+        with pytest.raises(TypeError, match=rf"unexpected keyword argument '{name}'$"):
+            function("chart/digits", "embedded", **{name: 3})
+
+
+def test_a_setting_of_the_reply_or_of_images_is_sent_to_its_own_argument() -> None:
+    for name, place in {
+        "max_tokens": "generation=Generation(max_tokens=…)",
+        "temperature": "generation=Generation(temperature=…)",
+        "blank_images": "media=MediaSettings(blank=…)",
+        "corrupt": "media=MediaSettings(corrupt=…)",
+    }.items():
+        with pytest.raises(TypeError, match=re.escape(f"'{name}'. Write {place}")):
+            snellen.evaluate("chart/digits", "embedded", **{name: 3})  # type: ignore[arg-type]
 
 
 def test_none_stands_for_the_default_of_a_setting() -> None:

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+import snellen
 from snellen.errors import UsageError
 from snellen.models.base import HOOKS, AdaptedModel, Model, as_model
 from snellen.types import Prompt, Response, Text
@@ -33,6 +34,12 @@ async def test_a_class_that_only_answers_gets_the_defaults(tmp_path):
     assert await model.executed() is None
     await model.close()
     assert model.shareable
+
+
+def test_a_run_takes_an_object_that_only_answers(tmp_path):
+    with pytest.warns(DeprecationWarning, match="Echo does not inherit from snellen.Model"):
+        run = snellen.evaluate("chart/digits", Echo(), limit=2, out=tmp_path / "run")
+    assert (run.meta.totals.ok, run.meta.spec.model) == (2, "Echo")
 
 
 async def test_own_hooks_of_an_adapted_class_are_called(tmp_path):

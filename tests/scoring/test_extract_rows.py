@@ -73,6 +73,10 @@ def test_a_row_without_gold_gets_no_verdict() -> None:
         (b"[1]", "expected a JSON object"),
         (b'{"reply": "x"}', "'kind' is None"),
         (b'{"kind": "count", "reply": 3}', "'reply' is int"),
+        (
+            b'{"kind": "truth", "response": "Yes", "gold": true}',
+            "'reply' is missing. The row has 'kind', 'response', 'gold'",
+        ),
         (b'{"kind": "choice", "reply": "A"}', "'options' of a choice row: missing"),
         (b'{"kind": "truth", "reply": "yes", "form": "maybe"}', "'form' is 'maybe'"),
     ],

@@ -203,6 +203,10 @@ def test_a_long_reply_keeps_its_beginning_and_its_end():
         ('template = "{reply} {nonce}"\n[verdict]\nmarker = "S: "\nrange = [0, 1]', "white space"),
         ('template = "{reply} {nonce}"\n[verdict]\nmarker = "S:"\nrange = [0, 1]\nreason = "why"', "a number alone"),
         ('template = "{reply}"\n[verdict]\nmarker = "S:"\nrange = [0, 1]', "{nonce} does not occur"),
+        (
+            'system = "{reply} {nonce}"\ntemplate = "Q"\n[verdict]\nlabels = {a = 1.0}',
+            "{reply} does not occur in its template",
+        ),
         ('max_tokens = 0\ntemplate = "{reply} {nonce}"\n[verdict]\nlabels = {a = 1.0}', "at least 1"),
         ("template = 3", "template"),
         ("not toml", "rubric own"),

@@ -118,7 +118,8 @@ def _answering(model: Any, processor: Any, settings: RunSettings) -> Iterator[tu
             "Omit processor, or pass the loaded model as model.",
         )
     if not in_memory:
-        yield (model, None) if isinstance(model, str) else (model.name, model)
+        opened = None if isinstance(model, str) else as_model(model)
+        yield (model if opened is None else opened.name), opened
         return
     with memory.lent(model, processor, run_spec("", "", settings).options) as lent:
         yield lent.name, lent

@@ -190,15 +190,15 @@ class Run:
 
     def notes(self) -> list[str]:
         """List what a reader of the scores must know, one line each, including who judged the replies."""
-        errors = self.request_errors().text
-        meta = self.sized_meta
+        errors, meta = self.request_errors().text, self.sized_meta
         from snellen.runs.caveats import caveats
         from snellen.runs.judge.verdicts import judge_line
 
-        known = caveats(meta, self.benchmark, state=present_state(self.path, meta))
-        lines = [errors if caveat.about == "lost" and errors else caveat.text for caveat in known]
-        lines += filter(None, [without_record(self.folder, self.benchmark, self.meta.spec), self.changed_data])
-        return [*lines, *filter(None, [judge_line(self), self.unverified])]
+        lost = without_record(self.folder, self.benchmark, self.meta.spec)
+        only_lost = lost and self.folder.meta().state == "complete"  # it is named in full
+        known = caveats(meta, self.benchmark, state="complete" if only_lost else present_state(self.path, meta))
+        texts = (errors if caveat.about == "lost" and errors else caveat.text for caveat in known)
+        return [*texts, *filter(None, [lost, self.changed_data, judge_line(self), self.unverified])]
 
     def request_errors(self) -> RequestErrors:
         """Count the samples without an answer and the commonest errors; read once, and only if samples failed."""

@@ -16,6 +16,7 @@ from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine.run_folder import JUDGED, LABELLED, RunFolder, RunSpec
 from snellen.models.base import DEFAULTS, ModelOptions, ModelSettings
 from snellen.runs.trust import find_named
+from snellen.types import Generation, MediaSettings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -138,6 +139,15 @@ def find_benchmark(spec: RunSpec, folder: RunFolder | None = None, *, trust: boo
     return registry.find(spec.benchmark) if trust else find_named(spec.benchmark, folder, trust=False)
 
 
+def _place_of(name: str) -> str:
+    """Say to which argument a setting of the reply or of images belongs; empty for any other name."""
+    for argument, kind in (("generation", Generation), ("media", MediaSettings)):
+        field = {"blank_images": "blank"}.get(name, name)
+        if field in kind.__struct_fields__:
+            return f". Write {argument}={kind.__name__}({field}=…)"
+    return ""
+
+
 def takes(settings: type[Any], defaults: Mapping[str, Any] = _DEFAULTS) -> Callable[[F], F]:
     """Decorate a function with `**settings: Unpack[...]`: its signature and help list each with its default.
 
@@ -158,8 +168,9 @@ def takes(settings: type[Any], defaults: Mapping[str, Any] = _DEFAULTS) -> Calla
         @functools.wraps(function)
         def checked(*arguments: Any, **keywords: Any) -> Any:
             for name in keywords.keys() - set(names):
-                near = difflib.get_close_matches(name, names, 1)
-                hint = f". Did you mean {near[0]!r}?" if near else ""
+                hint = _place_of(name) if {"generation", "media"} <= set(names) else ""
+                if not hint and (near := difflib.get_close_matches(name, names, 1, 0.7)):
+                    hint = f". Did you mean {near[0]!r}?"
                 raise TypeError(f"{function.__name__}() got an unexpected keyword argument {name!r}{hint}")
             return function(*arguments, **keywords)
 

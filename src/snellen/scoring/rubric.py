@@ -123,6 +123,7 @@ def parse_rubric(text: str, name: str) -> Rubric:
     prompt = parts.system + parts.template
     checks = {
         **{f"{{{place}}} does not occur in it": f"{{{place}}}" in prompt for place in NEEDED},
+        "{reply} does not occur in its template": "{reply}" in parts.template or "{reply}" not in prompt,
         "its verdict needs either labels or a range": bool(schema.labels) != (schema.range is not None),
         "the scores of its labels must lie between 0 and 1": all(0 <= value <= 1 for value in schema.labels.values()),
         "its range must go from low to high": schema.range is None or schema.range[0] < schema.range[1],

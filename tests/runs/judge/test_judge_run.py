@@ -23,7 +23,7 @@ from snellen.cli import main
 from snellen.errors import FingerprintError, JudgeError, ModelTimeoutError, PreflightError, UsageError
 from snellen.models.base import Model
 from snellen.runs.caveats import caveats
-from snellen.runs.judge.ask import judge, verdicts
+from snellen.runs.judge.ask import judge, require_key, verdicts
 from snellen.scoring.statistics import mean
 from snellen.types import Image, Prompt, Response, Sample, Score, Text
 
@@ -209,6 +209,22 @@ def test_without_a_key_nothing_is_asked(server, monkeypatch, capsys, url):
     said = capsys.readouterr()
     assert "no key for the judge" in said.err and "JUDGE_API_KEY" in said.err and "SUMMARY_JSON" not in said.out
     assert server.asked == [] and not Path("run_judged/results.jsonl").exists()
+
+
+@pytest.mark.parametrize("kind", ["openai", "anthropic", "gemini", "openrouter"])
+def test_the_key_of_any_kind_of_judge_is_required_and_the_judges_own_comes_first(monkeypatch, kind):
+    usual = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "openrouter": "OPENROUTER_API_KEY"}
+    for name in ("JUDGE_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", *usual.values()):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(JudgeError, match="no key for the judge"):
+        require_key(f"{kind}:judge", None)
+    own = usual.get(kind, "GEMINI_API_KEY")
+    monkeypatch.setenv(own, "key-of-the-service")
+    assert require_key(f"{kind}:judge", None) == own
+    monkeypatch.setenv("JUDGE_API_KEY", "key-of-the-judge")
+    assert require_key(f"{kind}:judge", None) == "JUDGE_API_KEY"
+    assert require_key(f"{kind}:judge", own) == own
+    assert require_key("local:judge", None) is None
 
 
 def test_a_wrong_key_is_found_before_the_first_question(server, monkeypatch):

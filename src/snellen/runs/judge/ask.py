@@ -65,7 +65,8 @@ def judge(
         data, images: where its files lie now, if they were moved.
         trust: as for `load_run`.
         base_url: the judge's endpoint; None: JUDGE_BASE_URL.
-        key_env: the name of the variable with its key; None: JUDGE_API_KEY, else OPENAI_API_KEY.
+        key_env: the name of the variable with its key; None: JUDGE_API_KEY, else the one of its service, OPENAI_API_KEY of
+            `api:`.
         limit: only the first N replies.
         seed: that of the marks around replies.
         settings: further settings of the judge and its run, as for `evaluate` (concurrency, generation, max_cost …).
@@ -231,18 +232,21 @@ def require_key(model: str, key_env: str | None) -> str | None:
         JudgeError: the judge is behind an API and there is none. A run that nobody could pay for must not begin, and
             no rule stands in for a judge.
     """
-    if not model.startswith("api:"):
+    kind = model.partition(":")[0]
+    if kind not in models.API_KINDS:
         return key_env
     from snellen.models.api.keys import DEFAULT_VARIABLE, find_key, require_variable
+    from snellen.models.api.services import service
 
     require_variable(key_env)
-    for variable in [key_env] if key_env is not None else [KEY, DEFAULT_VARIABLE]:
+    usual = service(kind).key_variables or (DEFAULT_VARIABLE,)
+    for variable in [key_env] if key_env is not None else [KEY, *usual]:
         try:
             if find_key(variable):
                 return variable
         except PreflightError:
             continue
-    missing = f"{key_env} is not" if key_env is not None else f"neither {KEY} nor {DEFAULT_VARIABLE} is"
+    missing = f"{key_env} is not" if key_env is not None else f"neither {' nor '.join((KEY, *usual))} is"
     raise JudgeError(
         f"there is no key for the judge {model}: {missing} set, in the environment or in .env",
         f"Set {key_env or KEY}. For a local server without keys, set it to any word.",

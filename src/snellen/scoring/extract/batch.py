@@ -38,9 +38,9 @@ def extract_row(row: Mapping[str, Any], where: str = "row") -> dict[str, Any]:
     kind = row.get("kind")
     if kind not in KINDS:
         raise DataError(f"{where}: 'kind' is {kind!r}; expected one of {', '.join(KINDS)}.")
-    reply = row.get("reply")
-    if reply is None:
-        reply = ""
+    if "reply" not in row:
+        raise DataError(f"{where}: 'reply' is missing. The row has {', '.join(map(repr, row)) or 'no fields'}.")
+    reply = "" if row["reply"] is None else row["reply"]  # a sample without an answer
     if not isinstance(reply, str):
         raise DataError(f"{where}: 'reply' is {type(reply).__name__}; expected a string.")
     options = row.get("options") or None
