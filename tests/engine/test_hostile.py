@@ -29,6 +29,12 @@ SHORT_S, PATIENT_S = 1.0, 600.0
 """Limits of a request that never ends, and of one that ends: on a slow machine any reply may take a while."""
 
 
+REQUESTS_A_SAMPLE = 3
+"""Two attempts, and one in the last pass."""
+LONGEST_S = REQUESTS_A_SAMPLE * ROUNDS * len(KIND) * SHORT_S
+"""A machine so busy that every request ends by its limit, one after another, takes no longer."""
+
+
 def worst(behaviours: Sequence[str]) -> Benchmark:
     """A benchmark whose questions meet these behaviours of the server, `ROUNDS` times each."""
 
@@ -73,7 +79,7 @@ def test_a_run_against_a_hostile_server_ends_in_time_with_each_sample_recorded(
     monkeypatch.setenv("WORST_KEY", KEY)
     watch = Stopwatch()
     run = go(hostile.url("by-question"), tmp_path / "a", tuple(KIND), SHORT_S)
-    assert watch.seconds < 30
+    assert watch.seconds < LONGEST_S
     kinds = kinds_of(run)
     assert kinds.keys() == KIND.keys()
     assert all(kind in (KIND[behaviour], "timeout") for behaviour, kind in kinds.items())
