@@ -6,11 +6,13 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec import structs
 from stubs import ARITHMETIC, Calculator
 
 from snellen.benchmarks.base import Data
+from snellen.engine.resume import answer_costs
 from snellen.engine.retry import Backoff
 from snellen.engine.run_folder import RunFolder, RunSpec, Totals
 from snellen.engine.stopping import SpendingLimit
@@ -95,6 +97,18 @@ def test_a_resumed_run_expects_the_dearest_of_the_latest_answers_and_not_their_m
     with pytest.raises(BudgetError, match=r"the next request may cost \$0\.5000"):
         go(again, tmp_path / "a", max_cost=1.2, concurrency=1)
     assert again.asked == [] and spent(tmp_path / "a") == pytest.approx(1.02)
+
+
+def test_answers_that_cost_nothing_because_they_were_kept_are_not_expected_again(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    records = [
+        Record(
+            str(number), "ok", response=Response("2", usage=Usage(1, 1, cost=0.0 if kept else 0.05), cached_answer=kept)
+        )
+        for number, kept in enumerate([""] * 3 + ["entry"] * 40)
+    ]
+    folder.results.write_bytes(b"".join(msgspec.json.encode(record) + b"\n" for record in records))
+    assert list(answer_costs(folder)) == [0.05] * 3
 
 
 def test_a_budget_that_suffices_lets_all_requests_fly_at_once(tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ def score(
 
     as_json, per_sample = output.as_json, output.per_sample
     report, least = CheckReport(checks), checks.least_coverage()
-    cost = None
+    cost, per_correct = None, None
     if prices is not None:
         from snellen.engine.run_folder import RunFolder
         from snellen.runs import costs
@@ -153,6 +153,7 @@ def score(
         if not folder.exists():
             raise UsageError(f"--prices needs recorded usage; {results} is not a run", "Name a run folder.")
         cost = costs.recorded(folder, prices)
+        per_correct = None if cost.without else _per_correct(results, cost.dollars, trust=trust)
     if disagreements and profile is None:
         profile = "all"
     if (
@@ -223,14 +224,14 @@ def score(
             ]
         if cost is not None:
             result["cost"] = {"dollars": cost.dollars, "answers": cost.answers, "without_usage": cost.without}
-            result["cost_per_correct"] = _per_correct(results, cost.dollars, trust=trust)
+            result["cost_per_correct"] = per_correct
         show_json(result)
     elif _has_score(summary) or summary.details:
         _show_tables(results, summary, answered, trust=trust)
         for line in dict.fromkeys(line for fields in summary.details.values() for line in fields.get(LINES, ())):
             print(line)
     if cost is not None:
-        notes = [*notes, costs.sentence(cost, _per_correct(results, cost.dollars, trust=trust))]
+        notes = [*notes, costs.sentence(cost, per_correct)]
     elif (paid := _recorded_cost(results, trust=trust)) is not None:
         notes = [*notes, paid]
     for line in [*summary.unread_lines(), *notes]:

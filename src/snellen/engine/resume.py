@@ -112,10 +112,11 @@ def read_state(folder: RunFolder, damage: Damage) -> tuple[Totals, set[Key]]:
 
 
 def answer_costs(folder: RunFolder) -> Iterator[float]:
-    """Yield the cost of each answer in the journal that has one, in dollars, in the order of their records."""
+    """Yield the cost of each answer in the journal that was paid for, in dollars, in the order of their records."""
     for head in journal.read(folder.results, UsageHead, Damage(folder.results), record_type=Record):
-        if head.response is not None and head.response.usage.cost is not None:
-            yield head.response.usage.cost
+        reply = head.response
+        if reply is not None and not reply.cached_answer and reply.usage.cost is not None:
+            yield reply.usage.cost
 
 
 def verified_meta(folder: RunFolder) -> RunMeta:

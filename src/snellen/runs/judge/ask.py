@@ -239,7 +239,7 @@ def require_key(model: str, key_env: str | None) -> str | None:
     from snellen.models.api.services import service
 
     require_variable(key_env)
-    usual = service(kind).key_variables or (DEFAULT_VARIABLE,)
+    usual = service(kind).key_variables or ((DEFAULT_VARIABLE,) if kind == "api" else ())
     for variable in [key_env] if key_env is not None else [KEY, *usual]:
         try:
             if find_key(variable):
