@@ -306,8 +306,7 @@ def cost_per_correct(totals: Totals, headline: Metric | None) -> float | None:
     """
     if totals.cost is None or headline is None or headline.unit != "fraction" or not headline.value:
         return None
-    asked = totals.recorded
-    return totals.cost / (headline.value * asked) if asked else None
+    return totals.cost / (headline.value * totals.recorded) if totals.recorded else None
 
 
 def cost_text(totals: Totals, headline: Metric | None) -> str:

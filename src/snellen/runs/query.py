@@ -126,7 +126,7 @@ class _Faults:
             self.errors[path] = error
 
     def require_some(self, runs: Iterable[Run]) -> None:
-        """Raise the last error if there is one, and none of the runs could be read."""
+        """Raise the last error if no run could be read."""
         if self.errors and all(run.path in self.errors for run in runs):
             raise list(self.errors.values())[-1]
 
