@@ -1,0 +1,103 @@
+"""Answer types: what a gold cell and a reply's answer mean, when two are the same, and how one is shown.
+
+A type is made for one question from its `AnswerContext`. Gold cells and replies go through the same `parse`, so that neither is
+read by rules of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+from msgspec import Struct
+
+from snellen.scoring.answers.dress import undressed
+
+LEVELS = ("folded", "accents", "exact")
+"""How strictly texts are compared: without case and accents, without case, or character by character."""
+
+
+class AnswerContext(Struct, frozen=True):
+    """What a question says of its answer.
+
+    Attributes:
+        options: letter to text, in order; empty for open questions.
+        question: the question's text.
+        unit: the unit in which a number is asked for; empty without one.
+        form: `yes/no` or `T/F`, the words of a truth question; empty if either will do.
+        decimal: the decimal sign of the table's numbers, `.` or `,`.
+        day_first: whether `01/02/2024` is the first of February; None if the column does not tell.
+        level: how strictly texts are compared, see `LEVELS`.
+        tolerance: relative tolerance of numbers; None for the type's own rule.
+    """
+
+    options: Mapping[str, str] = {}
+    question: str = ""
+    unit: str = ""
+    form: str = ""
+    decimal: str = "."
+    day_first: bool | None = None
+    level: str = LEVELS[0]
+    tolerance: float | None = None
+
+
+class GoldError(ValueError):
+    """A gold cell that is no value of its type; the message says what was expected."""
+
+
+class Found(NamedTuple):
+    """A value named in a text, with the place of the characters that name it."""
+
+    value: Any
+    start: int
+    end: int
+
+
+class AnswerType:
+    """A type of answers to one question. Subclasses define `parse`, and `same` where equality is not `==`.
+
+    Attributes:
+        kind: the name by which a column or an option chooses the type.
+        expected: what a gold cell holds, for messages.
+        is_closed: an answer can be told from prose, since few values are possible.
+    """
+
+    kind: ClassVar[str] = ""
+    expected: ClassVar[str] = "a value"
+    is_closed: ClassVar[bool] = False
+
+    def __init__(self, context: AnswerContext = AnswerContext()) -> None:
+        self.context = context
+
+    def parse(self, text: str) -> Any | None:
+        """Return the value that a whole text writes, its outer markup already removed; None if it writes none."""
+        raise NotImplementedError
+
+    def parse_gold(self, cell: Any) -> Any:
+        """Return the value of a gold cell: a text is read as a reply would be, in any markup.
+
+        Raises:
+            GoldError: the cell holds no value of this type.
+        """
+        text = cell if isinstance(cell, str) else str(cell)
+        value = self.parse(undressed(text))
+        if value is None:
+            raise GoldError(f"{text[:80]!r} is not {self.expected}")
+        return value
+
+    def same(self, value: Any, gold: Any) -> bool:
+        """Return True if a reply's value answers as the gold value does."""
+        return bool(value == gold)
+
+    def show(self, value: Any) -> str:
+        """Return a value as people write it."""
+        return str(value)
+
+    def find(self, sentence: str) -> Sequence[Found]:
+        """Return every value that a sentence names, in order; empty for types that prose does not name."""
+        return ()
+
+    def short(self, sentence: str) -> Found | None:
+        """Return the value of a reply of one short sentence: the only one that it names."""
+        found = self.find(sentence)
+        return found[0] if found and all(other.value == found[0].value for other in found[1:]) else None
