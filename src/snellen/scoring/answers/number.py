@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
@@ -12,6 +13,7 @@ from snellen.scoring.answers.base import AnswerType, Found, GoldError
 from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.name import stemmed
 from snellen.scoring.answers.numerals import find_numbers, parse_number
+from snellen.scoring.answers.units import convert, unit_at, unit_named
 from snellen.scoring.replies.phrases import phrases, single_words
 from snellen.scoring.replies.sentences import Sentence, words_of
 
@@ -115,6 +117,20 @@ class Number(AnswerType):
         values = [(self._value(one.value), one) for one in found]
         return [Found(value, one.start, one.end) for value, one in values if value is not None]
 
+    def _converted(self, text: str, found: Found) -> Found | None:
+        """Return a number in the unit that is asked for; None for one of another dimension."""
+        wanted = unit_named(self.context.unit) if self.context.unit else None
+        at = found.end + len(text[found.end :]) - len(text[found.end :].lstrip(" -"))
+        named = unit_at(text, at) if wanted else None
+        if wanted is None or named is None or named[0] == wanted:
+            return found
+        value = convert(found.value, named[0], wanted)
+        return (
+            None
+            if value is None
+            else Found(Decimal(value.numerator) / Decimal(value.denominator), found.start, named[1])
+        )
+
     def _is_either(self, sentence: Sentence, found: Sequence[Found]) -> bool:
         """Return True for `3 or 4`: an `or` between the last two numbers, close to both."""
         first, last = found[-2:]
@@ -128,7 +144,7 @@ class Number(AnswerType):
         numbers = sorted([*found, *self._worded(sentence)], key=lambda one: one.start)
         bounds, labels = _edges(sentence, "bound"), _edges(sentence, "label")
         after = frozenset(sentence.words[phrase.first].start for phrase in sentence.phrases if phrase.table == "bound")
-        between = [text[one.end : other.start] for one, other in zip(numbers, numbers[1:], strict=False)]
+        between = [text[one.end : other.start] for one, other in itertools.pairwise(numbers)]
         ranged = {at for at, words in enumerate(between) if _RANGE.fullmatch(words)}
         skipped = False
         for at, number in enumerate(numbers):
@@ -139,8 +155,12 @@ class Number(AnswerType):
             bounded = before in bounds or number.end + len(behind) - len(behind.lstrip()) in after
             compound = behind[:1] == "-" and behind[1:2].isalpha()
             skipped = (skipped and joined) or labelled or listed or bounded or compound or bool({at, at - 1} & ranged)
-            if not skipped and not (at > 0 and _OF_ALL.search(between[at - 1])):
-                yield number
+            if (
+                not skipped
+                and not (at > 0 and _OF_ALL.search(between[at - 1]))
+                and (amount := self._converted(text, number))
+            ):
+                yield amount
 
     def _worded(self, sentence: Sentence) -> Iterator[Found]:
         """Yield numbers in words of other languages than English and Chinese."""
