@@ -100,17 +100,18 @@ class Truth(AnswerType):
         return value
 
     def short(self, sentence: Sentence) -> Found | None:
-        """Return the value at the head of a sentence, unless what follows says the opposite."""
-        head = self._head(sentence)
-        stance = self._stance(sentence, after=head.end if head else 0)
-        if head is None:
-            return stance
-        return head if stance is None or stance.value == head.value else None
+        """Return the value that a sentence states, if it is one."""
+        found = self.find(sentence)
+        return found[0] if found and all(one.value == found[0].value for one in found) else None
 
     def find(self, sentence: Sentence) -> list[Found]:
         """Return the value that a sentence states: at its head, at its end, or by restating the question."""
-        found = [one for one in (self._head(sentence), self._tail(sentence)) if one is not None]
-        return found or [one for one in (self._stance(sentence),) if one is not None]
+        head = self._head(sentence)
+        found = [
+            head,
+            self._stance(sentence, after=head.end) if head else self._tail(sentence) or self._stance(sentence),
+        ]
+        return [one for one in found if one is not None]
 
     def _head(self, sentence: Sentence) -> Found | None:
         words = sentence.words
@@ -139,7 +140,7 @@ class Truth(AnswerType):
         """Return the value at the end of a sentence, behind a verb or a sign: `the statement is false`, `… so: yes`."""
         words = sentence.words
         last = len(words)
-        while last and not words[last - 1].text[0].isalnum():
+        while last and (not words[last - 1].text[0].isalnum() or words[last - 1].text in _PARTICLES):
             last -= 1
         for phrase in sentence.phrases:
             if phrase.table in ("yes", "no") and phrase.after == last and phrase.first:
@@ -174,4 +175,5 @@ def _links() -> frozenset[str]:
     return frozenset(word.text for phrase in (*phrases("link"), *phrases("shows")) for word in words_of(phrase))
 
 
+_PARTICLES = frozenset("的でですだ了です")
 _PRONOUNS = frozenset(("it", "it's", "they", "they're", "that", "that's", "this", "he", "she", "there"))

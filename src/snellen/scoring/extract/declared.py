@@ -12,7 +12,7 @@ from snellen.scoring.answers.dress import undressed, undressed_span
 from snellen.scoring.answers.name import stemmed
 from snellen.scoring.answers.text import Text
 from snellen.scoring.extract.base import Reading, two_answers
-from snellen.scoring.extract.stated import one_named, value_in
+from snellen.scoring.extract.stated import NOTHING, one_named, value_in
 from snellen.scoring.replies.phrases import holds, phrases, single_words
 from snellen.scoring.replies.reply import Visible
 from snellen.scoring.replies.sentences import Phrase, Sentence, sentences
@@ -76,7 +76,8 @@ def _alike(first: Mark, second: Mark, kind: AnswerType) -> bool:
 
 def _contained(said: Visible, kind: AnswerType) -> Iterator[Mark]:
     for start, end in said.containers:
-        value, also = value_in(said.reply[start:end], kind)
+        text = said.reply[start:end]
+        value, also = (None, ()) if text.lower() in NOTHING else value_in(text, kind)
         yield Mark(CONTAINER, value, also, (start, end))
 
 
@@ -112,8 +113,11 @@ def _lines(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _markers(sentence: Sentence) -> Iterator[tuple[int, int]]:
-    """Yield rank and end of each marker of a sentence, in order."""
+    """Yield rank and end of each marker of a sentence, in order; one that is only recalled (`at first I'd say`) is none."""
+    doubts = [phrase.first for phrase in sentence.phrases if phrase.table == "hedge"]
     for phrase in sentence.phrases:
+        if any(first < phrase.first for first in doubts):
+            continue
         if phrase.table == "choose" and not _is_negated(sentence, phrase):
             yield PLAIN, _behind(sentence, phrase.after)
         elif phrase.table == "answer" and (end := _linked(sentence, phrase)) is not None:

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from snellen.scoring.answers.base import AnswerType, Found
-from snellen.scoring.answers.choice import Choice
+from snellen.scoring.answers.choice import Choice, MultiChoice
 from snellen.scoring.answers.dress import undressed
-from snellen.scoring.answers.text import Text
+from snellen.scoring.answers.text import BARE_WORDS, Text
 from snellen.scoring.extract.base import Reading, two_answers
+from snellen.scoring.replies.phrases import single_words
 from snellen.scoring.replies.reply import Visible
 from snellen.scoring.replies.sentences import Sentence, sentences, spans
 
@@ -18,6 +19,9 @@ MOST_WORDS = 14
 """Words of a short reply."""
 MOST_SENTENCES = 400
 """Sentences of prose that are weighed: the first 40 and the last."""
+
+
+_NUMBERS = ("count", "number")
 
 
 class Statement(NamedTuple):
@@ -50,12 +54,14 @@ def text_in(whole: str, kind: AnswerType) -> tuple[str | None, tuple[str, ...]]:
     """Return a marked text: its first line, or the first sentence where an explanation follows; the other forms also count."""
     line = whole.split("\n", 1)[0].strip()
     parts = list(spans(line, 0, len(line)))
-    if not parts or line.lower() in _NOTHING:
+    if not parts or line.lower() in NOTHING:
         return None, ()
     first = Sentence(line, *parts[0])
     if first.opens("refusal"):
         return None, ()
     named = kind.short(first)
+    if named is None and first.words[0].text in single_words("subject"):
+        return None, ()
     forms = [line]
     if len(parts) > 1 and len(line[parts[1][0] :].split()) >= FEWEST_OF_EXPLANATION:
         forms.insert(0, undressed(first.text))
@@ -69,7 +75,8 @@ def text_in(whole: str, kind: AnswerType) -> tuple[str | None, tuple[str, ...]]:
 
 FEWEST_OF_EXPLANATION, LONGEST_TEXT = 4, 200
 """Words behind a first sentence that explain it; characters of a marked text."""
-_NOTHING = frozenset(("null", "none", "n/a", "nan", "-", "?", "unknown", "nil", "na"))
+NOTHING = frozenset(("null", "n/a", "nan", "?", "unknown", "undefined"))
+"""Texts of a marked answer that say there is none."""
 
 
 def one_named(text: str, kind: AnswerType) -> Any | None:
@@ -111,15 +118,18 @@ def _is_answer_line(said: Visible, first: Sentence, rest: str) -> bool:
     """Return True if a first line or sentence may be an open answer: no heading, no label, no interjection, no list behind it."""
     start, end = said.place(first.start, first.end)
     opening = said.reply[:start].rsplit("\n", 1)[-1].strip()
-    if opening.startswith(("#", "{", "[", "-", "|")) or said.reply.lstrip()[:1] in ("{", "|", "#") or "|" in first.text:
+    if opening.startswith(("#", "{", "[", "-", "|")) or _DATA.match(said.reply) or "|" in first.text:
         return False
     if not rest.strip():
         return True
     if first.text.endswith((":", "!", "：", "！")) or rest.lstrip()[:1] == ":" or first.has("refusal"):
         return False
+    if not rest.startswith("\n") and (len(first.words) > BARE_WORDS + 2 or first.text[0] > "\u2e7f"):
+        return False
     return _LISTED.match(said.reply, end) is None
 
 
+_DATA = re.compile(r"\s*(?:[{|#]|```\w*\s*[{\[])")
 _LISTED = re.compile(r"[*_`.。\s]{0,8}\n\s{0,4}(?:[-*•|]|\d+[.)])\s")
 
 
@@ -127,6 +137,14 @@ def _clashes(first: Sentence, found: Found, kind: AnswerType, rest: str) -> bool
     """Return True if a reply says the opposite of its first word, in the same sentence or in a statement behind it."""
     tail = Sentence(first.text, found.end, len(first.text))
     stated = [one.value for one in kind.find(tail)] if tail.words else []
+    other = "no" if found.value else "yes"
+    behind = {word.end for word in tail.words if word.text in (",", ";", "and", "und", "et", "y")}
+    starts = [
+        tail.words[phrase.first].start
+        for phrase in tail.phrases
+        if phrase.table == other and phrase.after < len(tail.words) + 1
+    ]
+    stated += [not found.value for start in starts if len(tail.text[:start].rstrip()) in behind]
     for sentence in sentences(rest[:1_000]):
         stated += [one.value for one in _statement(sentence, kind).asserted]
     return any(value != found.value for value in stated)
@@ -163,6 +181,8 @@ def _asserted_short(sentence: Sentence, kind: AnswerType) -> Found | None:
 
 def prose(said: Visible, kind: AnswerType) -> Reading | None:
     """Return the only value that the statements of a reply assert; its last statement must agree."""
+    if isinstance(kind, MultiChoice):
+        return _concluded(said, kind)
     if not kind.is_closed:
         return None
     listed = sentences(said.text)
@@ -200,6 +220,16 @@ def prose(said: Visible, kind: AnswerType) -> Reading | None:
     return Reading(value, None, (), "prose", (_placed(said, last.sentence, last.asserted[-1]),))
 
 
+def _concluded(said: Visible, kind: MultiChoice) -> Reading | None:
+    """Return the options that the last sentence lists, if it concludes."""
+    listed = sentences(said.text)
+    last = listed[-1] if listed else None
+    if last is None or not (last.opens("conclusion") or last.has("strong")):
+        return None
+    found = kind.short(last)
+    return None if found is None else Reading(found.value, None, (), "prose", (_placed(said, last, found),))
+
+
 def _placed(said: Visible, sentence: Sentence, found: Found) -> tuple[int, int]:
     return said.place(sentence.start + found.start, sentence.start + found.end)
 
@@ -218,11 +248,13 @@ def _left_over(statements: Sequence[Statement], kind: AnswerType, said: Visible)
 
 def _statement(sentence: Sentence, kind: AnswerType, hedged: bool = False) -> Statement:
     """Return what a sentence asserts and rules out; a question, a condition or a comparison does neither."""
-    concludes = sentence.opens("conclusion") or (sentence.has("total") and kind.kind in ("count", "number"))
+    concludes = (
+        sentence.opens("conclusion") or sentence.has("strong") or (sentence.has("total") and kind.kind in _NUMBERS)
+    )
     if sentence.asks:
         return Statement(sentence, (), (), False)
     found = list(kind.find(sentence))
-    if not found:
+    if not found or (kind.kind in _NUMBERS and sentence.has("refusal")):
         return Statement(sentence, (), (), concludes)
     if not isinstance(kind, Choice):
         words = sentence.words
@@ -233,6 +265,7 @@ def _statement(sentence: Sentence, kind: AnswerType, hedged: bool = False) -> St
     asserted, denied = [], []
     for one in found:
         stance = _stance(sentence, one, found)
+        concludes = concludes or (stance is True and _is_confirmed(sentence, one))
         if stance is True:
             asserted.append(one)
         elif stance is False:
@@ -249,17 +282,23 @@ def _stance(sentence: Sentence, found: Found, all_found: Sequence[Found]) -> boo
     after = next((at for at, word in enumerate(words) if word.start >= found.end), len(words))
     clause = _clause_start(words, first)
     for phrase in sentence.phrases:
+        start, end = words[phrase.first].start, words[phrase.after - 1].end
+        if any(one.start < end and start < one.end for one in all_found):
+            continue  # the word is an option itself: yes, no, none of them
         if phrase.table == "wrong" and 0 <= phrase.first - after <= 2:
             return False
-        if (
-            phrase.table == "negation"
-            and clause <= phrase.first < first
-            and not _between(words, phrase.after, first, all_found, sentence)
-        ):
+        if phrase.table == "negation" and clause <= phrase.first < first and not _turned(words, phrase.after, first):
             return False
         if phrase.table == "hedge" and words[phrase.first].text in _AGAINST and clause <= phrase.first < first:
             return None
     return True
+
+
+def _is_confirmed(sentence: Sentence, found: Found) -> bool:
+    """Return True if a sentence calls an option the answer: `B is correct`, `B fits best`."""
+    words = sentence.words
+    after = next((at for at, word in enumerate(words) if word.start >= found.end), len(words))
+    return any(phrase.table == "letter_after" and 0 <= phrase.first - after <= 1 for phrase in sentence.phrases)
 
 
 _AGAINST = frozenset(
@@ -295,6 +334,6 @@ def _clause_start(words: Sequence[Any], first: int) -> int:
     return at
 
 
-def _between(words: Sequence[Any], after: int, first: int, found: Sequence[Found], sentence: Sentence) -> bool:
-    """Return True if another option stands between a negation and this one behind `but`: `not A but B`."""
+def _turned(words: Sequence[Any], after: int, first: int) -> bool:
+    """Return True if `but` stands between a negation and an option: `not A but B`."""
     return any(words[at].text in ("but", "sondern", "sino", "mais") for at in range(after, first))
