@@ -12,7 +12,7 @@ from snellen.scoring.answers.base import AnswerContext, AnswerType, Found, GoldE
 from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.fold import accents, exact, folded
 from snellen.scoring.answers.name import stemmed
-from snellen.scoring.replies.phrases import phrases, single_words
+from snellen.scoring.replies.phrases import ordered, phrases, single_words
 from snellen.scoring.replies.sentences import Sentence, Word, words_of
 
 _JOINTS = frozenset((",", "/", "&", "와", "과", "と", "、", "and", "maybe", "perhaps"))
@@ -26,6 +26,7 @@ _NAMED = re.compile(
     r"(\D{2,30}?)\s{0,2}[:=]?\s{0,2}[(\[\"']?([^\W\d_])[)\]\"']?(?:\s{0,2}[.:)\-,]\s{0,3}(\S.*))?", re.DOTALL
 )
 _BLANKS = re.compile(r"\s+")
+_LIST_MARK = re.compile(r"\d{1,2}[.)]\s{1,3}(?=\S)")
 _END = re.compile(r"[.!?…。！？]\s|\n")
 
 
@@ -110,6 +111,13 @@ def _indexed(options: tuple[tuple[str, str], ...]) -> _Options:
     return _Options(options)
 
 
+_MARKING = ("conclusion", "strong", "choose", "shows", "total", "negation", "adverb")
+_POINTING = frozenset(
+    ("it's", "that's", "be", "leaves", "towards", "toward", "says", "only", "to", "between", "for", "with", "so")
+)
+"""Words before a letter that stands for an answer, where the clause ends behind the letter."""
+
+
 class Choice(AnswerType):
     """One option, as its letter."""
 
@@ -124,6 +132,8 @@ class Choice(AnswerType):
     def parse(self, text: str) -> Any | None:
         """Return the option that a whole text names: `B`, `(b)`, `B. red kite`, `red kite (B)`, `Option B`, `red kite`."""
         options = self.options
+        if (mark := _LIST_MARK.match(text)) is not None and options.texted(text) is None:
+            text = text[mark.end() :]
         if (bare := _BARE.fullmatch(text)) is not None and (letter := options.letter(bare[1])) is not None:
             return letter
         if (letter := options.texted(text)) is not None:
@@ -144,6 +154,8 @@ class Choice(AnswerType):
         if own is not None or self.options.texted(rest.split(",")[0].split(" - ")[0]) == letter:
             return own in (letter, None)
         clause = Sentence(rest, 0, len(rest))
+        if clause.words and clause.words[0].text in single_words("other") | {"though", "although"} and marked:
+            return _END.search(rest) is None
         doubted = clause.asks or clause.has("wrong", "correction", "retraction", "or", "no", "negation")
         return marked and not doubted and _END.search(rest) is None and not any(True for _ in self._texts(clause))
 
@@ -155,11 +167,29 @@ class Choice(AnswerType):
         return letter
 
     def find(self, sentence: Sentence) -> list[Found]:
-        """Return every option that a sentence names: by text, or by a letter in the place of an answer."""
-        texts = list(self._texts(sentence))
+        """Return every option that a sentence names: by text, by place, or by a letter in the place of an answer."""
+        texts = [*self._texts(sentence), *self._places(sentence)]
         letters = self._coordinated(sentence, list(self._letters(sentence, texts)))
-        inside = [found for found in letters if not any(text.start <= found.start < text.end for text in texts)]
-        return sorted([*texts, *inside], key=lambda found: found.start)
+        own = {(found.value, at) for found in texts for at in range(found.start - 4, found.end + 3)}
+        alone = [
+            one
+            for one in letters
+            if not any(text.start <= one.start < text.end for text in texts) and (one.value, one.end) not in own
+        ]
+        return sorted([*texts, *alone], key=lambda found: found.start)
+
+    def _places(self, sentence: Sentence) -> Iterator[Found]:
+        """Yield the options named by their place: `the second option`, `the last one`, `第二个`."""
+        words, letters = sentence.words, list(self.options.letters)
+        for at, word in enumerate(words):
+            for size in (1, 2, 3):
+                place = _ordinals().get("".join(one.text for one in words[at : at + size]))
+                if place is None or (size > 1 and word.text < "\u2e80"):
+                    continue
+                after = words[at + size].text if at + size < len(words) else ""
+                noun = after in single_words("option") or after in _ONES or (not after.isalnum() and at <= 1)
+                if noun and place < len(letters):
+                    yield Found(letters[place], word.start, words[at + size - 1].end)
 
     def _texts(self, sentence: Sentence) -> Iterator[Found]:
         """Yield the options whose text stands in a sentence, the longest at each word."""
@@ -183,6 +213,8 @@ class Choice(AnswerType):
         words, options = sentence.words, self.options
         named = {phrase.after: phrase for phrase in sentence.phrases if phrase.table in ("option", "answer")}
         behind = {phrase.first for phrase in sentence.phrases if phrase.table in ("letter_after", "wrong")}
+        marks = {phrase.after for phrase in sentence.phrases if phrase.table in _MARKING}
+        marks |= {at + 1 for at, word in enumerate(words) if word.text in _POINTING or word.text.endswith("n't")}
         for at, word in enumerate(words):
             if word.end - word.start != 1 or not word.text.isalpha():
                 continue
@@ -203,11 +235,13 @@ class Choice(AnswerType):
             if char.islower() and not (bracketed or (noun and after in ("", ".", ",", ")"))):
                 continue
             closing = at + 2 if bracketed else at + 1
+            pointed = opener in marks and (words[closing].text if closing < len(words) else "") in _ENDS
             if (
                 (bracketed and not _is_called(words, opener))
                 or noun
                 or head
                 or own
+                or pointed
                 or (closing in behind and not _is_called(words, opener))
             ):
                 yield Found(letter, word.start, word.end)
@@ -286,6 +320,58 @@ _GAP = frozenset(
     )
 )
 """Words between options that are listed."""
+
+
+_ONES = frozenset(
+    (
+        "one",
+        "description",
+        "statement",
+        "sentence",
+        "picture",
+        "个",
+        "项",
+        "個",
+        "選",
+        "选",
+        "の",
+        "번",
+        "entry",
+        "answer",
+    )
+)
+_ENDS = frozenset(
+    (
+        "",
+        ".",
+        ",",
+        ";",
+        ":",
+        "!",
+        ")",
+        "。",
+        "，",
+        "、",
+        "but",
+        "because",
+        "since",
+        "as",
+        "though",
+        "although",
+        "and",
+        "or",
+        "-",
+        "than",
+    )
+)
+
+
+@lru_cache(maxsize=1)
+def _ordinals() -> Mapping[str, int]:
+    """Return ordinals to places from 0; those of the last option are -1."""
+    rows = [row.split() for row in ordered("ordinal")]
+    places = {word: at for at, row in enumerate(rows[:-1]) for word in row}
+    return places | dict.fromkeys(rows[-1], -1)
 
 
 class MultiChoice(Choice):

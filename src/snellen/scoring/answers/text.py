@@ -54,6 +54,9 @@ class Text(AnswerType):
         """Return a phrase without article and trailing clause, if it is one: no verb, no preposition, few words."""
         while len(words) > 1 and words[0].text in single_words("adverb"):
             words = words[1:]
+        called = [at for at, word in enumerate(words[:-1]) if word.text in ("called", "named")]
+        if called:
+            words, framed = words[called[-1] + 1 :], True
         has_article = len(words) > 1 and words[0].text in single_words("article")
         words, behind = _before_clause(words[has_article:])
         if not framed and (behind > BARE_WORDS or any(word.text == ":" for word in words)):
@@ -71,6 +74,8 @@ class Text(AnswerType):
         ):
             return None
         asked = self._asked()
+        if any("'" in word and word.split("'")[-1] in ("d", "m", "ll", "re", "ve", "t") for word in spaced):
+            return None
         if framed and any(word.endswith("ing") for word in spaced[1:]):
             return None
         if any(word in _NO_PHRASE for word in spaced) or (
@@ -186,7 +191,7 @@ def _behind_subject(sentence: Sentence, asked: frozenset[str]) -> tuple[int, boo
             at += 1
         else:
             return begin, False
-    if at not in verbs or (at == begin and words[at].text not in _VERBS_ALONE):
+    if at not in verbs or (at == begin and words[at].text not in _VERBS_ALONE and verbs[at] - at < 2):
         return begin, False
     return _verbs_end(words, at, verbs, asked), True
 

@@ -139,10 +139,16 @@ def _clashes(first: Sentence, found: Found, kind: AnswerType, rest: str) -> bool
     stated = [one.value for one in kind.find(tail)] if tail.words else []
     other = "no" if found.value else "yes"
     behind = {word.end for word in tail.words if word.text in (",", ";", "and", "und", "et", "y")}
+    assured = {
+        at
+        for phrase in tail.phrases
+        if phrase.table == ("yes" if found.value else "no")
+        for at in range(phrase.first, phrase.after)
+    }
     starts = [
         tail.words[phrase.first].start
         for phrase in tail.phrases
-        if phrase.table == other and phrase.after < len(tail.words) + 1
+        if phrase.table == other and phrase.first not in assured
     ]
     stated += [not found.value for start in starts if len(tail.text[:start].rstrip()) in behind]
     for sentence in sentences(rest[:1_000]):
@@ -193,7 +199,7 @@ def prose(said: Visible, kind: AnswerType) -> Reading | None:
     ]
     asserting = [statement for statement in statements if statement.asserted]
     if not asserting:
-        return _left_over(statements, kind, said)
+        return _left_over(statements, kind, said) or _only_named(listed, kind, said)
     last = asserting[-1]
     values = list(dict.fromkeys(found.value for found in last.asserted))
     if len(values) != 1:
@@ -224,7 +230,7 @@ def _concluded(said: Visible, kind: MultiChoice) -> Reading | None:
     """Return the options that the last sentence lists, if it concludes."""
     listed = sentences(said.text)
     last = listed[-1] if listed else None
-    if last is None or not (last.opens("conclusion") or last.has("strong")):
+    if last is None or not (_concludes(last)):
         return None
     found = kind.short(last)
     return None if found is None else Reading(found.value, None, (), "prose", (_placed(said, last, found),))
@@ -232,6 +238,16 @@ def _concluded(said: Visible, kind: MultiChoice) -> Reading | None:
 
 def _placed(said: Visible, sentence: Sentence, found: Found) -> tuple[int, int]:
     return said.place(sentence.start + found.start, sentence.start + found.end)
+
+
+def _only_named(listed: Sequence[Sentence], kind: AnswerType, said: Visible) -> Reading | None:
+    """Return the only option that a reply names at all, though with doubt: `It might be B`."""
+    if not isinstance(kind, Choice) or any(sentence.has("refusal", "negation", "wrong", "or") for sentence in listed):
+        return None
+    named = [(sentence, one) for sentence in listed if not sentence.asks for one in kind.find(sentence)]
+    if len(listed) > 3 or len({one.value for _, one in named}) != 1:
+        return None
+    return Reading(named[-1][1].value, None, (), "prose", (_placed(said, *named[-1]),))
 
 
 def _left_over(statements: Sequence[Statement], kind: AnswerType, said: Visible) -> Reading | None:
@@ -262,22 +278,63 @@ def _statement(sentence: Sentence, kind: AnswerType, hedged: bool = False) -> St
             phrase.table == "hedge" and words[phrase.first].start < found[-1].end for phrase in sentence.phrases
         )
         return Statement(sentence, () if unsure and not concludes else tuple(found), (), concludes)
-    asserted, denied = [], []
-    for one in found:
-        stance = _stance(sentence, one, found)
+    asserted: list[Found] = []
+    denied: list[Found] = []
+    stance: bool | None = True
+    for at, one in enumerate(found):
+        if at == 0 or not _is_listed(sentence, found[at - 1], one):
+            stance = _stance(sentence, one, found)
         concludes = concludes or (stance is True and _is_confirmed(sentence, one))
-        if stance is True:
-            asserted.append(one)
-        elif stance is False:
-            denied.append(one)
+        if stance is not None:
+            (asserted if stance else denied).append(one)
+    if asserted and concludes:
+        asserted = _behind_conclusion(sentence, asserted)
     if asserted and sentence.has("hedge") and not hedged and not concludes:
         asserted = []
     return Statement(sentence, tuple(asserted), tuple(denied), concludes)
 
 
+def _concludes(sentence: Sentence) -> bool:
+    """Return True if a sentence concludes: `so` and the like at its head or behind a comma, `therefore` anywhere."""
+    words = sentence.words
+    inside = any(
+        phrase.table == "conclusion" and words[phrase.first - 1].text in (",", ";", "-")
+        for phrase in sentence.phrases
+        if phrase.first
+    )
+    return (
+        inside
+        or sentence.opens("conclusion")
+        or sentence.has("strong")
+        or "✓" in sentence.text
+        or "✅" in sentence.text
+    )
+
+
+def _is_listed(sentence: Sentence, before: Found, one: Found) -> bool:
+    """Return True if only a comma, `or` or `and` stands between two options, so that one stance holds for both."""
+    gap = Sentence(sentence.text, before.end, one.start)
+    joints = single_words("or") | single_words("and") | {",", "、", "(", ")"}
+    return (
+        bool(gap.words)
+        and len(gap.words) < 4
+        and all(word.text in joints or word.text in ("the", "a", "an") for word in gap.words)
+    )
+
+
+def _behind_conclusion(sentence: Sentence, asserted: list[Found]) -> list[Found]:
+    """Return the options behind the last concluding word of a sentence, if there are any."""
+    words = sentence.words
+    ends = [words[phrase.after - 1].end for phrase in sentence.phrases if phrase.table in ("conclusion", "strong")]
+    behind = [one for one in asserted if one.start >= max(ends, default=0)]
+    return behind or [one for one in asserted if _is_confirmed(sentence, one)] or asserted
+
+
 def _stance(sentence: Sentence, found: Found, all_found: Sequence[Found]) -> bool | None:
     """Return True for an asserted option, False for one that is ruled out, None for one that is only compared with."""
     words = sentence.words
+    if any(word.text in _CROSSES for word in words):
+        return False
     first = next((at for at, word in enumerate(words) if word.start >= found.start), len(words))
     after = next((at for at, word in enumerate(words) if word.start >= found.end), len(words))
     clause = _clause_start(words, first)
@@ -285,7 +342,8 @@ def _stance(sentence: Sentence, found: Found, all_found: Sequence[Found]) -> boo
         start, end = words[phrase.first].start, words[phrase.after - 1].end
         if any(one.start < end and start < one.end for one in all_found):
             continue  # the word is an option itself: yes, no, none of them
-        if phrase.table == "wrong" and 0 <= phrase.first - after <= 2:
+        gap = [word.text for word in words[after : phrase.first]]
+        if phrase.table == "wrong" and phrase.first >= after and all(word in _GAP for word in gap):
             return False
         if phrase.table == "negation" and clause <= phrase.first < first and not _turned(words, phrase.after, first):
             return False
@@ -301,6 +359,8 @@ def _is_confirmed(sentence: Sentence, found: Found) -> bool:
     return any(phrase.table == "letter_after" and 0 <= phrase.first - after <= 1 for phrase in sentence.phrases)
 
 
+_CROSSES = frozenset("✗✘❌❎✖")
+_GAP = single_words("adverb") | {":", ")", ".", '"', "-", "both", "really", "also"}
 _AGAINST = frozenset(
     ("than", "instead", "rather", "unlike", "similar", "while", "although", "compared", "resembles", "resemble")
 )
