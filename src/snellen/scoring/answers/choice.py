@@ -12,7 +12,7 @@ from snellen.scoring.answers.base import AnswerContext, AnswerType, Found, GoldE
 from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.fold import accents, exact, folded
 from snellen.scoring.answers.name import stemmed
-from snellen.scoring.replies.phrases import ordered, phrases, single_words
+from snellen.scoring.replies.phrases import ordered, phrases, places_of, single_words
 from snellen.scoring.replies.sentences import Sentence, Word, words_of
 
 _JOINTS = frozenset((",", "/", "&", "와", "과", "と", "、", "and", "maybe", "perhaps"))
@@ -45,6 +45,22 @@ class _Options:
                 self.sequences.setdefault(words[0], []).append((words, letter))
         for listed in self.sequences.values():
             listed.sort(key=lambda entry: -len(entry[0]))
+        heads = {
+            head
+            for text in texts.values()
+            for word in words_of(text)[:2]
+            for head in (word.text[: max(4, len(word.text) - 2)],)
+            if word.text not in _ARTICLES
+        }
+        self.longest = 400 + 2 * max((len(text) for text in texts.values()), default=0)
+        self.heads = (*heads, *(word for word in _ordinals() if len(word) > 1))
+        self.capital = (
+            re.compile(
+                f"(?<![^\\W_])[{re.escape(''.join(self.letters))}АВСЕНКМОРТХΑΒΕΗΙΚΜΝΟΡΤΧΖ](?![^\\W_\\u2e80-\\ud7ff])"
+            )
+            if self.letters
+            else None
+        )
         self.holds_letters = any(len(text.strip()) == 1 for text in texts.values())
 
     def letter(self, char: str) -> str | None:
@@ -132,6 +148,8 @@ class Choice(AnswerType):
     def parse(self, text: str) -> Any | None:
         """Return the option that a whole text names: `B`, `(b)`, `B. red kite`, `red kite (B)`, `Option B`, `red kite`."""
         options = self.options
+        if len(text) > options.longest:
+            return None
         if (mark := _LIST_MARK.match(text)) is not None and options.texted(text) is None:
             text = text[mark.end() :]
         if (bare := _BARE.fullmatch(text)) is not None and (letter := options.letter(bare[1])) is not None:
@@ -165,6 +183,12 @@ class Choice(AnswerType):
         if letter is None:
             raise GoldError(f"{str(cell)[:80]!r} is not {self.expected}")
         return letter
+
+    def candidates(self, text: str) -> Iterator[int]:
+        """Yield the places of letters, and of words with which an option's text or place begins."""
+        if self.options.capital is not None:
+            yield from (match.start() for match in self.options.capital.finditer(text))
+        yield from places_of(text.lower(), self.options.heads)
 
     def find(self, sentence: Sentence) -> list[Found]:
         """Return every option that a sentence names: by text, by place, or by a letter in the place of an answer."""

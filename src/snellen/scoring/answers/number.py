@@ -12,11 +12,13 @@ from typing import Any, ClassVar, NamedTuple
 from snellen.scoring.answers.base import AnswerType, Found, GoldError
 from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.name import stemmed
-from snellen.scoring.answers.numerals import find_numbers, parse_number
+from snellen.scoring.answers.numerals import CJK_DIGITS, ENGLISH_BELOW_HUNDRED, find_numbers, parse_number
 from snellen.scoring.answers.units import convert, unit_at, unit_named
-from snellen.scoring.replies.phrases import phrases, single_words
+from snellen.scoring.replies.phrases import phrases, places_of, single_words
 from snellen.scoring.replies.sentences import Sentence, words_of
 
+LONGEST = 120
+"""Characters of a text that is one number with a unit or a noun."""
 RELATIVE = Decimal("0.01")
 """A number with decimals is right within 1 % of the gold value, or within half a unit of the gold's last digit."""
 _WORDS_OF_ABOUT = (
@@ -66,6 +68,8 @@ class Number(AnswerType):
 
     def parse(self, text: str) -> Any | None:
         """Return the number that a whole text writes, perhaps with `about` before it and a unit or a noun of the question behind."""
+        if len(text) > LONGEST:
+            return None
         text = text.strip()
         text = text[match.end() :] if (match := _ABOUT.match(text)) is not None else text
         found = parse_number(text, self.context.decimal)
@@ -108,6 +112,12 @@ class Number(AnswerType):
     def show(self, value: Any) -> str:
         """Return the number in digits."""
         return f"{value:.12g}"
+
+    def candidates(self, text: str) -> Iterator[int]:
+        """Yield the places of digits and number words."""
+        yield from (match.start() for match in _DIGITS.finditer(text))
+        low = text.lower()
+        yield from places_of(low, _number_heads(low.isascii()))
 
     def find(self, sentence: Sentence) -> list[Found]:
         """Return the numbers that a sentence names as an answer; of several the total, or those of what is asked for."""
@@ -226,6 +236,7 @@ class Number(AnswerType):
         return []
 
 
+_DIGITS = re.compile(r"\d+")
 _OF_ALL = re.compile(r"\s?(?:of|out of|von|de|sur|su|из)(?: the| all| den| las| los| les)?\s?", re.IGNORECASE)
 _EQUALS = re.compile(r"=|≈|→")
 
@@ -244,6 +255,25 @@ def _numbers() -> Mapping[str, int]:
     """Return number words from 2 on; those of one are articles in many languages."""
     listed = [(word, value) for row in phrases("number") for value, word in enumerate(row.split()) if value != 1]
     return {word: value for word, value in listed if word != "-" and parse_number(word) is None}
+
+
+@lru_cache(maxsize=2)
+def _number_heads(ascii_only: bool) -> tuple[str, ...]:
+    """Return what number words begin with, in all languages, and words for zero."""
+    words = {
+        *ENGLISH_BELOW_HUNDRED,
+        "a hundred",
+        "dozen",
+        "half",
+        "quarter",
+        "third",
+        *_ZERO,
+        *_NO,
+        *_numbers(),
+        *CJK_DIGITS,
+        "十",
+    }
+    return tuple(word for word in words if not ascii_only or word.isascii())
 
 
 def _bare_end(text: str, start: int) -> int:

@@ -13,15 +13,14 @@ from snellen.scoring.answers.name import stemmed
 from snellen.scoring.answers.text import Text
 from snellen.scoring.extract.base import Reading, two_answers
 from snellen.scoring.extract.stated import NOTHING, one_named, value_in
-from snellen.scoring.replies.phrases import holds, phrases, single_words
+from snellen.scoring.replies.phrases import phrases, places_of, single_words, telling
 from snellen.scoring.replies.reply import Visible
-from snellen.scoring.replies.sentences import Phrase, Sentence, sentences, words_of
+from snellen.scoring.replies.sentences import Phrase, Sentence, sentences_at, words_of
 
 CONTAINER, FINAL, PLAIN, EMPHASISED = 3, 2, 1, 0
 """Ranks of marks: the highest that holds a value decides."""
 LONGEST = 20_000
 """Characters in which labels are looked for."""
-_ARROWS = ("=>", "⇒", "→", "->", "➡")
 _ARROW = re.compile(r"(?:^|\s)(?:=>|⇒|→|->|➡)\s*(?=\S)")
 _BOLD = re.compile(r"\*\*([^*\n]{1,120})\*\*|__([^_\n]{1,120})__")
 _LABEL = re.compile(
@@ -82,34 +81,21 @@ def _contained(said: Visible, kind: AnswerType) -> Iterator[Mark]:
 
 
 def _announced(said: Visible, kind: AnswerType) -> Iterator[Mark]:
-    """Yield the values that stand behind a marker, line by line."""
+    """Yield the values that stand behind a marker, up to the end of the line or on the next one."""
     text = said.text
     low = text.lower()
-    if not _may_announce(low):
-        return
-    lines = list(_lines(text))
-    for index, (start, end) in enumerate(lines):
-        if not _may_announce(low[start:end]):
-            continue
-        for sentence in sentences(text, start, end):
-            for rank, at in _markers(sentence):
-                begin, stop = sentence.start + at, end
-                if not text[begin:stop].strip(" .:-*") and index + 1 < len(lines):
-                    begin, stop = lines[index + 1]
-                if (mark := _marked(said, begin, stop, rank, kind)) is not None:
-                    yield mark
-
-
-def _may_announce(low: str) -> bool:
-    return holds(low, "answer") or holds(low, "choose") or any(sign in low for sign in _ARROWS)
-
-
-def _lines(text: str) -> Iterator[tuple[int, int]]:
-    at = 0
-    for line in text.split("\n"):
-        if line.strip():
-            yield at, at + len(line)
-        at += len(line) + 1
+    places = [place for name in ("answer", "choose", "best") for place in places_of(low, telling(name, low.isascii()))]
+    places += [match.end() - 1 for match in _ARROW.finditer(text)]
+    for sentence in sentences_at(text, places):
+        for rank, at in _markers(sentence):
+            begin = sentence.start + at
+            stop = text.find("\n", begin)
+            stop = len(text) if stop < 0 else stop
+            if not text[begin:stop].strip(" .:-*"):
+                begin = stop + len(text[stop:]) - len(text[stop:].lstrip())
+                stop = text.find("\n", begin) if "\n" in text[begin:] else len(text)
+            if (mark := _marked(said, begin, stop, rank, kind)) is not None:
+                yield mark
 
 
 def _markers(sentence: Sentence) -> Iterator[tuple[int, int]]:
@@ -132,32 +118,11 @@ def _best(sentence: Sentence) -> int | None:
     """Return where the answer begins behind any noun that is called correct: `The correct description is`."""
     words = sentence.words
     for at, word in enumerate(words[:6]):
-        if word.text in _BEST:
+        if word.text in single_words("best"):
             for place in range(at + 1, min(len(words), at + 4)):
                 if words[place].text in _links() or words[place].text == ":":
                     return _behind(sentence, place)
     return None
-
-
-_BEST = frozenset(
-    [
-        "correct",
-        "best",
-        "final",
-        "richtige",
-        "richtig",
-        "korrekte",
-        "correcta",
-        "correcto",
-        "correcte",
-        "bonne",
-        "corretta",
-        "correta",
-        "正确",
-        "正しい",
-        "올바른",
-    ]
-)
 
 
 def _is_negated(sentence: Sentence, phrase: Phrase) -> bool:

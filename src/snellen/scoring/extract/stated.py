@@ -13,7 +13,7 @@ from snellen.scoring.answers.text import BARE_WORDS, Text
 from snellen.scoring.extract.base import Reading, two_answers
 from snellen.scoring.replies.phrases import single_words
 from snellen.scoring.replies.reply import Visible
-from snellen.scoring.replies.sentences import Sentence, sentences, spans
+from snellen.scoring.replies.sentences import Sentence, sentences, sentences_at, spans
 
 MOST_WORDS = 14
 """Words of a short reply."""
@@ -191,7 +191,7 @@ def prose(said: Visible, kind: AnswerType) -> Reading | None:
         return _concluded(said, kind)
     if not kind.is_closed:
         return None
-    listed = sentences(said.text)
+    listed = sentences_at(said.text, kind.candidates(said.text))
     if len(listed) > MOST_SENTENCES:
         listed = [*listed[:40], *listed[40 - MOST_SENTENCES :]]
     statements = [
@@ -228,8 +228,8 @@ def prose(said: Visible, kind: AnswerType) -> Reading | None:
 
 def _concluded(said: Visible, kind: MultiChoice) -> Reading | None:
     """Return the options that the last sentence lists, if it concludes."""
-    listed = sentences(said.text)
-    last = listed[-1] if listed else None
+    ends = list(spans(said.text, max(0, len(said.text) - 2_000), len(said.text)))
+    last = Sentence(said.text, *ends[-1]) if ends else None
     if last is None or not (_concludes(last)):
         return None
     found = kind.short(last)
