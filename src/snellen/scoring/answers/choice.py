@@ -152,6 +152,9 @@ class Choice(AnswerType):
             return None
         if (mark := _LIST_MARK.match(text)) is not None and options.texted(text) is None:
             text = text[mark.end() :]
+        head, _, rest = text.partition(" ")
+        if rest and len(rest) < 4 and head.lower() in single_words("article"):
+            text = rest
         if (bare := _BARE.fullmatch(text)) is not None and (letter := options.letter(bare[1])) is not None:
             return letter
         if (letter := options.texted(text)) is not None:
@@ -261,7 +264,7 @@ class Choice(AnswerType):
             closing = at + 2 if bracketed else at + 1
             pointed = opener in marks and (words[closing].text if closing < len(words) else "") in _ENDS
             if (
-                (bracketed and not _is_called(words, opener))
+                (bracketed and not (opener and words[opener - 1].text in ("°", "=")))
                 or noun
                 or head
                 or own
@@ -315,6 +318,7 @@ def _nouns() -> frozenset[str]:
     return frozenset({*nouns, *(f"{article} {noun}" for article in ("the", "die", "la", "a", "is") for noun in nouns)})
 
 
+_BULLET = re.compile(r"^\s*[-*•]\s+")
 _SEVERAL = re.compile(r"\s*(?:[,;/&+、，\n]|\band\b|\bund\b|\bet\b|\by\b|\be\b|\bi\b|и|和|と|및)\s*", re.IGNORECASE)
 
 
@@ -398,6 +402,17 @@ def _ordinals() -> Mapping[str, int]:
     return places | dict.fromkeys(rows[-1], -1)
 
 
+class ChoiceByText(Choice):
+    """One option, as its letter, where options are named by their texts: a letter that is an option's text is that option."""
+
+    kind: ClassVar[str] = "choice_text"
+
+    def parse(self, text: str) -> Any | None:
+        """Return the option that a whole text names, by its text first."""
+        letter = self.options.texted(text) if len(text) <= self.options.longest else None
+        return letter or super().parse(text)
+
+
 class MultiChoice(Choice):
     """Several options, as a tuple of letters in order."""
 
@@ -415,7 +430,7 @@ class MultiChoice(Choice):
             letters = [self.options.letter(char) for char in text]
             if all(letters) and self.options.texted(text) is None:
                 return self._ordered(letters)
-        parts = [undressed(part) for part in _SEVERAL.split(text) if part.strip()]
+        parts = [undressed(_BULLET.sub("", part)) for part in _SEVERAL.split(text) if part.strip()]
         letters = [super(MultiChoice, self).parse(part) for part in parts]
         if letters and all(letters):
             return self._ordered(letters)

@@ -178,8 +178,11 @@ class Truth(AnswerType):
                 or words[after].text in ("because", "since", "as", "that")
             )
             before = words[first - 1].text if first else ""
-            turned = any(phrase.table == "negation" and phrase.after <= first for phrase in sentence.phrases)
+            clause = max((at for at, word in enumerate(words[:first]) if word.text in _BREAKS), default=-1)
+            turned = any(phrase.table == "negation" and clause < phrase.first < first for phrase in sentence.phrases)
             if ended and (before in _links() or before in _LEADING or before.endswith("n't") or before == "not"):
+                if found is not None and found.value != (value != turned):
+                    return None
                 found = Found(value != turned, words[first].start, words[after - 1].end)
         return found
 
@@ -213,6 +216,7 @@ def _links() -> frozenset[str]:
     return frozenset(word.text for phrase in (*phrases("link"), *phrases("shows")) for word in words_of(phrase))
 
 
+_BREAKS = frozenset((",", ";", ":", '"', "(", "but"))
 _LEADING = frozenset(
     (
         ":",

@@ -14,8 +14,8 @@ from snellen.scoring.answers.text import Text
 from snellen.scoring.extract.base import Reading, two_answers
 from snellen.scoring.extract.stated import NOTHING, one_named, value_in
 from snellen.scoring.replies.phrases import phrases, places_of, single_words, telling
-from snellen.scoring.replies.reply import Visible
-from snellen.scoring.replies.sentences import Phrase, Sentence, sentences_at, words_of
+from snellen.scoring.replies.reply import Visible, json_fields
+from snellen.scoring.replies.sentences import Phrase, Sentence, sentences, sentences_at, words_of
 
 CONTAINER, FINAL, PLAIN, EMPHASISED = 3, 2, 1, 0
 """Ranks of marks: the highest that holds a value decides."""
@@ -46,6 +46,7 @@ class Mark(NamedTuple):
 def declared(said: Visible, kind: AnswerType) -> Reading | None:
     """Return the answer that a reply marks; a reading without a value where two marks differ; None without a mark."""
     marks = list(_contained(said, kind))
+    head = _head(said, kind)
     if values := [mark for mark in marks if mark.value is not None]:
         return _decided(values, said, kind)
     if marks:
@@ -53,9 +54,18 @@ def declared(said: Visible, kind: AnswerType) -> Reading | None:
     marks = list(_announced(said, kind))
     for rank in (FINAL, PLAIN):
         if values := [mark for mark in marks if mark.rank == rank]:
-            return _decided(values, said, kind)
+            return _decided([*head, *values], said, kind)
     values = [*_labelled(said, kind), *_emphasised(said, kind)]
     return _decided(values, said, kind) if values else None
+
+
+def _head(said: Visible, kind: AnswerType) -> list[Mark]:
+    """Return the value that a reply opens with, alone on its line or in its sentence: a mark that another one contradicts."""
+    first = next(iter(sentences(said.text[:200])), None)
+    if first is None or isinstance(kind, Text) or said.offset:
+        return []
+    value = kind.parse(undressed(first.text))
+    return [] if value is None else [Mark(PLAIN, value, (), said.place(first.start, first.end))]
 
 
 def _decided(marks: Sequence[Mark], said: Visible, kind: AnswerType) -> Reading | None:
@@ -146,6 +156,21 @@ def _linked(sentence: Sentence, phrase: Phrase) -> int | None:
         return _behind(sentence, at)
     if words[at].text in ("-", ">", '"') and phrase.first <= 2:
         return _behind(sentence, at + (words[at].text != '"'))
+    if phrase.first <= 6 and words[at].text in (
+        "here",
+        "has",
+        "must",
+        "should",
+        "would",
+        "therefore",
+        "then",
+        "hier",
+        "aquí",
+        "ici",
+    ):
+        for place in range(at, min(len(words), at + 4)):
+            if words[place].text in ("be", "is", "ist", "est", "es"):
+                return _behind(sentence, place)
     if phrase.first <= 3 and words[at].text in ("to", "for", "of", "auf", "à", "a", "in", "(", "is"):
         for place in range(at, min(len(words), at + _OF)):
             if words[place].text in ("is", "ist", "est", "es", "é", "è", ":", "lautet", "would"):
@@ -184,14 +209,19 @@ def _labelled(said: Visible, kind: AnswerType) -> Iterator[Mark]:
     if not question or (":" not in said.text and "：" not in said.text):
         return
     asked = {stemmed(word.text) for word in Sentence(question, 0, len(question)).words}
-    for line in _LABEL.finditer(said.text[:LONGEST]):
-        words = [word.text for word in Sentence(line["key"], 0, len(line["key"])).words if word.text[0].isalnum()]
-        content = [stemmed(word) for word in words if word not in _plain_words()]
+    fields = [(field["key"], field.span("value"), True) for field in json_fields(said.reply[: 2 * LONGEST])]
+    lines = (
+        [] if fields else [(line["key"], line.span("value"), False) for line in _LABEL.finditer(said.text[:LONGEST])]
+    )
+    for key, span, is_json in (*fields, *lines):
+        words = [word.text for word in Sentence(key, 0, len(key)).words if word.text[0].isalnum()]
+        words = [part for word in words for part in word.split("_")]
+        content = [stemmed(word) for word in words if word and word not in _plain_words()]
         if not content or len(words) > 6 or not asked.issuperset(content):
             continue
-        start, end = undressed_span(said.reply, *said.place(*line.span("value")))
+        start, end = undressed_span(said.reply, *(span if is_json else said.place(*span)))
         value, also = value_in(said.reply[start:end], kind)
-        if value is not None:
+        if value is not None and said.reply[start:end].lower() not in NOTHING:
             yield Mark(EMPHASISED, value, also, (start, end))
 
 
