@@ -74,9 +74,9 @@ _POWER = re.compile(
     re.ASCII,
 )
 _TEN = re.compile(r"10(?:(?:\^|\*\*) ?[{(]?(?P<up>[+−-]?\d{1,3})[})]?|(?P<raised>[⁺⁻]?[⁰¹²³⁴-⁹]{1,3}))")
-_OVER = re.compile(r" ?/ ?(\d{1,15})(?![\d/]|[.,]\d)", re.ASCII)
+_OVER = re.compile(r" ?/ ?([1-9]\d{0,14})(?![\d/]|[.,]\d)", re.ASCII)
 _FRAC = re.compile(r"\\[dt]?frac ?(?:\{ ?(\d{1,15}) ?\} ?\{ ?(\d{1,15}) ?\}|(\d)(\d))", re.ASCII)
-_MIXED = re.compile(r" (\d{1,15}) ?/ ?(\d{1,15})(?![\d/]|[.,]\d)", re.ASCII)
+_MIXED = re.compile(r" ([1-9]\d{0,14}) ?/ ?([1-9]\d{0,14})(?![\d/]|[.,]\d)", re.ASCII)
 _SUFFIX = re.compile(r" ?(Mio|Mrd|Tsd|[^\W\d_]{1,10})(?:(?<=Mio|Mrd|Tsd)\.)?")
 _WORD = re.compile(r"[a-z]+", re.IGNORECASE | re.ASCII)
 _NEXT = re.compile(r"(?: |-)([a-z]+)", re.IGNORECASE | re.ASCII)
@@ -264,7 +264,7 @@ def _interpreted(token: str, decimal: str) -> tuple[Value, int] | None:
 
 def _fraction_after(text: str, at: int, end: int) -> tuple[Value, int, int] | None:
     """Read a whole number's fraction: `3/4`, `1 1/2`, `1½`, `2\\frac{1}{2}`."""
-    if (over := _OVER.match(text, end)) is not None:
+    if (text[at] != "0" or end == at + 1) and (over := _OVER.match(text, end)) is not None:
         return _quotient(text[at:end], over[1], over.end())
     if (mixed := _MIXED.match(text, end)) is not None:
         part = _quotient(mixed[1], mixed[2], mixed.end())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
@@ -28,7 +27,10 @@ _MONEY_ENDING = re.compile(
     r"(?:(?<![\w)])[-−–+])?(?:[A-Za-z]{0,3}[$€£¥￥₩₹₽₺₪₴₫฿₱₦₿]|(?<!\w)(?:[A-Z]{2,3}|Rs\.?|[Kk]r\.?|R\$|Rp|Fr\.)) ?$"
 )
 _RATIO = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(?: ?: ?(\d{1,9}(?:\.\d{1,9})?)){1,4}", re.ASCII)
+_SLASHED = re.compile(r"\d+ ?/ ?\d+")
 _LINK = re.compile(r",? ?(?:and |und )?", re.IGNORECASE)
+_IN_ROW = {("°", "ft"): "arcmin", ("arcmin", "in"): "arcsec", ("h", "m"): "min"}
+"""What a sign means after another unit: `48°51′24″`, `1h 30m`."""
 _TEMPERATURES = ("°C", "°F", "K")
 
 
@@ -41,9 +43,9 @@ class Amount(NamedTuple):
 
 
 class Ratio(NamedTuple):
-    """Numbers with colons between them, as written: `1:2` is not `2:4`."""
+    """Numbers with colons between them, compared as written: `1:2` is not `2:4`, nor `1:05` `1:5`."""
 
-    parts: tuple[Decimal, ...]
+    parts: tuple[str, ...]
 
 
 class Quantity(AnswerType):
@@ -66,9 +68,7 @@ class Quantity(AnswerType):
                 text = pattern.sub(replacement, text)
         text = plain(text).replace("：", ":").replace("∶", ":").strip()
         if _RATIO.fullmatch(text) is not None:
-            parts = [part.strip() for part in text.split(":")]
-            is_clock = any(len(part) > 1 and part[0] == "0" and part[1].isdigit() for part in parts)
-            return None if is_clock else Ratio(tuple(Decimal(part) for part in parts))
+            return Ratio(tuple(part.strip() for part in text.split(":")))
         if text.startswith("百分之"):
             number = number_at(text, 3, self.context.decimal)
             return Amount(number.value, "%", number.decimals) if number and number.end == len(text) else None
@@ -97,7 +97,7 @@ class Quantity(AnswerType):
     def show(self, value: Amount | Ratio) -> str:
         """Return the number and the unit's symbol."""
         if isinstance(value, Ratio):
-            return ":".join(str(part) for part in value.parts)
+            return ":".join(value.parts)
         return f"{written(value.number, self.context.decimal)} {value.unit}".strip()
 
     def find(self, sentence: str) -> Sequence[Found]:
@@ -136,6 +136,8 @@ class Quantity(AnswerType):
             return Found(
                 Amount(number.value, unit[0] if unit else "", number.decimals), start, unit[1] if unit else number.end
             )
+        if _SLASHED.fullmatch(text, start, bare.end) is not None and Fraction(bare.value) > 1:
+            return None  # a blood pressure of 120/80 mmHg
         return self._with_parts(text, Found(Amount(bare.value, unit[0], bare.decimals), start, unit[1]))
 
     def _with_parts(self, text: str, found: Found) -> Found:
@@ -148,8 +150,7 @@ class Quantity(AnswerType):
                 break
             unit = unit_at(text, number.end)
             symbol = unit[0] if unit else {"ft": "in", "h": "min"}.get(amount.unit, "") if number.start == end else ""
-            if amount.unit in ("°", "arcmin"):
-                symbol = {"ft": "arcmin", "in": "arcsec"}.get(symbol, symbol)
+            symbol = _IN_ROW.get((amount.unit, symbol), symbol)
             factor = PARTS_OF.get((amount.unit, symbol))
             if factor is None or number.value >= factor:
                 break
