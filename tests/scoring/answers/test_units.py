@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 
 from snellen.scoring.answers import units
@@ -34,4 +36,11 @@ def test_names_of_units_in_words_and_signs_are_one_symbol() -> None:
 
 
 def test_units_of_different_dimensions_and_currencies_do_not_convert() -> None:
+    for pair in (("°", "%"), ("bit", "%"), ("B/s", "Hz"), ("rpm", "Hz"), ("dB", "%")):
+        assert units.convert(1, *pair) is None
+    assert (
+        units.convert(180, "°", "arcmin") == 10800
+        and units.convert(5, "‰", "%") == Fraction(1, 2)
+        and units.convert(1, "kB", "bit") == 8000
+    )
     assert units.convert(1, "kg", "m") is units.convert(1, "USD", "EUR") is units.convert(1, "", "m") is None

@@ -181,7 +181,12 @@ def number_at(text: str, start: int, decimal: str = ".", scaled: bool = True) ->
         return None
     value, decimals, end = body
     negative = sign is not None and (sign["mark"] or (sign["word"] or "-").lower()) not in ("+", "plus")
-    return Number(-value if negative else value, decimals, start, end)
+    return Number(negated(value) if negative else value, decimals, start, end)
+
+
+def negated(value: Value) -> Value:
+    """Return a value with the other sign; Decimal's own minus rounds to 28 digits."""
+    return value.copy_negate() if isinstance(value, Decimal) else -value
 
 
 def _signed_start(text: str, start: int) -> int:
@@ -288,7 +293,8 @@ def _exponent(up: str | None, raised: str | None) -> int:
 
 
 def _scaled(value: Value, decimals: int, exponent: int, end: int) -> tuple[Value, int, int]:
-    scaled = Decimal(value).scaleb(exponent)
+    sign, digits, written_at = Decimal(value).as_tuple()
+    scaled = Decimal((sign, digits, int(written_at) + exponent))
     whole = exponent <= 40 and decimals <= exponent
     return (int(scaled) if whole and scaled == int(scaled) else scaled), decimals - exponent, end
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from snellen.scoring.answers.base import AnswerType, Found
-from snellen.scoring.answers.numerals import EXACT, Value, find_numbers, number_at, plain, written
+from snellen.scoring.answers.numerals import EXACT, Value, find_numbers, negated, number_at, plain, written
 from snellen.scoring.answers.units import MINOR, PARTS_OF, convert, is_currency, may_be_same, unit_at, unit_named
 
 MOST_CHARACTERS = 200
@@ -123,7 +123,7 @@ class Quantity(AnswerType):
             number = number_at(text, before.end(), self.context.decimal)
             if number is None or (before["sign"] and text[before.end()] in "-−–+"):
                 return None
-            value = -number.value if before["sign"] in ("-", "−", "–") else number.value
+            value = negated(number.value) if before["sign"] in ("-", "−", "–") else number.value
             after = unit_at(text, number.end)
             end = after[1] if after is not None and may_be_same(after[0], currency) else number.end
             return Found(Amount(value, currency, number.decimals), start, end)
