@@ -62,7 +62,7 @@ class Quantity(AnswerType):
         """Return the amount or ratio that a text writes."""
         if len(text) > MOST_CHARACTERS:
             return None
-        if "\\" in text and "\\frac" not in text:
+        if "\\" in text:
             text = _LATEX_TEXT.sub(r"\1", text)
             for pattern, replacement in _LATEX:
                 text = pattern.sub(replacement, text)
