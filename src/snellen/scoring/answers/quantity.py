@@ -66,7 +66,8 @@ class Quantity(AnswerType):
             text = _LATEX_TEXT.sub(r"\1", text)
             for pattern, replacement in _LATEX:
                 text = pattern.sub(replacement, text)
-        text = plain(text).replace("：", ":").replace("∶", ":").strip()
+        text = plain(text).replace("：", ":").replace("∶", ":")
+        text = " ".join(text.split())
         if _RATIO.fullmatch(text) is not None:
             return Ratio(tuple(part.strip() for part in text.split(":")))
         if text.startswith("百分之"):
