@@ -37,7 +37,7 @@ class _Options:
         self.letters = dict(options)
         self.latin = all(letter in LETTERS for letter in self.letters)
         texts = {letter: text for letter, text in options if text.strip()}
-        self.by_text = [index for fold in (exact, accents, folded, stemmed) if (index := _index(fold, texts))]
+        self.by_text = [_index(fold, texts) for fold in (exact, accents, folded, stemmed)]
         self.sequences: dict[str, list[tuple[tuple[str, ...], str]]] = {}
         keyed, self.is_loose = _word_index(texts)
         for letter, words in keyed.items():
@@ -72,6 +72,11 @@ class _Options:
             char = char.translate(_ALIKE)
         return char if char in self.letters else None
 
+    def exactly(self, text: str) -> str | None:
+        """Return the letter of the option with a text, character by character."""
+        fold, index = self.by_text[0]
+        return index.get(fold(text)) if index else None
+
     def texted(self, text: str) -> str | None:
         """Return the letter of the option with a text: the most exact match decides."""
         for fold, index in self.by_text:
@@ -80,7 +85,7 @@ class _Options:
         return None
 
 
-def _index(fold: Any, texts: Mapping[str, str]) -> tuple[Any, dict[str, str]] | None:
+def _index(fold: Any, texts: Mapping[str, str]) -> tuple[Any, dict[str, str]]:
     """Return a fold and its index; texts that it merges are not in it."""
     index: dict[str, str] = {}
     merged: set[str] = set()
@@ -112,8 +117,8 @@ def _kept(words: Sequence[Word], loose: bool) -> list[Word]:
     if not loose:
         return [word for word in words if word.text not in _MARKUP]
     kept = [word for word in words if word.text not in _PASSED]
-    while len(kept) > 1 and kept[0].text in _ARTICLES:
-        kept.pop(0)
+    if len(kept) > 1 and kept[0].text in _ARTICLES and len(kept[1].text) > 2 and kept[1].text.isalpha():
+        kept = kept[1:]
     return kept
 
 
@@ -150,6 +155,8 @@ class Choice(AnswerType):
         options = self.options
         if len(text) > options.longest:
             return None
+        if len(text) > 1 and (letter := options.exactly(text)) is not None:
+            return letter
         if (mark := _LIST_MARK.match(text)) is not None and options.texted(text) is None:
             text = text[mark.end() :]
         head, _, rest = text.partition(" ")

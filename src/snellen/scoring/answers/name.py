@@ -10,7 +10,7 @@ from snellen.scoring.answers.fold import folded
 from snellen.scoring.answers.numerals import ENGLISH_BELOW_HUNDRED
 from snellen.scoring.answers.text import Text
 
-_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]+|[^\W_\d\u3040-\u30ff\u3400-\u9fff]+|\d+|[^\w\s]|_")
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]+|[^\W_\u3040-\u30ff\u3400-\u9fff]+|[^\w\s]|_")
 _POSSESSIVE = re.compile(r"'s?(?![^\W\d_])|(?<=s)'")
 _JOINT = re.compile(r"(?<=[^\W\d_])[-'](?=[^\W\d_])")
 _ARTICLES = frozenset(("a", "an", "the"))
@@ -44,7 +44,7 @@ def stemmed(word: str) -> str:
 
 @lru_cache(maxsize=50_000)
 def words(name: str) -> tuple[str, ...]:
-    """Return the words by which a name is compared; signs and runs of digits are words of their own.
+    """Return the words by which a name is compared; signs are words of their own.
 
     >>> words("The Brewer's Blackbirds")
     ('brewer', 'blackbird')
@@ -53,7 +53,9 @@ def words(name: str) -> tuple[str, ...]:
     """
     text = _JOINT.sub(" ", _POSSESSIVE.sub("", folded(name))).replace("&", " and ")
     stems = [stemmed(word) for word in _WORD.findall(text)]
-    return tuple(word for word in stems if word not in _ARTICLES) or tuple(stems)
+    if len(stems) > 1 and stems[0] in _ARTICLES and len(stems[1]) > 2 and stems[1].isalpha():
+        stems = stems[1:]
+    return tuple(stems)
 
 
 def spoken_words(name: str) -> tuple[str, ...]:

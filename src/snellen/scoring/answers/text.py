@@ -17,7 +17,8 @@ BARE_WORDS, FRAMED_WORDS = 4, 5
 """Words of a phrase that is taken for an answer by itself, and of one behind `It is`."""
 _QUOTED = re.compile(r"\"([^\"\n]{1,200})\"")
 _STOPS = frozenset(".!。！")
-_CLOSE = frozenset((",", ";", "(", "["))
+_CLOSE = frozenset((",", ";"))
+_REASONS = frozenset(("because", "since", "weil", "denn", "porque", "car"))
 _DASHES = frozenset(("-", "—", "–"))
 
 
@@ -41,7 +42,13 @@ class Text(AnswerType):
         words = _without_end(sentence.words)
         quoted = list(_QUOTED.finditer(sentence.text))
         plain = [word for word in words if not any(quote.start() < word.start < quote.end() for quote in quoted)]
-        if not words or sentence.asks or sentence.opens("refusal") or _is_open(sentence, plain):
+        if (
+            not words
+            or words[-1].text in (":", "：")
+            or sentence.asks
+            or sentence.opens("refusal")
+            or _is_open(sentence, plain)
+        ):
             return None
         start, end = self._frame(sentence, words)
         framed = start > 0 or end < len(words)
@@ -230,7 +237,9 @@ def _article_before(sentence: Sentence, start: int) -> bool:
 def _without_end(words: Sequence[Word]) -> list[Word]:
     """Return the words without final stops, emoji, and the copula that ends a Korean or Japanese sentence."""
     kept = list(words)
-    while kept and (kept[-1].text in _STOPS or unicodedata.category(kept[-1].text[0]) == "So"):
+    while kept and (
+        kept[-1].text in _STOPS or kept[-1].text[0] > "\u25ff" and unicodedata.category(kept[-1].text[0]) == "So"
+    ):
         kept.pop()
     for ending in ("입니다", "です", "이다"):
         if len(kept) > len(ending) and "".join(word.text for word in kept[-len(ending) :]) == ending:
@@ -240,20 +249,17 @@ def _without_end(words: Sequence[Word]) -> list[Word]:
 
 def _before_clause(words: Sequence[Word]) -> tuple[list[Word], int]:
     """Return the words before a trailing clause or bracket, and the words of that clause; -1 for one that goes on with `but`."""
-    for at, word in enumerate(words):
-        dashed = word.text in _DASHES and at > 0 and word.start > words[at - 1].end
-        if at and (word.text in _CLOSE or dashed or word.text in ("because", "since", "weil", "denn", "porque", "car")):
-            turned = at + 1 < len(words) and words[at + 1].text in (
-                "but",
-                "aber",
-                "pero",
-                "mais",
-                "mas",
-                "ma",
-                "но",
-                "但",
-            )
-            if turned:
-                return list(words[:at]), -1
-            return list(words[:at]), 0 if word.text in ("(", "[") or dashed else len(words) - at - 1
+    for at, word in enumerate(words[:-1]):
+        following = words[at + 1]
+        spaced = at > 0 and word.start > words[at - 1].end
+        dashed = spaced and word.text in _DASHES and following.start > word.end
+        bracket = (
+            spaced
+            and (word.text, words[-1].text) in (("(", ")"), ("[", "]"))
+            and len(following.text) > 2
+            and following.text.isalpha()
+        )
+        if at and (dashed or bracket or (word.text in _CLOSE and following.start > word.end) or word.text in _REASONS):
+            turned = following.text in ("but", "aber", "pero", "mais", "mas", "ma", "но", "但")
+            return list(words[:at]), -1 if turned else 0 if bracket or dashed else len(words) - at - 1
     return list(words), 0

@@ -95,7 +95,7 @@ def read_as(kind: AnswerType, reply: str, accepted: Sequence[str] = ()) -> Readi
         return Reading(None, "reasoning not finished")
     if not said.text.strip():
         return Reading(None, "empty reply")
-    reading = _verbatim(kind, reply, said.place(0, len(said.text)), accepted) if _is_one(said) else None
+    reading = None if said.whole is None else _verbatim(kind, reply, said.whole, accepted)
     reading = reading or _corrected(said, kind) or _staged(said, kind) or _unread(said, kind)
     if said.omitted:
         cut = f"read at head and tail: {said.omitted:,} of {len(reply):,} characters were left out"
@@ -121,12 +121,6 @@ def _corrected(said: Visible, kind: AnswerType) -> Reading | None:
     before = _staged(said, kind)
     doubts = any(sentence.has("negation", "wrong", "refusal") for sentence in sentences(tail.text[:600]))
     return Reading(None, "corrects itself") if doubts and before is not None and before.value is not None else None
-
-
-def _is_one(said: Visible) -> bool:
-    """Return True if what is said is one part of the reply, so that nothing but markup was removed within it."""
-    start, end = said.place(0, len(said.text))
-    return sum(len(said.reply[low:high]) for low, high in [(start, end)]) <= len(said.text) + 12 * len(said.starts)
 
 
 def _verbatim(kind: AnswerType, reply: str, span: tuple[int, int], accepted: Sequence[str]) -> Reading | None:

@@ -101,7 +101,7 @@ def _announced(said: Visible, kind: AnswerType) -> Iterator[Mark]:
             begin = sentence.start + at
             stop = text.find("\n", begin)
             stop = len(text) if stop < 0 else stop
-            if not text[begin:stop].strip(" .:-*"):
+            if not text[begin:stop].strip(" :-*"):
                 begin = stop + len(text[stop:]) - len(text[stop:].lstrip())
                 stop = text.find("\n", begin) if "\n" in text[begin:] else len(text)
             if (mark := _marked(said, begin, stop, rank, kind)) is not None:
@@ -196,10 +196,12 @@ def _links() -> frozenset[str]:
 def _marked(said: Visible, start: int, end: int, rank: int, kind: AnswerType) -> Mark | None:
     """Return the value of a marked text; None if it is no value."""
     text = said.text[start:end]
-    if not text.strip(" .:*-"):
+    if not text.strip(" " if isinstance(kind, Text) else " .:*-"):
         return None
-    place = undressed_span(said.reply, *said.place(start, end))
-    value, also = value_in(said.reply[slice(*place)] if isinstance(kind, Text) else text, kind)
+    place = undressed_span(said.reply, *said.written(start, end))
+    value, also = value_in(said.reply[slice(*place)], kind)
+    if value is None and not isinstance(kind, Text):
+        value, also = value_in(text, kind)
     return None if value is None else Mark(rank, value, also, place)
 
 

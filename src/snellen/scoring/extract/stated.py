@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from snellen.scoring.answers.base import AnswerType, Found
 from snellen.scoring.answers.choice import Choice, MultiChoice
-from snellen.scoring.answers.dress import undressed
+from snellen.scoring.answers.dress import undressed, undressed_span
 from snellen.scoring.answers.text import BARE_WORDS, Text
 from snellen.scoring.extract.base import Reading, two_answers
 from snellen.scoring.replies.phrases import single_words
@@ -103,9 +103,11 @@ def short(said: Visible, kind: AnswerType) -> Reading | None:
         found = kind.short(first) if _is_answer_line(said, first, rest) else None
         if found is None:
             return None
-        place = said.place(first.start + found.start, first.start + found.end)
+        place = undressed_span(said.reply, *said.written(first.start + found.start, first.start + found.end))
         raw = said.reply[slice(*place)]
-        also = [str(found.value)] if raw != found.value else []
+        if not raw:
+            return None
+        also = [str(found.value)] if raw != found.value and any(mark in raw for mark in ("**", "`", "__")) else []
         before = first.text[: found.start].rsplit(maxsplit=1)[-1:]
         if before and before[0].lower() in single_words("article"):
             also.append(f"{before[0]} {raw}")

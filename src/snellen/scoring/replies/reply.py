@@ -50,7 +50,7 @@ _ANSWER_KEY = re.compile(
 _MARK = re.compile(
     r"(?P<frac>\\[dt]?frac\s?\{(?P<above>[^{}]{1,60})\}\s?\{(?P<below>[^{}]{1,60})\})"
     r"|(?P<word>\\(?:text|math|operator|bold|emph|under|mbox|hbox|left|right|display|q?quad|large|Large|bf|rm)[a-z]*\*?)"
-    r"|(?P<command>\\[a-zA-Z]+|\\[^a-zA-Z\s]|\\ )"
+    r"|(?P<command>\^?\\circ(?![a-z])|\\[a-zA-Z]+|\\[^a-zA-Z\s]|\\ )"
     r"|(?P<line><(?:br|/p|/li|/div|/h\d|/tr)\s?/?>)|(?P<tag></?[a-zA-Z][^<>\n]{0,80}>|<\|[^|<>\n]{1,40}\|>)"
     r"|(?P<fence>^[ \t]*(?:```|~~~)[\w+-]*[ \t]*$)"
     r"|(?P<start>^[ \t]*(?:#{1,6}[ \t]+|>[ \t]?|[•●▪◦‣·➢➤→✦*+-][ \t]+))"
@@ -67,6 +67,9 @@ _SIGN_OF = {
     "ne": "≠", "leq": "≤", "geq": "≥", "le": "≤", "ge": "≥", "lt": "<", "gt": ">", "%": "%", "$": "$", "#": "#", "&": "&",
     "_": "_", "pi": "π", "infty": "∞", "sqrt": "√", "*": "*",
 }  # fmt: skip
+
+
+_MAY_BE_MARKUP = frozenset('*_`~$}{|"\\')
 
 
 class _Plain(dict[int, str]):
@@ -99,6 +102,7 @@ class Visible(NamedTuple):
     Attributes:
         text: plain text without thinking and markup.
         containers: spans of the reply that hold a marked answer: tags, boxes, `####`, JSON fields.
+        whole: the span of the reply in which all of it is said; None where thinking stands in between.
         offset: characters of the plain text before `text`.
         unfinished: the reply broke off while thinking, so that nothing was said.
         omitted: characters of a very long reply that were not read.
@@ -111,6 +115,7 @@ class Visible(NamedTuple):
     omitted: int
     starts: Sequence[int]
     origins: Sequence[int]
+    whole: Span | None
     offset: int = 0
 
     def place(self, start: int, end: int) -> Span:
@@ -131,10 +136,24 @@ class Visible(NamedTuple):
         piece = bisect_right(self.starts, at) - 1
         return self.origins[piece] + at - self.starts[piece] if piece >= 0 else at
 
-    def said(self, start: int, end: int) -> str:
-        """Return the reply's own characters of a span of `text`, undressed."""
-        begin, stop = undressed_span(self.reply, *self.place(start, end))
-        return self.reply[begin:stop]
+    def written(self, start: int, end: int) -> Span:
+        """Return the span of the reply of a span of `text`, with the signs around it that may be markup or its own.
+
+        Of marks that were opened in front of it on the same line none is taken.
+        """
+        low, high = self.place(start, end)
+        reply = self.reply
+        while high < len(reply) and reply[high] in _MAY_BE_MARKUP:
+            high += 1
+        while low and reply[low - 1] in _MAY_BE_MARKUP:
+            low -= 1
+        opened = reply[reply.rfind("\n", 0, low) + 1 : low]
+        for mark in ("**", "__", "`", "*", "_"):
+            if opened.count(mark) % 2 and reply.startswith(mark, low, high):
+                return low + len(mark), high
+            if opened.count(mark) % 2 and reply.endswith(mark, low, high):
+                return low, high - len(mark)
+        return low, high
 
 
 def plain(text: str) -> str:
@@ -150,7 +169,7 @@ def visible(reply: str) -> Visible:
     if len(reply) > SEARCHED:
         windows = [(0, HEAD), (len(reply) - SEARCHED + HEAD, len(reply))]
     if _HOLDS_MARK.search(reply) is None and "[" not in reply and "◁" not in reply and len(reply) <= LONGEST:
-        return Visible(reply, plain(reply), (), False, 0, (0,), (0,))
+        return Visible(reply, plain(reply), (), False, 0, (0,), (0,), (0, len(reply)))
     spans, unfinished = _spoken(reply, windows)
     containers = () if unfinished else tuple(_containers(reply, spans))
     length = sum(end - start for start, end in spans)
@@ -164,7 +183,8 @@ def visible(reply: str) -> Visible:
         starts.append(at)
         origins.append(origin)
         at += len(piece)
-    return Visible(reply, plain("".join(parts)), containers, unfinished, omitted, starts, origins)
+    whole = spans[0] if len(spans) == 1 else None
+    return Visible(reply, plain("".join(parts)), containers, unfinished, omitted, starts, origins, whole)
 
 
 def _cut(spans: Sequence[Span], length: int) -> list[Span]:
@@ -308,7 +328,9 @@ def _pieces(reply: str, spans: Sequence[Span]) -> Iterator[tuple[str, int]]:
                 yield "/", mark.end("above")
                 yield mark["below"], mark.start("below")
             elif kind == "command":
-                yield _SIGN_OF.get(mark[0][1:], "\n" if mark[0] in ("\\\\", "\\[", "\\]") else " "), mark.start()
+                name = mark[0][1:]
+                known = _SIGN_OF.get(name, "\n" if name in ("\\", "[", "]") else " " if name in "(), ;:! " else "")
+                yield known or name, mark.start() + (not known)
             elif kind in ("line", "fence"):
                 yield "\n", mark.start()
             elif kind in ("tag", "word"):
