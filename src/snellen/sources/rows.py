@@ -100,7 +100,7 @@ def salvaged(source: Source, *, columns: Sequence[str] | None = None, sheet: str
     blob: Blob = FileBlob(Path(source)) if isinstance(source, (str, Path)) else source
     if isinstance(blob, FileBlob):
         regular_file(blob.path)
-    return _until_lost(_reader(blob, columns, sheet), blob.key)
+    return until_lost(_reader(blob, columns, sheet), blob.key)
 
 
 def _reader(blob: Blob, columns: Sequence[str] | None, sheet: str | None) -> RowsAndErrors:
@@ -132,7 +132,7 @@ def _sound(records: RowsAndErrors) -> Iterator[tuple[int, Row]]:
         yield line, row
 
 
-def _until_lost(records: RowsAndErrors, name: str) -> RowsAndErrors:
+def until_lost(records: RowsAndErrors, name: str) -> RowsAndErrors:
     """Yield the records, and last the error that ended them; an error before the first row is raised."""
     line = 0
     try:

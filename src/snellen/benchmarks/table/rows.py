@@ -24,7 +24,7 @@ from snellen.benchmarks.table.kit_reading import OPTION, as_kit, column_kinds, i
 from snellen.benchmarks.table.locate import LocatedTable, class_folders, locate_table
 from snellen.errors import DataError, UsageError
 from snellen.sources.blobs import BytesBlob, FileBlob, stream
-from snellen.sources.rows import JSON_BYTES, json_line, parsed_json
+from snellen.sources.rows import JSON_BYTES, json_line, parsed_json, pick, until_lost
 from snellen.sources.rows import salvaged as salvaged_rows
 from snellen.sources.text_tables import open_text_table, with_lazy_images
 from snellen.sources.tree import FolderTree
@@ -52,6 +52,8 @@ class Rows(Struct, frozen=True):
         rows: the place of each row, for messages, and the row or why it cannot be read.
         root: where its images are looked for.
         files: the files that were opened, for the digest.
+        notes: what a reader must know about where the table was found, in words.
+        other_sheets: sheets of the workbook that could be named.
     """
 
     name: str
@@ -60,6 +62,8 @@ class Rows(Struct, frozen=True):
     rows: Iterator[tuple[str, Row | DataError]]
     root: ImageRoot
     files: tuple[Path, ...]
+    notes: tuple[str, ...] = ()
+    other_sheets: tuple[str, ...] = ()
 
 
 def open_rows(source: Source, data: Data, base: Path = Path()) -> Rows:
@@ -80,13 +84,13 @@ def open_rows(source: Source, data: Data, base: Path = Path()) -> Rows:
         return Rows(located.name, CLASSES, ("image", "class"), _class_rows(located), root, (located.tree.path,))
     each, sheet = data.options.get("each", source.each), data.options.get("sheet", source.sheet) or None
     opened = [_open(located.tree.blob(file), each, sheet) for file in located.files]
-    forms = list(dict.fromkeys(form for form, _, _ in opened))
+    forms = list(dict.fromkeys(part.form for part in opened))
     files = (located.tree.path,) if located.archive else tuple(located.tree.path / file for file in located.files)
     several = [f"{PurePosixPath(file).name}, " for file in located.files] if len(opened) > 1 else [""]
     rows: Iterator[tuple[str, Row | DataError]] = (
         (f"{prefix}{place}", with_dialogue(row) if isinstance(row, dict) else row)
-        for prefix, (_, _, part) in zip(several, opened, strict=True)
-        for place, row in part
+        for prefix, part in zip(several, opened, strict=True)
+        for place, row in part.rows
     )
     if source.unpack:
         rows = unpacked(rows, source.unpack)
@@ -97,10 +101,11 @@ def open_rows(source: Source, data: Data, base: Path = Path()) -> Rows:
             open_rows(plain, structs.replace(data, options={**data.options, OPTION: "false"}), base).rows
         )
         rows = as_kit(rows, kinds)
-    header = opened[0][1]
+    header = opened[0].header
     if header:
         header = tuple(dict.fromkeys([*header, *(name for part in source.unpack for name in part)]))
-    return Rows(located.name, form, header, rows, root, files)
+    notes = tuple(dict.fromkeys(note for part in opened for note in part.notes))
+    return Rows(located.name, form, header, rows, root, files, notes, opened[0].other_sheets)
 
 
 def _images(source: Source, data: Data, base: Path) -> Path | None:
@@ -110,10 +115,17 @@ def _images(source: Source, data: Data, base: Path) -> Path | None:
     return base / declared if declared else None
 
 
-def _open(
-    blob: Blob, each: str, sheet: str | None
-) -> tuple[str, tuple[str, ...], Iterator[tuple[str, Row | DataError]]]:
-    """Return the kind of a file, its header and its rows."""
+class _File(Struct, frozen=True):
+    """One file of a table; see Rows."""
+
+    form: str
+    header: tuple[str, ...]
+    rows: Iterator[tuple[str, Row | DataError]]
+    notes: tuple[str, ...] = ()
+    other_sheets: tuple[str, ...] = ()
+
+
+def _open(blob: Blob, each: str, sheet: str | None) -> _File:
     suffix = Path(blob.key).suffix.lower()
     form = FORMS[suffix]
     if suffix in (".jsonl", ".ndjson") and _begins(blob, b"["):
@@ -121,16 +133,23 @@ def _open(
     if suffix in TEXT_SUFFIXES:
         table = open_text_table(blob)
         numbered = ((place.line, row) for place, row in table.rows)
-        return form, table.header, _placed(numbered, "line")
+        return _File(form, table.header, _placed(numbered, "line"))
     if suffix == ".json":
-        return form, (), _placed(enumerate(_json_rows(blob, each), 1), "")
+        return _File(form, (), _placed(enumerate(_json_rows(blob, each), 1), ""))
     if suffix == ".parquet" and isinstance(blob, FileBlob):
         from snellen.sources import parquet_images
 
-        return form, parquet_images.columns(blob.path), _placed(_parquet_rows(blob.path), "")
-    rows = salvaged_rows(blob, sheet=sheet)
+        return _File(form, parquet_images.columns(blob.path), _placed(_parquet_rows(blob.path), ""))
+    if suffix == ".xlsx":
+        from snellen.sources import xlsx
+
+        opened = xlsx.open_sheet(blob, blob.key, sheet)
+        pick(opened.header, None, blob.key)
+        placed = _placed(until_lost(xlsx.sheet_rows(blob, blob.key, opened), blob.key), "sheet row")
+        return _File(form, opened.header, placed, opened.notes, opened.others)
+    rows = salvaged_rows(blob)
     lazy = ((at, row if isinstance(row, DataError) else _with_bytes(row, blob.key, at)) for at, row in rows)
-    return form, (), _placed(lazy, "sheet row" if suffix == ".xlsx" else "")
+    return _File(form, (), _placed(lazy, ""))
 
 
 def _begins(blob: Blob, mark: bytes) -> bool:

@@ -37,9 +37,9 @@ from snellen.benchmarks.table.operations import (
 from snellen.benchmarks.table.option_columns import row_options
 from snellen.benchmarks.table.question import OmittedRow, Question
 from snellen.benchmarks.table.questions import OPEN_KINDS, TableRules, read_question, row_id
-from snellen.benchmarks.table.rows import CLASSES, EXCEL, Row, Rows, open_rows, plain_text
+from snellen.benchmarks.table.rows import CLASSES, Row, Rows, open_rows, plain_text
 from snellen.benchmarks.table.wording import lists_options
-from snellen.errors import DataError
+from snellen.errors import DataError, UsageError
 from snellen.sources.digests import digest
 from snellen.sources.pandas_cells import ColumnForms
 
@@ -181,7 +181,11 @@ class _Surveyor:
             first = next((row for _, row in self._open().rows if isinstance(row, DataError)), None)
             reason = "it has no rows" if first is None else f"no row of it can be read: {first.message}"
             raise DataError(f"{table.name}: {reason}", "Check the file." if first is None else first.hint)
-        recognised = self._recognised(table, head)
+        try:
+            recognised = self._recognised(table, head)
+        except UsageError as error:
+            raise _with_sheets(error, table.other_sheets) from error
+        recognised.notes[:0] = table.notes
         rules = self._settled(recognised, table)
         surveyed = Survey(rules, table.form, notes=list(recognised.notes), unused=recognised.unused)
         self._examine(surveyed)
@@ -228,7 +232,6 @@ class _Surveyor:
         forms, used = ColumnForms(), [column for spec in rows.values() for column in columns_of(spec)] + list(LETTERS)
         compared = table.form in FORMS and is_kit_table(table.header)
         with_options = TableRules(structs.replace(self.declaration, rows=rows))
-        formulas = 0
         for number, (_, row) in enumerate(self._open().rows):
             if isinstance(row, DataError):
                 continue
@@ -237,7 +240,6 @@ class _Surveyor:
                 forms.add({column: row[column] for column in used if column in row})
             try:
                 cell = value(rows["answer"], row, number)
-                formulas += table.form == EXCEL and isinstance(cell, str) and cell.startswith("=")
                 if table.form == CLASSES:
                     classes.add(plain_text(cell))
                 elif isinstance(made, Cell) and made.make is not None:
@@ -249,8 +251,6 @@ class _Surveyor:
         if compared and not is_kit_reading(self.declaration.source, self.data):
             recognised.notes.extend(filter(None, [difference_note(forms.differing_rows(set(used)))]))
         column = _named(rows["answer"])
-        if formulas:
-            recognised.notes.append(f"`{column}` holds formulas, whose texts are the answers ({formulas:,} rows)")
         form = rows["answer"].as_ if isinstance(rows["answer"], Cell) else ""
         convention = form if form in CONVENTIONS else counts.convention(column, table.name)
         if form in ("bool", "number"):
@@ -367,6 +367,16 @@ def _absent_columns(declared: Declaration, table: Rows) -> list[str]:
         if table.header and name not in table.header
     ]
     return [f"no column {', '.join(f'`{name}`' for name in dict.fromkeys(absent))}"] if absent else []
+
+
+def _with_sheets(error: UsageError, sheets: Sequence[str]) -> UsageError:
+    """Return an error about the columns of a sheet with the other sheets of its workbook."""
+    if not sheets:
+        return error
+    named = ", ".join(sheets[:20])
+    changed = UsageError(error.message, f"{error.hint} Another sheet: -o sheet={sheets[0]!r}. The others are {named}.")
+    changed.correction = error.correction
+    return changed
 
 
 def _require_columns(declared: Declaration, table: Rows) -> None:
