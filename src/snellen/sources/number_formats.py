@@ -116,7 +116,9 @@ def _section(tokens: Sequence[tuple[str, str]], *, negative: bool) -> NumberForm
         return None
     factor = Decimal(100) ** percents / Decimal(1000) ** commas
     decimals = (fraction.count("0"), len(fraction))
-    return NumberFormat(before, after, decimals, max(1, whole.count("0")), factor, all(len(text) == 1 for text in whole))
+    return NumberFormat(
+        before, after, decimals, max(1, whole.count("0")), factor, all(len(text) == 1 for text in whole)
+    )
 
 
 def _words(tokens: Sequence[tuple[str, str]], negative: bool) -> str:

@@ -15,12 +15,13 @@ import re
 from collections.abc import Iterator, Sequence
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import msgspec
 
 from snellen.errors import DataError, UsageError
 from snellen.sources.blobs import FileBlob, stream
+from snellen.sources.encodings import text_stream
 from snellen.sources.safe_paths import regular_file
 from snellen.types import Blob
 
@@ -252,7 +253,9 @@ def _separated(blob: Blob, name: str, mark: str, columns: Sequence[str] | None) 
     # Cells hold base64 images of 100 MB; the csv module's own limit, one for the whole process, is 128 kB.
     csv.field_size_limit(CELL_CHARACTERS)
     # A byte that is not UTF-8 comes out as a lone surrogate, so that the row it stands in can be named and passed over.
-    with TextIOWrapper(stream(blob), encoding="utf-8-sig", errors="surrogateescape", newline="") as text:
+    with TextIOWrapper(
+        cast(Any, text_stream(blob)[0]), encoding="utf-8-sig", errors="surrogateescape", newline=""
+    ) as text:
         lines = _Lines(text)
         reader = csv.reader(lines, delimiter=mark, strict=True)
         try:

@@ -249,8 +249,10 @@ def _table(title: str, head: Sequence[Line], scan: SheetScan, pictures: SheetPic
             header, columns = (*header, picture_column), (*columns, 0)
     for count, why in ((unused, "above the header"), (pictures.refused, "linked to a file elsewhere, or on no cell")):
         if count:
-            notes.append(f"{count:,} picture{'s' if count > 1 else ''} of the sheet {'are' if count > 1 else 'is'} {why}, "
-                         "and not used")
+            notes.append(
+                f"{count:,} picture{'s' if count > 1 else ''} of the sheet {'are' if count > 1 else 'is'} {why}, "
+                "and not used"
+            )
     return Sheet(title, (), header, columns, header_row, tuple(notes), by_row, picture_column, scan, pictures)
 
 
@@ -305,7 +307,11 @@ def _lines(
                 value = shown(value, cell.number_format)
             elif value is not None and cell.data_type == "e":
                 at = cell_name(row, column)
-                value = None if (row, column) in pictures.members else CellFault(value, f"cell {at} holds the error value {value}")
+                value = (
+                    None
+                    if (row, column) in pictures.members
+                    else CellFault(value, f"cell {at} holds the error value {value}")
+                )
             values.append(value)
         yield row, values
 
@@ -366,8 +372,7 @@ class _Images:
         return self._blobs[member]
 
     def _read(self, member: str) -> Blob:
-        assert isinstance(self._source, bytes)
-        with ZipFile(BytesIO(self._source)) as parts:
+        with ZipFile(BytesIO(self._source) if isinstance(self._source, bytes) else self._source) as parts:
             info = parts.getinfo(member)
             check_unpacked(Path(self._name), member, info.file_size, info.compress_size, PICTURE_BYTES, SHEET_LIMITS)
             return BytesBlob(f"{self._name}!{member}", parts.read(member))

@@ -51,6 +51,7 @@ OPTIONS: Mapping[str, str] = {
     "split": "the split of a data set of the hub",
     "each": "the list of rows in a JSON file: data.items",
     "sheet": "the sheet of an Excel file",
+    "encoding": "the encoding of a text file that is not UTF-8 and has no byte order mark",
     "as_kit": "true: read the table as VLMEvalKit does, with pandas: `None` and `NA` are empty, 007 is 7",
 }
 TRUE = ("true", "1", "yes", "on")
