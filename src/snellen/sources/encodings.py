@@ -187,7 +187,7 @@ def _plausibility(text: str, places: list[int], encoding: str) -> float:
 def _fit(character: str, before: str, after: str, encoding: str) -> float:
     """Return how well a letter fits between its neighbours, and how common it is in its encoding."""
     joined = (before.isascii() and before.isalpha()) or (after.isascii() and after.isalpha())
-    if (character.isupper() and before.islower()) or (unicodedata.combining(character) and before in _MARKS):
+    if character.isupper() and before.islower():
         return 0.0
     if unicodedata.name(character, "").startswith("LATIN"):
         return 1.0 if joined or not (before.isalpha() or after.isalpha()) else RARE

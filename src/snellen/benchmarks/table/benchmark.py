@@ -220,7 +220,9 @@ def _sample(question: Question, surveyed: Survey, more: Mapping[str, str]) -> Sa
 
 def _prompt(question: Question, rules: TableRules) -> Prompt:
     prompt = _single_prompt(question, rules)
-    return structs.replace(prompt, history=question.history) if question.history else prompt
+    if question.history or question.system:
+        prompt = structs.replace(prompt, history=question.history, system=question.system)
+    return prompt
 
 
 def _single_prompt(question: Question, rules: TableRules) -> Prompt:

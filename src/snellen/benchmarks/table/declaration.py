@@ -136,7 +136,7 @@ class Cell(Strict, frozen=True, rename={"as_": "as", "from_": "from"}):
 
 CellSpec: TypeAlias = str | tuple[str, ...] | Cell
 WithoutImage: TypeAlias = Literal["drop", "keep", "stop"]
-OWN_NAMES = ("id", "image", "video", "question", "options", "answer", "hint", "history")
+OWN_NAMES = ("id", "image", "video", "question", "options", "answer", "hint", "history", "system")
 """Names of a row's values that mean something to Snellen; every other name becomes meta."""
 
 

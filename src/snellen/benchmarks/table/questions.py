@@ -145,6 +145,7 @@ def _question(
         declared_values(declared, row, number),
         {name: cell for name, cell in row.items() if isinstance(cell, (str, int, float))},
         history,
+        plain_text(value(declared.rows["system"], row, number)) if "system" in declared.rows else "",
     )
     if not rules.declared and _may_hold_mark(question, rules):  # a declared prompt says itself where its images stand
         full = question_text(question, declared.prompt, in_question=rules.in_question, form=rules.truth_form)
