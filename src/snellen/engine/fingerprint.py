@@ -90,7 +90,7 @@ def _prompts(benchmark: Benchmark, spec: RunSpec, model: Model) -> tuple[str, li
                 continue
             break
         for part, used in (("history", sample.prompt.history), ("system", sample.prompt.system)):
-            if used and part not in model.supports:
+            if used and part not in model.supports and (part == "history" or benchmark.table is not None):
                 from snellen.engine.study import unsupported_part
 
                 raise unsupported_part(spec, benchmark, sample, part)

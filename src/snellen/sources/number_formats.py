@@ -131,6 +131,19 @@ def _words(tokens: Sequence[tuple[str, str]], negative: bool) -> str:
     return text if text.strip() else ""
 
 
+def plain_value(value: Any) -> Any:
+    """Return a value of a typed column, in which decimals, dates and times are texts, also inside of lists and objects."""
+    if isinstance(value, Decimal):
+        return f"{value:f}" if value.is_finite() else None
+    if isinstance(value, datetime | date | time | timedelta):
+        return shown_moment(value)
+    if isinstance(value, list):
+        return [plain_value(element) for element in value]
+    if isinstance(value, dict):
+        return {name: plain_value(element) for name, element in value.items()}
+    return value
+
+
 def shown_moment(value: datetime | date | time | timedelta, number_format: str = "yyyy-mm-dd h:mm:ss.000000") -> str:
     """Return a date, a time, both or a duration as its format shows it, in the form of ISO 8601.
 

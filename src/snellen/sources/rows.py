@@ -1,7 +1,7 @@
 """Rows of a table, one dict at a time, from any supported file.
 
-The suffix decides: .jsonl .ndjson .json .csv .tsv .parquet .xlsx. Text is UTF-8, with or without a byte order mark,
-with any line end. JSONL, CSV, TSV and parquet are streamed. Every error names the file and the line (parquet, xlsx,
+The suffix decides: .jsonl .ndjson .json .csv .tsv .parquet .arrow .feather .xlsx. Text is UTF-8, or what its byte order mark
+says, with any line end. JSONL, CSV, TSV and parquet are streamed. Every error names the file and the line (parquet, xlsx,
 JSON: the row), counted from 1. A fault that leaves the other rows readable concerns that row alone: `salvaged` yields
 it in the row's place, `numbered` and `rows` raise it.
 """
@@ -117,12 +117,17 @@ def _reader(blob: Blob, columns: Sequence[str] | None, sheet: str | None) -> Row
         from snellen.sources import parquet
 
         return parquet.rows(blob, name, columns)
+    if suffix in (".arrow", ".feather"):
+        from snellen.sources import arrow
+
+        return arrow.rows(blob, name, columns)
     if suffix == ".xlsx":
         from snellen.sources import xlsx
 
         return xlsx.rows(blob, name, columns, sheet)
     raise DataError(
-        f"{name}: .jsonl, .json, .csv, .tsv, .parquet or .xlsx was expected", "Rename the file, or convert it."
+        f"{name}: .jsonl, .json, .csv, .tsv, .parquet, .arrow, .feather or .xlsx was expected",
+        "Rename the file, or convert it.",
     )
 
 

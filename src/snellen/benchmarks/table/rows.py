@@ -27,6 +27,7 @@ from snellen.benchmarks.table.locate import LocatedTable, class_folders, locate_
 from snellen.errors import DataError, UsageError
 from snellen.sources.blobs import BytesBlob, FileBlob
 from snellen.sources.encodings import text_stream
+from snellen.sources.number_formats import plain_value
 from snellen.sources.rows import JSON_BYTES, json_line, parsed_json, pick, until_lost
 from snellen.sources.rows import salvaged as salvaged_rows
 from snellen.sources.text_tables import open_text_table, with_lazy_images
@@ -41,9 +42,10 @@ TEXT_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")
 EXCEL = "Excel"
 FORMS = {
     **{".csv": "CSV", ".tsv": "TSV", ".jsonl": "JSON lines", ".ndjson": "JSON lines", ".json": "JSON"},
-    **{".parquet": "parquet", ".xlsx": EXCEL},
+    **{".parquet": "parquet", ".arrow": "Arrow", ".feather": "Feather", ".xlsx": EXCEL},
 }
 CLASSES = "class folders"
+COLUMNAR = (".parquet", ".arrow", ".feather")
 DIALOGUES = frozenset(DIALOGUE_COLUMNS)
 BOM = b"\xef\xbb\xbf"
 
@@ -145,10 +147,10 @@ def _open(blob: Blob, source: Source) -> _File:
         return _File(form, table.header, _placed(table.rows, "line"))
     if suffix == ".json":
         return _File(form, (), _placed(enumerate(_json_rows(blob, source), 1), ""))
-    if suffix == ".parquet" and isinstance(blob, FileBlob):
+    if suffix in COLUMNAR and isinstance(blob, FileBlob):
         from snellen.sources import parquet_images
 
-        return _File(form, parquet_images.columns(blob.path), _placed(_parquet_rows(blob.path), ""))
+        return _File(form, parquet_images.columns(blob.path), _placed(_columnar_rows(blob.path), ""))
     if suffix == ".xlsx":
         from snellen.sources import xlsx
 
@@ -178,7 +180,7 @@ def _placed(rows: Iterator[tuple[int, Row | DataError]], unit: str) -> Placed:
         yield f"row {number:,} ({unit} {at:,})" if unit and at != number else f"row {number:,}", row
 
 
-def _parquet_rows(path: Path) -> Iterator[tuple[int, Row]]:
+def _columnar_rows(path: Path) -> Iterator[tuple[int, Row]]:
     from snellen.sources.parquet_images import ParquetCell, class_names, rows_with_images
 
     classes = class_names(path)
@@ -198,12 +200,16 @@ def _with_bytes(row: Row, name: str, number: int) -> Row:
     for column, value in row.items():
         cells = value if isinstance(value, list) else [value]
         data = [cell.get("bytes") if isinstance(cell, dict) else cell for cell in cells]
-        images = [part for part in data if isinstance(part, bytes)]
-        if images and len(images) == len(data):
-            at = f"{name}, row {number:,}, {column}"
-            row[column] = tuple(BytesBlob(f"{at}, image {item}", image) for item, image in enumerate(images, 1))
-        elif images:
-            row[column] = None
+        if not any(isinstance(part, bytes) for part in data):
+            row[column] = plain_value(value)
+            continue
+        at = f"{name}, row {number:,}, {column}"
+        images = [
+            BytesBlob(f"{at}, image {item}", part) if isinstance(part, bytes) else cell
+            for item, (part, cell) in enumerate(zip(data, cells, strict=True), 1)
+            if part or cell
+        ]
+        row[column] = tuple(images) if all(isinstance(image, BytesBlob) for image in images) else images
     return row
 
 
