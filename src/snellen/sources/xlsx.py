@@ -205,8 +205,6 @@ def _open_sheet(source: Path | bytes, name: str, sheet: str | None) -> Sheet:
             tables = []
             for page in [pages[sheet]] if sheet is not None else visible or pages.values():
                 scan = scans.get(page._worksheet_path, SheetScan())
-                if book.calculation is not None and book.calculation.fullCalcOnLoad:
-                    scan.uncalculated |= scan.zeros
                 page.reset_dimensions()
                 pictures = sheet_pictures(parts, page._worksheet_path, scan.pictures, name)
                 head = list(islice(_lines(page, scan, pictures, 1), HEAD))

@@ -46,7 +46,8 @@ class SheetScan(Struct):
 
     Attributes:
         uncalculated: formulas without a value, by row and column from 1.
-        zeros: formulas whose value is 0, which is what programs write that calculate nothing.
+        zeros: formulas whose value is 0. In a workbook that asks to be calculated when it is opened they have no value: the
+            program that wrote it calculates nothing.
         pictures: cells with a rich value, by row and column: its number in the workbook's metadata, from 1.
         merged: merged areas.
     """
@@ -71,12 +72,17 @@ def scan_parts(parts: ZipFile, name: str) -> dict[str, SheetScan]:
         )
         check_unpacked(Path(name), part.filename, total, total, SHEET_LIMITS.total_bytes, SHEET_LIMITS)
     scans: dict[str, SheetScan] = {}
+    not_calculated = False
     for part in parts.infolist():
         if part.filename.lower().endswith((".xml", ".rels")):
             reader = _Reader(f"{name}, {part.filename}")
             reader.read(parts, part.filename)
             if "/worksheets/" in part.filename:
                 scans[part.filename] = reader.scan
+            not_calculated |= reader.not_calculated
+    if not_calculated:
+        for scan in scans.values():
+            scan.uncalculated |= scan.zeros
     return scans
 
 
@@ -95,6 +101,7 @@ class _Reader:
         self._value = ""
         self._formula_parts: list[str] = []
         self.scan = SheetScan()
+        self.not_calculated = False
 
     def read(self, parts: ZipFile, member: str) -> None:
         parser: Any = expat.ParserCreate()
@@ -134,6 +141,8 @@ class _Reader:
                 self._require_few(len(self.scan.pictures), "cells with a picture")
         elif local == "v":
             self._in_value = True
+        elif local == "calcPr":
+            self.not_calculated = attributes.get("fullCalcOnLoad") in ("1", "true")
         elif local == "mergeCell":
             self._merge(attributes.get("ref", ""))
         elif local == "f":

@@ -374,13 +374,15 @@ def test_answers_of_several_letters_are_named() -> None:
     assert "'AC'" in message
 
 
-def test_formulas_as_answers_are_told() -> None:
+def test_formulas_without_a_value_are_no_answers_and_are_named() -> None:
     book = Workbook()
     book.active.append(["question", "answer"])
     book.active.append(["What is two and two?", "=2+2"])
     book.active.append(["What is one and one?", "2"])
     book.save("sums.xlsx")
-    assert "`answer` holds formulas, whose texts are the answers (1 rows)" in read("sums.xlsx")[0].text
+    reading, samples = read("sums.xlsx")
+    assert "column 'answer': cell B2 holds the formula =2+2 without its value" in reading.omitted[0]
+    assert [sample.target for sample in samples] == [2]
 
 
 def test_a_packed_table_is_refused_with_the_name_of_the_plain_one() -> None:

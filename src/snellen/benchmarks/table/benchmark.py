@@ -31,7 +31,7 @@ from snellen.benchmarks.table.summary import (
     strict,
     summarize,
 )
-from snellen.benchmarks.table.survey import Survey, questions, survey
+from snellen.benchmarks.table.survey import OnRow, Survey, questions, survey
 from snellen.benchmarks.table.wording import prompt_of
 from snellen.errors import UsageError
 from snellen.sources.hub import HUB
@@ -84,16 +84,15 @@ class Table(Struct, frozen=True):
             _rotatable(surveyed)
         return surveyed
 
-    def cells(self, data: Data) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield place and cells of every row that can be read, as the file has them."""
-        for place, row in open_rows(self.chosen(data).source, data, self.base).rows:
-            if isinstance(row, dict):
-                yield place, row
+    def rows(self, data: Data, on_row: OnRow | None = None) -> Iterator[tuple[Question, Sample] | OmittedRow]:
+        """Yield every row in order: as a question with its sample, not rotated, or why it cannot be asked.
 
-    def rows(self, data: Data) -> Iterator[tuple[Question, Sample] | OmittedRow]:
-        """Yield every row in order: as a question with its sample, not rotated, or why it cannot be asked."""
+        Args:
+            data: the user's settings.
+            on_row: receives the cells of each row that can be read, as the file has them.
+        """
         surveyed = self.survey(data)
-        for question in questions(self.chosen(data), data, self.base):
+        for question in questions(self.chosen(data), data, self.base, on_row):
             yield question if isinstance(question, OmittedRow) else (question, _sample(question, surveyed, {}))
 
 

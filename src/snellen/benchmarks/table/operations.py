@@ -57,7 +57,10 @@ def value(spec: CellSpec, row: Row, number: int) -> Any:
 
 
 def _cell(column: str, row: Row, number: int) -> Any:
-    return number if column == ROW_NUMBER else cell_of(row, column)
+    if column == ROW_NUMBER:
+        return number
+    cell = row.get(column)
+    return cell_of(row, column) if isinstance(cell, float) else cell
 
 
 def cell_of(row: Row, column: str) -> Any:

@@ -100,7 +100,7 @@ def open_rows(source: Source, data: Data, base: Path = Path()) -> Rows:
     forms = list(dict.fromkeys(part.form for part in opened))
     files = (located.tree.path,) if located.archive else tuple(located.tree.path / file for file in located.files)
     several = [f"{PurePosixPath(file).name}, " for file in located.files] if len(opened) > 1 else [""]
-    rows = chain.from_iterable(
+    rows: Placed = chain.from_iterable(
         _told(prefix, part.rows, parts=not DIALOGUES.isdisjoint(part.header) or not part.header)
         for prefix, part in zip(several, opened, strict=True)
     )

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Struct, field, structs
@@ -43,6 +43,8 @@ from snellen.errors import DataError, UsageError
 from snellen.sources.digests import digest
 from snellen.sources.pandas_cells import ColumnForms
 
+OnRow: TypeAlias = Callable[[Mapping[str, Any]], None]
+"""Receives the cells of each row that can be read."""
 MOST_CLASSES = 26
 CLASS_QUESTION = "Which of these does the image show?"
 SEED = 0
@@ -105,21 +107,27 @@ class Survey(Struct):
         return AbsentImages(table.root.trees, named=table.root.named) if self.absent else table.root
 
 
-def questions(declaration: Declaration, data: Data, base: Path = Path()) -> Iterator[Question | OmittedRow]:
-    """Yield every row of a table, in order: as a question, or why it cannot be asked.
+def questions(
+    declaration: Declaration, data: Data, base: Path = Path(), on_row: OnRow | None = None
+) -> Iterator[Question | OmittedRow]:
+    """Yield every row of a table, in order: as a question, or why it cannot be asked. `on_row` receives it as it is read.
 
     Raises:
         DataError: the table cannot be read.
         UsageError: two columns could have one role; see `columns.recognise`.
     """
-    return _questions(declaration, data, base, survey(declaration, data, base))
+    return _questions(declaration, data, base, survey(declaration, data, base), on_row)
 
 
-def _questions(declaration: Declaration, data: Data, base: Path, surveyed: Survey) -> Iterator[Question | OmittedRow]:
+def _questions(
+    declaration: Declaration, data: Data, base: Path, surveyed: Survey, on_row: OnRow | None
+) -> Iterator[Question | OmittedRow]:
     table = open_rows(declaration.source, data, base)
     root = surveyed.root_of(table)
     references = References(surveyed.rules, lambda: open_rows(declaration.source, data, base))
     for number, (place, row) in enumerate(table.rows):
+        if on_row is not None and isinstance(row, dict):
+            on_row(row)
         if (omitted := surveyed.omitted.get(number)) is not None:
             yield omitted
             continue

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from msgspec import structs
 
@@ -68,7 +69,13 @@ def _table_rows(table: Table, data: Data, surveyed: Survey, check: Check) -> Ite
     columns = {column for spec in surveyed.rules.declaration.rows.values() for column in _columns_of(spec)}
     circular = table.circular(data)
     compared = surveyed.form in KIT_FORMS and not is_kit_reading(table.declaration.source, data)
-    for row in table.rows(data):
+    forms = ColumnForms() if compared else None
+
+    def on_row(cells: Mapping[str, Any]) -> None:
+        if forms is not None:
+            forms.add({name: cells[name] for name in columns if name in cells})
+
+    for row in table.rows(data, on_row):
         if isinstance(row, OmittedRow):
             yield row
             continue
@@ -78,12 +85,8 @@ def _table_rows(table: Table, data: Data, surveyed: Survey, check: Check) -> Ite
             detail = f"{words[0]!r} is {question.cells[words[0]]!r}"
             check.add("as-kit-differs", question.place, question.id, detail)
         yield row_of_question(question, sample, max(1, len(question.options)) if circular else 1)
-    if compared:
-        forms = ColumnForms()
-        for _, cells in table.cells(data):
-            forms.add(cells)
-        if differing := forms.differing_rows(columns):
-            check.add_whole("as-kit-differs", differing, "")
+    if forms is not None and (differing := forms.differing_rows(columns)):
+        check.add_whole("as-kit-differs", differing, "")
 
 
 def _columns_of(spec: CellSpec) -> Iterator[str]:
