@@ -295,6 +295,19 @@ def test_images_in_the_parts_of_a_message_stand_where_the_message_has_them(part:
     assert {sample.target for sample in samples} == {False}
 
 
+def test_the_system_text_of_messages_is_sent_as_such() -> None:
+    turns = [{"role": "user", "content": "Which?"}, {"role": "assistant", "content": "red"}]
+    rows: list[dict[str, Any]] = [
+        {"messages": [{"role": "system", "content": "Be short."}, *turns]},
+        {"messages": turns},
+    ]
+    reading, samples = read(write_lines(rows))
+    assert "system ← `conversations:system`" in reading.text
+    assert [sample.prompt.system for sample in samples] == ["Be short.", ""]
+    rows = [{"question": "Which?", "answer": "red", "rules": "Be short."}]
+    assert read(write_lines(rows), map="system=rules")[1][0].prompt.system == "Be short."
+
+
 def test_an_answer_beside_a_dialogue_with_another_answer_is_ambiguous() -> None:
     turns = [{"from": "human", "value": "Which?"}, {"from": "gpt", "value": "red"}]
     name = write_lines([{"conversations": turns, "answer": "blue"}])
