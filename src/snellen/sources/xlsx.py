@@ -1,7 +1,7 @@
 """The table in a workbook's sheet: cells as the sheet shows them, its merged areas, and its pictures.
 
-The table begins at its header: the first of the first rows that fills at least two cells and half as many as the fullest of
-them, so that a title above it is passed over. Formulas are never evaluated; the value that the workbook keeps is read.
+The table begins at its header: the first row that is no title, which fills one or two cells and fewer than half as many as the
+fullest of the first rows. Formulas are never evaluated; the value that the workbook keeps is read.
 openpyxl reads the cells, after `xlsx_parts` has checked the file.
 """
 
@@ -33,6 +33,8 @@ from snellen.types import Blob
 
 HEADER_ROWS = 10
 """Rows among which the header is looked for."""
+TITLE_CELLS = 2
+"""Maximum filled cells of a row that is taken for a title."""
 HEAD = 200
 """Rows that decide which column holds the pictures, and which columns without a name hold something."""
 KEPT_SHEETS = 4
@@ -231,7 +233,8 @@ def _table(title: str, head: Sequence[Line], scan: SheetScan, pictures: SheetPic
     if not first:
         return None
     width = max(count for _, count in first)
-    (header_row, names), _ = next(entry for entry in first if entry[1] >= max(min(2, width), (width + 1) // 2))
+    least = max(min(2, width), (width + 1) // 2)
+    (header_row, names), _ = next(entry for entry in first if entry[1] >= least or entry[1] > TITLE_CELLS)
     below = [line for line in head if line[0] > header_row]
     header, columns = _header(names, below)
     notes = [f"the header is row {header_row} of the sheet"] if header_row != first[0][0][0] else []

@@ -31,7 +31,7 @@ from snellen.benchmarks.table.summary import (
     strict,
     summarize,
 )
-from snellen.benchmarks.table.survey import OnRow, Survey, questions, survey
+from snellen.benchmarks.table.survey import OnRow, RowAndQuestion, Survey, questions, rows_and_questions, survey
 from snellen.benchmarks.table.wording import prompt_of
 from snellen.errors import UsageError
 from snellen.sources.hub import HUB
@@ -77,23 +77,20 @@ class Table(Struct, frozen=True):
         """Return True if each choice question is asked in every rotation of its options."""
         return _circular(data)
 
-    def survey(self, data: Data, on_read: OnRead | None = None) -> Survey:
+    def survey(self, data: Data, on_read: OnRead | None = None, on_row: OnRow | None = None) -> Survey:
         """Survey the table; see `survey.survey`. Raises UsageError where circular evaluation is impossible."""
-        surveyed = survey(self.chosen(data), data, self.base, on_read)
+        surveyed = survey(self.chosen(data), data, self.base, on_read, on_row)
         if _circular(data):
             _rotatable(surveyed)
         return surveyed
 
-    def rows(self, data: Data, on_row: OnRow | None = None) -> Iterator[tuple[Question, Sample] | OmittedRow]:
-        """Yield every row in order: as a question with its sample, not rotated, or why it cannot be asked.
+    def rows(self, data: Data) -> Iterator[RowAndQuestion]:
+        """Yield every row in order, as the file has it and as a question, or why it cannot be asked."""
+        return rows_and_questions(self.chosen(data), data, self.base)
 
-        Args:
-            data: the user's settings.
-            on_row: receives the cells of each row that can be read, as the file has them.
-        """
-        surveyed = self.survey(data)
-        for question in questions(self.chosen(data), data, self.base, on_row):
-            yield question if isinstance(question, OmittedRow) else (question, _sample(question, surveyed, {}))
+    def sample(self, question: Question, surveyed: Survey) -> Sample:
+        """Return a question as a sample, not rotated."""
+        return _sample(question, surveyed, {})
 
 
 def open_table(name: str) -> Benchmark:

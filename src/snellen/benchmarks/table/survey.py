@@ -43,8 +43,7 @@ from snellen.errors import DataError, UsageError
 from snellen.sources.digests import digest
 from snellen.sources.pandas_cells import ColumnForms
 
-OnRow: TypeAlias = Callable[[Mapping[str, Any]], None]
-"""Receives the cells of each row that can be read."""
+RowAndQuestion: TypeAlias = tuple[Row | DataError, Question | OmittedRow]
 MOST_CLASSES = 26
 CLASS_QUESTION = "Which of these does the image show?"
 SEED = 0
@@ -107,46 +106,61 @@ class Survey(Struct):
         return AbsentImages(table.root.trees, named=table.root.named) if self.absent else table.root
 
 
-def questions(
-    declaration: Declaration, data: Data, base: Path = Path(), on_row: OnRow | None = None
-) -> Iterator[Question | OmittedRow]:
-    """Yield every row of a table, in order: as a question, or why it cannot be asked. `on_row` receives it as it is read.
+OnRow: TypeAlias = Callable[[Row | DataError, Question | OmittedRow, Survey], None]
+
+
+def questions(declaration: Declaration, data: Data, base: Path = Path()) -> Iterator[Question | OmittedRow]:
+    """Yield every row of a table, in order: as a question, or why it cannot be asked.
 
     Raises:
         DataError: the table cannot be read.
         UsageError: two columns could have one role; see `columns.recognise`.
     """
-    return _questions(declaration, data, base, survey(declaration, data, base), on_row)
+    return (question for _, question in rows_and_questions(declaration, data, base))
 
 
-def _questions(
-    declaration: Declaration, data: Data, base: Path, surveyed: Survey, on_row: OnRow | None
-) -> Iterator[Question | OmittedRow]:
+def rows_and_questions(declaration: Declaration, data: Data, base: Path = Path()) -> Iterator[RowAndQuestion]:
+    """Yield every row of a table with its question, or why it cannot be asked; raise as `questions`."""
+    surveyed = survey(declaration, data, base)
     table = open_rows(declaration.source, data, base)
     root = surveyed.root_of(table)
     references = References(surveyed.rules, lambda: open_rows(declaration.source, data, base))
     for number, (place, row) in enumerate(table.rows):
-        if on_row is not None and isinstance(row, dict):
-            on_row(row)
         if (omitted := surveyed.omitted.get(number)) is not None:
-            yield omitted
+            yield row, omitted
             continue
         question = read_question(row, number, place, surveyed.rules, root, references)
         if question is not None:
-            yield question
+            yield row, question
 
 
-def survey(declaration: Declaration, data: Data, base: Path = Path(), on_read: OnRead | None = None) -> Survey:
-    """Survey a table, unless that was done; raise as `questions`. `on_read` receives the images that are read for it."""
+def survey(
+    declaration: Declaration,
+    data: Data,
+    base: Path = Path(),
+    on_read: OnRead | None = None,
+    on_row: OnRow | None = None,
+) -> Survey:
+    """Survey a table, unless that was done; raise as `questions`.
+
+    Args:
+        declaration: what is declared of it.
+        data: the user's settings.
+        base: the folder at which relative paths of its source begin.
+        on_read: receives the images that are read for it.
+        on_row: receives every row with its question and the survey as it is so far; nothing if the survey was made before.
+    """
     key = msgspec.json.encode([declaration, str(base)], enc_hook=str)
-    return _surveyed(key, _stamp(declaration, data, base), _Request(declaration, data, base, on_read))
+    return _surveyed(key, _stamp(declaration, data, base), _Request(declaration, data, base, on_read, on_row))
 
 
 class _Request:
     """Arguments of a survey, all equal: the key and the stamp of the files say which survey it is."""
 
-    def __init__(self, declaration: Declaration, data: Data, base: Path, on_read: OnRead | None) -> None:
-        self.declaration, self.data, self.base, self.on_read = declaration, data, base, on_read
+    def __init__(
+        self, declaration: Declaration, data: Data, base: Path, on_read: OnRead | None, on_row: OnRow | None
+    ) -> None:
+        self.declaration, self.data, self.base, self.on_read, self.on_row = declaration, data, base, on_read, on_row
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Request)
@@ -177,7 +191,7 @@ class _Surveyor:
 
     def __init__(self, request: _Request) -> None:
         self.declaration, self.data, self.base = request.declaration, request.data, request.base
-        self.on_read = request.on_read
+        self.on_read, self.on_row = request.on_read, request.on_row
 
     def _open(self) -> Rows:
         return open_rows(self.declaration.source, self.data, self.base)
@@ -325,9 +339,11 @@ class _Surveyor:
                         surveyed.option_letters.update(question.options)
                         if len(answers) < HEAD:
                             answers.append((question.answer, question.options))
-                    continue
-            surveyed.groups.append(0)
-            surveyed.omitted[number] = question
+            if isinstance(question, OmittedRow):
+                surveyed.groups.append(0)
+                surveyed.omitted[number] = question
+            if self.on_row is not None:
+                self.on_row(row, question, surveyed)
         checks.save()
         surveyed.images = checks.images
         counted = Counter(surveyed.groups)

@@ -90,12 +90,16 @@ class Check:
     def run(self, rows: Iterable[CheckedRow | OmittedRow], on_progress: OnProgress | None = None) -> None:
         """Examine rows, in order."""
         for number, row in enumerate(rows, 1):
-            if isinstance(row, OmittedRow):
-                self._omit(row)
-            else:
-                self._examine(row)
+            self.examine(row)
             if on_progress is not None:
                 on_progress("rows", number)
+
+    def examine(self, row: CheckedRow | OmittedRow) -> None:
+        """Examine the next row."""
+        if isinstance(row, OmittedRow):
+            self._omit(row)
+        else:
+            self._examine(row)
 
     def add(self, code: str, row: str, sample_id: str, detail: str) -> None:
         """Add a row to a finding that was made elsewhere."""
