@@ -63,11 +63,12 @@ class ColumnForms:
     def add(self, row: Mapping[str, Any]) -> None:
         """Count one row. A tuple, which inline images become, was a long text; other cells that are no text have no form."""
         for column, cell in row.items():
-            if isinstance(cell, str | tuple):
+            if isinstance(cell, (str, tuple)):
                 forms = self._forms.get(column)
                 if forms is None:
                     forms = self._forms[column] = bytearray(self._rows)
-                forms.extend(bytes(self._rows - len(forms)))
+                elif len(forms) < self._rows:
+                    forms.extend(bytes(self._rows - len(forms)))
                 forms.append(_form(cell) if isinstance(cell, str) else _TEXT)
         self._rows += 1
 

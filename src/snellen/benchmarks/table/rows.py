@@ -98,7 +98,6 @@ def open_rows(source: Source, data: Data, base: Path = Path()) -> Rows:
     )
     opened = [_open(located.tree.blob(file), chosen) for file in located.files]
     forms = list(dict.fromkeys(part.form for part in opened))
-    files = (located.tree.path,) if located.archive else tuple(located.tree.path / file for file in located.files)
     several = [f"{PurePosixPath(file).name}, " for file in located.files] if len(opened) > 1 else [""]
     rows: Placed = chain.from_iterable(
         _told(prefix, part.rows, parts=not DIALOGUES.isdisjoint(part.header) or not part.header)
@@ -117,7 +116,18 @@ def open_rows(source: Source, data: Data, base: Path = Path()) -> Rows:
     if header:
         header = tuple(dict.fromkeys([*header, *(name for part in source.unpack for name in part)]))
     notes = tuple(dict.fromkeys(note for part in opened for note in part.notes))
-    return Rows(located.name, form, header, rows, root, files, notes, opened[0].other_sheets)
+    return Rows(located.name, form, header, rows, root, _paths(located), notes, opened[0].other_sheets)
+
+
+def files_of(source: Source, data: Data, base: Path = Path()) -> tuple[Path, ...]:
+    """Return the files of a table, which is not opened; raise as `open_rows` where it is not found."""
+    return _paths(locate_table(source, data, base))
+
+
+def _paths(located: LocatedTable) -> tuple[Path, ...]:
+    if located.archive or not located.files:
+        return (located.tree.path,)
+    return tuple(located.tree.path / file for file in located.files)
 
 
 def _images(source: Source, data: Data, base: Path) -> Path | None:

@@ -37,7 +37,7 @@ from snellen.benchmarks.table.operations import (
 from snellen.benchmarks.table.option_columns import row_options
 from snellen.benchmarks.table.question import OmittedRow, Question
 from snellen.benchmarks.table.questions import OPEN_KINDS, TableRules, read_question, row_id
-from snellen.benchmarks.table.rows import CLASSES, Row, Rows, open_rows, plain_text
+from snellen.benchmarks.table.rows import CLASSES, Row, Rows, files_of, open_rows, plain_text
 from snellen.benchmarks.table.wording import lists_options
 from snellen.errors import DataError, UsageError
 from snellen.sources.digests import digest
@@ -170,8 +170,7 @@ class _Request:
 
 
 def _stamp(declaration: Declaration, data: Data, base: Path) -> bytes:
-    table = open_rows(declaration.source, data, base)
-    stats = [(str(path), *_times(path)) for path in table.files]
+    stats = [(str(path), *_times(path)) for path in files_of(declaration.source, data, base)]
     settings = [str(data.path), str(data.images), dict(data.options), data.seed]
     return msgspec.json.encode([stats, settings], order="deterministic")
 

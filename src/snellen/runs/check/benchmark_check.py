@@ -57,6 +57,7 @@ def check_benchmark(
             if on_progress is not None:
                 on_progress("images", images.read)
 
+        settings = structs.replace(settings, surveyed=True)
         benchmark.files(data)  # a benchmark of the catalogue without its data says what is needed
         rows = _TableRows(benchmark.table, data, Check(settings, images), on_progress)
         surveyed = benchmark.table.survey(data, on_read, rows.examine)
