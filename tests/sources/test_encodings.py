@@ -96,6 +96,13 @@ def test_an_encoding_that_the_user_names_wrongly_is_an_error(tmp_path: Path) -> 
     assert read(path, "UTF-16LE") == [{"question": "x", "answer": "y"}]
 
 
+def test_a_table_of_one_column_is_not_parted_by_what_its_cells_hold(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("question\nred, green; or blue?\n\n\t\n")
+    assert read(tmp_path / "a.tsv") == [{"question": "red, green; or blue?"}]
+    (tmp_path / "b.tsv").write_text("question,answer\nWhich?,x\n")
+    assert read(tmp_path / "b.tsv") == [{"question": "Which?", "answer": "x"}]
+
+
 def test_images_in_a_table_that_is_recoded_are_those_of_the_file(tmp_path: Path) -> None:
     import base64
 

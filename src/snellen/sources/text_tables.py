@@ -128,7 +128,7 @@ def read_header(lines: OffsetLines, separator: str) -> tuple[str, list[str]]:
     line = next((line for line in lines if line.strip()), "")
     if named := _SEPARATOR_LINE.fullmatch(line.rstrip("\r\n")):
         separator, line = named[1], next((line for line in lines if line.strip()), "")
-    elif not separator or separator not in line:
+    elif not separator or (separator not in line and any(mark in line for mark in SEPARATORS)):
         separator = _separator_of(line)
     return separator, next(row_cells(line, lines, separator), [])
 

@@ -258,10 +258,15 @@ def _table(title: str, head: Sequence[Line], scan: SheetScan, pictures: SheetPic
 
 
 def _header(names: Sequence[Any], below: Sequence[Line]) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """Return the names of columns and their positions; one without a name is named by its letters if it holds anything."""
+    """Return the names of columns and their positions, up to the last that has a name.
+
+    One without a name is named by its letters if its first rows hold anything.
+    """
+    texts = ["" if name is None else str(_as_text(name)).strip() for name in names]
+    while texts and not texts[-1]:
+        texts.pop()
     found = {}
-    for at in range(max(len(names), *(len(cells) for _, cells in below)) if below else len(names)):
-        text = str(_as_text(names[at])).strip() if at < len(names) and names[at] is not None else ""
+    for at, text in enumerate(texts):
         if text:
             found[at + 1] = text
         elif any(at < len(cells) and cells[at] is not None for _, cells in below):
