@@ -31,7 +31,7 @@ from snellen.benchmarks.table.summary import (
     strict,
     summarize,
 )
-from snellen.benchmarks.table.survey import Survey, questions, survey
+from snellen.benchmarks.table.survey import OnRow, RowAndQuestion, Survey, questions, rows_and_questions, survey
 from snellen.benchmarks.table.wording import prompt_of
 from snellen.errors import UsageError
 from snellen.sources.hub import HUB
@@ -51,6 +51,7 @@ OPTIONS: Mapping[str, str] = {
     "split": "the split of a data set of the hub",
     "each": "the list of rows in a JSON file: data.items",
     "sheet": "the sheet of an Excel file",
+    "encoding": "the encoding of a text file that is not UTF-8 and has no byte order mark",
     "as_kit": "true: read the table as VLMEvalKit does, with pandas: `None` and `NA` are empty, 007 is 7",
 }
 TRUE = ("true", "1", "yes", "on")
@@ -76,24 +77,20 @@ class Table(Struct, frozen=True):
         """Return True if each choice question is asked in every rotation of its options."""
         return _circular(data)
 
-    def survey(self, data: Data, on_read: OnRead | None = None) -> Survey:
+    def survey(self, data: Data, on_read: OnRead | None = None, on_row: OnRow | None = None) -> Survey:
         """Survey the table; see `survey.survey`. Raises UsageError where circular evaluation is impossible."""
-        surveyed = survey(self.chosen(data), data, self.base, on_read)
+        surveyed = survey(self.chosen(data), data, self.base, on_read, on_row)
         if _circular(data):
             _rotatable(surveyed)
         return surveyed
 
-    def cells(self, data: Data) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield place and cells of every row that can be read, as the file has them."""
-        for place, row in open_rows(self.chosen(data).source, data, self.base).rows:
-            if isinstance(row, dict):
-                yield place, row
+    def rows(self, data: Data) -> Iterator[RowAndQuestion]:
+        """Yield every row in order, as the file has it and as a question, or why it cannot be asked."""
+        return rows_and_questions(self.chosen(data), data, self.base)
 
-    def rows(self, data: Data) -> Iterator[tuple[Question, Sample] | OmittedRow]:
-        """Yield every row in order: as a question with its sample, not rotated, or why it cannot be asked."""
-        surveyed = self.survey(data)
-        for question in questions(self.chosen(data), data, self.base):
-            yield question if isinstance(question, OmittedRow) else (question, _sample(question, surveyed, {}))
+    def sample(self, question: Question, surveyed: Survey) -> Sample:
+        """Return a question as a sample, not rotated."""
+        return _sample(question, surveyed, {})
 
 
 def open_table(name: str) -> Benchmark:
@@ -219,7 +216,9 @@ def _sample(question: Question, surveyed: Survey, more: Mapping[str, str]) -> Sa
 
 def _prompt(question: Question, rules: TableRules) -> Prompt:
     prompt = _single_prompt(question, rules)
-    return structs.replace(prompt, history=question.history) if question.history else prompt
+    if question.history or question.system:
+        prompt = structs.replace(prompt, history=question.history, system=question.system)
+    return prompt
 
 
 def _single_prompt(question: Question, rules: TableRules) -> Prompt:

@@ -40,7 +40,7 @@ from snellen.errors import UsageError
 
 HEAD = 500
 """Rows that are looked at for the roles of columns."""
-ROLES = ("id", "image", "video", "question", "options", "answer", "hint", "history", "category")
+ROLES = ("id", "image", "video", "question", "options", "answer", "hint", "history", "system", "category")
 FORMS = ("letter", "index0", "index1", "text", "bool", "number")
 """Forms of an answer that --map answer=COLUMN:FORM names."""
 NO_COLUMN = "none"
@@ -123,6 +123,8 @@ class _Table:
         for role in ("image", "video"):
             if role not in self.mapping:
                 self._find_media(role)
+        if not {"image", "video"} & {*self.roles, *self.mapping}:
+            self._require_filled_images()
         if "options" not in self.mapping:
             self._find_options()
         if "question" not in self.mapping:
@@ -241,6 +243,18 @@ class _Table:
                 raise UsageError(error.message, f"{error.hint} All of them: --map {role}={joined}.")
         self._take(role, tuple(candidates) if len(candidates) > 1 else candidates[0])
 
+    def _require_filled_images(self) -> None:
+        """Refuse a table whose column of images is empty, which would be asked blind."""
+        empty = [column for column in self.columns if plain_name(column) in NAMES["image"].strong]
+        empty = [column for column in empty if column not in self.in_use and not self._values(column)]
+        if empty:
+            raise UsageError(
+                f"{self.name}: the column {empty[0]!r} is empty in all of the first {len(self.rows):,} rows, and no other "
+                "column has images",
+                "Put the names of the images into it (in Excel: place the pictures in its cells, or over them). To ask "
+                "without images: --map image=none. No request was sent.",
+            )
+
     def _holds_media(self, column: str) -> bool:
         values = self._values(column)[:100]
         return bool(values) and sum(names_media(value) for value in values) > _FEWEST_FIT * len(values)
@@ -290,6 +304,8 @@ class _Table:
         if spoken:
             self._take("question", dialogue.QUESTION)
             self.in_use.update(column for column in self.columns if column in dialogue.COLUMNS)
+            if dialogue.SYSTEM in self.columns and "system" not in self.mapping:
+                self._take("system", dialogue.SYSTEM)
             if any(row.get(dialogue.TURNS, 1) > 1 for row in self.rows):
                 self.notes.append("of dialogues the first question is asked")
             return

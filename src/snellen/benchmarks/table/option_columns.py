@@ -9,7 +9,7 @@ from typing import Any
 from snellen.benchmarks.table.cells import LETTERS, options_in, options_of
 from snellen.benchmarks.table.declaration import CellSpec
 from snellen.benchmarks.table.literals import is_literal
-from snellen.benchmarks.table.operations import CellError
+from snellen.benchmarks.table.operations import CellError, cell_of
 from snellen.benchmarks.table.rows import plain_text
 
 _MARKED = re.compile(
@@ -62,14 +62,14 @@ def row_options(spec: CellSpec | None, row: Mapping[str, Any], question: CellSpe
     if isinstance(spec, tuple):
         own = all(len(column) == 1 and column.upper() in LETTERS for column in spec)
         texts = {
-            column.upper() if own else LETTERS[at]: plain_text(row.get(column))
+            column.upper() if own else LETTERS[at]: plain_text(cell_of(row, column))
             for at, column in enumerate(spec[: len(LETTERS)])
         }
         return {letter: text.strip() for letter, text in texts.items() if text.strip()}
     if isinstance(spec, str):
-        value = row.get(spec)
+        value = cell_of(row, spec)
         return options_in(plain_text(value)) if spec == question else options_of(value)
-    return options_of(row.get(spec.column), spec.split)
+    return options_of(cell_of(row, spec.column), spec.split)
 
 
 def options_or_none(value: Any) -> dict[str, str]:

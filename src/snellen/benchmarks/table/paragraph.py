@@ -72,7 +72,7 @@ def _kind(kind: str, surveyed: Survey) -> str:
 def _columns(surveyed: Survey) -> Iterator[str]:
     rules = surveyed.rules
     rows = rules.declaration.rows
-    for role in ("question", "options", "answer", "image", "video", "hint", "history"):
+    for role in ("question", "options", "answer", "image", "video", "hint", "history", "system"):
         if role not in rows or (role == "options" and rules.in_question):
             continue
         form = ""

@@ -88,7 +88,10 @@ def read_question(
 def row_id(row: Mapping[str, Any], number: int, rules: TableRules) -> str:
     """Return the id of a row: the file's own, else the row's number."""
     spec = rules.spec("id")
-    text = "" if spec is None else plain_text(value(spec, row, number)).strip()
+    try:
+        text = "" if spec is None else plain_text(value(spec, row, number)).strip()
+    except CellError:
+        text = ""
     return text or str(number)
 
 
@@ -142,6 +145,7 @@ def _question(
         declared_values(declared, row, number),
         {name: cell for name, cell in row.items() if isinstance(cell, (str, int, float))},
         history,
+        plain_text(value(declared.rows["system"], row, number)) if "system" in declared.rows else "",
     )
     if not rules.declared and _may_hold_mark(question, rules):  # a declared prompt says itself where its images stand
         full = question_text(question, declared.prompt, in_question=rules.in_question, form=rules.truth_form)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Struct, field, structs
@@ -37,12 +37,13 @@ from snellen.benchmarks.table.operations import (
 from snellen.benchmarks.table.option_columns import row_options
 from snellen.benchmarks.table.question import OmittedRow, Question
 from snellen.benchmarks.table.questions import OPEN_KINDS, TableRules, read_question, row_id
-from snellen.benchmarks.table.rows import CLASSES, EXCEL, Row, Rows, open_rows, plain_text
+from snellen.benchmarks.table.rows import CLASSES, Row, Rows, files_of, open_rows, plain_text
 from snellen.benchmarks.table.wording import lists_options
-from snellen.errors import DataError
+from snellen.errors import DataError, UsageError
 from snellen.sources.digests import digest
 from snellen.sources.pandas_cells import ColumnForms
 
+RowAndQuestion: TypeAlias = tuple[Row | DataError, Question | OmittedRow]
 MOST_CLASSES = 26
 CLASS_QUESTION = "Which of these does the image show?"
 SEED = 0
@@ -105,6 +106,9 @@ class Survey(Struct):
         return AbsentImages(table.root.trees, named=table.root.named) if self.absent else table.root
 
 
+OnRow: TypeAlias = Callable[[Row | DataError, Question | OmittedRow, Survey], None]
+
+
 def questions(declaration: Declaration, data: Data, base: Path = Path()) -> Iterator[Question | OmittedRow]:
     """Yield every row of a table, in order: as a question, or why it cannot be asked.
 
@@ -112,33 +116,51 @@ def questions(declaration: Declaration, data: Data, base: Path = Path()) -> Iter
         DataError: the table cannot be read.
         UsageError: two columns could have one role; see `columns.recognise`.
     """
-    return _questions(declaration, data, base, survey(declaration, data, base))
+    return (question for _, question in rows_and_questions(declaration, data, base))
 
 
-def _questions(declaration: Declaration, data: Data, base: Path, surveyed: Survey) -> Iterator[Question | OmittedRow]:
+def rows_and_questions(declaration: Declaration, data: Data, base: Path = Path()) -> Iterator[RowAndQuestion]:
+    """Yield every row of a table with its question, or why it cannot be asked; raise as `questions`."""
+    surveyed = survey(declaration, data, base)
     table = open_rows(declaration.source, data, base)
     root = surveyed.root_of(table)
     references = References(surveyed.rules, lambda: open_rows(declaration.source, data, base))
     for number, (place, row) in enumerate(table.rows):
         if (omitted := surveyed.omitted.get(number)) is not None:
-            yield omitted
+            yield row, omitted
             continue
         question = read_question(row, number, place, surveyed.rules, root, references)
         if question is not None:
-            yield question
+            yield row, question
 
 
-def survey(declaration: Declaration, data: Data, base: Path = Path(), on_read: OnRead | None = None) -> Survey:
-    """Survey a table, unless that was done; raise as `questions`. `on_read` receives the images that are read for it."""
+def survey(
+    declaration: Declaration,
+    data: Data,
+    base: Path = Path(),
+    on_read: OnRead | None = None,
+    on_row: OnRow | None = None,
+) -> Survey:
+    """Survey a table, unless that was done; raise as `questions`.
+
+    Args:
+        declaration: what is declared of it.
+        data: the user's settings.
+        base: the folder at which relative paths of its source begin.
+        on_read: receives the images that are read for it.
+        on_row: receives every row with its question and the survey as it is so far; nothing if the survey was made before.
+    """
     key = msgspec.json.encode([declaration, str(base)], enc_hook=str)
-    return _surveyed(key, _stamp(declaration, data, base), _Request(declaration, data, base, on_read))
+    return _surveyed(key, _stamp(declaration, data, base), _Request(declaration, data, base, on_read, on_row))
 
 
 class _Request:
     """Arguments of a survey, all equal: the key and the stamp of the files say which survey it is."""
 
-    def __init__(self, declaration: Declaration, data: Data, base: Path, on_read: OnRead | None) -> None:
-        self.declaration, self.data, self.base, self.on_read = declaration, data, base, on_read
+    def __init__(
+        self, declaration: Declaration, data: Data, base: Path, on_read: OnRead | None, on_row: OnRow | None
+    ) -> None:
+        self.declaration, self.data, self.base, self.on_read, self.on_row = declaration, data, base, on_read, on_row
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Request)
@@ -148,8 +170,7 @@ class _Request:
 
 
 def _stamp(declaration: Declaration, data: Data, base: Path) -> bytes:
-    table = open_rows(declaration.source, data, base)
-    stats = [(str(path), *_times(path)) for path in table.files]
+    stats = [(str(path), *_times(path)) for path in files_of(declaration.source, data, base)]
     settings = [str(data.path), str(data.images), dict(data.options), data.seed]
     return msgspec.json.encode([stats, settings], order="deterministic")
 
@@ -169,7 +190,7 @@ class _Surveyor:
 
     def __init__(self, request: _Request) -> None:
         self.declaration, self.data, self.base = request.declaration, request.data, request.base
-        self.on_read = request.on_read
+        self.on_read, self.on_row = request.on_read, request.on_row
 
     def _open(self) -> Rows:
         return open_rows(self.declaration.source, self.data, self.base)
@@ -181,7 +202,11 @@ class _Surveyor:
             first = next((row for _, row in self._open().rows if isinstance(row, DataError)), None)
             reason = "it has no rows" if first is None else f"no row of it can be read: {first.message}"
             raise DataError(f"{table.name}: {reason}", "Check the file." if first is None else first.hint)
-        recognised = self._recognised(table, head)
+        try:
+            recognised = self._recognised(table, head)
+        except UsageError as error:
+            raise _with_sheets(error, table.other_sheets) from error
+        recognised.notes[:0] = table.notes
         rules = self._settled(recognised, table)
         surveyed = Survey(rules, table.form, notes=list(recognised.notes), unused=recognised.unused)
         self._examine(surveyed)
@@ -228,7 +253,6 @@ class _Surveyor:
         forms, used = ColumnForms(), [column for spec in rows.values() for column in columns_of(spec)] + list(LETTERS)
         compared = table.form in FORMS and is_kit_table(table.header)
         with_options = TableRules(structs.replace(self.declaration, rows=rows))
-        formulas = 0
         for number, (_, row) in enumerate(self._open().rows):
             if isinstance(row, DataError):
                 continue
@@ -237,7 +261,6 @@ class _Surveyor:
                 forms.add({column: row[column] for column in used if column in row})
             try:
                 cell = value(rows["answer"], row, number)
-                formulas += table.form == EXCEL and isinstance(cell, str) and cell.startswith("=")
                 if table.form == CLASSES:
                     classes.add(plain_text(cell))
                 elif isinstance(made, Cell) and made.make is not None:
@@ -249,8 +272,6 @@ class _Surveyor:
         if compared and not is_kit_reading(self.declaration.source, self.data):
             recognised.notes.extend(filter(None, [difference_note(forms.differing_rows(set(used)))]))
         column = _named(rows["answer"])
-        if formulas:
-            recognised.notes.append(f"`{column}` holds formulas, whose texts are the answers ({formulas:,} rows)")
         form = rows["answer"].as_ if isinstance(rows["answer"], Cell) else ""
         convention = form if form in CONVENTIONS else counts.convention(column, table.name)
         if form in ("bool", "number"):
@@ -317,9 +338,11 @@ class _Surveyor:
                         surveyed.option_letters.update(question.options)
                         if len(answers) < HEAD:
                             answers.append((question.answer, question.options))
-                    continue
-            surveyed.groups.append(0)
-            surveyed.omitted[number] = question
+            if isinstance(question, OmittedRow):
+                surveyed.groups.append(0)
+                surveyed.omitted[number] = question
+            if self.on_row is not None:
+                self.on_row(row, question, surveyed)
         checks.save()
         surveyed.images = checks.images
         counted = Counter(surveyed.groups)
@@ -367,6 +390,16 @@ def _absent_columns(declared: Declaration, table: Rows) -> list[str]:
         if table.header and name not in table.header
     ]
     return [f"no column {', '.join(f'`{name}`' for name in dict.fromkeys(absent))}"] if absent else []
+
+
+def _with_sheets(error: UsageError, sheets: Sequence[str]) -> UsageError:
+    """Return an error about the columns of a sheet with the other sheets of its workbook."""
+    if not sheets:
+        return error
+    named = ", ".join(sheets[:20])
+    changed = UsageError(error.message, f"{error.hint} Another sheet: -o sheet={sheets[0]!r}. The others are {named}.")
+    changed.correction = error.correction
+    return changed
 
 
 def _require_columns(declared: Declaration, table: Rows) -> None:

@@ -44,6 +44,7 @@ class CheckSettings(Struct, frozen=True):
         price: for the cost; None: unknown.
         restricted: gold answers are neither shown nor examined.
         shuffled: options were shuffled, since the file's first option is always right.
+        surveyed: the rows are those of a table, whose survey leaves out what has the id of an earlier row.
     """
 
     examples: int = 10
@@ -54,6 +55,7 @@ class CheckSettings(Struct, frozen=True):
     price: Price | None = None
     restricted: bool = False
     shuffled: bool = False
+    surveyed: bool = False
 
 
 class Origin(Struct, frozen=True):
@@ -77,7 +79,7 @@ class Check:
         self._images = images or ImageReader(settings.media)
         self._limit = None if settings.all_rows else FIRST_ROWS
         self._findings = Findings(self._limit)
-        self._duplicates = Duplicates(self._findings, restricted=settings.restricted)
+        self._duplicates = Duplicates(self._findings, restricted=settings.restricted, ids=not settings.surveyed)
         self._gold = GoldAnswers(shuffled=settings.shuffled)
         self._lengths = TextLengths(LONGEST)
         self._totals = PromptTotals(settings.generation, settings.media, self._size, price=settings.price)
@@ -90,12 +92,16 @@ class Check:
     def run(self, rows: Iterable[CheckedRow | OmittedRow], on_progress: OnProgress | None = None) -> None:
         """Examine rows, in order."""
         for number, row in enumerate(rows, 1):
-            if isinstance(row, OmittedRow):
-                self._omit(row)
-            else:
-                self._examine(row)
+            self.examine(row)
             if on_progress is not None:
                 on_progress("rows", number)
+
+    def examine(self, row: CheckedRow | OmittedRow) -> None:
+        """Examine the next row."""
+        if isinstance(row, OmittedRow):
+            self._omit(row)
+        else:
+            self._examine(row)
 
     def add(self, code: str, row: str, sample_id: str, detail: str) -> None:
         """Add a row to a finding that was made elsewhere."""

@@ -19,16 +19,18 @@ def content_code(value: object) -> int:
 
 
 class Duplicates:
-    """Digests of the rows so far; of each row a few numbers and its place are held, never a text.
+    """Hashes of the rows so far, of 64 bits; of each row a few numbers and its place are held, never a text.
 
     Args:
         findings: where duplicates are added.
         restricted: gold answers are not compared.
+        ids: ids are compared; a survey has done so for the rows of a table.
     """
 
-    def __init__(self, findings: Findings, *, restricted: bool = False) -> None:
+    def __init__(self, findings: Findings, *, restricted: bool = False, ids: bool = True) -> None:
         self._findings = findings
         self._restricted = restricted
+        self._compares_ids = ids
         self._questions: dict[int, tuple[str, int]] = {}
         self._ids: dict[int, str] = {}
         self._images: dict[int, str] = {}
@@ -41,11 +43,12 @@ class Duplicates:
             row: the row.
             images: a code for the content of each of its images and clips.
         """
-        self._add_id(row)
+        if self._compares_ids:
+            self._add_id(row)
         plain = " ".join(row.question.casefold().split())
-        options = [[letter, " ".join(text.casefold().split())] for letter, text in row.options.items()]
-        code = content_code([plain, options, images])
-        gold = 0 if self._restricted else content_code([str(row.kind), row.answer])
+        options = tuple((letter, " ".join(text.casefold().split())) for letter, text in row.options.items())
+        code = hash((plain, options, tuple(images)))
+        gold = 0 if self._restricted else hash((row.kind, repr(row.answer)))
         before = self._questions.setdefault(code, (row.place, gold))
         if before[0] is row.place:
             return
@@ -55,7 +58,7 @@ class Duplicates:
         )
 
     def _add_id(self, row: CheckedRow) -> None:
-        before = self._ids.setdefault(content_code(row.id), row.place)
+        before = self._ids.setdefault(hash(row.id), row.place)
         if before is not row.place:
             self._findings.add("duplicate-id", row.place, row.id, f"as {before}")
 

@@ -113,9 +113,9 @@ def _in_question(row: CheckedRow) -> Iterator[tuple[str, str]]:
         gold = row.answer if isinstance(row.answer, str) else ""
         others = [text for text in row.options.values() if _plain(text) != _plain(gold)]
     shortest = _SHORTEST_UNSPACED if _UNSPACED.search(gold[:_LONGEST]) else _SHORTEST
-    if len(gold.strip()) < shortest or _CATCH_ALL.fullmatch(_plain(gold)):
-        return
     question = " ".join(row.question.casefold().split())
+    if len(gold.strip()) < shortest or (phrase := _plain(gold)) not in question or _CATCH_ALL.fullmatch(phrase):
+        return
     if _holds(question, gold) and not any(_holds(question, other) for other in others):
         yield "answer-in-question", f"{gold.strip()[:CUT]!r}"
 
