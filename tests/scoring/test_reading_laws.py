@@ -153,6 +153,8 @@ def test_a_text_that_differs_by_one_sign_is_wrong(gold: str, data: st.DataObject
         and " ".join(other.split()).strip(strip).casefold() != " ".join(gold.split()).strip(strip).casefold()
     )
     for kind in ("text", "name", "judged"):
+        if kind == "name" and "".join(other.split()) == "".join(gold.split()):
+            continue  # names are compared by words
         found, reading = right(kind, other, gold)
         assert not found, (kind, gold, other, reading)
 

@@ -101,11 +101,9 @@ class Text(AnswerType):
         called = [at for at, word in enumerate(words[:-1]) if word.text in ("called", "named")]
         if called:
             words, framed = words[called[-1] + 1 :], True
-        has_article = bool(words) and (
-            (len(words) > 1 and words[0].text in single_words("article")) or _article_before(sentence, words[0].start)
-        )
-        if len(words) > 1 and words[0].text in single_words("article"):
-            words = words[1:]
+        leading = len(words) > 1 and words[0].text in single_words("article") and words[1].start > words[0].end
+        has_article = bool(words) and (leading or _article_before(sentence, words[0].start))
+        words = words[leading:]
         words, behind = _before_clause(words)
         if not words or (behind and (behind < 0 or (not framed and behind > BARE_WORDS))):
             return None
@@ -231,14 +229,14 @@ def _is_open(sentence: Sentence, words: Sequence[Word]) -> bool:
 
 def _article_before(sentence: Sentence, start: int) -> bool:
     before = [word for word in sentence.words if word.end <= start]
-    return bool(before) and before[-1].text in single_words("article")
+    return bool(before) and before[-1].text in single_words("article") and before[-1].end < start
 
 
 def _without_end(words: Sequence[Word]) -> list[Word]:
     """Return the words without final stops, emoji, and the copula that ends a Korean or Japanese sentence."""
     kept = list(words)
     while kept and (
-        kept[-1].text in _STOPS or kept[-1].text[0] > "\u25ff" and unicodedata.category(kept[-1].text[0]) == "So"
+        kept[-1].text in _STOPS or (kept[-1].text[0] > "\u25ff" and unicodedata.category(kept[-1].text[0]) == "So")
     ):
         kept.pop()
     for ending in ("입니다", "です", "이다"):

@@ -28,7 +28,7 @@ _LABEL = re.compile(
     r"(?P<value>[^\n,]{1,200}(?:,[^\n]{0,200}[^\n,])?)",
     re.MULTILINE,
 )
-_JOINTS = frozenset((":", "=", "-", ">", "→", "(", '"', "'", "："))
+_JOINTS = frozenset((":", "=", "："))
 _FINAL_WORDS = frozenset(("final", "finale", "endgültige", "最终", "최종", "окончательный", "definitiva"))
 _OF = 10
 """Words between an announcing noun and its verb: `The answer to the question about the sign is`."""
@@ -111,16 +111,21 @@ def _announced(said: Visible, kind: AnswerType) -> Iterator[Mark]:
 def _markers(sentence: Sentence) -> Iterator[tuple[int, int]]:
     """Yield rank and end of each marker of a sentence, in order; one that is only recalled (`at first I'd say`) is none."""
     doubts = [phrase.first for phrase in sentence.phrases if phrase.table == "hedge"]
+    none = True
     for phrase in sentence.phrases:
+        end = None
         if any(first < phrase.first for first in doubts):
             continue
         if phrase.table == "choose" and not _is_negated(sentence, phrase):
-            yield PLAIN, _behind(sentence, phrase.after)
-        elif phrase.table == "answer" and (end := _linked(sentence, phrase)) is not None:
-            yield _rank(sentence, phrase), end
-    if (best := _best(sentence)) is not None:
+            end = _behind(sentence, phrase.after)
+        elif phrase.table == "answer":
+            end = _linked(sentence, phrase)
+        if end is not None:
+            none = False
+            yield (_rank(sentence, phrase) if phrase.table == "answer" else PLAIN), end
+    if none and (best := _best(sentence)) is not None:
         yield PLAIN, best
-    if arrows := list(_ARROW.finditer(sentence.text)):
+    elif none and (arrows := list(_ARROW.finditer(sentence.text))):
         yield PLAIN, arrows[-1].end()
 
 
@@ -182,9 +187,11 @@ def _behind(sentence: Sentence, at: int) -> int:
     """Return the place behind links, colons and words of certainty, from a word on."""
     words, skipped = sentence.words, _links() | single_words("adverb") | {"therefore", "thus", "that", "most", "indeed"}
     while at < len(words) and (words[at].text in _JOINTS or words[at].text in skipped):
-        if words[at].text in ("(", '"', "'", "-", "a"):
+        if words[at].text == "a":
             break
         at += 1
+        if words[at - 1].text in _JOINTS:
+            break
     return words[at].start if at < len(words) else len(sentence.text)
 
 
@@ -202,6 +209,8 @@ def _marked(said: Visible, start: int, end: int, rank: int, kind: AnswerType) ->
     value, also = value_in(said.reply[slice(*place)], kind)
     if value is None and not isinstance(kind, Text):
         value, also = value_in(text, kind)
+    if isinstance(kind, Text) and value is not None and (at := said.reply.find(value, *place)) >= 0:
+        place = (at, at + len(value))
     return None if value is None else Mark(rank, value, also, place)
 
 

@@ -134,12 +134,14 @@ def _is_answer_line(said: Visible, first: Sentence, rest: str) -> bool:
         return True
     if first.text.endswith((":", "!", "：", "！")) or rest.lstrip()[:1] == ":" or first.has("refusal"):
         return False
-    if not rest.startswith("\n") and (len(first.words) > BARE_WORDS + 2 or first.text[0] > "\u2e7f"):
+    if not rest.startswith("\n") and (
+        len(rest.split()) < FEWEST_OF_EXPLANATION or len(first.words) > BARE_WORDS + 2 or first.text[0] > "\u2e7f"
+    ):
         return False
     return _LISTED.match(said.reply, end) is None
 
 
-_DATA = re.compile(r"\s*(?:[{|#]|```\w*\s*[{\[])")
+_DATA = re.compile(r"\s*(?:[{|]|#{1,6}\s|```\w*\s*[{\[])")
 _LISTED = re.compile(r"[*_`.。\s]{0,8}\n\s{0,4}(?:[-*•|]|\d+[.)])\s")
 
 
