@@ -59,7 +59,7 @@ def _inside(text: str, start: int, end: int) -> tuple[int, int] | None:
             text.startswith(opening, start)
             and text.endswith(closing, inner[0], end)
             and text[inner[0] : inner[1]].strip()
-            and (closing == "**" or text.find(closing, inner[0], end) == inner[1])
+            and (closing == "**" or closing not in text[inner[0] : inner[1]].strip(closing))
         ):
             return inner
     if first == "\\" and last == "}" and (match := _COMMAND.match(text, start, end)) is not None:

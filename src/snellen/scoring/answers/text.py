@@ -101,7 +101,12 @@ class Text(AnswerType):
         called = [at for at, word in enumerate(words[:-1]) if word.text in ("called", "named")]
         if called:
             words, framed = words[called[-1] + 1 :], True
-        leading = len(words) > 1 and words[0].text in single_words("article") and words[1].start > words[0].end
+        leading = (
+            len(words) > 1
+            and words[0].text in single_words("article")
+            and words[1].start > words[0].end
+            and words[1].text[0].isalpha()
+        )
         has_article = bool(words) and (leading or _article_before(sentence, words[0].start))
         words = words[leading:]
         words, behind = _before_clause(words)

@@ -87,7 +87,7 @@ def _contained(said: Visible, kind: AnswerType) -> Iterator[Mark]:
     for start, end in said.containers:
         text = said.reply[start:end]
         value, also = (None, ()) if text.lower() in NOTHING else value_in(text, kind)
-        yield Mark(CONTAINER, value, also, (start, end))
+        yield Mark(CONTAINER, value, also, _place_of(value, said, (start, end), kind))
 
 
 def _announced(said: Visible, kind: AnswerType) -> Iterator[Mark]:
@@ -209,9 +209,13 @@ def _marked(said: Visible, start: int, end: int, rank: int, kind: AnswerType) ->
     value, also = value_in(said.reply[slice(*place)], kind)
     if value is None and not isinstance(kind, Text):
         value, also = value_in(text, kind)
-    if isinstance(kind, Text) and value is not None and (at := said.reply.find(value, *place)) >= 0:
-        place = (at, at + len(value))
-    return None if value is None else Mark(rank, value, also, place)
+    return None if value is None else Mark(rank, value, also, _place_of(value, said, place, kind))
+
+
+def _place_of(value: Any, said: Visible, place: tuple[int, int], kind: AnswerType) -> tuple[int, int]:
+    """Return the place of a text within a marked one."""
+    at = said.reply.find(value, *place) if isinstance(kind, Text) and value is not None else -1
+    return place if at < 0 else (at, at + len(value))
 
 
 def _labelled(said: Visible, kind: AnswerType) -> Iterator[Mark]:

@@ -104,6 +104,9 @@ def short(said: Visible, kind: AnswerType) -> Reading | None:
         if found is None:
             return None
         place = undressed_span(said.reply, *said.written(first.start + found.start, first.start + found.end))
+        words = first.words
+        if not rest.strip() and said.whole and words and (found.start, found.end) == (words[0].start, words[-1].end):
+            place = undressed_span(said.reply, *said.whole)
         raw = said.reply[slice(*place)]
         if not raw:
             return None
