@@ -44,6 +44,8 @@ OPTIONS: Mapping[str, str] = {
     "map": "columns by role: question=prompt,answer=label,options=choices,category=topic,image=left+right",
     "circular": "true: ask each choice question in every rotation of its options",
     "question": "the question of every row, for a table without one",
+    "kind": "the kind of the answers: text, number, quantity, date …, or the column that says it; default: each row's own",
+    "prompt-language": "the language of requests such as 'Answer with a number.': auto (default, that of the questions), en, de …",
     "prompt": "letters (default), kit-mcq (VLMEvalKit's form), or question: the question as it stands",
     "without_image": "stop (default): leave out rows without an image; keep: ask them",
     "file": "the table in a folder, an archive or a data set of the hub",
@@ -200,10 +202,14 @@ def _sample(question: Question, surveyed: Survey, more: Mapping[str, str]) -> Sa
     rules = surveyed.rules
     group = surveyed.groups[question.number] if surveyed.repeated else 0
     meta: dict[str, Any] = {
-        f"{name}_" if name in RESERVED else name: text for name, text in question.columns.items() if text
+        f"{name}_" if name in RESERVED or name in question.known else name: text
+        for name, text in question.columns.items()
+        if text
     }
     if question.kind == "choice":
         meta |= {CHANCE: str(1 / len(question.options)), TARGET: question.answer}
+    elif question.kind == "multi-choice":
+        meta |= {CHANCE: str(1 / (2 ** len(question.options) - 1))}
     elif question.kind == "truth":
         meta |= {CHANCE: "0.5", TARGET: "yes" if question.answer else "no", FORM: rules.truth_form}
     return Sample(
@@ -213,7 +219,7 @@ def _sample(question: Question, surveyed: Survey, more: Mapping[str, str]) -> Sa
         kind=question.kind,
         options=question.options,
         group=f"{group & (1 << 64) - 1:016x}" if group else more.get(QUESTION, ""),
-        meta={**meta, **more},
+        meta={**meta, **question.known, **more},
     )
 
 
@@ -225,7 +231,13 @@ def _prompt(question: Question, rules: TableRules) -> Prompt:
 def _single_prompt(question: Question, rules: TableRules) -> Prompt:
     if rules.declared or rules.declaration.prompt.is_worded:
         return declared_prompt(rules.declaration.prompt, question)
-    return prompt_of(question, rules.declaration.prompt, in_question=rules.in_question, form=rules.truth_form)
+    return prompt_of(
+        question,
+        rules.declaration.prompt,
+        in_question=rules.in_question,
+        form=rules.truth_form,
+        language=rules.language,
+    )
 
 
 def _rotations(question: Question) -> Iterator[tuple[Question, dict[str, str]]]:

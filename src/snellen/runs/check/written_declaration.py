@@ -15,7 +15,7 @@ from snellen.atomic_write import replacing
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.benchmarks.table.answers import WORDS
 from snellen.benchmarks.table.benchmark import TRUE, Table
-from snellen.benchmarks.table.column_names import NAMES, plain_name
+from snellen.benchmarks.table.column_names import plain_name, role_names
 from snellen.benchmarks.table.columns import parse_map
 from snellen.benchmarks.table.declaration import OWN_NAMES, Cell, CellSpec, Declaration, Source, declaration
 from snellen.benchmarks.table.declaration_text import declaration_text
@@ -146,7 +146,7 @@ def _reason(role: str, spec: CellSpec, surveyed: Survey, *, mapped: bool) -> str
     if role not in OWN_NAMES:
         return "a slice, by its name: few values that repeat"
     columns = (spec,) if isinstance(spec, str) else spec if isinstance(spec, tuple) else (spec.column,)
-    names = NAMES[role]
+    names = role_names()[role]
     plain = {plain_name(column) for column in columns}
     if plain <= set(names.strong):
         return f"by its name{meaning}" if role != "id" else "by its name; rows that repeat an id are left out"
