@@ -6,12 +6,14 @@ A reply without exactly one answer is `invalid`, is worth 0 and stays in the den
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 from snellen.errors import DataError
 from snellen.scoring import metrics
-from snellen.scoring.extract import correct, read
+from snellen.scoring.answers import AnswerContext, AnswerType
+from snellen.scoring.answers.base import LEVELS
+from snellen.scoring.extract import KINDS, Reading, read_as, type_for
 from snellen.scoring.scores import SLICES, Scores
 from snellen.types import Metric, Sample, Score, Text
 
@@ -89,14 +91,48 @@ def short(sample: Sample, reply: str) -> Score:
 
 
 def _score(kind: str, sample: Sample, reply: str) -> Score:
-    meta = sample.meta
-    question = "\n".join(part.text for part in sample.prompt.parts if isinstance(part, Text))
-    reading = read(kind, reply, question=question, options=sample.options, form=meta.get("form"), unit=meta.get("unit"))
+    answer = type_for(kind, _context(sample))
+    aliases = sample.meta.get("aliases") or ()
+    accepted = [*_accepted(answer, sample.target), *((aliases,) if isinstance(aliases, str) else aliases)]
+    reading = read_as(answer, reply, list(map(str, accepted)))
     if reading.value is None:
         return Score(0.0, None, "invalid", reading.reason)
-    aliases = meta.get("aliases") or ()
-    right = correct(kind, reading, sample.target, (aliases,) if isinstance(aliases, str) else aliases)
+    right = is_right(answer, reading, accepted)
     return Score(float(right), reading.value, "correct" if right else "wrong", reading.reason)
+
+
+def is_right(answer: AnswerType, reading: Reading, accepted: Sequence[Any]) -> bool:
+    """Return True if a reading is one of the accepted answers, in any form in which the reply gives it."""
+    golds = [answer.parse_gold(gold) for gold in accepted]
+    return any(answer.same(form, gold) for gold in golds for form in (reading.value, *reading.also))
+
+
+def reading_of(sample: Sample, reply: str) -> Reading | None:
+    """Return how a reply is read by the kind of its sample; None for a kind that has no reading."""
+    if sample.kind not in KINDS:
+        return None
+    answer = type_for(sample.kind, _context(sample))
+    return read_as(answer, reply, list(map(str, _accepted(answer, sample.target))))
+
+
+def _accepted(answer: AnswerType, target: Any) -> Sequence[Any]:
+    """Return the accepted answers of a target."""
+    return target if isinstance(target, (tuple, list)) and not answer.takes_lists else (target,)
+
+
+def _context(sample: Sample) -> AnswerContext:
+    meta = sample.meta
+    question = "\n".join(part.text for part in sample.prompt.parts if isinstance(part, Text))
+    return AnswerContext(
+        options=sample.options,
+        question=question,
+        unit=str(meta.get("unit") or ""),
+        form=str(meta.get("form") or ""),
+        decimal=str(meta.get("decimal") or "."),
+        day_first=meta.get("day_first"),
+        level=str(meta.get("level") or LEVELS[0]),
+        tolerance=meta.get("tolerance"),
+    )
 
 
 def accuracy(*by: str | tuple[str, ...]) -> Summary:

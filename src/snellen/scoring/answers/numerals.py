@@ -25,6 +25,8 @@ _UNDER_TWENTY = (
 _FROM_TWENTY = "twenty thirty forty fifty sixty seventy eighty ninety"
 UNITS = {word: value for value, word in enumerate(_UNDER_TWENTY.split())}
 TENS = {word: 10 * at for at, word in enumerate(_FROM_TWENTY.split(), 2)}
+ENGLISH_BELOW_HUNDRED = {**UNITS, **TENS}
+"""English words of one number each: twenty-one is two words."""
 SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 """Scale words of English, by power of ten."""
 SUFFIXES = {

@@ -11,7 +11,7 @@ from snellen.errors import SnellenError
 from snellen.reports.escape import clip, text_of_value
 from snellen.runs.scoring import profiles_of, rubric_for, scores_of
 from snellen.scoring.calibration import OptionProbabilities, option_probabilities
-from snellen.scoring.extract.evidence import locate
+from snellen.scoring.scorers import reading_of
 from snellen.text import pretty_json
 from snellen.types import Record, Sample, Score
 from snellen.viewer.cases.opened_runs import OpenedRun, Seal
@@ -250,14 +250,10 @@ def _with_place(
     """Return the reading with the parts of the reply that the answer was read from; `read` is a profile and its answer."""
     if opened.benchmark is None or seal.withheld:
         return reading
-    profile, answer = read
-    scorer = opened.benchmark.score[profile]
-    try:
-        parts = locate(reply, lambda text: scorer(sample, text).extracted, answer)
-    except Exception:  # noqa: BLE001 - scorers of plug-ins may fail on parts of a reply; then there is no mark
-        return reading
-    quotes = tuple(dict.fromkeys(clip(seal.clean(reply[part.start : part.end]), VALUE_CHARACTERS) for part in parts))
-    return replace(reading, quotes=quotes, spans=tuple((part.start, part.end) for part in parts))
+    found = reading_of(sample, reply)
+    spans = found.places if found is not None and found.value == read[1] else ()
+    quotes = tuple(dict.fromkeys(clip(seal.clean(reply[start:end]), VALUE_CHARACTERS) for start, end in spans))
+    return replace(reading, quotes=quotes, spans=spans)
 
 
 def cut_into_pieces(text: str, spans: Sequence[tuple[int, int]], characters: int) -> tuple[Piece, ...]:

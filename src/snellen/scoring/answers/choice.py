@@ -1,0 +1,295 @@
+"""Choices: one option of a question, or several, named by letter, text or place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, ClassVar
+
+from snellen.scoring.answers.base import AnswerContext, AnswerType, Found, GoldError
+from snellen.scoring.answers.dress import undressed
+from snellen.scoring.answers.fold import accents, exact, folded
+from snellen.scoring.answers.name import stemmed
+from snellen.scoring.replies.phrases import phrases
+from snellen.scoring.replies.sentences import Sentence, Word, words_of
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_ALIKE = str.maketrans("АВСЕНКМОРТХΑΒΕΗΙΚΜΝΟΡΤΧΖавсеорх", "ABCEHKMOPTXABEHIKMNOPTXZabceopx")
+"""Cyrillic and Greek letters that look like Latin ones, as on the keyboard of their language."""
+_BARE = re.compile(r"[(\[<{]?\s?([^\W\d_])\s?[)\]>}]?[.:,)]?")
+_LED = re.compile(r"[(\[]?([^\W\d_])[)\]]?\s{0,2}(?:[.:)\-=,]\s{0,3}|\s(?=[(\"'])|(?<=[)\]])\s)(\S.*)", re.DOTALL)
+_TRAILED = re.compile(r"(.*\S)\s{0,2}[(\[]\s?([^\W\d_])\s?[)\]]\.?", re.DOTALL)
+_NAMED = re.compile(
+    r"(\D{2,30}?)\s{0,2}[:=]?\s{0,2}[(\[\"']?([^\W\d_])[)\]\"']?(?:\s{0,2}[.:)\-,]\s{0,3}(\S.*))?", re.DOTALL
+)
+_BLANKS = re.compile(r"\s+")
+
+
+class _Options:
+    """The options of a question, indexed by letter and by text."""
+
+    def __init__(self, options: tuple[tuple[str, str], ...]) -> None:
+        self.letters = dict(options)
+        self.latin = all(letter in LETTERS for letter in self.letters)
+        texts = {letter: text for letter, text in options if text.strip()}
+        self.by_text = [index for fold in (exact, accents, folded, stemmed) if (index := _index(fold, texts))]
+        self.sequences: dict[str, list[tuple[tuple[str, ...], str]]] = {}
+        keyed = _word_index(texts)
+        for letter, words in keyed.items():
+            if words:
+                self.sequences.setdefault(words[0], []).append((words, letter))
+        for listed in self.sequences.values():
+            listed.sort(key=lambda entry: -len(entry[0]))
+        self.holds_letters = any(len(text.strip()) == 1 for text in texts.values())
+
+    def letter(self, char: str) -> str | None:
+        """Return the option's letter that a character is or looks like; None if it is none."""
+        if char in self.letters:
+            return char
+        char = char.upper()
+        if char not in self.letters and self.latin:
+            char = char.translate(_ALIKE)
+        return char if char in self.letters else None
+
+    def texted(self, text: str) -> str | None:
+        """Return the letter of the option with a text: the most exact match decides."""
+        for fold, index in self.by_text:
+            if (letter := index.get(fold(text))) is not None:
+                return letter
+        return None
+
+
+def _index(fold: Any, texts: Mapping[str, str]) -> tuple[Any, dict[str, str]] | None:
+    """Return a fold and its index; texts that it merges are not in it."""
+    index: dict[str, str] = {}
+    merged: set[str] = set()
+    for letter, text in texts.items():
+        key = fold(text)
+        if key in index or key == "":
+            merged.add(key)
+        index.setdefault(key, letter)
+    for key in merged:
+        index.pop(key, None)
+    return fold, index
+
+
+def _word_index(texts: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """Return each option's words, in the loosest form that keeps all of them apart."""
+    for form in (_loose, _strict):
+        keyed = {letter: tuple(map(form, _kept(words_of(text), form is _loose))) for letter, text in texts.items()}
+        if len(set(keyed.values())) == len(keyed) and all(keyed.values()):
+            return keyed
+    counts = list(keyed.values())
+    return {letter: words for letter, words in keyed.items() if counts.count(words) == 1}
+
+
+def _kept(words: Sequence[Word], loose: bool) -> list[Word]:
+    """Return the words that are compared: without signs between words and leading articles, where that is enough."""
+    if not loose:
+        return list(words)
+    kept = [word for word in words if word.text not in _PASSED]
+    while len(kept) > 1 and kept[0].text in _ARTICLES:
+        kept.pop(0)
+    return kept
+
+
+_PASSED = frozenset("-'\"*_`")
+_ARTICLES = frozenset(("a", "an", "the"))
+
+
+def _loose(word: Word) -> str:
+    return stemmed(word.text)
+
+
+def _strict(word: Word) -> str:
+    return word.text
+
+
+@lru_cache(maxsize=1_024)
+def _indexed(options: tuple[tuple[str, str], ...]) -> _Options:
+    return _Options(options)
+
+
+class Choice(AnswerType):
+    """One option, as its letter."""
+
+    kind: ClassVar[str] = "choice"
+    expected: ClassVar[str] = "one of the options, by letter or text"
+    is_closed: ClassVar[bool] = True
+
+    def __init__(self, context: AnswerContext = AnswerContext()) -> None:
+        super().__init__(context)
+        self.options = _indexed(tuple(context.options.items()))
+
+    def parse(self, text: str) -> Any | None:
+        """Return the option that a whole text names: `B`, `(b)`, `B. red kite`, `red kite (B)`, `Option B`, `red kite`."""
+        options = self.options
+        if (bare := _BARE.fullmatch(text)) is not None and (letter := options.letter(bare[1])) is not None:
+            return letter
+        if (letter := options.texted(text)) is not None:
+            return letter
+        if (led := _LED.fullmatch(text)) is not None and (letter := options.letter(led[1])) is not None:
+            own = options.texted(led[2])
+            return (
+                letter
+                if own in (letter, None) and (own or (not led[1].islower() and self._may_explain(text, led)))
+                else None
+            )
+        if (trailed := _TRAILED.fullmatch(text)) is not None and (letter := options.letter(trailed[2])) is not None:
+            return letter if self.parse(undressed(trailed[1])) == letter else None
+        if (named := _NAMED.fullmatch(text)) is not None and _BLANKS.sub(" ", named[1]).strip().lower() in _nouns():
+            letter = options.letter(named[2])
+            return letter if letter and (not named[3] or options.texted(named[3]) in (letter, None)) else None
+        return None
+
+    def _may_explain(self, text: str, led: re.Match[str]) -> bool:
+        """Return True if what follows a letter explains it: `B, because …`, `B - the tail is forked`; no other option in it."""
+        sentence = Sentence(text, led.start(2), led.end(2))
+        return all(found.value == self.options.letter(led[1]) for found in self._texts(sentence))
+
+    def parse_gold(self, cell: Any) -> Any:
+        """Return the letter of the option that a gold cell names."""
+        letter = self.parse(undressed(str(cell)))
+        if letter is None:
+            raise GoldError(f"{str(cell)[:80]!r} is not {self.expected}")
+        return letter
+
+    def find(self, sentence: Sentence) -> list[Found]:
+        """Return every option that a sentence names: by text, or by a letter in the place of an answer."""
+        texts = list(self._texts(sentence))
+        letters = list(self._letters(sentence, texts))
+        inside = [found for found in letters if not any(text.start <= found.start < text.end for text in texts)]
+        return sorted([*texts, *inside], key=lambda found: found.start)
+
+    def _texts(self, sentence: Sentence) -> Iterator[Found]:
+        """Yield the options whose text stands in a sentence, the longest at each word."""
+        sequences = self.options.sequences
+        if not sequences:
+            return
+        words = [word for word in sentence.words if word.text not in _PASSED]
+        loose = [stemmed(word.text) for word in words]
+        at = 0
+        while at < len(words):
+            for sequence, letter in sequences.get(loose[at], ()) or sequences.get(words[at].text, ()):
+                size = len(sequence)
+                if (
+                    tuple(loose[at : at + size]) == sequence
+                    or tuple(word.text for word in words[at : at + size]) == sequence
+                ):
+                    yield Found(letter, words[at].start, words[at + size - 1].end)
+                    at += size - 1
+                    break
+            at += 1
+
+    def _letters(self, sentence: Sentence, texts: Sequence[Found]) -> Iterator[Found]:
+        """Yield the letters that stand in the place of an answer."""
+        words, options = sentence.words, self.options
+        named = {phrase.after: phrase for phrase in sentence.phrases if phrase.table in ("option", "answer")}
+        behind = {phrase.first for phrase in sentence.phrases if phrase.table in ("letter_after", "wrong")}
+        for at, word in enumerate(words):
+            if word.end - word.start != 1 or not word.text.isalpha():
+                continue
+            char = sentence.text[word.start]
+            letter = options.letter(char)
+            if letter is None:
+                continue
+            before = words[at - 1].text if at else ""
+            after = words[at + 1].text if at + 1 < len(words) else ""
+            bracketed = before in ("(", "[", '"', "'") and after in (")", "]", '"', "'")
+            opener = at - 1 if bracketed else at
+            noun = opener in named or (opener and words[opener - 1].text in (":", "is", "#") and (opener - 1) in named)
+            head = opener == 0 and not char.islower() and after in (")", ".", ":", "-", "]") and before != "."
+            own = any(
+                found.value == letter and (0 <= found.start - word.end <= 4 or 0 <= word.start - found.end <= 4)
+                for found in texts
+            )
+            if char.islower() and not (bracketed or (noun and after in ("", ".", ",", ")"))):
+                continue
+            closing = at + 2 if bracketed else at + 1
+            if (
+                (bracketed and not _is_called(words, opener))
+                or noun
+                or head
+                or own
+                or (closing in behind and not _is_called(words, opener))
+            ):
+                yield Found(letter, word.start, word.end)
+
+    def same(self, value: Any, gold: Any) -> bool:
+        """Return True if a letter is the gold one, or one of several accepted ones."""
+        accepted = [gold] if isinstance(gold, str) else list(gold)
+        return any(str(value).strip().upper() == str(one).strip().strip("().").upper() for one in accepted)
+
+
+def _is_called(words: Sequence[Word], at: int) -> bool:
+    """Return True for a letter behind a number, a sign of degrees or a noun that takes a letter: `5 A`, `°C`, `point (C)`."""
+    if at == 0:
+        return False
+    before = words[at - 1].text
+    return before == "°" or before[-1].isdigit() or before in ("=", "+", "/", "&")
+
+
+@lru_cache(maxsize=1)
+def _nouns() -> frozenset[str]:
+    """Return the nouns that a letter may follow, bare and with an article."""
+    nouns = {*phrases("option"), *phrases("answer")}
+    return frozenset({*nouns, *(f"{article} {noun}" for article in ("the", "die", "la", "a", "is") for noun in nouns)})
+
+
+_SEVERAL = re.compile(r"\s*(?:[,;/&+、，\n]|\band\b|\bund\b|\bet\b|\by\b|\be\b|\bi\b|и|和|と|및)\s*", re.IGNORECASE)
+
+
+class MultiChoice(Choice):
+    """Several options, as a tuple of letters in order."""
+
+    kind: ClassVar[str] = "multi-choice"
+    expected: ClassVar[str] = "some of the options: `A,C`, `AC` or a list of their texts"
+    is_closed: ClassVar[bool] = False
+    takes_lists: ClassVar[bool] = True
+
+    def parse(self, text: str) -> Any | None:
+        """Return the options that a whole text lists."""
+        text = text.strip()
+        if text[:1] + text[-1:] in ("[]", "()", "{}") and len(text) > 3:
+            text = text[1:-1]
+        if text.isalpha() and text.isupper() and len(text) > 1 and len(set(text)) == len(text):
+            letters = [self.options.letter(char) for char in text]
+            if all(letters) and self.options.texted(text) is None:
+                return self._ordered(letters)
+        parts = [undressed(part) for part in _SEVERAL.split(text) if part.strip()]
+        letters = [super(MultiChoice, self).parse(part) for part in parts]
+        if letters and all(letters):
+            return self._ordered(letters)
+        one = super().parse(text)
+        return None if one is None else (one,)
+
+    def _ordered(self, letters: Sequence[str | None]) -> tuple[str, ...]:
+        return tuple(letter for letter in self.options.letters if letter in letters)
+
+    def parse_gold(self, cell: Any) -> Any:
+        """Return the letters of the options that a gold cell lists; the cell may be a list."""
+        if isinstance(cell, (list, tuple, set, frozenset)):
+            parts = [super(MultiChoice, self).parse(undressed(str(part))) for part in cell]
+            value = self._ordered(parts) if parts and all(parts) else None
+        else:
+            value = self.parse(undressed(str(cell)))
+        if value is None:
+            raise GoldError(f"{str(cell)[:80]!r} is not {self.expected}")
+        return value
+
+    def short(self, sentence: Sentence) -> Found | None:
+        """Return the options that a short sentence names, where it rules out none."""
+        found = self.find(sentence)
+        if not found or sentence.asks or sentence.has("negation", "wrong", "bound"):
+            return None
+        value = self._ordered([one.value for one in found])
+        return Found(value, found[0].start, found[-1].end)
+
+    def same(self, value: Any, gold: Any) -> bool:
+        """Return True if the same options are named, in any order."""
+        return set(value) == set(gold)
+
+    def show(self, value: Any) -> str:
+        """Return the letters, with commas."""
+        return ",".join(value)

@@ -1,0 +1,173 @@
+"""Truth values: yes or no, true or false, in the words of about sixteen languages, or the question's claim restated."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, ClassVar
+
+from snellen.scoring.answers.base import AnswerType, Found, GoldError
+from snellen.scoring.answers.dress import undressed
+from snellen.scoring.answers.name import stemmed
+from snellen.scoring.replies.phrases import phrases
+from snellen.scoring.replies.sentences import Sentence, words_of
+
+_LETTERS = {"T/F": {"t": True, "f": False}, "yes/no": {"y": True, "n": False}}
+_SIGNS = {"✓": True, "✔": True, "☑": True, "✅": True, "✗": False, "✘": False, "❌": False, "❎": False, "✖": False}
+_AROUND = ",;:.!-—–(\"'"
+MOST_EXTRA = 4
+"""Words beside those of the question in a sentence that restates it."""
+
+
+@lru_cache(maxsize=1)
+def _words() -> dict[str, bool]:
+    return {**dict.fromkeys(phrases("yes"), True), **dict.fromkeys(phrases("no"), False)}
+
+
+@lru_cache(maxsize=4_096)
+def _claim(question: str) -> tuple[tuple[str, ...], bool]:
+    """Return the content words of a question, and whether its claim is negative."""
+    sentence = Sentence(question, max(0, len(question) - 600), len(question))
+    return _content(sentence), sum(phrase.table == "negation" for phrase in sentence.phrases) % 2 == 1 and not _asks_no(
+        sentence
+    )
+
+
+def _asks_no(sentence: Sentence) -> bool:
+    """Return True if the only negation of a question is the `no` of `yes or no`."""
+    words = [word.text for word in sentence.words]
+    return "yes" in words and sum(phrase.table == "negation" for phrase in sentence.phrases) == 1
+
+
+def _content(sentence: Sentence) -> tuple[str, ...]:
+    function = _function_words()
+    turned = {
+        at for phrase in sentence.phrases if phrase.table == "negation" for at in range(phrase.first, phrase.after)
+    }
+    return tuple(
+        stemmed(word.text)
+        for at, word in enumerate(sentence.words)
+        if word.text[0].isalnum() and word.text not in function and at not in turned
+    )
+
+
+@lru_cache(maxsize=1)
+def _function_words() -> frozenset[str]:
+    return frozenset(phrases("function"))
+
+
+class Truth(AnswerType):
+    """True or false."""
+
+    kind: ClassVar[str] = "truth"
+    expected: ClassVar[str] = "yes or no, true or false"
+    is_closed: ClassVar[bool] = True
+
+    def parse(self, text: str) -> bool | None:
+        """Return the truth value that a whole text writes."""
+        word = " ".join(text.lower().split()).rstrip("!,;。")
+        if word in _SIGNS:
+            return _SIGNS[word]
+        for form, letters in _LETTERS.items():
+            if word in letters and self.context.form in (form, ""):
+                return letters[word]
+        return _words().get(word)
+
+    def parse_gold(self, cell: Any) -> bool:
+        """Return the truth value of a gold cell; 1 and 0 are true and false."""
+        if isinstance(cell, (bool, int, float)) and cell in (0, 1):
+            return bool(cell)
+        text = undressed(str(cell))
+        value = {"1": True, "0": False}.get(text, self.parse(text))
+        if value is None:
+            raise GoldError(f"{str(cell)[:80]!r} is not {self.expected}")
+        return value
+
+    def short(self, sentence: Sentence) -> Found | None:
+        """Return the value at the head of a sentence, unless what follows says the opposite."""
+        head = self._head(sentence)
+        stance = self._stance(sentence, after=head.end if head else 0)
+        if head is None:
+            return stance
+        return head if stance is None or stance.value == head.value else None
+
+    def find(self, sentence: Sentence) -> list[Found]:
+        """Return the value that a sentence states: at its head, at its end, or by restating the question."""
+        found = [one for one in (self._head(sentence), self._tail(sentence)) if one is not None]
+        return found or [one for one in (self._stance(sentence),) if one is not None]
+
+    def _head(self, sentence: Sentence) -> Found | None:
+        words = sentence.words
+        for phrase in sentence.phrases:
+            if phrase.table not in ("yes", "no"):
+                continue
+            before, after = words[: phrase.first], words[phrase.after : phrase.after + 1]
+            led = not any(word.text[0].isalnum() for word in before) or (
+                sentence.opens("conclusion") and phrase.first <= 3
+            )
+            ended = (
+                not after
+                or after[0].text in _AROUND
+                or after[0].text[0] > "\u2e7f"
+                or (not after[0].text[0].isalnum() and after[0].text != "/")
+            )
+            spoken = (
+                phrase.table == "yes" and words[phrase.first].text in ("yes", "ja", "oui", "sí", "sim", "да")
+            ) or (
+                words[phrase.first].text in ("no", "nein", "non", "nee")
+                and after
+                and after[0].text in _function_words()
+            )
+            if led and (ended or spoken):
+                other = {"yes": "no", "no": "yes"}[phrase.table]
+                near = [
+                    p
+                    for p in sentence.phrases
+                    if p.table == other and p.first - phrase.after < 3 and p.first >= phrase.after
+                ]
+                if near:
+                    return None
+                return Found(phrase.table == "yes", words[phrase.first].start, words[phrase.after - 1].end)
+        return None
+
+    def _tail(self, sentence: Sentence) -> Found | None:
+        """Return the value at the end of a sentence, behind a verb or a sign: `the statement is false`, `… so: yes`."""
+        words = sentence.words
+        last = len(words)
+        while last and not words[last - 1].text[0].isalnum():
+            last -= 1
+        for phrase in sentence.phrases:
+            if phrase.table in ("yes", "no") and phrase.after == last and phrase.first:
+                before = words[phrase.first - 1].text
+                turned = before in ("not", "n't", "nicht", "pas") or before.endswith("n't")
+                if turned or before in _links() or before in (":", ",", "→", "=", "a"):
+                    return Found(
+                        (phrase.table == "yes") != turned, words[phrase.first - turned].start, words[last - 1].end
+                    )
+        return None
+
+    def _stance(self, sentence: Sentence, after: int = 0) -> Found | None:
+        """Return the value of a sentence that restates the question, or denies it, in the question's own words."""
+        if not self.context.question or sentence.asks or sentence.has("hedge"):
+            return None
+        part = Sentence(sentence.text, after, len(sentence.text)) if after else sentence
+        claim, negative = _claim(self.context.question)
+        content = _content(part)
+        negations = sum(phrase.table == "negation" for phrase in part.phrases)
+        if after and negations and part.words[0].text == "no":
+            negations -= 1
+        if not content and 1 < len(part.words) <= 7 and any(word.text in _PRONOUNS for word in part.words[:2]):
+            return Found((negations % 2 == 0) != negative, 0, len(sentence.text))  # `It is.`, `They are not.`
+        if not claim or len(content) > len(claim) + MOST_EXTRA or len(content) > 3 * len(claim) + 1:
+            return None
+        at = iter(content)
+        if not all(any(word == other for other in at) for word in claim):
+            return None
+        return Found((negations % 2 == 0) != negative, 0, len(sentence.text))
+
+
+@lru_cache(maxsize=1)
+def _links() -> frozenset[str]:
+    return frozenset(word.text for phrase in (*phrases("link"), *phrases("shows")) for word in words_of(phrase))
+
+
+_PRONOUNS = frozenset(("it", "it's", "they", "they're", "that", "that's", "this", "he", "she", "there"))

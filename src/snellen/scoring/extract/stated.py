@@ -1,0 +1,288 @@
+"""The short and the prose stage: a reply of one short sentence, and statements about a closed set of values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from snellen.scoring.answers.base import AnswerType, Found
+from snellen.scoring.answers.choice import Choice
+from snellen.scoring.answers.dress import undressed
+from snellen.scoring.answers.text import Text
+from snellen.scoring.extract.base import Reading, two_answers
+from snellen.scoring.replies.reply import Visible
+from snellen.scoring.replies.sentences import Sentence, sentences, spans
+
+MOST_WORDS = 14
+"""Words of a short reply."""
+MOST_SENTENCES = 400
+"""Sentences of prose that are weighed: the first 40 and the last."""
+
+
+class Statement(NamedTuple):
+    """What a sentence says of the values: those that it asserts and those that it rules out."""
+
+    sentence: Sentence
+    asserted: tuple[Found, ...]
+    denied: tuple[Found, ...]
+    concludes: bool
+
+
+def value_in(text: str, kind: AnswerType) -> tuple[Any | None, tuple[str, ...]]:
+    """Return the value of a marked text, and other forms of it: all of it, else its first sentence or what that names alone."""
+    whole = undressed(text)
+    if not isinstance(kind, Text):
+        if (value := kind.parse(whole)) is not None:
+            return value, ()
+        parts = list(spans(whole, 0, min(len(whole), 400)))
+        if not parts:
+            return None, ()
+        first = Sentence(whole, *parts[0])
+        if (value := kind.parse(undressed(first.text))) is not None:
+            return value, ()
+        found = _asserted_short(first, kind)
+        return (found.value if found is not None else None), ()
+    return text_in(whole, kind)
+
+
+def text_in(whole: str, kind: AnswerType) -> tuple[str | None, tuple[str, ...]]:
+    """Return a marked text: its first line, or the first sentence where an explanation follows; the other forms also count."""
+    line = whole.split("\n", 1)[0].strip()
+    parts = list(spans(line, 0, len(line)))
+    if not parts:
+        return None, ()
+    first = Sentence(line, *parts[0])
+    if first.has("refusal") and first.opens("refusal"):
+        return None, ()
+    named = kind.short(first)
+    forms = [undressed(line)]
+    if len(parts) > 1 and len(line[parts[1][0] :].split()) >= 4:
+        forms.insert(0, undressed(first.text))
+    if named is not None:
+        forms.insert(0, undressed(str(named.value)))
+    forms = list(dict.fromkeys(form for form in forms if form))
+    if not forms or len(forms[0]) > 200:
+        return None, ()
+    return forms[0], tuple(forms[1:])
+
+
+def one_named(text: str, kind: AnswerType) -> Any | None:
+    """Return the only value that a short text names; None for none or several."""
+    found = _asserted_short(Sentence(text, 0, len(text)), kind)
+    return None if found is None else found.value
+
+
+def short(said: Visible, kind: AnswerType) -> Reading | None:
+    """Return the answer of a reply of one short sentence, or of its first line or sentence where an explanation follows."""
+    text = said.text.strip()
+    offset = said.text.find(text) if text else 0
+    parts = list(spans(text, 0, min(len(text), 2_000)))
+    if not parts:
+        return None
+    first = Sentence(text, *parts[0])
+    size = sum(word.text[0].isalnum() for word in first.words)
+    if first.asks or size > (MOST_WORDS if len(parts) > 1 or len(text) > 200 else 2 * MOST_WORDS):
+        return None
+    rest = text[parts[0][1] :]
+    explained = not rest.strip() or _is_head(first, kind, rest)
+    if not explained:
+        return None
+    if isinstance(kind, Text):
+        if first.opens("refusal") or (rest.strip() and "\n" not in rest[:3] and size > 6):
+            return None
+        found = kind.short(first)
+        if found is None:
+            return None
+        start, end = offset + first.start + found.start, offset + first.start + found.end
+        raw = said.said(start, end)
+        return Reading(raw, None, () if raw == found.value else (str(found.value),), "short", (said.place(start, end),))
+    value = kind.parse(undressed(first.text))
+    found = Found(value, 0, len(first.text)) if value is not None else _asserted_short(first, kind)
+    if found is None:
+        return None
+    return Reading(
+        found.value,
+        None,
+        (),
+        "short",
+        (said.place(offset + first.start + found.start, offset + first.start + found.end),),
+    )
+
+
+def _is_head(first: Sentence, kind: AnswerType, rest: str) -> bool:
+    """Return True if a first sentence is an answer and the rest only explains it."""
+    bare = kind.parse(undressed(first.text))
+    if isinstance(kind, Text):
+        return True
+    if bare is None:
+        if kind.kind != "truth":
+            return rest.startswith("\n") and not _others(rest, kind, None)
+        found = kind.short(first)
+        if found is None:
+            return False
+        bare = found.value
+    return not _others(rest, kind, bare)
+
+
+def _others(rest: str, kind: AnswerType, value: Any) -> bool:
+    """Return True if a text asserts another value than one, or any value where that is None."""
+    if not kind.is_closed or kind.kind in ("count", "number"):
+        return value is None
+    statements = [_statement(sentence, kind) for sentence in sentences(rest[:4_000])]
+    named = {found.value for statement in statements for found in statement.asserted}
+    return (
+        bool(named - {value})
+        if kind.kind == "truth"
+        else any(
+            statement.concludes and {found.value for found in statement.asserted} - {value} for statement in statements
+        )
+    )
+
+
+def _asserted_short(sentence: Sentence, kind: AnswerType) -> Found | None:
+    """Return the only value that a sentence asserts."""
+    if sentence.asks:
+        return None
+    if not isinstance(kind, Choice) or kind.kind == "multi-choice":
+        if kind.kind in ("count", "number") and sentence.opens("refusal"):
+            return None
+        return kind.short(sentence)
+    statement = _statement(sentence, kind, hedged=True)
+    values = {found.value for found in statement.asserted}
+    return statement.asserted[-1] if len(values) == 1 else None
+
+
+def prose(said: Visible, kind: AnswerType) -> Reading | None:
+    """Return the only value that the statements of a reply assert; its last statement must agree."""
+    if not kind.is_closed:
+        return None
+    listed = sentences(said.text)
+    if len(listed) > MOST_SENTENCES:
+        listed = [*listed[:40], *listed[40 - MOST_SENTENCES :]]
+    statements = [
+        statement for sentence in listed if (statement := _statement(sentence, kind)).asserted or statement.denied
+    ]
+    asserting = [statement for statement in statements if statement.asserted]
+    if not asserting:
+        return _left_over(statements, kind, said)
+    last = asserting[-1]
+    values = list(dict.fromkeys(found.value for found in last.asserted))
+    if len(values) != 1:
+        return two_answers(
+            [kind.show(value) for value in values], [_placed(said, last.sentence, found) for found in last.asserted]
+        )
+    value = values[0]
+    others = {found.value for statement in asserting for found in statement.asserted} - {value}
+    decides = last.concludes or last.sentence.has("correction")
+    if others and not decides:
+        clashing = next(s for s in reversed(asserting) if {found.value for found in s.asserted} - {value})
+        places = [
+            _placed(said, clashing.sentence, clashing.asserted[0]),
+            _placed(said, last.sentence, last.asserted[0]),
+        ]
+        return two_answers([*map(kind.show, others), kind.show(value)], places)
+    if any(
+        found.value == value
+        for statement in statements
+        if statement.sentence.start >= last.sentence.start
+        for found in statement.denied
+    ):
+        return Reading(None, f"contradicts itself: {kind.show(value)}")
+    return Reading(value, None, (), "prose", (_placed(said, last.sentence, last.asserted[-1]),))
+
+
+def _placed(said: Visible, sentence: Sentence, found: Found) -> tuple[int, int]:
+    return said.place(sentence.start + found.start, sentence.start + found.end)
+
+
+def _left_over(statements: Sequence[Statement], kind: AnswerType, said: Visible) -> Reading | None:
+    """Return the option that is left where each of the others is ruled out in words."""
+    if not isinstance(kind, Choice) or kind.kind == "multi-choice":
+        return None
+    denied = {found.value for statement in statements for found in statement.denied}
+    left = [letter for letter in kind.options.letters if letter not in denied]
+    if len(left) != 1 or len(kind.options.letters) < 3:
+        return None
+    places = tuple(_placed(said, statement.sentence, statement.denied[-1]) for statement in statements)
+    return Reading(left[0], None, (), "prose", places[-1:])
+
+
+def _statement(sentence: Sentence, kind: AnswerType, hedged: bool = False) -> Statement:
+    """Return what a sentence asserts and rules out; a question, a condition or a comparison does neither."""
+    concludes = sentence.opens("conclusion") or (sentence.has("total") and kind.kind in ("count", "number"))
+    if sentence.asks:
+        return Statement(sentence, (), (), False)
+    found = list(kind.find(sentence))
+    if not found:
+        return Statement(sentence, (), (), concludes)
+    if not isinstance(kind, Choice):
+        unsure = sentence.has("hedge") and not concludes and kind.kind != "truth"
+        return Statement(sentence, () if unsure else tuple(found), (), concludes)
+    asserted, denied = [], []
+    for one in found:
+        stance = _stance(sentence, one, found)
+        if stance is True:
+            asserted.append(one)
+        elif stance is False:
+            denied.append(one)
+    if asserted and sentence.has("hedge") and not hedged and not concludes:
+        asserted = []
+    return Statement(sentence, tuple(asserted), tuple(denied), concludes)
+
+
+def _stance(sentence: Sentence, found: Found, all_found: Sequence[Found]) -> bool | None:
+    """Return True for an asserted option, False for one that is ruled out, None for one that is only compared with."""
+    words = sentence.words
+    first = next((at for at, word in enumerate(words) if word.start >= found.start), len(words))
+    after = next((at for at, word in enumerate(words) if word.start >= found.end), len(words))
+    clause = _clause_start(words, first)
+    for phrase in sentence.phrases:
+        if phrase.table == "wrong" and 0 <= phrase.first - after <= 2:
+            return False
+        if (
+            phrase.table == "negation"
+            and clause <= phrase.first < first
+            and not _between(words, phrase.after, first, all_found, sentence)
+        ):
+            return False
+        if phrase.table == "hedge" and words[phrase.first].text in _AGAINST and clause <= phrase.first < first:
+            return None
+    return True
+
+
+_AGAINST = frozenset(
+    ("than", "instead", "rather", "unlike", "similar", "while", "although", "compared", "resembles", "resemble")
+)
+_BREAKS = frozenset(
+    (
+        ",",
+        ";",
+        ":",
+        "but",
+        "so",
+        "aber",
+        "sondern",
+        "pero",
+        "sino",
+        "mais",
+        "而是",
+        "而",
+        "—",
+        "–",
+        "therefore",
+        "но",
+        "а",
+    )
+)
+
+
+def _clause_start(words: Sequence[Any], first: int) -> int:
+    at = first
+    while at > 0 and words[at - 1].text not in _BREAKS:
+        at -= 1
+    return at
+
+
+def _between(words: Sequence[Any], after: int, first: int, found: Sequence[Found], sentence: Sentence) -> bool:
+    """Return True if another option stands between a negation and this one behind `but`: `not A but B`."""
+    return any(words[at].text in ("but", "sondern", "sino", "mais") for at in range(after, first))
