@@ -334,8 +334,8 @@ def _typed_answer(
         exact = whole(number)
         if exact is not None and (kind == "count" or (is_certain and rules.facts.whole)):
             return exact, "count", {}
-        if kind == "number":
-            return float(number), kind, {}
+        if kind == "number" and not isinstance(cell, str):
+            return number, kind, {}  # of a text the place of the last digit counts
     text = plain_text(cell).strip()
     if not text:
         raise CellError("it has no answer")

@@ -26,18 +26,11 @@ RESERVED = frozenset(
 )
 """Names of meta with a meaning of their own; a column of that name gets an underscore."""
 POSITIONAL = ("choice", "truth")
-_SCORERS = {
-    "choice": scorers.choice,
-    "truth": scorers.truth,
-    "count": scorers.count,
-    "number": scorers.number,
-    "short": scorers.short,
-}
 
 
 def strict(sample: Sample, reply: str) -> Score:
     """Score a reply by the kind of its question; detail `reply` holds the letter, yes or no that it names."""
-    score = _SCORERS[sample.kind](sample, reply)
+    score = scorers.by_kind(sample, reply)
     if sample.kind not in POSITIONAL or score.extracted is None:
         return score
     named = {True: "yes", False: "no"}.get(score.extracted, str(score.extracted))
