@@ -30,7 +30,7 @@ ENGLISH_BELOW_HUNDRED = {**UNITS, **TENS}
 SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 """Scale words of English, by power of ten."""
 SUFFIXES = {
-    **SCALES, "millions": 6, "billions": 9, "mio": 6, "mrd": 9, "tausend": 3, "millionen": 6, "milliarden": 9, "mn": 6, "bn": 9, "tn": 12,
+    **SCALES, "millions": 6, "billions": 9, "mio": 6, "mrd": 9, "tsd": 3, "tausend": 3, "millionen": 6, "milliarden": 9, "mn": 6, "bn": 9, "tn": 12,
     "万": 4, "萬": 4, "亿": 8, "億": 8,
 }  # fmt: skip
 """Scale words after digits; those of one letter stand without a blank, see `_LETTERS`."""
@@ -79,7 +79,7 @@ _TEN = re.compile(r"10(?:(?:\^|\*\*) ?[{(]?(?P<up>[+−-]?\d{1,3})[})]?|(?P<rais
 _OVER = re.compile(r" ?/ ?(\d{1,15})(?![\d/]|[.,]\d)", re.ASCII)
 _FRAC = re.compile(r"\\[dt]?frac ?(?:\{ ?(\d{1,15}) ?\} ?\{ ?(\d{1,15}) ?\}|(\d)(\d))", re.ASCII)
 _MIXED = re.compile(r" (\d{1,15}) ?/ ?(\d{1,15})(?![\d/]|[.,]\d)", re.ASCII)
-_SUFFIX = re.compile(r" ?([^\W\d_]{1,10})")
+_SUFFIX = re.compile(r" ?(Mio|Mrd|Tsd|[^\W\d_]{1,10})(?:(?<=Mio|Mrd|Tsd)\.)?")
 _WORD = re.compile(r"[a-z]+", re.IGNORECASE | re.ASCII)
 _NEXT = re.compile(r"(?: |-)([a-z]+)", re.IGNORECASE | re.ASCII)
 _CJK = re.compile("[零〇一二两兩俩三四五六七八九十百千万萬亿億]{1,20}")
@@ -93,6 +93,7 @@ _SIGN_BEFORE = re.compile(
     re.IGNORECASE,
 )
 _LETTER_BEFORE = re.compile(r"[^\W\d_]-?$")
+_SPLIT = re.compile("[ ']")
 _COMMAS = re.compile(r"\d+(?:,\d+){2,40}", re.ASCII)
 _START = re.compile(
     r"[\d½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅐⅛⅜⅝⅞⅑⅒\\零〇一二两兩俩三四五六七八九十百千]|\.(?=\d)|(?<![^\W_])(?:[a-z]{3,9}(?![^\W_])|a(?= [htmbd]))",
@@ -121,6 +122,13 @@ def parse_number(text: str, decimal: str = ".") -> tuple[Value, int] | None:
     text = plain(text[:400]).strip() if len(text) <= 400 else ""
     found = number_at(text, 0, decimal)
     return (found.value, found.decimals) if found is not None and found.end == len(text) else None
+
+
+def written(value: Value, decimal: str = ".") -> str:
+    """Return a value in digits, so that it is read as the same value."""
+    number = Decimal(value)
+    text = str(number) if abs(number.adjusted()) > 20 else f"{number:f}"
+    return text.replace(".", decimal)
 
 
 def find_numbers(sentence: str, decimal: str = ".") -> list[Number]:
@@ -223,9 +231,9 @@ def _digits_at(text: str, at: int, decimal: str, scaled: bool) -> tuple[Value, i
         return None
     end = token.end()
     read = _interpreted(token.group(), decimal)
-    if read is None and " " in token.group():
-        end = text.index(" ", at)
-        read = _interpreted(text[at:end], decimal)
+    if read is None and (parts := _SPLIT.split(token.group(), 1))[1:]:
+        end = at + len(parts[0])
+        read = _interpreted(parts[0], decimal)
     if read is None:
         return None
     value, decimals = read
