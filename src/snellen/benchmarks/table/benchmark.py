@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec import Struct, structs
 
@@ -55,6 +55,8 @@ OPTIONS: Mapping[str, str] = {
     "sheet": "the sheet of an Excel file",
     "as_kit": "true: read the table as VLMEvalKit does, with pandas: `None` and `NA` are empty, 007 is 7",
 }
+OnSampledRow: TypeAlias = Callable[[tuple[Question, Sample] | OmittedRow], None]
+"""Receives a row: a question with its sample, or why it cannot be asked."""
 TRUE = ("true", "1", "yes", "on")
 FALSE = ("", "false", "0", "no", "off")
 
@@ -78,24 +80,30 @@ class Table(Struct, frozen=True):
         """Return True if each choice question is asked in every rotation of its options."""
         return _circular(data)
 
-    def survey(self, data: Data, on_read: OnRead | None = None) -> Survey:
-        """Survey the table; see `survey.survey`. Raises UsageError where circular evaluation is impossible."""
-        surveyed = survey(self.chosen(data), data, self.base, on_read)
+    def survey(self, data: Data, on_read: OnRead | None = None, on_row: OnSampledRow | None = None) -> Survey:
+        """Survey the table; see `survey.survey`. Raises UsageError where circular evaluation is impossible.
+
+        `on_row` receives each row as it is read, as `rows` yields it but for its group.
+        """
+        told = None
+        if on_row is not None:
+
+            def told(row: Question | OmittedRow, rules: TableRules) -> None:
+                on_row(row if isinstance(row, OmittedRow) else (row, _sample(row, rules, "")))
+
+        surveyed = survey(self.chosen(data), data, self.base, on_read, told)
         if _circular(data):
             _rotatable(surveyed)
         return surveyed
-
-    def cells(self, data: Data) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield place and cells of every row that can be read, as the file has them."""
-        for place, row in open_rows(self.chosen(data).source, data, self.base).rows:
-            if isinstance(row, dict):
-                yield place, row
 
     def rows(self, data: Data) -> Iterator[tuple[Question, Sample] | OmittedRow]:
         """Yield every row in order: as a question with its sample, not rotated, or why it cannot be asked."""
         surveyed = self.survey(data)
         for question in questions(self.chosen(data), data, self.base):
-            yield question if isinstance(question, OmittedRow) else (question, _sample(question, surveyed, {}))
+            if isinstance(question, OmittedRow):
+                yield question
+            else:
+                yield question, _sample(question, surveyed.rules, _group_of(question, surveyed))
 
 
 def open_table(name: str) -> Benchmark:
@@ -191,16 +199,20 @@ def samples(declaration: Declaration, data: Data, base: Path = Path()) -> Iterat
         if isinstance(question, OmittedRow):
             continue
         if circular and question.kind == "choice":
-            yield from (_sample(turned, surveyed, meta) for turned, meta in _rotations(question))
-        elif not circular:
-            yield _sample(question, surveyed, groups.get(question.number, {}))
-        else:
-            yield _sample(question, surveyed, {ROTATION: "0", ROTATIONS: "1", QUESTION: question.id})
+            group = _group_of(question, surveyed)
+            yield from (_sample(turned, surveyed.rules, group, meta) for turned, meta in _rotations(question))
+            continue
+        more = {ROTATION: "0", ROTATIONS: "1", QUESTION: question.id} if circular else groups.get(question.number, {})
+        yield _sample(question, surveyed.rules, _group_of(question, surveyed), more)
 
 
-def _sample(question: Question, surveyed: Survey, more: Mapping[str, str]) -> Sample:
-    rules = surveyed.rules
+def _group_of(question: Question, surveyed: Survey) -> str:
+    """Return what questions about the same images share; empty where none does."""
     group = surveyed.groups[question.number] if surveyed.repeated else 0
+    return f"{group & (1 << 64) - 1:016x}" if group else ""
+
+
+def _sample(question: Question, rules: TableRules, group: str, more: Mapping[str, str] = {}) -> Sample:
     meta: dict[str, Any] = {
         f"{name}_" if name in RESERVED or name in question.known else name: text
         for name, text in question.columns.items()
@@ -218,7 +230,7 @@ def _sample(question: Question, surveyed: Survey, more: Mapping[str, str]) -> Sa
         target=question.answer,
         kind=question.kind,
         options=question.options,
-        group=f"{group & (1 << 64) - 1:016x}" if group else more.get(QUESTION, ""),
+        group=group or more.get(QUESTION, ""),
         meta={**meta, **question.known, **more},
     )
 

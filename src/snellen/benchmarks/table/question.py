@@ -53,3 +53,10 @@ class OmittedRow(Struct, frozen=True):
     place: str
     id: str
     reason: str
+
+
+def shown_answer(answer: Any) -> str:
+    """Return a gold answer for people."""
+    if isinstance(answer, bool):
+        return "yes" if answer else "no"
+    return ", ".join(map(str, answer)) if isinstance(answer, (tuple, list)) else str(answer)

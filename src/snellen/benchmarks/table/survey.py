@@ -27,6 +27,9 @@ from snellen.benchmarks.table.declaration import Cell, CellSpec, Declaration
 from snellen.benchmarks.table.gold_kinds import kind_named
 from snellen.benchmarks.table.image_checks import ImageChecks, OnRead
 from snellen.benchmarks.table.images import IMAGE_SUFFIXES, AbsentImages, ImageRoot, codes_of_names
+from snellen.benchmarks.table.kit_reading import FORMS as KIT_FORMS
+from snellen.benchmarks.table.kit_reading import OPTION as KIT_OPTION
+from snellen.benchmarks.table.kit_reading import difference_note, is_kit_reading
 from snellen.benchmarks.table.languages import AUTO, ENGLISH, LanguageVotes, chosen_language
 from snellen.benchmarks.table.languages import OPTION as LANGUAGE_OPTION
 from snellen.benchmarks.table.markup import unmarked
@@ -41,13 +44,14 @@ from snellen.benchmarks.table.operations import (
     value,
 )
 from snellen.benchmarks.table.option_columns import row_options
-from snellen.benchmarks.table.question import OmittedRow, Question
+from snellen.benchmarks.table.question import OmittedRow, Question, shown_answer
 from snellen.benchmarks.table.questions import EMPTY_IMAGE, OPEN_KINDS, SETTLED, TableRules, read_question, row_id
 from snellen.benchmarks.table.rows import CLASSES, EXCEL, Row, Rows, open_rows, plain_text
 from snellen.benchmarks.table.rows import columns_of as header_of
 from snellen.benchmarks.table.wording import lists_options
 from snellen.errors import DataError, UsageError
 from snellen.sources.digests import digest
+from snellen.sources.pandas_cells import ColumnForms
 from snellen.types import Kind
 
 MOST_CLASSES = 26
@@ -84,6 +88,7 @@ class Survey(Struct):
         notes: what a reader must know, in words.
         unused: columns without a role.
         digest: digest of the table and its images.
+        kit_differs: rows that VLMEvalKit reads otherwise; 0 unless that was asked.
         absent: no image of any row is there, and the table can only be scored; the first row's reason.
     """
 
@@ -105,6 +110,7 @@ class Survey(Struct):
     notes: list[str] = field(default_factory=list)
     unused: tuple[str, ...] = ()
     digest: str = ""
+    kit_differs: int = 0
     absent: str = ""
 
     def count(self, question: Question) -> None:
@@ -113,7 +119,7 @@ class Survey(Struct):
         self.samples += 1
         self.kinds[kind] += 1
         if kind not in self.examples:
-            self.examples[kind] = _shown(question.answer)
+            self.examples[kind] = shown_answer(question.answer)
         if kind in ("choice", "multi-choice"):
             self.listed += not rules.declared and not rules.in_question and lists_options(question)
         if kind == "choice":
@@ -214,12 +220,14 @@ class _Surveyor:
     Attributes:
         repeated_ids: hashes of the ids that come more than once; None: not known.
         places: of ids that may come more than once, where they came first.
+        kit_differs: rows that VLMEvalKit reads otherwise, where that was asked.
     """
 
     def __init__(self, request: _Request) -> None:
         self.declaration, self.data, self.base = request.declaration, request.data, request.base
         self.on_read, self.on_row = request.on_read, request.on_row
         self.repeated_ids: frozenset[int] | None = None
+        self.kit_differs = 0
         self.places: dict[str, str] = {}
 
     def _open(self) -> Rows:
@@ -235,6 +243,7 @@ class _Surveyor:
         recognised = self._recognised(table, head)
         rules = self._settled(recognised, table)
         surveyed = Survey(rules, table.form, notes=list(recognised.notes), unused=recognised.unused)
+        surveyed.kit_differs = self.kit_differs
         self._examine(surveyed)
         if surveyed.samples:
             return surveyed
@@ -306,6 +315,8 @@ class _Surveyor:
         declared, made = bool(self.declaration.report), rows.get("options")
         counts, ids, classes, labels = AnswerCounts(), IdCounts(_id_columns(recognised)), set[str](), set[str]()
         golds, votes, formulas = GoldTexts(), LanguageVotes(), 0
+        kit = ColumnForms() if self._is_compared(table) else None
+        used = {column for spec in rows.values() for column in columns_of(spec)} | set(LETTERS)
         with_options = TableRules(declaration)
         drawn = isinstance(made, Cell) and made.make is not None
         question = rows["question"]
@@ -313,6 +324,8 @@ class _Surveyor:
             if isinstance(row, DataError):
                 continue
             ids.add(row)
+            if kit is not None:
+                kit.add({column: cell for column, cell in row.items() if column in used})
             try:
                 text = plain_text(value(question, row, number))
                 cell = value(rows["answer"], row, number)
@@ -335,6 +348,9 @@ class _Surveyor:
         spec = rows.get("id", "")
         self.repeated_ids = ids.repeated(spec) if isinstance(spec, str) and spec else None if spec else frozenset()
         column = _named(rows["answer"])
+        if kit is not None:
+            self.kit_differs = kit.differing_rows(used)
+            recognised.notes.extend(filter(None, [difference_note(self.kit_differs)]))
         if formulas:
             recognised.notes.append(f"`{column}` holds formulas, whose texts are the answers ({formulas:,} rows)")
         return self._rules(structs.replace(declaration, rows=rows), counts, table.name, recognised.notes, {
@@ -343,6 +359,11 @@ class _Surveyor:
             "labels": tuple(sorted(labels - {""})),
             "classes": tuple(sorted(classes)) if 1 < len(classes) <= MOST_CLASSES else (),
         })
+
+    def _is_compared(self, table: Rows) -> bool:
+        """Return True if the user asks for the difference to VLMEvalKit's reading: -o as_kit=false."""
+        asked = KIT_OPTION in self.data.options and table.form in KIT_FORMS
+        return asked and not is_kit_reading(self.declaration.source, self.data)
 
     def _with_ids(self, rows: dict[str, CellSpec], ids: IdCounts, recognised: Recognition) -> dict[str, CellSpec]:
         """Return the roles with the column of ids, the first one that is unique or nearly so."""
@@ -622,13 +643,6 @@ def _group(codes: tuple[int, ...]) -> int:
         return 0
     content = msgspec.json.encode(sorted(set(codes)))
     return int.from_bytes(blake2b(content, digest_size=8).digest(), "little", signed=True) or 1
-
-
-def _shown(answer: Any) -> str:
-    """Return a gold answer for people."""
-    if isinstance(answer, bool):
-        return "yes" if answer else "no"
-    return ", ".join(answer) if isinstance(answer, tuple) else str(answer)
 
 
 def _repeats(groups: array[int]) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from snellen.benchmarks.table.question import OmittedRow
+from snellen.benchmarks.table.question import OmittedRow, shown_answer
 from snellen.models.api.prices import Price
 from snellen.runs.check.duplicates import Duplicates, content_code
 from snellen.runs.check.even_sample import EvenSample
@@ -17,14 +17,17 @@ from snellen.runs.check.finding import LEVELS, Findings
 from snellen.runs.check.gold_answers import GoldAnswers
 from snellen.runs.check.images import ImageFacts, ImageReader, file_name, image_findings
 from snellen.runs.check.options import option_findings
-from snellen.runs.check.result import CheckResult, LeftOutRow, example_of
+from snellen.runs.check.result import CheckResult, KindShare, LeftOutRow, example_of
 from snellen.runs.check.row import CheckedRow
 from snellen.runs.check.texts import TextLengths
 from snellen.runs.costs import PromptTotals
+from snellen.text import shorten
 from snellen.types import Generation, Image, MediaSettings, Text, Video
 
 LONGEST, LONG_TEXT = 5, 50_000
 """How many of the longest prompts are listed; characters above which a prompt is a finding."""
+LONGEST_EXAMPLE = 80
+"""Characters of a gold answer that is shown as an example of its kind."""
 FIRST_ROWS = 20
 """Rows of a finding that are listed unless all are wanted."""
 _MARK = re.compile(r"<(?:image|img|video)(?:[ _-]?\d{1,3})?>|<ImageHere>|\[image[ _-]?\d{1,3}\]", re.IGNORECASE)
@@ -84,22 +87,29 @@ class Check:
         self._examples: EvenSample[CheckedRow] = EvenSample(settings.examples, settings.seed)
         self._without_image: list[CheckedRow] = []
         self._omitted: list[LeftOutRow] = []
+        self._kinds: Counter[str] = Counter()
+        self._kind_examples: dict[str, str] = {}
         self._left_out = self._samples = self._bare = self._with_media = self._chances = 0
         self._chance = 0.0
 
     def run(self, rows: Iterable[CheckedRow | OmittedRow], on_progress: OnProgress | None = None) -> None:
         """Examine rows, in order."""
-        for number, row in enumerate(rows, 1):
-            if isinstance(row, OmittedRow):
-                self._omit(row)
-            else:
-                self._examine(row)
-            if on_progress is not None:
-                on_progress("rows", number)
+        for row in rows:
+            self.add_row(row, on_progress)
 
-    def add(self, code: str, row: str, sample_id: str, detail: str) -> None:
-        """Add a row to a finding that was made elsewhere."""
-        self._findings.add(code, row, sample_id, detail)
+    def add_row(self, row: CheckedRow | OmittedRow, on_progress: OnProgress | None = None) -> None:
+        """Examine the next row."""
+        if isinstance(row, OmittedRow):
+            self._omit(row)
+        else:
+            self._examine(row)
+        if on_progress is not None:
+            on_progress("rows", self.rows)
+
+    @property
+    def rows(self) -> int:
+        """Return how many rows were examined."""
+        return self._samples + self._left_out
 
     def add_whole(self, code: str, count: int, detail: str) -> None:
         """Add a finding about the data as a whole that was made elsewhere."""
@@ -114,6 +124,9 @@ class Check:
     def _examine(self, row: CheckedRow) -> None:
         self._samples += 1
         self._examples.add(row)
+        self._kinds[row.kind] += 1
+        if row.kind not in self._kind_examples:
+            self._kind_examples[row.kind] = shorten(shown_answer(row.answer), LONGEST_EXAMPLE)
         contents = self._images_of(row)
         videos = [part for part in row.sample.prompt.parts if isinstance(part, Video)]
         contents += [content_code(_video_name(video)) for video in videos]
@@ -179,10 +192,14 @@ class Check:
             data=origin.data,
             benchmark=origin.benchmark,
             reading=origin.reading,
-            rows=self._samples + self._left_out,
+            rows=self.rows,
             samples=self._samples,
             images=self._images.images,
             videos=self._totals.videos,
+            kinds={
+                kind: KindShare(count, "" if self._settings.restricted else self._kind_examples[kind])
+                for kind, count in self._kinds.most_common()
+            },
             levels={level: levels[level] for level in LEVELS},
             findings=findings,
             omitted=self._omitted,
