@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 from snellen.scoring.answers.base import AnswerType, Found, GoldError
 from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.name import stemmed
 from snellen.scoring.answers.numerals import find_numbers, parse_number
-from snellen.scoring.replies.phrases import phrases
-from snellen.scoring.replies.sentences import Phrase, Sentence, words_of
+from snellen.scoring.replies.phrases import phrases, single_words
+from snellen.scoring.replies.sentences import Sentence, words_of
 
 RELATIVE = Decimal("0.01")
 """A number with decimals is right within 1 % of the gold value, or within half a unit of the gold's last digit."""
-_ABOUT = re.compile(
-    r"(?:about|approximately|approx\.?|around|roughly|nearly|almost|exactly|circa|ca\.?|~|≈|etwa|ungefähr|rund|environ|unos|unas|cerca de|circa|около|примерно|约|大约|約)\s*",
-    re.IGNORECASE,
+_WORDS_OF_ABOUT = (
+    r"about|approximately|approx\.?|around|roughly|nearly|almost|exactly|circa|ca\.?|~|≈|etwa|ungefähr|rund|environ|unos|unas"
+    "|cerca de|около|примерно|约|大约|約"
 )
+_ABOUT = re.compile(rf"(?:{_WORDS_OF_ABOUT})\s*", re.IGNORECASE)
+_ABOUT_END = re.compile(rf"(?<![^\W_])(?:{_WORDS_OF_ABOUT})$", re.IGNORECASE)
 _RANGE = re.compile(r"\s{0,2}(?:-|–|—|to|bis|or|oder|或|~|à)\s{0,2}", re.IGNORECASE)
 _ZERO = frozenset(
     (
@@ -105,59 +108,48 @@ class Number(AnswerType):
         return f"{value:.12g}"
 
     def find(self, sentence: Sentence) -> list[Found]:
-        """Return the numbers that a sentence names as an answer; of several, those that the question's unit or noun follows."""
+        """Return the numbers that a sentence names as an answer; of several the total, or those of what is asked for."""
         found = list(self._amounts(sentence))
-        if len({one.value for one in found}) > 1:
-            found = self._asked_for(sentence, found) or self._total(sentence, found) or found
+        if len({one.value for one in found}) > 1 and not self._is_either(sentence, found):
+            found = self._total(sentence, found) or self._asked_for(sentence, found) or found
         values = [(self._value(one.value), one) for one in found]
         return [Found(value, one.start, one.end) for value, one in values if value is not None]
 
+    def _is_either(self, sentence: Sentence, found: Sequence[Found]) -> bool:
+        """Return True for `3 or 4`: an `or` between the last two numbers, close to both."""
+        first, last = found[-2:]
+        between = sentence.text[first.end : last.start]
+        return len(between) < 20 and Sentence(between, 0, len(between)).has("or")
+
     def _amounts(self, sentence: Sentence) -> Iterator[Found]:
-        """Yield the numbers of a sentence but for labels (`image 2`), marks of a list, ranges and bounds (`at least 3`)."""
+        """Yield the numbers of a sentence but for labels (`image 2`), list marks, ranges, bounds (`at least 3`), wholes (`of 3`)."""
         text = sentence.text
-        numbers = find_numbers(text, self.context.decimal)
-        bounds = _edges(sentence.phrases, sentence, ("bound",))
-        labels = _edges(sentence.phrases, sentence, ("label",))
-        skipped: set[int] = set()
+        found = [Found(one.value, one.start, one.end) for one in find_numbers(text, self.context.decimal)]
+        numbers = sorted([*found, *self._worded(sentence)], key=lambda one: one.start)
+        bounds, labels = _edges(sentence, "bound"), _edges(sentence, "label")
+        after = frozenset(sentence.words[phrase.first].start for phrase in sentence.phrases if phrase.table == "bound")
+        between = [text[one.end : other.start] for one, other in zip(numbers, numbers[1:], strict=False)]
+        ranged = {at for at, words in enumerate(between) if _RANGE.fullmatch(words)}
+        skipped = False
         for at, number in enumerate(numbers):
-            before = text[: number.start].rstrip(" (#:.~≈")
-            if (
-                len(before) in labels
-                and Decimal(number.value) == int(number.value)
-                and text[number.start - 1 : number.start] != ":"
-            ):
-                skipped.add(at)
-            if (
-                number.start == 0
-                and text[number.end : number.end + 2] in (". ", ") ")
-                and text[number.end + 2 :].strip()
-            ):
-                skipped.add(at)
-            if len(_ABOUT.sub("", before[-40:] + " ").rstrip()) < len(before[-40:]):
-                before = before[: -len(before[-40:]) or None] + _ABOUT.sub("", before[-40:] + " ").rstrip()
-            if len(before) in bounds:
-                skipped.add(at)
-            if at + 1 < len(numbers) and _RANGE.fullmatch(text[number.end : numbers[at + 1].start]):
-                skipped.update((at, at + 1))
-        if skipped and any(len(text[: numbers[at].start].rstrip()) in bounds for at in skipped):
-            skipped.update(
-                at
-                for at in range(len(numbers))
-                if at - 1 in skipped
-                and text[numbers[at - 1].end : numbers[at].start].strip()
-                in ("and", "und", "et", "y", "to", "e", "и", "到", "和")
-            )
-        for at, number in enumerate(numbers):
-            if at not in skipped:
-                yield Found(number.value, number.start, number.end)
+            before, behind = _bare_end(text, number.start), text[number.end :]
+            joined = at > 0 and between[at - 1].strip().lower() in single_words("and") | {",", "to", "-"}
+            labelled = before in labels and number.value == int(number.value) and ":" not in text[before : number.start]
+            listed = number.start == 0 and behind[:2] in (". ", ") ") and bool(behind[2:].strip())
+            bounded = before in bounds or number.end + len(behind) - len(behind.lstrip()) in after
+            compound = behind[:1] == "-" and behind[1:2].isalpha()
+            skipped = (skipped and joined) or labelled or listed or bounded or compound or bool({at, at - 1} & ranged)
+            if not skipped and not (at > 0 and _OF_ALL.search(between[at - 1])):
+                yield number
+
+    def _worded(self, sentence: Sentence) -> Iterator[Found]:
+        """Yield numbers in words of other languages than English and Chinese."""
+        for word in sentence.words:
+            if (value := _numbers().get(word.text)) is not None:
+                yield Found(value, word.start, word.end)
 
     def _asked(self) -> frozenset[str]:
-        function = frozenset(phrases("function"))
-        return frozenset(
-            stemmed(word.text)
-            for word in words_of(self.context.question)
-            if word.text not in function and word.text[0].isalpha()
-        )
+        return _asked_words(self.context.question[-2_000:])
 
     def _asked_for(self, sentence: Sentence, found: Sequence[Found]) -> list[Found]:
         """Return the numbers that are followed by a word of the question, within two words."""
@@ -170,22 +162,51 @@ class Number(AnswerType):
         return chosen if len({one.value for one in chosen}) == 1 else []
 
     def _total(self, sentence: Sentence, found: Sequence[Found]) -> list[Found]:
-        """Return the number behind a word of summing up or a sign of equality, or just before such a word at the end."""
-        text = sentence.text
-        ends = [
-            sentence.words[phrase.after - 1].end
-            for phrase in sentence.phrases
-            if phrase.table in ("total", "conclusion")
+        """Return the number behind a word of summing up or a sign of equality, or just before such a word."""
+        words = sentence.words
+        places = [
+            (words[one.first].start, words[one.after - 1].end)
+            for one in sentence.phrases
+            if one.table in ("total", "conclusion")
         ]
-        ends += [match.end() for match in re.finditer(r"=|≈|→", text)]
-        if ends:
-            behind = [one for one in found if one.start >= max(ends)]
+        places += [match.span() for match in _EQUALS.finditer(sentence.text)]
+        for start, end in sorted(places, reverse=True):
+            near = [
+                one for one in found if one.end <= start and sum(one.end <= word.start < start for word in words) <= 2
+            ]
+            behind = [one for one in found if one.start >= end]
             if len({one.value for one in behind}) == 1:
                 return behind
-            before = [one for one in found if one.end <= max(ends)]
-            if not behind and before and max(ends) - before[-1].end < 40:
-                return before[-1:]
+            if near and not behind:
+                return near[-1:]
         return []
+
+
+_OF_ALL = re.compile(r"\b(?:of|out of|von|de|sur|su|из)\b(?: the| all| den| las| los| les)?\s*$", re.IGNORECASE)
+_EQUALS = re.compile(r"=|≈|→")
+
+
+@lru_cache(maxsize=1_024)
+def _asked_words(question: str) -> frozenset[str]:
+    """Return the words of a question that name something."""
+    function = single_words("function")
+    return frozenset(
+        stemmed(word.text) for word in words_of(question) if word.text not in function and word.text[0].isalpha()
+    )
+
+
+@lru_cache(maxsize=1)
+def _numbers() -> Mapping[str, int]:
+    """Return number words from 2 on; those of one are articles in many languages."""
+    listed = [(word, value) for row in phrases("number") for value, word in enumerate(row.split()) if value != 1]
+    return {word: value for word, value in listed if parse_number(word) is None}
+
+
+def _bare_end(text: str, start: int) -> int:
+    """Return where the text before a number ends, without blanks, opening brackets and `about`."""
+    before = text[max(0, start - 40) : start].rstrip(" (#~≈.:")
+    shorter = _ABOUT_END.sub("", before).rstrip()
+    return start - len(text[max(0, start - 40) : start]) + len(shorter)
 
 
 def is_close(value: Decimal, gold: Amount, tolerance: float | None, level: str = "folded") -> bool:
@@ -200,9 +221,9 @@ def is_close(value: Decimal, gold: Amount, tolerance: float | None, level: str =
     return abs(value - gold.value) <= max(RELATIVE * abs(gold.value), half)
 
 
-def _edges(found: Sequence[Phrase], sentence: Sentence, tables: tuple[str, ...]) -> frozenset[int]:
-    """Return the ends of phrases of some tables."""
-    return frozenset(sentence.words[phrase.after - 1].end for phrase in found if phrase.table in tables)
+def _edges(sentence: Sentence, table: str) -> frozenset[int]:
+    """Return the ends of the phrases of a table."""
+    return frozenset(sentence.words[phrase.after - 1].end for phrase in sentence.phrases if phrase.table == table)
 
 
 class Count(Number):
@@ -231,13 +252,10 @@ class Count(Number):
 
     def find(self, sentence: Sentence) -> list[Found]:
         """Return the counts of a sentence; `no birds` is 0 where birds are asked for."""
-        found = super().find(sentence)
-        if found:
-            return found
-        words, asked = sentence.words, self._asked()
+        found, words, asked = super().find(sentence), sentence.words, self._asked()
+        named = self._asked_for(sentence, found)
         for at, word in enumerate(words):
-            if (word.text in _ZERO and at == 0) or (
-                word.text in _NO and any(stemmed(near.text) in asked for near in words[at + 1 : at + 4])
-            ):
+            none = word.text in _NO and any(stemmed(near.text) in asked for near in words[at + 1 : at + 4])
+            if (none and not named) or (word.text in _ZERO and at == 0 and not found):
                 return [Found(0, word.start, word.end)]
-        return []
+        return found

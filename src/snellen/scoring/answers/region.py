@@ -94,7 +94,7 @@ class _Region(AnswerType):
         bare = _TAG.sub(" ", text).strip().strip(",")
         if named := _NAMED.findall(bare):
             rest = _NAMED.sub("", bare).strip(" ,;[](){}\n")
-            fields = dict((name.lower(), number) for name, number in named)
+            fields = {name.lower(): number for name, number in named}
             return self.value_of(fields) if not rest.strip(" ,;\n") and len(fields) == len(named) else None
         return self.value_of(re.findall(_NUMBER, bare)) if _ROW.fullmatch(bare) is not None else None
 

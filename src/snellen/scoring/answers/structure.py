@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 from snellen.scoring.answers.base import AnswerType, Found, GoldError
@@ -22,7 +23,14 @@ def _refused(constant: str) -> None:
     raise ValueError(f"{constant} is no number of JSON")
 
 
-_DECODER = json.JSONDecoder(parse_float=Decimal, parse_constant=_refused)
+def _decimal(digits: str) -> Decimal:
+    number = Decimal(digits)
+    if abs(number.adjusted()) > 999:
+        raise ValueError(f"{digits[:40]} is out of bounds")
+    return number
+
+
+_DECODER = json.JSONDecoder(parse_float=_decimal, parse_constant=_refused)
 
 
 def json_in(text: str, opening: str = "{[") -> Iterator[Found]:
@@ -116,8 +124,8 @@ class JsonValue(AnswerType):
             return False
         tolerance = self.context.tolerance
         if tolerance is None:
-            tolerance = 0 if isinstance(gold, int) else 0.01
-        return number[0] == gold or abs(Decimal(number[0]) - gold) <= abs(gold) * Decimal(str(tolerance))
+            tolerance = 0.0 if isinstance(gold, int) else 0.01
+        return abs(Fraction(number[0]) - Fraction(gold)) <= abs(Fraction(gold)) * Fraction(tolerance)
 
 
 def _written(value: Any) -> str:

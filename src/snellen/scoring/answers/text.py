@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import re
+import unicodedata
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from snellen.scoring.answers.base import AnswerType, Found
 from snellen.scoring.answers.fold import FOLDS
-from snellen.scoring.replies.phrases import phrases
-from snellen.scoring.replies.sentences import Sentence
+from snellen.scoring.replies.phrases import single_words
+from snellen.scoring.replies.sentences import Sentence, Word
 
-MOST_WORDS = 6
-"""Words of a bare phrase that is taken for an answer without a sentence around it."""
+BARE_WORDS, FRAMED_WORDS = 4, 5
+"""Words of a phrase that is taken for an answer by itself, and of one behind `It is`."""
 _QUOTED = re.compile(r"\"([^\"\n]{1,200})\"")
-_BRACKET = re.compile(r"\s*\(([^()\n]{1,120})\)")
+_STOPS = frozenset(".!。！")
+_CLOSE = frozenset((",", ";", "(", "["))
+_DASHES = frozenset(("-", "—", "–"))
 
 
 class Text(AnswerType):
@@ -22,7 +27,7 @@ class Text(AnswerType):
     kind: ClassVar[str] = "text"
     expected: ClassVar[str] = "a text"
 
-    def parse(self, text: str) -> str | None:
+    def parse(self, text: str) -> Any | None:
         """Return the text; None for an empty one."""
         return text.strip() or None
 
@@ -32,117 +37,162 @@ class Text(AnswerType):
         return fold(str(value)) == fold(str(gold))
 
     def short(self, sentence: Sentence) -> Found | None:
-        """Return the phrase that a short reply is, or that its sentence ends in: `It is a red kite`, `The sign says "X"`."""
-        quoted = list(_QUOTED.finditer(sentence.text))
-        if len(quoted) == 1 and sentence.words and not sentence.asks:
+        """Return the phrase that a short reply is, or that stands behind `It is` or `The sign says`; None for another sentence."""
+        words = _without_end(sentence.words)
+        if not words or sentence.asks or sentence.has("hedge", "negation", "or") or sentence.opens("refusal"):
+            return None
+        at, framed = _behind_subject(sentence, self._asked())
+        quoted = list(_QUOTED.finditer(sentence.text, words[at].start if at < len(words) else 0))
+        if len(quoted) == 1 and (framed or len(words) <= BARE_WORDS + 2):
             return Found(quoted[0][1], *quoted[0].span(1))
-        start = self._behind_subject(sentence)
-        return self._phrase(sentence, start or 0, framed=start is not None)
+        return self._phrase(sentence, words[at:], framed)
 
-    def _behind_subject(self, sentence: Sentence) -> int | None:
-        """Return where the answer begins behind `It is`, `The umbrella is`; None for a text without such an opening."""
-        words = sentence.words
-        asked = {word.text for word in Sentence(self.context.question, 0, len(self.context.question)).words}
-        subjects, verbs, articles = (_single(name) for name in ("subject", "shows", "article"))
-        at = 0
-        while (
-            at < len(words)
-            and at < 12
-            and (words[at].text in asked or words[at].text in articles or words[at].text in subjects)
+    def _asked(self) -> frozenset[str]:
+        return _words_of(self.context.question[-2_000:])
+
+    def _phrase(self, sentence: Sentence, words: Sequence[Word], framed: bool) -> Found | None:
+        """Return a phrase without article and trailing clause, if it is one: no verb, no preposition, few words."""
+        while len(words) > 1 and words[0].text in single_words("adverb"):
+            words = words[1:]
+        has_article = len(words) > 1 and words[0].text in single_words("article")
+        words = _before_clause(words[has_article:])
+        spaced = [word.text for word in words if word.text[0].isalnum() and word.text[0] < "\u2e80"]
+        unspaced = sum(word.text[0] >= "\u2e80" for word in words)
+        if (
+            not words
+            or len(spaced) > (FRAMED_WORDS if framed else BARE_WORDS)
+            or unspaced > (2 * BARE_WORDS if framed or not spaced else 0)
         ):
-            if words[at].text in subjects and words[at].text.endswith(("'s", "'re", "'est")):
-                at += 1
-                return _after_verbs(words, at)
-            if words[at].text in verbs and at:
-                break
+            return None
+        if unspaced and (
+            (not framed and unspaced > 2 * BARE_WORDS) or any(word.text in _SENTENCE_SIGNS for word in words)
+        ):
+            return None
+        asked = self._asked()
+        if any(word in _NO_PHRASE for word in spaced) or (
+            all(word in asked or word in single_words("article") for word in spaced) and spaced
+        ):
+            return None
+        named = sentence.text[words[0].start].isupper() or not sentence.text[words[0].start].isalpha()
+        if framed and not (has_article or named or unspaced or _covers(sentence, words[0].start, asked)):
+            return None
+        start, end = words[0].start, words[-1].end
+        return Found(sentence.text[start:end], start, end)
+
+
+_SENTENCE_SIGNS = frozenset("我你他她它不是有在的了这那")
+_NO_PHRASE = frozenset(
+    [
+        "is",
+        "are",
+        "was",
+        "were",
+        "be",
+        "been",
+        "has",
+        "have",
+        "had",
+        "do",
+        "does",
+        "did",
+        "can",
+        "could",
+        "will",
+        "would",
+        "should",
+        "in",
+        "on",
+        "at",
+        "with",
+        "from",
+        "by",
+        "near",
+        "that",
+        "which",
+        "who",
+        "while",
+        "i",
+        "you",
+        "we",
+        "he",
+        "she",
+        "it",
+        "they",
+        "this",
+        "there",
+        "not",
+        "several",
+        "some",
+        "various",
+        "many",
+    ]
+)
+
+
+@lru_cache(maxsize=1_024)
+def _words_of(text: str) -> frozenset[str]:
+    return frozenset(word.text for word in Sentence(text, 0, len(text)).words)
+
+
+def _without_end(words: Sequence[Word]) -> list[Word]:
+    """Return the words without final stops, emoji and other signs that say nothing."""
+    kept = list(words)
+    while kept and (kept[-1].text in _STOPS or unicodedata.category(kept[-1].text[0]) == "So"):
+        kept.pop()
+    return kept
+
+
+def _before_clause(words: Sequence[Word]) -> list[Word]:
+    """Return the words before a trailing clause or bracket: behind a comma, a dash between blanks, `because`."""
+    for at, word in enumerate(words):
+        if at and (word.text in _CLOSE or (word.text in _DASHES and word.start > words[at - 1].end)):
+            return list(words[:at])
+        if at and word.text in ("because", "since", "weil", "denn", "porque", "car"):
+            return list(words[:at])
+    return list(words)
+
+
+def _behind_subject(sentence: Sentence, asked: frozenset[str]) -> tuple[int, bool]:
+    """Return the word at which the answer begins, behind `It is` or `The umbrella is`; 0 and False without such an opening."""
+    words, found = sentence.words, sentence.phrases
+    at = 0
+    if sentence.opens("conclusion"):
+        at = max(phrase.after for phrase in found if phrase.table == "conclusion" and phrase.first <= 1)
+        while at < len(words) and words[at].text == ",":
             at += 1
-        if at == 0 or at >= len(words) or words[at].text not in verbs:
-            return None
-        return _after_verbs(words, at)
-
-    def _phrase(self, sentence: Sentence, start: int, *, framed: bool) -> Found | None:
-        words = [word for word in sentence.words if word.start >= start]
-        while words and not framed and words[0].text in ("-", ">", "*"):
-            words.pop(0)
-        while len(words) > 1 and words[0].text in _single("article"):
-            words.pop(0)
-        end = self._end(sentence, words)
-        kept = [word for word in words if word.end <= end]
-        while kept and kept[-1].text in (".", ",", ";", ":", "!"):
-            kept.pop()
-        lettered = [word for word in kept if word.text[0].isalnum()]
-        verbs = _single("shows") - {"a", "o", "e", "i", "is" if framed else ""}
-        spaced = [word for word in lettered if word.text[0] < "\u2e80"]
-        if not kept or sentence.asks or len(spaced) > MOST_WORDS or (len(lettered) - len(spaced)) > 20:
-            return None
-        if (not framed and any(word.text in verbs for word in spaced)) or kept[0].text in (
-            "not",
-            "no",
-            "nicht",
-            "pas",
-            "n't",
-        ):
-            return None
-        if any(word.text in ("or", "oder", "ou", "o", "或", "または") for word in kept[1:-1]) or sentence.has("hedge"):
-            return None
-        asked = {word.text for word in Sentence(self.context.question, 0, len(self.context.question)).words}
-        if asked and all(word.text in asked for word in lettered):
-            return None  # `a bird`, where a species of bird was asked for
-        return Found(sentence.text[kept[0].start : kept[-1].end], kept[0].start, kept[-1].end)
-
-    def _end(self, sentence: Sentence, words: list[Any]) -> int:
-        """Return where a trailing clause or bracket begins."""
-        others = _single("other")
-        for at, word in enumerate(words):
-            if at and word.text in ("(", "[", ";", ":"):
-                return int(words[at - 1].end)
-            if (
-                at
-                and word.text in (",", "-")
-                and at + 1 < len(words)
-                and (words[at + 1].text in others or words[at + 1].start > word.end)
-            ):
-                if word.text == "-" and words[at - 1].end == word.start:
-                    continue
-                return int(words[at - 1].end)
-            if at > 1 and word.text in ("because", "since", "which", "weil", "denn", "porque", "因为"):
-                return int(words[at - 1].end)
-        return len(sentence.text)
+    begin = at
+    verbs = {phrase.first: phrase.after for phrase in found if phrase.table == "shows"}
+    subjects = {phrase.first: phrase.after for phrase in found if phrase.table == "subject"}
+    while at < len(words) and at - begin < 12:
+        if (at > begin and at in verbs) or words[at].text in ("'s", "'re"):
+            break
+        if at in subjects and at == begin:
+            contracted = words[subjects[at] - 1].text.endswith(("'s", "'re", "'est"))
+            at = subjects[at]
+            if contracted:
+                return _verbs_end(words, at, verbs), True
+        elif words[at].text in asked or words[at].text in single_words("article"):
+            at += 1
+        else:
+            return begin, False
+    if at == begin or at not in verbs:
+        return begin, False
+    return _verbs_end(words, at, verbs), True
 
 
-def _after_verbs(words: list[Any], at: int) -> int | None:
-    verbs, skipped = (
-        _single("shows"),
-        frozenset(
-            (
-                "likely",
-                "probably",
-                "most",
-                "clearly",
-                "a",
-                "be",
-                "to",
-                "kind",
-                "type",
-                "of",
-                ":",
-                "as",
-                "called",
-                "named",
-            )
-        ),
+def _verbs_end(words: Sequence[Word], at: int, verbs: dict[int, int]) -> int:
+    while at < len(words) and (
+        at in verbs
+        or words[at].text in single_words("adverb")
+        or words[at].text in (":", "likely", "called", "named", "as", "known")
+    ):
+        at = verbs.get(at, at + 1)
+    return at
+
+
+def _covers(sentence: Sentence, end: int, asked: frozenset[str]) -> bool:
+    """Return True if the subject of a sentence repeats the question behind its verb: `What colour is the umbrella?`, `The umbrella is`."""
+    subject = (
+        {word.text for word in sentence.words if word.end <= end} - single_words("article") - single_words("function")
     )
-    first = at
-    while at < len(words) and (words[at].text in verbs or (at > first and words[at].text in skipped - {"a"})):
-        at += 1
-    return int(words[at].start) if at < len(words) else None
-
-
-_SETS: dict[str, frozenset[str]] = {}
-
-
-def _single(table: str) -> frozenset[str]:
-    """Return the single words of a table of phrases."""
-    if table not in _SETS:
-        _SETS[table] = frozenset(word for phrase in phrases(table) for word in ([phrase] if " " not in phrase else []))
-    return _SETS[table]
+    return len(subject) > 0 and subject <= asked

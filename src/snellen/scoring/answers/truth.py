@@ -13,7 +13,8 @@ from snellen.scoring.replies.sentences import Sentence, words_of
 
 _LETTERS = {"T/F": {"t": True, "f": False}, "yes/no": {"y": True, "n": False}}
 _SIGNS = {"✓": True, "✔": True, "☑": True, "✅": True, "✗": False, "✘": False, "❌": False, "❎": False, "✖": False}
-_AROUND = ",;:.!-—–(\"'"
+_SPOKEN = frozenset(("yes", "no", "ja", "nein", "oui", "non", "sí", "sim", "да", "нет"))
+"""Words that open a sentence without a comma behind them."""
 MOST_EXTRA = 4
 """Words beside those of the question in a sentence that restates it."""
 
@@ -53,6 +54,22 @@ def _content(sentence: Sentence) -> tuple[str, ...]:
 @lru_cache(maxsize=1)
 def _function_words() -> frozenset[str]:
     return frozenset(phrases("function"))
+
+
+def _negations(sentence: Sentence) -> int:
+    """Return how often a sentence turns its claim: `not`, `no`, `is false`; not in `no doubt`."""
+    found = sentence.phrases
+    assured = {
+        at for one in found if one.table == "yes" and one.after - one.first > 1 for at in range(one.first, one.after)
+    }
+    turning = {one.first: one.after for one in found if one.table in ("negation", "no")}
+    covered: set[int] = set()
+    count = 0
+    for first in sorted(turning):
+        if first not in covered and first not in assured:
+            count += 1
+            covered.update(range(first, turning[first]))
+    return count
 
 
 class Truth(AnswerType):
@@ -104,19 +121,8 @@ class Truth(AnswerType):
             led = not any(word.text[0].isalnum() for word in before) or (
                 sentence.opens("conclusion") and phrase.first <= 3
             )
-            ended = (
-                not after
-                or after[0].text in _AROUND
-                or after[0].text[0] > "\u2e7f"
-                or (not after[0].text[0].isalnum() and after[0].text != "/")
-            )
-            spoken = (
-                phrase.table == "yes" and words[phrase.first].text in ("yes", "ja", "oui", "sí", "sim", "да")
-            ) or (
-                words[phrase.first].text in ("no", "nein", "non", "nee")
-                and after
-                and after[0].text in _function_words()
-            )
+            ended = not after or (not after[0].text[0].isalnum() and after[0].text != "/")
+            spoken = words[phrase.first].text in _SPOKEN and after and after[0].text in _function_words()
             if led and (ended or spoken):
                 other = {"yes": "no", "no": "yes"}[phrase.table]
                 near = [
@@ -152,9 +158,7 @@ class Truth(AnswerType):
         part = Sentence(sentence.text, after, len(sentence.text)) if after else sentence
         claim, negative = _claim(self.context.question)
         content = _content(part)
-        negations = sum(phrase.table == "negation" for phrase in part.phrases)
-        if after and negations and part.words[0].text == "no":
-            negations -= 1
+        negations = _negations(part)
         if not content and 1 < len(part.words) <= 7 and any(word.text in _PRONOUNS for word in part.words[:2]):
             return Found((negations % 2 == 0) != negative, 0, len(sentence.text))  # `It is.`, `They are not.`
         if not claim or len(content) > len(claim) + MOST_EXTRA or len(content) > 3 * len(claim) + 1:

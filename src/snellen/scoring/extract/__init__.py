@@ -18,8 +18,9 @@ from snellen.scoring.answers.text import Text
 from snellen.scoring.extract.base import Reading, lettered
 from snellen.scoring.extract.declared import declared
 from snellen.scoring.extract.stated import prose, short
+from snellen.scoring.replies.phrases import last_phrase
 from snellen.scoring.replies.reply import Visible, visible
-from snellen.scoring.replies.sentences import Sentence
+from snellen.scoring.replies.sentences import Sentence, sentences
 
 __all__ = ["KINDS", "Reading", "correct", "read", "read_as", "type_for"]
 
@@ -85,24 +86,38 @@ def read_as(kind: AnswerType, reply: str, accepted: Sequence[str] = ()) -> Readi
         return Reading(None, "reasoning not finished")
     if not said.text.strip():
         return Reading(None, "empty reply")
-    reading = (
-        _verbatim(kind, reply, said.place(0, len(said.text)), accepted)
-        if len(said.starts) < 2 or _is_one(said)
-        else None
-    )
-    reading = reading or declared(said, kind) or short(said, kind) or prose(said, kind) or _unread(said, kind)
+    reading = _verbatim(kind, reply, said.place(0, len(said.text)), accepted) if _is_one(said) else None
+    reading = reading or _corrected(said, kind) or _staged(said, kind) or _unread(said, kind)
     if said.omitted:
         cut = f"read at head and tail: {said.omitted:,} of {len(reply):,} characters were left out"
         reading = reading._replace(reason=cut if reading.reason is None else f"{reading.reason}; {cut}")
     return reading
 
 
+def _staged(said: Visible, kind: AnswerType) -> Reading | None:
+    return declared(said, kind) or short(said, kind) or prose(said, kind)
+
+
+def _corrected(said: Visible, kind: AnswerType) -> Reading | None:
+    """Return what is read behind the last correction (`wait`, `actually`) of a reply; None if nothing is."""
+    low = said.text.lower()
+    tables = ("correction",) if kind.kind == "truth" else ("correction", "retraction")
+    ends = [place[1] for name in tables if (place := last_phrase(low, name)) is not None]
+    if not ends:
+        return None
+    tail = said.tail(max(ends))
+    reading = _staged(tail, kind) if tail.text.strip() else None
+    if reading is not None and reading.value is not None:
+        return reading
+    before = _staged(said, kind)
+    doubts = any(sentence.has("negation", "wrong", "refusal") for sentence in sentences(tail.text[:600]))
+    return Reading(None, "corrects itself") if doubts and before is not None and before.value is not None else None
+
+
 def _is_one(said: Visible) -> bool:
-    """Return True if nothing but markup was removed between the first and the last character."""
-    return (
-        all(later > earlier for earlier, later in zip(said.origins, said.origins[1:], strict=False))
-        and "\n" not in said.text.strip()
-    )
+    """Return True if what is said is one part of the reply, so that nothing but markup was removed within it."""
+    start, end = said.place(0, len(said.text))
+    return sum(len(said.reply[low:high]) for low, high in [(start, end)]) <= len(said.text) + 12 * len(said.starts)
 
 
 def _verbatim(kind: AnswerType, reply: str, span: tuple[int, int], accepted: Sequence[str]) -> Reading | None:

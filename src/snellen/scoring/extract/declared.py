@@ -1,4 +1,4 @@
-"""The declared stage: an answer that the reply marks, in a container, behind a marker, or as the only emphasised value."""
+"""The declared stage: an answer that the reply marks, in a container, behind a marker or a label, or as the only bold value."""
 
 from __future__ import annotations
 
@@ -9,24 +9,34 @@ from typing import Any, NamedTuple
 
 from snellen.scoring.answers.base import AnswerType
 from snellen.scoring.answers.dress import undressed, undressed_span
+from snellen.scoring.answers.name import stemmed
 from snellen.scoring.answers.text import Text
 from snellen.scoring.extract.base import Reading, two_answers
-from snellen.scoring.replies.phrases import phrases
+from snellen.scoring.extract.stated import one_named, value_in
+from snellen.scoring.replies.phrases import holds, phrases, single_words
 from snellen.scoring.replies.reply import Visible
 from snellen.scoring.replies.sentences import Phrase, Sentence, sentences
 
 CONTAINER, FINAL, PLAIN, EMPHASISED = 3, 2, 1, 0
 """Ranks of marks: the highest that holds a value decides."""
-_TRIGGER = re.compile(r"[^\W_]")
+LONGEST = 20_000
+"""Characters in which labels are looked for."""
+_ARROWS = ("=>", "⇒", "→", "->", "➡")
 _ARROW = re.compile(r"(?:^|\s)(?:=>|⇒|→|->|➡)\s*(?=\S)")
 _BOLD = re.compile(r"\*\*([^*\n]{1,120})\*\*|__([^_\n]{1,120})__")
+_LABEL = re.compile(
+    r"^[^\w\n]{0,8}(?P<key>[^\s:：][^:：\n]{0,60}?)[\"'*_ ]{0,3}[:：][ \t]{0,3}"
+    r"(?P<value>[^\n,]{1,200}(?:,[^\n]{0,200}[^\n,])?)",
+    re.MULTILINE,
+)
 _JOINTS = frozenset((":", "=", "-", ">", "→", "(", '"', "'", "："))
+_FINAL_WORDS = frozenset(("final", "finale", "endgültige", "最终", "최종", "окончательный", "definitiva"))
 _OF = 10
 """Words between an announcing noun and its verb: `The answer to the question about the sign is`."""
 
 
 class Mark(NamedTuple):
-    """A marked answer: its rank, its value (None for one that is no value), and its place in the reply."""
+    """A marked answer: its rank, its value (None for one that is no value), other forms, and its place in the reply."""
 
     rank: int
     value: Any
@@ -36,16 +46,17 @@ class Mark(NamedTuple):
 
 def declared(said: Visible, kind: AnswerType) -> Reading | None:
     """Return the answer that a reply marks; a reading without a value where two marks differ; None without a mark."""
-    for rank, found in ((CONTAINER, _contained), (PLAIN, _announced), (EMPHASISED, _emphasised)):
-        marks = list(found(said, kind))
-        if rank == PLAIN and any(mark.rank == FINAL and mark.value is not None for mark in marks):
-            marks = [mark for mark in marks if mark.rank == FINAL]
-        values = [mark for mark in marks if mark.value is not None]
-        if values:
+    marks = list(_contained(said, kind))
+    if values := [mark for mark in marks if mark.value is not None]:
+        return _decided(values, said, kind)
+    if marks:
+        return Reading(None, "no value in the marked answer", places=(marks[-1].place,))
+    marks = list(_announced(said, kind))
+    for rank in (FINAL, PLAIN):
+        if values := [mark for mark in marks if mark.rank == rank]:
             return _decided(values, said, kind)
-        if rank == CONTAINER and marks:
-            return Reading(None, "no value in the marked answer", places=(marks[-1].place,))
-    return None
+    values = [*_labelled(said, kind), *_emphasised(said, kind)]
+    return _decided(values, said, kind) if values else None
 
 
 def _decided(marks: Sequence[Mark], said: Visible, kind: AnswerType) -> Reading | None:
@@ -55,9 +66,6 @@ def _decided(marks: Sequence[Mark], said: Visible, kind: AnswerType) -> Reading 
         return Reading(last.value, None, last.also, "declared", (last.place,))
     if last.rank == EMPHASISED:
         return None
-    between = said.reply[others[-1].place[1] : last.place[0]]
-    if last.rank != CONTAINER and any(sentence.has("correction") for sentence in sentences(between)):
-        return Reading(last.value, None, last.also, "declared", (last.place,))
     shown = list(dict.fromkeys(kind.show(mark.value) for mark in (*others, last)))
     return two_answers(shown, [others[-1].place, last.place])
 
@@ -67,35 +75,32 @@ def _alike(first: Mark, second: Mark, kind: AnswerType) -> bool:
 
 
 def _contained(said: Visible, kind: AnswerType) -> Iterator[Mark]:
-    from snellen.scoring.extract.stated import value_in
-
     for start, end in said.containers:
-        text = said.reply[start:end]
-        value, also = value_in(text, kind)
+        value, also = value_in(said.reply[start:end], kind)
         yield Mark(CONTAINER, value, also, (start, end))
 
 
 def _announced(said: Visible, kind: AnswerType) -> Iterator[Mark]:
-    """Yield what stands behind a marker, line by line."""
+    """Yield the values that stand behind a marker, line by line."""
     text = said.text
     low = text.lower()
-    if not any(noun in low for noun in _nouns(low.isascii())) and not any(
-        sign in text for sign in ("=>", "⇒", "→", "->", "➡")
-    ):
+    if not _may_announce(low):
         return
     lines = list(_lines(text))
     for index, (start, end) in enumerate(lines):
-        line = low[start:end]
-        if not any(noun in line for noun in _nouns(line.isascii())) and _ARROW.search(line) is None:
+        if not _may_announce(low[start:end]):
             continue
         for sentence in sentences(text, start, end):
             for rank, at in _markers(sentence):
                 begin, stop = sentence.start + at, end
-                if not text[begin:stop].strip(" .:-") and index + 1 < len(lines):
+                if not text[begin:stop].strip(" .:-*") and index + 1 < len(lines):
                     begin, stop = lines[index + 1]
-                mark = _marked(said, begin, stop, rank, kind)
-                if mark is not None:
+                if (mark := _marked(said, begin, stop, rank, kind)) is not None:
                     yield mark
+
+
+def _may_announce(low: str) -> bool:
+    return holds(low, "answer") or holds(low, "choose") or any(sign in low for sign in _ARROWS)
 
 
 def _lines(text: str) -> Iterator[tuple[int, int]]:
@@ -106,23 +111,15 @@ def _lines(text: str) -> Iterator[tuple[int, int]]:
         at += len(line) + 1
 
 
-@lru_cache(maxsize=2)
-def _nouns(ascii_only: bool) -> tuple[str, ...]:
-    """Return what a line with a marker holds: announcing nouns and verbs of choice, longest first."""
-    listed = {*phrases("answer"), *phrases("choose")}
-    return tuple(phrase for phrase in listed if not ascii_only or phrase.isascii())
-
-
 def _markers(sentence: Sentence) -> Iterator[tuple[int, int]]:
     """Yield rank and end of each marker of a sentence, in order."""
-    words, found = sentence.words, sentence.phrases
-    for phrase in found:
+    for phrase in sentence.phrases:
         if phrase.table == "choose" and not _is_negated(sentence, phrase):
             yield PLAIN, _behind(sentence, phrase.after)
         elif phrase.table == "answer" and (end := _linked(sentence, phrase)) is not None:
             yield _rank(sentence, phrase), end
-    if (arrow := list(_ARROW.finditer(sentence.text))) and words:
-        yield PLAIN, arrow[-1].end()
+    if arrows := list(_ARROW.finditer(sentence.text)):
+        yield PLAIN, arrows[-1].end()
 
 
 def _is_negated(sentence: Sentence, phrase: Phrase) -> bool:
@@ -131,37 +128,31 @@ def _is_negated(sentence: Sentence, phrase: Phrase) -> bool:
 
 def _rank(sentence: Sentence, phrase: Phrase) -> int:
     before = {word.text for word in sentence.words[max(0, phrase.first - 3) : phrase.first]}
-    return FINAL if before & {"final", "finale", "endgültige", "最终", "최종", "окончательный", "definitiva"} else PLAIN
+    return FINAL if before & _FINAL_WORDS else PLAIN
 
 
 def _linked(sentence: Sentence, phrase: Phrase) -> int | None:
     """Return where the answer begins behind an announcing noun and its verb or colon; None without one."""
     words = sentence.words
     at = phrase.after
-    links, spaced = _links(), range(at, min(len(words), at + _OF))
-    if at < len(words) and (
-        words[at].text in (":", "=", "：", ")") or words[at].text in links or words[at].text[0] > "\u2e7f"
-    ):
-        return _behind(sentence, at)
     if at >= len(words):
         return len(sentence.text) if phrase.first <= 3 else None
+    if words[at].text in (":", "=", "：", ")") or words[at].text in _links() or words[at].text[0] > "\u2e7f":
+        return _behind(sentence, at)
     if words[at].text in ("-", ">", '"') and phrase.first <= 2:
         return _behind(sentence, at)
     if phrase.first <= 3 and words[at].text in ("to", "for", "of", "auf", "à", "a", "in", "(", "is"):
-        for place in spaced:
+        for place in range(at, min(len(words), at + _OF)):
             if words[place].text in ("is", "ist", "est", "es", "é", "è", ":", "lautet", "would"):
                 return _behind(sentence, place)
     return None
 
 
 def _behind(sentence: Sentence, at: int) -> int:
-    """Return the place behind links, colons and such words as `therefore`, from a word on."""
-    words, skipped = (
-        sentence.words,
-        _links() | {"therefore", "thus", "likely", "probably", "clearly", "that", "most", "indeed", "option"},
-    )
+    """Return the place behind links, colons and words of certainty, from a word on."""
+    words, skipped = sentence.words, _links() | single_words("adverb") | {"therefore", "thus", "that", "most", "indeed"}
     while at < len(words) and (words[at].text in _JOINTS or words[at].text in skipped):
-        if words[at].text in ("(", '"', "'", "option", "-", "a"):
+        if words[at].text in ("(", '"', "'", "-", "a"):
             break
         at += 1
     return words[at].start if at < len(words) else len(sentence.text)
@@ -169,29 +160,45 @@ def _behind(sentence: Sentence, at: int) -> int:
 
 @lru_cache(maxsize=1)
 def _links() -> frozenset[str]:
-    return frozenset(word for phrase in phrases("link") for word in ([phrase] if " " not in phrase else phrase.split()))
+    return frozenset(word for phrase in phrases("link") for word in phrase.split())
 
 
 def _marked(said: Visible, start: int, end: int, rank: int, kind: AnswerType) -> Mark | None:
-    """Return the value of a marked text: as a whole line, else of its first sentence."""
-    from snellen.scoring.extract.stated import value_in
-
+    """Return the value of a marked text; None if it is no value."""
     text = said.text[start:end]
     if not text.strip(" .:*-"):
         return None
-    if isinstance(kind, Text):
-        raw_start, raw_end = undressed_span(said.reply, *said.place(start, end))
-        value, also = value_in(said.reply[raw_start:raw_end], kind)
-        return Mark(rank, value, also, (raw_start, raw_end)) if value is not None else None
-    value, also = value_in(text, kind)
-    if value is None and rank:
-        return None
-    low, high = undressed_span(said.reply, *said.place(start, end))
-    return Mark(rank, value, also, (low, high))
+    place = undressed_span(said.reply, *said.place(start, end))
+    value, also = value_in(said.reply[slice(*place)] if isinstance(kind, Text) else text, kind)
+    return None if value is None else Mark(rank, value, also, place)
+
+
+def _labelled(said: Visible, kind: AnswerType) -> Iterator[Mark]:
+    """Yield the values of lines or JSON fields whose label the question asks for: `Species: red kite`, `"apples": 3`."""
+    question = kind.context.question
+    if not question or (":" not in said.text and "：" not in said.text):
+        return
+    asked = {stemmed(word.text) for word in Sentence(question, 0, len(question)).words}
+    for line in _LABEL.finditer(said.text[:LONGEST]):
+        words = [word.text for word in Sentence(line["key"], 0, len(line["key"])).words if word.text[0].isalnum()]
+        content = [stemmed(word) for word in words if word not in _plain_words()]
+        if not content or len(words) > 6 or not asked.issuperset(content):
+            continue
+        start, end = undressed_span(said.reply, *said.place(*line.span("value")))
+        value, also = value_in(said.reply[start:end], kind)
+        if value is not None:
+            yield Mark(EMPHASISED, value, also, (start, end))
+
+
+@lru_cache(maxsize=1)
+def _plain_words() -> frozenset[str]:
+    """Return the words of a label that name nothing."""
+    named = frozenset(("of", "number", "total", "the", "name", "value", "in", "on"))
+    return single_words("article") | single_words("final") | named
 
 
 def _emphasised(said: Visible, kind: AnswerType) -> Iterator[Mark]:
-    """Yield the bold parts of a reply that are values as a whole; of open texts none are."""
+    """Yield the bold parts of a reply that are values; those of open texts are none."""
     if isinstance(kind, Text) or ("**" not in said.reply and "__" not in said.reply):
         return
     low = said.place(0, 1)[0] if said.text else 0
@@ -199,8 +206,6 @@ def _emphasised(said: Visible, kind: AnswerType) -> Iterator[Mark]:
         inner = undressed(bold[1] or bold[2])
         value = kind.parse(inner)
         if value is None and len(inner.split()) <= 6:
-            from snellen.scoring.extract.stated import one_named
-
             value = one_named(inner, kind)
         if value is not None:
             yield Mark(EMPHASISED, value, (), bold.span(1 if bold[1] else 2))

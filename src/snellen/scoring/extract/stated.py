@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -49,21 +50,26 @@ def text_in(whole: str, kind: AnswerType) -> tuple[str | None, tuple[str, ...]]:
     """Return a marked text: its first line, or the first sentence where an explanation follows; the other forms also count."""
     line = whole.split("\n", 1)[0].strip()
     parts = list(spans(line, 0, len(line)))
-    if not parts:
+    if not parts or line.lower() in _NOTHING:
         return None, ()
     first = Sentence(line, *parts[0])
-    if first.has("refusal") and first.opens("refusal"):
+    if first.opens("refusal"):
         return None, ()
     named = kind.short(first)
-    forms = [undressed(line)]
-    if len(parts) > 1 and len(line[parts[1][0] :].split()) >= 4:
+    forms = [line]
+    if len(parts) > 1 and len(line[parts[1][0] :].split()) >= FEWEST_OF_EXPLANATION:
         forms.insert(0, undressed(first.text))
     if named is not None:
         forms.insert(0, undressed(str(named.value)))
-    forms = list(dict.fromkeys(form for form in forms if form))
-    if not forms or len(forms[0]) > 200:
+    forms = list(dict.fromkeys(filter(None, map(undressed, forms))))
+    if not forms or len(forms[0]) > LONGEST_TEXT:
         return None, ()
     return forms[0], tuple(forms[1:])
+
+
+FEWEST_OF_EXPLANATION, LONGEST_TEXT = 4, 200
+"""Words behind a first sentence that explain it; characters of a marked text."""
+_NOTHING = frozenset(("null", "none", "n/a", "nan", "-", "?", "unknown", "nil", "na"))
 
 
 def one_named(text: str, kind: AnswerType) -> Any | None:
@@ -74,69 +80,74 @@ def one_named(text: str, kind: AnswerType) -> Any | None:
 
 def short(said: Visible, kind: AnswerType) -> Reading | None:
     """Return the answer of a reply of one short sentence, or of its first line or sentence where an explanation follows."""
-    text = said.text.strip()
-    offset = said.text.find(text) if text else 0
+    text = said.text
     parts = list(spans(text, 0, min(len(text), 2_000)))
     if not parts:
         return None
-    first = Sentence(text, *parts[0])
+    first, rest = Sentence(text, *parts[0]), text[parts[0][1] :]
     size = sum(word.text[0].isalnum() for word in first.words)
-    if first.asks or size > (MOST_WORDS if len(parts) > 1 or len(text) > 200 else 2 * MOST_WORDS):
-        return None
-    rest = text[parts[0][1] :]
-    explained = not rest.strip() or _is_head(first, kind, rest)
-    if not explained:
+    if first.asks or size > (MOST_WORDS if rest.strip() else 2 * MOST_WORDS):
         return None
     if isinstance(kind, Text):
-        if first.opens("refusal") or (rest.strip() and "\n" not in rest[:3] and size > 6):
-            return None
-        found = kind.short(first)
+        found = kind.short(first) if _is_answer_line(said, first, rest) else None
         if found is None:
             return None
-        start, end = offset + first.start + found.start, offset + first.start + found.end
-        raw = said.said(start, end)
-        return Reading(raw, None, () if raw == found.value else (str(found.value),), "short", (said.place(start, end),))
+        place = said.place(first.start + found.start, first.start + found.end)
+        raw = said.reply[slice(*place)]
+        return Reading(raw, None, () if raw == found.value else (str(found.value),), "short", (place,))
     value = kind.parse(undressed(first.text))
     found = Found(value, 0, len(first.text)) if value is not None else _asserted_short(first, kind)
     if found is None:
         return None
-    return Reading(
-        found.value,
-        None,
-        (),
-        "short",
-        (said.place(offset + first.start + found.start, offset + first.start + found.end),),
-    )
+    if kind.kind == "truth" and _clashes(first, found, kind, rest):
+        return Reading(None, f"contradicts itself: {kind.show(found.value)}")
+    if rest.strip() and not _explains(rest, found, kind, bare=value is not None):
+        return None
+    place = said.place(first.start + found.start, first.start + found.end)
+    return Reading(found.value, None, (), "short", (place,))
 
 
-def _is_head(first: Sentence, kind: AnswerType, rest: str) -> bool:
-    """Return True if a first sentence is an answer and the rest only explains it."""
-    bare = kind.parse(undressed(first.text))
-    if isinstance(kind, Text):
+def _is_answer_line(said: Visible, first: Sentence, rest: str) -> bool:
+    """Return True if a first line or sentence may be an open answer: no heading, no label, no interjection, no list behind it."""
+    start, end = said.place(first.start, first.end)
+    opening = said.reply[:start].rsplit("\n", 1)[-1].strip()
+    if opening.startswith(("#", "{", "[", "-", "|")) or said.reply.lstrip()[:1] in ("{", "|", "#") or "|" in first.text:
+        return False
+    if not rest.strip():
         return True
-    if bare is None:
-        if kind.kind != "truth":
-            return rest.startswith("\n") and not _others(rest, kind, None)
-        found = kind.short(first)
-        if found is None:
+    if first.text.endswith((":", "!", "：", "！")) or rest.lstrip()[:1] == ":" or first.has("refusal"):
+        return False
+    return _LISTED.match(said.reply, end) is None
+
+
+_LISTED = re.compile(r"[*_`.。\s]{0,8}\n\s{0,4}(?:[-*•|]|\d+[.)])\s")
+
+
+def _clashes(first: Sentence, found: Found, kind: AnswerType, rest: str) -> bool:
+    """Return True if a reply says the opposite of its first word, in the same sentence or in a statement behind it."""
+    tail = Sentence(first.text, found.end, len(first.text))
+    stated = [one.value for one in kind.find(tail)] if tail.words else []
+    for sentence in sentences(rest[:1_000]):
+        stated += [one.value for one in _statement(sentence, kind).asserted]
+    return any(value != found.value for value in stated)
+
+
+def _explains(rest: str, found: Found, kind: AnswerType, *, bare: bool) -> bool:
+    """Return True if what follows an answer names no other as an answer: no other line that is a value, no other conclusion."""
+    for line in rest[:4_000].split("\n"):
+        value = kind.parse(undressed(line)) if line.strip() and len(line) < 120 else None
+        if value is not None and value != found.value:
             return False
-        bare = found.value
-    return not _others(rest, kind, bare)
-
-
-def _others(rest: str, kind: AnswerType, value: Any) -> bool:
-    """Return True if a text asserts another value than one, or any value where that is None."""
-    if not kind.is_closed or kind.kind in ("count", "number"):
-        return value is None
+    if not kind.is_closed:
+        return bare
+    if kind.kind == "truth":
+        return True
     statements = [_statement(sentence, kind) for sentence in sentences(rest[:4_000])]
-    named = {found.value for statement in statements for found in statement.asserted}
-    return (
-        bool(named - {value})
-        if kind.kind == "truth"
-        else any(
-            statement.concludes and {found.value for found in statement.asserted} - {value} for statement in statements
-        )
-    )
+    if any(
+        statement.concludes and {one.value for one in statement.asserted} - {found.value} for statement in statements
+    ):
+        return False
+    return bare or not any({one.value for one in statement.asserted} - {found.value} for statement in statements)
 
 
 def _asserted_short(sentence: Sentence, kind: AnswerType) -> Found | None:
@@ -144,9 +155,7 @@ def _asserted_short(sentence: Sentence, kind: AnswerType) -> Found | None:
     if sentence.asks:
         return None
     if not isinstance(kind, Choice) or kind.kind == "multi-choice":
-        if kind.kind in ("count", "number") and sentence.opens("refusal"):
-            return None
-        return kind.short(sentence)
+        return None if kind.kind != "truth" and sentence.has("refusal") else kind.short(sentence)
     statement = _statement(sentence, kind, hedged=True)
     values = {found.value for found in statement.asserted}
     return statement.asserted[-1] if len(values) == 1 else None
@@ -216,8 +225,11 @@ def _statement(sentence: Sentence, kind: AnswerType, hedged: bool = False) -> St
     if not found:
         return Statement(sentence, (), (), concludes)
     if not isinstance(kind, Choice):
-        unsure = sentence.has("hedge") and not concludes and kind.kind != "truth"
-        return Statement(sentence, () if unsure else tuple(found), (), concludes)
+        words = sentence.words
+        unsure = any(
+            phrase.table == "hedge" and words[phrase.first].start < found[-1].end for phrase in sentence.phrases
+        )
+        return Statement(sentence, () if unsure and not concludes else tuple(found), (), concludes)
     asserted, denied = [], []
     for one in found:
         stance = _stance(sentence, one, found)

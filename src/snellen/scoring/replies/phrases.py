@@ -1,10 +1,9 @@
-"""Phrases of replies, read from phrases.toml once, and the expressions that are put together from them."""
+"""Phrases of replies, read from phrases.toml once."""
 
 from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 
@@ -21,31 +20,38 @@ def _tables() -> dict[str, dict[str, str]]:
     return tomllib.loads(files(__package__).joinpath("phrases.toml").read_text("utf-8"))
 
 
-def any_of(names: str) -> str:
-    """Return an expression for the phrases of one table or several (`answer option`), as whole words where they have letters."""
-    listed = sorted({phrase for name in names.split() for phrase in phrases(name)}, key=len, reverse=True)
-    return f"(?:{'|'.join(map(_whole, listed))})"
+def last_phrase(text: str, name: str) -> tuple[int, int] | None:
+    """Return start and end of the last phrase of a table in a lower-case text, as whole words; None without one."""
+    found = (-1, -1)
+    for phrase in _ascii(name) if text.isascii() else phrases(name):
+        at = text.rfind(phrase)
+        while at > found[0]:
+            end = at + len(phrase)
+            if _ends(text, at - 1, phrase[0]) and _ends(text, end, phrase[-1]):
+                found = (at, end)
+                break
+            at = text.rfind(phrase, 0, at)
+    return found if found[0] >= 0 else None
 
 
-def _whole(phrase: str) -> str:
-    """Return a phrase as an expression. Scripts without blanks between words have no word ends."""
-    text = re.escape(phrase).replace(r"\ ", r"\s{1,3}")
-    before = r"(?<![^\W_])" if is_spaced(phrase[0]) else ""
-    after = r"(?![^\W_])" if is_spaced(phrase[-1]) else ""
-    return f"{before}{text}{after}"
-
-
-def is_spaced(char: str) -> bool:
-    """Return True for a letter of a script that writes blanks between words; Korean particles follow without one."""
-    return char.isalnum() and not "\u2e80" <= char <= "\ud7ff"
+def holds(text: str, name: str) -> bool:
+    """Return True if a lower-case text may hold a phrase of a table."""
+    return any(phrase in text for phrase in (_ascii(name) if text.isascii() else phrases(name)))
 
 
 @cache
-def pattern(names: str) -> re.Pattern[str]:
-    """Return the compiled expression of `any_of`; it is matched against lower-case text."""
-    return re.compile(any_of(names))
+def _ascii(name: str) -> tuple[str, ...]:
+    return tuple(phrase for phrase in phrases(name) if phrase.isascii())
 
 
-def first_words(names: Iterable[str]) -> frozenset[str]:
-    """Return all single words of tables, for quick tests."""
-    return frozenset(phrase for name in names for phrase in phrases(name) if " " not in phrase)
+def _ends(text: str, at: int, char: str) -> bool:
+    """Return True if no word goes on at a place; scripts without blanks between words have no word ends."""
+    return not (
+        char.isalnum() and char < "\u2e80" and 0 <= at < len(text) and text[at].isalnum() and text[at] < "\u2e80"
+    )
+
+
+@cache
+def single_words(name: str) -> frozenset[str]:
+    """Return the phrases of a table that are one word."""
+    return frozenset(phrase for phrase in phrases(name) if " " not in phrase)

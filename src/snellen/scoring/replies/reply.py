@@ -99,6 +99,7 @@ class Visible(NamedTuple):
     Attributes:
         text: plain text without thinking and markup.
         containers: spans of the reply that hold a marked answer: tags, boxes, `####`, JSON fields.
+        offset: characters of the plain text before `text`.
         unfinished: the reply broke off while thinking, so that nothing was said.
         omitted: characters of a very long reply that were not read.
     """
@@ -110,13 +111,21 @@ class Visible(NamedTuple):
     omitted: int
     starts: Sequence[int]
     origins: Sequence[int]
+    offset: int = 0
 
     def place(self, start: int, end: int) -> Span:
         """Return the span of the reply of a span of `text`."""
+        start, end = start + self.offset, end + self.offset
         if start >= end:
             at = self._origin(start)
             return at, at
         return self._origin(start), self._origin(end - 1) + 1
+
+    def tail(self, at: int) -> Visible:
+        """Return what is said from a character of `text` on."""
+        place = self._origin(at + self.offset)
+        after = tuple(span for span in self.containers if span[0] >= place)
+        return self._replace(text=self.text[at:], offset=self.offset + at, containers=after)
 
     def _origin(self, at: int) -> int:
         piece = bisect_right(self.starts, at) - 1
