@@ -145,10 +145,19 @@ def benchmark_of(declaration: Declaration, base: Path = Path()) -> Benchmark:
         about=_about(declaration),
         files=lambda data: _files(_chosen(declaration, data), data, base),
         reading=lambda data: reading_of(survey(_chosen(declaration, data), data, base)),
+        notices=lambda data: _notices(survey(_chosen(declaration, data), data, base)),
         cluster="image",
         table=Table(declaration, base),
         examples=_examples(declaration.examples, base),
     )
+
+
+def _notices(surveyed: Survey) -> list[str]:
+    """Return what is said before a run without a judge."""
+    sentences = surveyed.kinds["judged"]
+    golds = "1 gold is a sentence" if sentences == 1 else f"{sentences:,} golds are sentences"
+    compared = "it is" if sentences == 1 else "they are"
+    return [f"{golds}: without --judge {compared} compared word by word"] if sentences else []
 
 
 def _examples(text: str, base: Path) -> str:

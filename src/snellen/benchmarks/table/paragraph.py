@@ -16,6 +16,8 @@ from snellen.text import one_line, shorten
 NAMED = 10
 """Rows left out that the paragraph names."""
 UNUSED_NAMED = 12
+MOST_ENDS = 3
+"""Endings of prompts that are listed."""
 EXAMPLE = 40
 """Characters of a gold answer that is shown as an example of its kind."""
 SAME = ("choice", "truth")
@@ -140,6 +142,9 @@ def _prompt(surveyed: Survey) -> str:
         ends.append(ENDS.get(kind, f"a request for {_article(kind)}"))
     if "truth" in surveyed.kinds and rules.truth_form == "T/F":
         ends = [end.replace("yes or no", "true or false") for end in ends]
+    if len(set(ends)) > MOST_ENDS:
+        options = "lettered options, " if "choice" in surveyed.kinds else ""
+        ends = [f"{options}and a request that fits its kind"]
     language = f", in {languages()[rules.language].name}" if rules.language != ENGLISH else ""
     return f"prompt: {media}the question, {' or '.join(dict.fromkeys(ends))}{language}"
 

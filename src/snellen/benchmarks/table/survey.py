@@ -393,9 +393,14 @@ class _Surveyor:
         if facts.decimal == "," and not facts.mixed_decimals:
             notes.append(f"numbers of `{column}` have a decimal comma")
         elif facts.mixed_decimals:
-            notes.append(f"some numbers of `{column}` have a decimal comma, others a point; 1{facts.decimal}234 has decimals")
-        if facts.day_first is not None and counts.open.forms["slashed"]:
-            notes.append(f"dates of `{column}` begin with the {'day' if facts.day_first else 'month'}")
+            sign = "comma" if facts.decimal == "," else "point"
+            notes.append(
+                f"some numbers of `{column}` have a decimal comma, others a point; where one does not tell, it is a {sign}"
+            )
+        if counts.open.forms["slashed"]:
+            order = {True: "begin with the day", False: "begin with the month"}.get(facts.day_first)  # type: ignore[arg-type]
+            unknown = "could begin with day or month, and are compared as texts where they do: write year-month-day"
+            notes.append(f"dates of `{column}` {order or unknown}")
         if counts.closed and not declared and not form:
             declaration = structs.replace(declaration, rows={**rows, "answer": _with_form(rows["answer"], convention)})
         chosen = chosen_language(self.data.options.get(LANGUAGE_OPTION, ""))

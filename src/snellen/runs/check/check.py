@@ -33,7 +33,7 @@ FIRST_ROWS = 20
 _MARK = re.compile(r"<(?:image|img|video)(?:[ _-]?\d{1,3})?>|<ImageHere>|\[image[ _-]?\d{1,3}\]", re.IGNORECASE)
 OnProgress: TypeAlias = Callable[[str, int], None]
 """Receives what is read, `images` or `rows`, and how many so far."""
-GOLD_CODES = frozenset({"answer-in-question", "gold-not-an-option"})
+GOLD_CODES = frozenset({"answer-in-question", "gold-not-an-option", "sentence-answers"})
 
 
 class CheckSettings(Struct, frozen=True):
@@ -145,7 +145,7 @@ class Check:
             self._gold.add(row)
         if row.kind == "truth" or len(row.options) > 1:
             self._chances += 1
-            self._chance += 0.5 if row.kind == "truth" else 1.0 / len(row.options)
+            self._chance += 0.5 if row.kind == "truth" else 1.0 / _guesses(row)
         self._totals.add(row.sample, row.requests)
 
     def _images_of(self, row: CheckedRow) -> list[int]:
@@ -219,6 +219,11 @@ class Check:
     def _facts_of(self, row: CheckedRow) -> Mapping[str, ImageFacts]:
         parts: list[Any] = [part for part in row.sample.prompt.parts if isinstance(part, Image)]
         return {part.blob.key: self._images.facts(part.blob) for part in parts}
+
+
+def _guesses(row: CheckedRow) -> int:
+    """Return how many answers a question with options has."""
+    return 2 ** len(row.options) - 1 if row.kind == "multi-choice" else len(row.options)
 
 
 def _video_name(video: Video) -> list[str]:

@@ -43,7 +43,7 @@ class GoldAnswers:
         self._letters: Counter[str] = Counter()
         self._expected: dict[str, float] = {}
         self._truths: Counter[str] = Counter()
-        self._open_answer: Any = None
+        self._open_answer: tuple[str, Any] = ("", None)
         self._open_rows = 0
         self._open_same = True
         self._longest = self._compared = 0
@@ -55,9 +55,10 @@ class GoldAnswers:
             self._add_choice(row)
         elif row.kind == "truth":
             self._truths["yes" if row.answer else "no"] += 1
-        elif row.kind in ("short", "count", "number"):
-            self._open_same = self._open_same and (not self._open_rows or row.answer == self._open_answer)
-            self._open_answer = row.answer
+        elif row.kind not in ("choice", "open"):
+            answer = row.kind, row.answer
+            self._open_same = self._open_same and (not self._open_rows or answer == self._open_answer)
+            self._open_answer = answer
             self._open_rows += 1
 
     def _add_choice(self, row: CheckedRow) -> None:
@@ -100,7 +101,7 @@ class GoldAnswers:
         if truths >= FEWEST:
             self._report_truths(findings, truths)
         if self._open_rows >= FEWEST and self._open_same:
-            findings.add_whole("constant-answer", self._open_rows, repr(self._open_answer)[:80])
+            findings.add_whole("constant-answer", self._open_rows, repr(self._open_answer[1])[:80])
         self._report_longest(findings)
 
     def _report_letters(self, findings: Findings) -> None:

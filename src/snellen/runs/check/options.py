@@ -5,9 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from snellen.benchmarks.table.question import shown_answer
 from snellen.runs.check.row import CheckedRow
+from snellen.scoring.answers.base import LEVELS
+from snellen.scoring.answers.fold import exact, folded
 
 CUT = 60
+NAMED = ("short", "text", "name")
+"""Kinds whose gold answers are texts."""
+DIFFERING = {"accents": "with other accents", "exact": "in another case"}
 _CATCH_ALL = re.compile(
     r"(?:all|none|neither|both|any)(?: of)?(?: the| these| those| them)?(?: (?:above|others?|options|choices|answers|following|these|"
     r"those))*(?: (?:above|are|is|correct|true|right|apply|applies))*|no (?:correct |right )?(?:answer|option)",
@@ -33,6 +39,9 @@ def option_findings(row: CheckedRow) -> Iterator[tuple[str, str]]:
         yield from _marked(row.options)
         if row.kind == "choice" and row.answer not in row.options:
             yield "gold-not-an-option", f"{str(row.answer)[:CUT]!r} is none of {', '.join(row.options)}"
+    yield from _alike_gold(row)
+    if row.kind == "judged":
+        yield "sentence-answers", f"{shown_answer(row.answer)[:CUT]!r}"
     yield from _in_question(row)
 
 
@@ -42,16 +51,24 @@ def _plain(text: str) -> str:
 
 
 def _equal(options: Mapping[str, str], gold: object) -> Iterator[tuple[str, str]]:
-    letters: dict[str, str] = {}
-    for letter, text in options.items():
-        plain = _plain(text)
-        if not plain:
-            continue
-        if (first := letters.get(plain)) is not None:
-            right = ", one of which is the gold answer" if gold in (first, letter) else ""
-            yield "equal-options", f"{first} and {letter} are {text.strip()[:CUT]!r}{right}"
-            return
-        letters[plain] = letter
+    """Yield options with the same text, and those that differ in case or accents alone."""
+    if len({text.casefold() for text in options.values()}) == len(options) and "".join(options.values()).isascii():
+        return  # nearly every row
+    for code, fold in (("equal-options", exact), ("options-alike", folded)):
+        letters: dict[str, str] = {}
+        for letter, text in options.items():
+            key = fold(text)
+            if key and (first := letters.setdefault(key, letter)) != letter:
+                right = ", one of which is the gold answer" if gold in (first, letter) else ""
+                both = repr(text.strip()[:CUT]) if code == "equal-options" else f"{options[first][:CUT]!r} and {text[:CUT]!r}"
+                yield code, f"{first} and {letter} are {both}{right}"
+                return
+
+
+def _alike_gold(row: CheckedRow) -> Iterator[tuple[str, str]]:
+    """Yield a gold text that others of the table equal but for case or accents."""
+    if not row.options and (level := row.sample.meta.get("level")) in LEVELS[1:]:
+        yield "options-alike", f"{shown_answer(row.answer)[:CUT]!r}, which another row has {DIFFERING[level]}"
 
 
 def _letters(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -100,7 +117,7 @@ def _names_options(text: str, options: Mapping[str, str]) -> bool:
 
 
 def _in_question(row: CheckedRow) -> Iterator[tuple[str, str]]:
-    if not row.own_text or row.kind not in ("choice", "choice_text", "short"):
+    if not row.own_text or row.kind not in ("choice", "choice_text", *NAMED):
         return
     if row.kind == "choice":
         gold = row.options.get(row.answer, "") if isinstance(row.answer, str) else ""
