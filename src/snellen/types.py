@@ -14,7 +14,20 @@ Status: TypeAlias = Literal["ok", "error", "timeout", "refused"]
 TurnRole: TypeAlias = Literal["user", "assistant"]
 Verdict: TypeAlias = Literal["correct", "wrong", "partial", "invalid", "error", "unscored"]
 KINDS = (
-    *("truth", "choice", "choice_text", "multi-choice", "count", "number", "quantity", "date", "time", "text", "short", "name"),
+    *(
+        "truth",
+        "choice",
+        "choice_text",
+        "multi-choice",
+        "count",
+        "number",
+        "quantity",
+        "date",
+        "time",
+        "text",
+        "short",
+        "name",
+    ),
     *("list", "box", "point", "formula", "json", "judged", "open"),
 )
 VERDICTS: tuple[str, ...] = get_args(Verdict)

@@ -369,7 +369,17 @@ def test_broken_metadata_of_a_parquet_file_is_no_error(metadata: bytes) -> None:
     assert [sample.target for sample in read("plain.parquet")[1]] == [2, 1, 0]
 
 
-SEVERAL = ("AC", "A,C", "A and C", "['A', 'C']", '["A", "C"]', "red; blue", '["red", "blue"]', "(A), (C)", "\\boxed{A, C}")
+SEVERAL = (
+    "AC",
+    "A,C",
+    "A and C",
+    "['A', 'C']",
+    '["A", "C"]',
+    "red; blue",
+    '["red", "blue"]',
+    "(A), (C)",
+    "\\boxed{A, C}",
+)
 
 
 @pytest.mark.parametrize("answer", SEVERAL)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ def _is_plain(text: str) -> bool:
     return text.isascii() and text.replace(" ", "").isalnum() and "  " not in text and text[0] != " " != text[-1]
 
 
+@lru_cache(maxsize=65_536)
 def _folded(text: str) -> str:
     return text.lower() if _is_plain(text) else folded(text)
 

@@ -29,7 +29,13 @@ _WHOLE = re.compile(r"\s*[-+]?\d{1,18}(?:\.0+)?\s*")
 _LINE = re.compile(r"^[ \t]*[(\[]?([A-Za-z])[).:\]、．][ \t]*(\S.*)$", re.MULTILINE)
 _INLINE = re.compile(r"(?:^|(?<=[\s,;?.:]))(?:\(([A-Za-z])\)|([A-Z])[.):])\s*(?=\S)")
 _COMMA = re.compile(r"(?<!\d),|,(?!\d{3}(?!\d))")
-_SEVERAL = (re.compile(r"[;|\n]"), re.compile(r"\s*[,;/&+、，|\n]\s*(?:(?:and|und|et|y|e|и)\s+)?|\s+(?:and|und|et|y|e|и)\s+|\s*[和と및]\s*", re.IGNORECASE), re.compile(r"\s+"))
+_SEVERAL = (
+    re.compile(r"[;|\n]"),
+    re.compile(
+        r"\s*[,;/&+、，|\n]\s*(?:(?:and|und|et|y|e|и)\s+)?|\s+(?:and|und|et|y|e|и)\s+|\s*[和と및]\s*", re.IGNORECASE
+    ),
+    re.compile(r"\s+"),
+)
 """What stands between the options that an answer lists, the surest first."""
 MOST_LISTED = 2_000
 """Characters of an answer that may list options."""

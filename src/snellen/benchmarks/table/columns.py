@@ -218,7 +218,9 @@ class _Table:
         if len(self.problems) == 1:
             (problem,) = self.problems
             return UsageError(f"{self.name}: {problem.found}", problem.hint)
-        lines = [f"{len(self.problems)} roles have no column for certain; its columns are {', '.join(self.columns[:40])}"]
+        lines = [
+            f"{len(self.problems)} roles have no column for certain; its columns are {', '.join(self.columns[:40])}"
+        ]
         for problem in self.problems:
             likely = f" Likely: {', '.join(problem.likely)}." if problem.likely else ""
             lines.append(f"  {problem.role}: {problem.found}.{likely}")
@@ -245,7 +247,9 @@ class _Table:
             for column in self.columns
             if column not in self.in_use and self._values(column) and not self._holds_media(column)
         }
-        return sorted((column for column, score in scores.items() if score > 0.3), key=lambda column: -scores[column])[:3]
+        return sorted((column for column, score in scores.items() if score > 0.3), key=lambda column: -scores[column])[
+            :3
+        ]
 
     @staticmethod
     def _like_question(texts: Sequence[str]) -> float:
@@ -256,7 +260,11 @@ class _Table:
     def _like_answer(texts: Sequence[str]) -> float:
         if any(text.endswith(("?", "？")) for text in texts):
             return 0.0
-        counted = texts == [str(at) for at in range(int(texts[0]), int(texts[0]) + len(texts))] if texts[0].isdecimal() else False
+        counted = (
+            texts == [str(at) for at in range(int(texts[0]), int(texts[0]) + len(texts))]
+            if texts[0].isdecimal()
+            else False
+        )
         short = sum(len(text) <= 60 for text in texts) / len(texts)
         return 0.0 if counted else short * (1.5 if len(set(texts)) < len(texts) or len(texts) < 3 else 1.0)
 

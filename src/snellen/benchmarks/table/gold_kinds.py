@@ -140,7 +140,7 @@ class ColumnForms(Struct):
         points, commas = self.decimals["."], self.decimals[","]
         days = self.days
         return ColumnFacts(
-            bits_are_truth=0 < truths and truths + self.forms["bit"] == self.rows,
+            bits_are_truth=truths > 0 and truths + self.forms["bit"] == self.rows,
             letters_are_truth=truths + self.forms["bit"] == self.rows,
             words_are_labels=self._holds_labels(),
             whole=not self.forms["number"],

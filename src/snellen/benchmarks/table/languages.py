@@ -16,6 +16,8 @@ AUTO, ENGLISH = "auto", "en"
 OPTION = "prompt-language"
 FEWEST = 0.6
 """The share of the questions that a language needs; below it English is taken."""
+ALL, EVERY = 20_000, 8
+"""Questions that are all looked at; of those behind them every eighth."""
 _LONGEST = 2_000
 """Characters of a question that are looked at."""
 
@@ -56,7 +58,10 @@ def truth_words() -> Mapping[str, tuple[bool, str]]:
     """Return the words that are truth values in any language, in lower case, with the form of their questions."""
     forms = {"yes": (True, "yes/no"), "no": (False, "yes/no"), "true": (True, "T/F"), "false": (False, "T/F")}
     return {
-        word: forms[name] for language in languages().values() for name, words in language.truth.items() for word in words
+        word: forms[name]
+        for language in languages().values()
+        for name, words in language.truth.items()
+        for word in words
     }
 
 
@@ -92,17 +97,19 @@ def language_of(text: str) -> str:
 
 
 class LanguageVotes:
-    """Languages of the questions of one table, equal questions counted each time."""
+    """Languages of the questions of one table: all of the first ones, then every eighth."""
 
     def __init__(self) -> None:
         self._votes: dict[str, int] = {}
-        self._last = self._code = ""
+        self._rows = 0
 
     def add(self, question: str) -> None:
         """Count one question."""
-        if question != self._last:
-            self._last, self._code = question, language_of(question)
-        self._votes[self._code] = self._votes.get(self._code, 0) + 1
+        self._rows += 1
+        if self._rows > ALL and self._rows % EVERY:
+            return
+        code = language_of(question)
+        self._votes[code] = self._votes.get(code, 0) + 1
 
     def decided(self) -> str:
         """Return the language of most questions; English without a clear majority of those whose language is known."""

@@ -1,10 +1,14 @@
-"""Markup of training data around a gold answer: `<answer>no</answer>`, `\\boxed{1}`, `#### 4`, `$\\boxed{B}$`."""
+"""Markup of training data around a gold answer: `<answer>no</answer>`, `\\boxed{1}`, `#### 4`, `The answer is B.`"""
 
 from __future__ import annotations
 
 import re
 
 from snellen.scoring.answers.dress import undressed
+from snellen.scoring.answers.text import Text
+from snellen.scoring.extract.declared import declared
+from snellen.scoring.replies.phrases import holds
+from snellen.scoring.replies.reply import visible
 
 _BEHIND_BOX = re.compile(r"[\s.。!$)\]\\*]*")
 _HASHES, _BOX = "####", "\\boxed"
@@ -14,7 +18,7 @@ _WRAPPED = ("$", "\\", "<", "#")
 def unmarked(text: str) -> str:
     """Return the answer that stands in the markup of training data; the text itself where there is none.
 
-    A solution that ends with a boxed answer, or with an answer behind `####`, is that answer.
+    A solution that ends with a boxed answer, with one behind `####` or behind `The answer is`, is that answer.
 
     >>> unmarked("Two and two are four.\\n#### 4"), unmarked("<think>no</think><answer>yes</answer>")
     ('4', 'yes')
@@ -25,7 +29,15 @@ def unmarked(text: str) -> str:
         return undressed(behind)
     if _BOX in text and (boxed := _last_boxed(text)):
         return undressed(boxed)
-    return undressed(text) if text[:1] in _WRAPPED and text[-1:] in ("$", "}", ")", "]", ">") else text
+    if text[:1] in _WRAPPED and text[-1:] in ("$", "}", ")", "]", ">"):
+        return undressed(text)
+    return _announced(text) if " " in text and holds(text.lower(), "answer") else text
+
+
+def _announced(text: str) -> str:
+    """Return what stands behind `The answer is`, as a reply would be read; the text itself where it announces nothing."""
+    reading = declared(visible(text), Text())
+    return text if reading is None or not reading.value else str(reading.value)
 
 
 def _last_tagged(text: str) -> str:

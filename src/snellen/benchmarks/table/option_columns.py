@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from snellen.benchmarks.table.cells import LETTERS, options_in, options_of
@@ -50,9 +51,9 @@ def _single_option(column: str) -> tuple[str, int] | None:
     stem, mark = plain_name(match["stem"]), match["mark"]
     if stem in role_names()["single_option"].strong:
         return stem.rstrip("s") + ("#" if mark.isdigit() else ""), _place(mark)
-    if not mark.isdigit() and (match["gap"] or mark.isupper()):
-        if stem in _ANSWERS or stem in role_names()["answer"].strong:
-            return f"answer:{stem}", _place(mark)
+    is_letter = not mark.isdigit() and (match["gap"] or mark.isupper())
+    if is_letter and (stem in _ANSWERS or stem in role_names()["answer"].strong):
+        return f"answer:{stem}", _place(mark)
     return None
 
 
@@ -68,17 +69,19 @@ def _like(column: str, first: str) -> bool:
     return any(kind(column) and kind(first) for kind in kinds)
 
 
+@lru_cache(maxsize=64)
+def _lettered(columns: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Return the columns of single options with their letters: their own, or A, B and so on."""
+    own = all(len(column) == 1 and column.upper() in LETTERS for column in columns)
+    return tuple((column, column.upper() if own else letter) for column, letter in zip(columns, LETTERS, strict=False))
+
+
 def row_options(spec: CellSpec | None, row: Mapping[str, Any], question: CellSpec | None = None) -> dict[str, str]:
     """Return the options of a row, letter to text. Raises CellError for a cell of an unknown form."""
     if spec is None:
         return {}
     if isinstance(spec, tuple):
-        own = all(len(column) == 1 and column.upper() in LETTERS for column in spec)
-        texts = {
-            column.upper() if own else LETTERS[at]: plain_text(row.get(column))
-            for at, column in enumerate(spec[: len(LETTERS)])
-        }
-        return {letter: text.strip() for letter, text in texts.items() if text.strip()}
+        return {letter: text for column, letter in _lettered(spec) if (text := plain_text(row.get(column)).strip())}
     if isinstance(spec, str):
         value = row.get(spec)
         return options_in(plain_text(value)) if spec == question else options_of(value)

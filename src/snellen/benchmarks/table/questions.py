@@ -28,7 +28,7 @@ from snellen.benchmarks.table.operations import ALL_LETTERS, CellError, drawn_op
 from snellen.benchmarks.table.option_columns import row_options
 from snellen.benchmarks.table.question import OmittedRow, Question
 from snellen.benchmarks.table.rows import plain_text
-from snellen.benchmarks.table.wording import is_plain, may_hold_mark, numbered_marks, placed, question_text
+from snellen.benchmarks.table.wording import may_hold_mark, numbered_marks, placed, question_text
 from snellen.errors import DataError
 from snellen.scoring.answers import AnswerContext, GoldError, kinds
 from snellen.types import Blob, Image, Kind, Video
@@ -55,6 +55,7 @@ class TableRules(Struct, frozen=True):
         language: the code of the language of requests.
         truth_form: the words of truth questions, `yes/no` or `T/F`.
         in_question: the options stand in the question.
+        needs_cells: prompts or figures may be made from cells that have no role.
         shuffle: the seed by which options are shuffled; None: they stand as in the file.
         classes: the classes of class folders, which are the options of every row.
         labels: every label of the table, from which options are drawn (`make`).
@@ -70,6 +71,7 @@ class TableRules(Struct, frozen=True):
     language: str = ENGLISH
     truth_form: str = "yes/no"
     in_question: bool = False
+    needs_cells: bool = False
     shuffle: int | None = None
     classes: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
@@ -78,11 +80,6 @@ class TableRules(Struct, frozen=True):
     def declared(self) -> bool:
         """Return True for a declaration that says how its figures are made."""
         return bool(self.declaration.report)
-
-    @property
-    def needs_cells(self) -> bool:
-        """Return True if prompts or figures are made from cells that have no role."""
-        return self.declared or not is_plain(self.declaration.prompt)
 
     def spec(self, role: str) -> CellSpec | None:
         """Return the column of a role."""
@@ -134,7 +131,7 @@ def _question(
 ) -> Question | None:
     declared = rules.declaration
     images, videos = _media(row, number, rules, root, references)
-    if not images and not videos and any(role in declared.rows for role in ("image", "video")):
+    if not images and not videos and ("image" in declared.rows or "video" in declared.rows):
         if declared.without_image == "drop":
             return None
         if declared.without_image == "stop":
@@ -143,7 +140,8 @@ def _question(
     if not text.strip():
         raise CellError("its question is empty")
     options = _options(row, number, rules)
-    if not rules.declared and not rules.in_question:
+    brackets = may_hold_mark("\n".join((text, *options.values())))
+    if brackets and not rules.declared and not rules.in_question:
         text, options = numbered_marks(text, options)
     cell = _answer_cell(row, number, rules)
     made = rules.spec("options")
@@ -179,19 +177,15 @@ def _question(
         history,
         known,
     )
-    if not rules.declared and _may_hold_mark(question, rules):  # a declared prompt says itself where its images stand
+    brackets = (
+        brackets or rules.needs_cells or may_hold_mark(hint)
+    )  # words of its own around a question may hold a mark
+    if brackets and not rules.declared:  # a declared prompt says itself where its images stand
         full = question_text(
             question, declared.prompt, in_question=rules.in_question, form=rules.truth_form, language=rules.language
         )
         placed(full, [*map(Image, images), *videos])
     return question
-
-
-def _may_hold_mark(question: Question, rules: TableRules) -> bool:
-    """Return False if neither the words of a row nor those around them can hold an image mark."""
-    if not is_plain(rules.declaration.prompt) or may_hold_mark(question.question) or may_hold_mark(question.hint):
-        return True
-    return any(map(may_hold_mark, question.options.values()))
 
 
 def _media(
@@ -308,9 +302,23 @@ def _open_answer(cell: Any, question: str, wanted: str, rules: TableRules) -> tu
         return *_declared_answer(cell, rules.open_kind), {}
     if isinstance(cell, str):
         cell = unmarked(cell.strip())
-    texts = accepted_texts(cell) if isinstance(cell, (list, tuple, dict)) or (isinstance(cell, str) and cell[:1] == "[") else ()
-    is_several = len(texts) > 1 and kind_of(cell, rules.facts) not in ("box", "point") and wanted in ("", OPEN, "text", "name", "judged")
-    kind = wanted if wanted not in ("", OPEN) else kind_of_texts(texts, question) if is_several else kind_of(cell, rules.facts, question)
+    texts = (
+        accepted_texts(cell)
+        if isinstance(cell, (list, tuple, dict)) or (isinstance(cell, str) and cell[:1] == "[")
+        else ()
+    )
+    is_several = (
+        len(texts) > 1
+        and kind_of(cell, rules.facts) not in ("box", "point")
+        and wanted in ("", OPEN, "text", "name", "judged")
+    )
+    kind = (
+        wanted
+        if wanted not in ("", OPEN)
+        else kind_of_texts(texts, question)
+        if is_several
+        else kind_of(cell, rules.facts, question)
+    )
     if is_several:
         return texts, kind, {}
     if len(texts) == 1 and kind in ("text", "name", "judged"):

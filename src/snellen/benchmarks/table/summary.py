@@ -20,7 +20,21 @@ TARGET, REPLY, CHANCE, FORM, QUESTION, ROTATION, ROTATIONS = (
 )
 RESERVED = frozenset(
     (
-        *(TARGET, REPLY, CHANCE, FORM, QUESTION, ROTATION, ROTATIONS, "kind", "repeat", "unit", "aliases", "paths", "names"),
+        *(
+            TARGET,
+            REPLY,
+            CHANCE,
+            FORM,
+            QUESTION,
+            ROTATION,
+            ROTATIONS,
+            "kind",
+            "repeat",
+            "unit",
+            "aliases",
+            "paths",
+            "names",
+        ),
         *("decimal", "day_first", "tolerance"),
     )
 )

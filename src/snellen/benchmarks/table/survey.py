@@ -48,7 +48,7 @@ from snellen.benchmarks.table.question import OmittedRow, Question, shown_answer
 from snellen.benchmarks.table.questions import EMPTY_IMAGE, OPEN_KINDS, SETTLED, TableRules, read_question, row_id
 from snellen.benchmarks.table.rows import CLASSES, EXCEL, Row, Rows, open_rows, plain_text
 from snellen.benchmarks.table.rows import columns_of as header_of
-from snellen.benchmarks.table.wording import lists_options
+from snellen.benchmarks.table.wording import is_plain, lists_options
 from snellen.errors import DataError, UsageError
 from snellen.sources.digests import digest
 from snellen.sources.pandas_cells import ColumnForms
@@ -124,7 +124,8 @@ class Survey(Struct):
             self.listed += not rules.declared and not rules.in_question and lists_options(question)
         if kind == "choice":
             self.option_counts[len(question.options)] += 1
-            self.option_letters.update(question.options)
+            if not self.option_letters.issuperset(question.options):
+                self.option_letters.update(question.options)
             self.letters[question.answer] += 1
 
     @property
@@ -297,7 +298,9 @@ class _Surveyor:
         if not text:
             return {}
         if self.declaration.report or self.declaration.score is not None:
-            raise UsageError(f"--kind {text}: the declaration of {table.name} says how its answers are read", "Omit --kind.")
+            raise UsageError(
+                f"--kind {text}: the declaration of {table.name} says how its answers are read", "Omit --kind."
+            )
         if (kind := kind_named(text)) is not None:
             return {"kind": Cell(text=kind)}
         columns = header_of(table.header, head)
@@ -353,12 +356,18 @@ class _Surveyor:
             recognised.notes.extend(filter(None, [difference_note(self.kit_differs)]))
         if formulas:
             recognised.notes.append(f"`{column}` holds formulas, whose texts are the answers ({formulas:,} rows)")
-        return self._rules(structs.replace(declaration, rows=rows), counts, table.name, recognised.notes, {
-            "language": votes.decided(),
-            "alike": golds.alike(),
-            "labels": tuple(sorted(labels - {""})),
-            "classes": tuple(sorted(classes)) if 1 < len(classes) <= MOST_CLASSES else (),
-        })
+        return self._rules(
+            structs.replace(declaration, rows=rows),
+            counts,
+            table.name,
+            recognised.notes,
+            {
+                "language": votes.decided(),
+                "alike": golds.alike(),
+                "labels": tuple(sorted(labels - {""})),
+                "classes": tuple(sorted(classes)) if 1 < len(classes) <= MOST_CLASSES else (),
+            },
+        )
 
     def _is_compared(self, table: Rows) -> bool:
         """Return True if the user asks for the difference to VLMEvalKit's reading: -o as_kit=false."""
@@ -408,7 +417,10 @@ class _Surveyor:
             declaration,
             convention=convention,
             open_kind=open_kind,
-            kind=_KIND_OF_FORM.get(form, form if form in SETTLED else "") if form != "text" or not counts.closed else "",
+            needs_cells=declared or not is_plain(declaration.prompt),
+            kind=_KIND_OF_FORM.get(form, form if form in SETTLED else "")
+            if form != "text" or not counts.closed
+            else "",
             facts=facts,
             all_several=not declared and 2 * counts.several[convention] > counts.closed > 0,
             truth_form=counts.truth_form,

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from snellen.benchmarks.table.question import OmittedRow, shown_answer
 from snellen.models.api.prices import Price
-from snellen.runs.check.duplicates import Duplicates, content_code
+from snellen.runs.check.duplicates import Duplicates
 from snellen.runs.check.even_sample import EvenSample
 from snellen.runs.check.finding import LEVELS, Findings
 from snellen.runs.check.gold_answers import GoldAnswers
@@ -129,7 +129,7 @@ class Check:
             self._kind_examples[row.kind] = shorten(shown_answer(row.answer), LONGEST_EXAMPLE)
         contents = self._images_of(row)
         videos = [part for part in row.sample.prompt.parts if isinstance(part, Video)]
-        contents += [content_code(_video_name(video)) for video in videos]
+        contents += [hash(tuple(_video_name(video))) for video in videos]
         self._duplicates.add(row, contents)
         if contents:
             self._with_media += 1
@@ -170,7 +170,8 @@ class Check:
         self._lengths.add(row.place, row.id, whole)
         if len(whole) > LONG_TEXT:
             self._findings.add("long-text", row.place, row.id, f"{len(whole):,} characters")
-        mark = next((match for text in texts if (match := _MARK.search(text))), None)
+        brackets = "<" in whole or "[" in whole
+        mark = next((match for text in texts if (match := _MARK.search(text))), None) if brackets else None
         if mark is not None:
             self._findings.add("mark-without-image", row.place, row.id, mark[0])
 
@@ -181,6 +182,7 @@ class Check:
     def result(self, origin: Origin) -> CheckResult:
         """Return the result, after all rows."""
         self._gold.report(self._findings)
+        self._duplicates.report()
         if self._with_media:
             for row in self._without_image:
                 self._findings.add("without-image", row.place, row.id)
