@@ -13,7 +13,7 @@ from snellen.errors import DataError
 from snellen.scoring import metrics
 from snellen.scoring.answers import AnswerContext, AnswerType
 from snellen.scoring.answers.base import LEVELS
-from snellen.scoring.extract import KINDS, Reading, read_as, type_for
+from snellen.scoring.extract import KINDS, Reading, is_right, read_as, type_for
 from snellen.scoring.scores import SLICES, Scores
 from snellen.types import Metric, Sample, Score, Text
 
@@ -110,12 +110,6 @@ def _score(kind: str, sample: Sample, reply: str) -> Score:
         return Score(0.0, None, "invalid", reading.reason)
     right = is_right(answer, reading, accepted)
     return Score(float(right), reading.value, "correct" if right else "wrong", reading.reason)
-
-
-def is_right(answer: AnswerType, reading: Reading, accepted: Sequence[Any]) -> bool:
-    """Return True if a reading is one of the accepted answers, in any form in which the reply gives it."""
-    golds = [answer.parse_gold(gold) for gold in accepted]
-    return any(answer.same(form, gold) for gold in golds for form in (reading.value, *reading.also))
 
 
 def reading_of(sample: Sample, reply: str) -> Reading | None:

@@ -103,4 +103,4 @@ class AnswerType:
     def short(self, sentence: Sentence) -> Found | None:
         """Return the value of a reply of one short sentence: the only one that it names."""
         found = self.find(sentence)
-        return found[0] if found and all(other.value == found[0].value for other in found[1:]) else None
+        return found[0] if found and all(self.same(other.value, found[0].value) for other in found[1:]) else None

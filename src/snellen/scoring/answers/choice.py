@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -11,9 +12,10 @@ from snellen.scoring.answers.base import AnswerContext, AnswerType, Found, GoldE
 from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.fold import accents, exact, folded
 from snellen.scoring.answers.name import stemmed
-from snellen.scoring.replies.phrases import phrases
+from snellen.scoring.replies.phrases import ordered, phrases, single_words
 from snellen.scoring.replies.sentences import Sentence, Word, words_of
 
+_JOINTS = frozenset((",", "/", "&", "와", "과", "と", "、", "and", "maybe", "perhaps"))
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _ALIKE = str.maketrans("АВСЕНКМОРТХΑΒΕΗΙΚΜΝΟΡΤΧΖавсеорх", "ABCEHKMOPTXABEHIKMNOPTXZabceopx")
 """Cyrillic and Greek letters that look like Latin ones, as on the keyboard of their language."""
@@ -24,6 +26,8 @@ _NAMED = re.compile(
     r"(\D{2,30}?)\s{0,2}[:=]?\s{0,2}[(\[\"']?([^\W\d_])[)\]\"']?(?:\s{0,2}[.:)\-,]\s{0,3}(\S.*))?", re.DOTALL
 )
 _BLANKS = re.compile(r"\s+")
+_LIST_MARK = re.compile(r"\d{1,2}[.)]\s{1,3}(?=\S)")
+_END = re.compile(r"[.!?…。！？]\s|\n")
 
 
 class _Options:
@@ -35,7 +39,7 @@ class _Options:
         texts = {letter: text for letter, text in options if text.strip()}
         self.by_text = [index for fold in (exact, accents, folded, stemmed) if (index := _index(fold, texts))]
         self.sequences: dict[str, list[tuple[tuple[str, ...], str]]] = {}
-        keyed = _word_index(texts)
+        keyed, self.is_loose = _word_index(texts)
         for letter, words in keyed.items():
             if words:
                 self.sequences.setdefault(words[0], []).append((words, letter))
@@ -74,41 +78,44 @@ def _index(fold: Any, texts: Mapping[str, str]) -> tuple[Any, dict[str, str]] | 
     return fold, index
 
 
-def _word_index(texts: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """Return each option's words, in the loosest form that keeps all of them apart."""
-    for form in (_loose, _strict):
-        keyed = {letter: tuple(map(form, _kept(words_of(text), form is _loose))) for letter, text in texts.items()}
+def _word_index(texts: Mapping[str, str]) -> tuple[dict[str, tuple[str, ...]], bool]:
+    """Return each option's words, in the loosest form that keeps all of them apart, and whether that is the loosest."""
+    for loose in (True, False):
+        form = stemmed if loose else str
+        keyed = {
+            letter: tuple(form(word.text) for word in _kept(words_of(text), loose)) for letter, text in texts.items()
+        }
         if len(set(keyed.values())) == len(keyed) and all(keyed.values()):
-            return keyed
+            return keyed, loose
     counts = list(keyed.values())
-    return {letter: words for letter, words in keyed.items() if counts.count(words) == 1}
+    return {letter: words for letter, words in keyed.items() if counts.count(words) == 1 and words}, False
 
 
 def _kept(words: Sequence[Word], loose: bool) -> list[Word]:
     """Return the words that are compared: without signs between words and leading articles, where that is enough."""
     if not loose:
-        return list(words)
+        return [word for word in words if word.text not in _MARKUP]
     kept = [word for word in words if word.text not in _PASSED]
     while len(kept) > 1 and kept[0].text in _ARTICLES:
         kept.pop(0)
     return kept
 
 
-_PASSED = frozenset("-'\"*_`")
+_PASSED = frozenset("-'\"*_`$\\{}")
+_MARKUP = frozenset('"*_`$\\{}')
 _ARTICLES = frozenset(("a", "an", "the"))
-
-
-def _loose(word: Word) -> str:
-    return stemmed(word.text)
-
-
-def _strict(word: Word) -> str:
-    return word.text
 
 
 @lru_cache(maxsize=1_024)
 def _indexed(options: tuple[tuple[str, str], ...]) -> _Options:
     return _Options(options)
+
+
+_MARKING = ("conclusion", "strong", "choose", "shows", "total", "negation", "adverb")
+_POINTING = frozenset(
+    ("it's", "that's", "be", "leaves", "towards", "toward", "says", "only", "to", "between", "for", "with", "so")
+)
+"""Words before a letter that stands for an answer, where the clause ends behind the letter."""
 
 
 class Choice(AnswerType):
@@ -125,17 +132,14 @@ class Choice(AnswerType):
     def parse(self, text: str) -> Any | None:
         """Return the option that a whole text names: `B`, `(b)`, `B. red kite`, `red kite (B)`, `Option B`, `red kite`."""
         options = self.options
+        if (mark := _LIST_MARK.match(text)) is not None and options.texted(text) is None:
+            text = text[mark.end() :]
         if (bare := _BARE.fullmatch(text)) is not None and (letter := options.letter(bare[1])) is not None:
             return letter
         if (letter := options.texted(text)) is not None:
             return letter
         if (led := _LED.fullmatch(text)) is not None and (letter := options.letter(led[1])) is not None:
-            own = options.texted(led[2])
-            return (
-                letter
-                if own in (letter, None) and (own or (not led[1].islower() and self._may_explain(text, led)))
-                else None
-            )
+            return letter if self._is_text_or_reason(led[2], letter, marked=not led[1].islower()) else None
         if (trailed := _TRAILED.fullmatch(text)) is not None and (letter := options.letter(trailed[2])) is not None:
             return letter if self.parse(undressed(trailed[1])) == letter else None
         if (named := _NAMED.fullmatch(text)) is not None and _BLANKS.sub(" ", named[1]).strip().lower() in _nouns():
@@ -143,10 +147,17 @@ class Choice(AnswerType):
             return letter if letter and (not named[3] or options.texted(named[3]) in (letter, None)) else None
         return None
 
-    def _may_explain(self, text: str, led: re.Match[str]) -> bool:
-        """Return True if what follows a letter explains it: `B, because …`, `B - the tail is forked`; no other option in it."""
-        sentence = Sentence(text, led.start(2), led.end(2))
-        return all(found.value == self.options.letter(led[1]) for found in self._texts(sentence))
+    def _is_text_or_reason(self, rest: str, letter: str, *, marked: bool) -> bool:
+        """Return True if what follows a letter is its option's text, or one clause that names, doubts and corrects nothing."""
+        rest = undressed(rest)
+        own = Choice.parse(self, rest)
+        if own is not None or self.options.texted(rest.split(",")[0].split(" - ")[0]) == letter:
+            return own in (letter, None)
+        clause = Sentence(rest, 0, len(rest))
+        if clause.words and clause.words[0].text in single_words("other") | {"though", "although"} and marked:
+            return _END.search(rest) is None
+        doubted = clause.asks or clause.has("wrong", "correction", "retraction", "or", "no", "negation")
+        return marked and not doubted and _END.search(rest) is None and not any(True for _ in self._texts(clause))
 
     def parse_gold(self, cell: Any) -> Any:
         """Return the letter of the option that a gold cell names."""
@@ -156,27 +167,42 @@ class Choice(AnswerType):
         return letter
 
     def find(self, sentence: Sentence) -> list[Found]:
-        """Return every option that a sentence names: by text, or by a letter in the place of an answer."""
-        texts = list(self._texts(sentence))
-        letters = list(self._letters(sentence, texts))
-        inside = [found for found in letters if not any(text.start <= found.start < text.end for text in texts)]
-        return sorted([*texts, *inside], key=lambda found: found.start)
+        """Return every option that a sentence names: by text, by place, or by a letter in the place of an answer."""
+        texts = [*self._texts(sentence), *self._places(sentence)]
+        letters = self._coordinated(sentence, list(self._letters(sentence, texts)))
+        own = {(found.value, at) for found in texts for at in range(found.start - 4, found.end + 3)}
+        alone = [
+            one
+            for one in letters
+            if not any(text.start <= one.start < text.end for text in texts) and (one.value, one.end) not in own
+        ]
+        return sorted([*texts, *alone], key=lambda found: found.start)
+
+    def _places(self, sentence: Sentence) -> Iterator[Found]:
+        """Yield the options named by their place: `the second option`, `the last one`, `第二个`."""
+        words, letters = sentence.words, list(self.options.letters)
+        for at, word in enumerate(words):
+            for size in (1, 2, 3):
+                place = _ordinals().get("".join(one.text for one in words[at : at + size]))
+                if place is None or (size > 1 and word.text < "\u2e80"):
+                    continue
+                after = words[at + size].text if at + size < len(words) else ""
+                noun = after in single_words("option") or after in _ONES or (not after.isalnum() and at <= 1)
+                if noun and place < len(letters):
+                    yield Found(letters[place], word.start, words[at + size - 1].end)
 
     def _texts(self, sentence: Sentence) -> Iterator[Found]:
         """Yield the options whose text stands in a sentence, the longest at each word."""
         sequences = self.options.sequences
         if not sequences:
             return
-        words = [word for word in sentence.words if word.text not in _PASSED]
-        loose = [stemmed(word.text) for word in words]
+        words = [word for word in sentence.words if word.text not in (_PASSED if self.options.is_loose else _MARKUP)]
+        loose = [stemmed(word.text) if self.options.is_loose else word.text for word in words]
         at = 0
         while at < len(words):
-            for sequence, letter in sequences.get(loose[at], ()) or sequences.get(words[at].text, ()):
+            for sequence, letter in sequences.get(loose[at], ()):
                 size = len(sequence)
-                if (
-                    tuple(loose[at : at + size]) == sequence
-                    or tuple(word.text for word in words[at : at + size]) == sequence
-                ):
+                if tuple(loose[at : at + size]) == sequence:
                     yield Found(letter, words[at].start, words[at + size - 1].end)
                     at += size - 1
                     break
@@ -187,6 +213,8 @@ class Choice(AnswerType):
         words, options = sentence.words, self.options
         named = {phrase.after: phrase for phrase in sentence.phrases if phrase.table in ("option", "answer")}
         behind = {phrase.first for phrase in sentence.phrases if phrase.table in ("letter_after", "wrong")}
+        marks = {phrase.after for phrase in sentence.phrases if phrase.table in _MARKING}
+        marks |= {at + 1 for at, word in enumerate(words) if word.text in _POINTING or word.text.endswith("n't")}
         for at, word in enumerate(words):
             if word.end - word.start != 1 or not word.text.isalpha():
                 continue
@@ -199,7 +227,7 @@ class Choice(AnswerType):
             bracketed = before in ("(", "[", '"', "'") and after in (")", "]", '"', "'")
             opener = at - 1 if bracketed else at
             noun = opener in named or (opener and words[opener - 1].text in (":", "is", "#") and (opener - 1) in named)
-            head = opener == 0 and not char.islower() and after in (")", ".", ":", "-", "]") and before != "."
+            head = opener == 0 and not char.islower() and after in (")", ".", ":", "-", "]", ",") and before != "."
             own = any(
                 found.value == letter and (0 <= found.start - word.end <= 4 or 0 <= word.start - found.end <= 4)
                 for found in texts
@@ -207,14 +235,40 @@ class Choice(AnswerType):
             if char.islower() and not (bracketed or (noun and after in ("", ".", ",", ")"))):
                 continue
             closing = at + 2 if bracketed else at + 1
+            pointed = opener in marks and (words[closing].text if closing < len(words) else "") in _ENDS
             if (
                 (bracketed and not _is_called(words, opener))
                 or noun
                 or head
                 or own
+                or pointed
                 or (closing in behind and not _is_called(words, opener))
             ):
                 yield Found(letter, word.start, word.end)
+
+    def _coordinated(self, sentence: Sentence, letters: list[Found]) -> list[Found]:
+        """Return the letters with those that are joined to one of them: the C of `option A or C`."""
+        words, joints = sentence.words, single_words("or") | single_words("and") | _JOINTS
+        places = {found.start for found in letters}
+        several = list(letters)
+        for step in (1, -1):
+            for at in range(len(words))[::step]:
+                near = at
+                while 0 <= near + step < len(words) and words[near + step].text in joints and abs(near - at) < 3:
+                    near += step
+                other = near + step
+                if (
+                    words[at].start in places
+                    and near != at
+                    and 0 <= other < len(words)
+                    and words[other].start not in places
+                ):
+                    word = words[other]
+                    char = sentence.text[word.start]
+                    if word.end - word.start == 1 and char.isupper() and (letter := self.options.letter(char)):
+                        places.add(word.start)
+                        several.append(Found(letter, word.start, word.end))
+        return several
 
     def same(self, value: Any, gold: Any) -> bool:
         """Return True if a letter is the gold one, or one of several accepted ones."""
@@ -238,6 +292,86 @@ def _nouns() -> frozenset[str]:
 
 
 _SEVERAL = re.compile(r"\s*(?:[,;/&+、，\n]|\band\b|\bund\b|\bet\b|\by\b|\be\b|\bi\b|и|和|と|및)\s*", re.IGNORECASE)
+
+
+_GAP = frozenset(
+    (
+        "and",
+        "und",
+        "et",
+        "y",
+        "e",
+        "i",
+        "и",
+        "和",
+        "と",
+        "와",
+        "과",
+        "및",
+        "the",
+        "der",
+        "die",
+        "das",
+        "la",
+        "le",
+        "el",
+        "los",
+        "las",
+    )
+)
+"""Words between options that are listed."""
+
+
+_ONES = frozenset(
+    (
+        "one",
+        "description",
+        "statement",
+        "sentence",
+        "picture",
+        "个",
+        "项",
+        "個",
+        "選",
+        "选",
+        "の",
+        "번",
+        "entry",
+        "answer",
+    )
+)
+_ENDS = frozenset(
+    (
+        "",
+        ".",
+        ",",
+        ";",
+        ":",
+        "!",
+        ")",
+        "。",
+        "，",
+        "、",
+        "but",
+        "because",
+        "since",
+        "as",
+        "though",
+        "although",
+        "and",
+        "or",
+        "-",
+        "than",
+    )
+)
+
+
+@lru_cache(maxsize=1)
+def _ordinals() -> Mapping[str, int]:
+    """Return ordinals to places from 0; those of the last option are -1."""
+    rows = [row.split() for row in ordered("ordinal")]
+    places = {word: at for at, row in enumerate(rows[:-1]) for word in row}
+    return places | dict.fromkeys(rows[-1], -1)
 
 
 class MultiChoice(Choice):
@@ -279,12 +413,17 @@ class MultiChoice(Choice):
         return value
 
     def short(self, sentence: Sentence) -> Found | None:
-        """Return the options that a short sentence names, where it rules out none."""
+        """Return the options that a sentence lists one after the other, where it rules out none."""
         found = self.find(sentence)
-        if not found or sentence.asks or sentence.has("negation", "wrong", "bound"):
+        if not found or sentence.asks or sentence.has("negation", "wrong", "or"):
             return None
-        value = self._ordered([one.value for one in found])
-        return Found(value, found[0].start, found[-1].end)
+        gaps = [sentence.text[one.end : other.start] for one, other in itertools.pairwise(found)]
+        if not all(
+            len(gap) < 12 and all(word.text in _GAP or not word.text.isalnum() for word in words_of(gap))
+            for gap in gaps
+        ):
+            return None
+        return Found(self._ordered([one.value for one in found]), found[0].start, found[-1].end)
 
     def same(self, value: Any, gold: Any) -> bool:
         """Return True if the same options are named, in any order."""

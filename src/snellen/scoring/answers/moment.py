@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from snellen.scoring.answers.base import AnswerType, Found, GoldError
 from snellen.scoring.answers.numerals import parse_number, plain
+from snellen.scoring.replies.sentences import Sentence
 from snellen.text import terms
 
 MOST_CHARACTERS = 120
@@ -129,9 +130,10 @@ class Date(AnswerType):
         """Return the date as ISO 8601 writes it, as far as it is known."""
         return " or ".join(map(_shown, value))
 
-    def find(self, sentence: str) -> Sequence[Found]:
+    def find(self, sentence: Sentence) -> Sequence[Found]:
         """Return every date that a sentence names."""
-        return [found for found in self._dates(sentence) if not _WEAK.fullmatch(sentence[found.start : found.end])]
+        whole = sentence.text
+        return [found for found in self._dates(whole) if not _WEAK.fullmatch(whole[found.start : found.end])]
 
     def _dates(self, text: str) -> Iterator[Found]:
         text = plain(text).replace("，", ",")
@@ -262,7 +264,7 @@ class Time(AnswerType):
 
     def parse(self, text: str) -> Clock | None:
         """Return the time of a text that is one time of day."""
-        found = self.find(text) if len(text) <= MOST_CHARACTERS else ()
+        found = self.find(Sentence(text, 0, len(text))) if len(text) <= MOST_CHARACTERS else ()
         return next((time.value for time in found if (time.start, time.end) == (0, len(text))), None)
 
     def same(self, value: Clock, gold: Clock) -> bool:
@@ -279,9 +281,10 @@ class Time(AnswerType):
         text += f":{value.minute:02d}" + (f":{value.second:02d}" if value.second else "")
         return f"{text} {value.half}" if value.half in ("am", "pm") else text
 
-    def find(self, sentence: str) -> Sequence[Found]:
+    def find(self, sentence: Sentence) -> Sequence[Found]:
         """Return every time of day that a sentence names."""
-        text = plain(sentence).replace("：", ":")
+        whole = sentence.text
+        text = plain(whole).replace("：", ":")
         found = [
             Found(value, match.start(), match.end())
             for pattern, read in ((_CLOCK, _in_digits), (_CJK_CLOCK, _of_characters), (_PAST, _past))

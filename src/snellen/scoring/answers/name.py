@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 from snellen.scoring.answers.fold import folded
+from snellen.scoring.answers.numerals import ENGLISH_BELOW_HUNDRED
 from snellen.scoring.answers.text import Text
 
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]+|[^\W_\d\u3040-\u30ff\u3400-\u9fff]+|\d+|[^\w\s]|_")
@@ -14,12 +15,19 @@ _POSSESSIVE = re.compile(r"'s?(?![^\W\d_])|(?<=s)'")
 _JOINT = re.compile(r"(?<=[^\W\d_])[-'](?=[^\W\d_])")
 _ARTICLES = frozenset(("a", "an", "the"))
 _IRREGULAR = {"leaves": "leaf", "wolves": "wolf", "mice": "mouse", "geese": "goose", "people": "person", "men": "man", "women": "woman", "children": "child", "feet": "foot", "knives": "knife"}  # fmt: skip
-_SPELLINGS = {"grey": "gray", "colour": "color", "coloured": "colored", "moustached": "mustached", "sulphur": "sulfur"}
+_NUMBERS = {word: str(value) for word, value in ENGLISH_BELOW_HUNDRED.items() if value > 1}
+_SPELLINGS = _NUMBERS | {
+    "grey": "gray",
+    "colour": "color",
+    "coloured": "colored",
+    "moustached": "mustached",
+    "sulphur": "sulfur",
+}
 
 
 @lru_cache(maxsize=20_000)
 def stemmed(word: str) -> str:
-    """Return a lower-case word without plural and possessive: `kites` and `kite's` are `kite`."""
+    """Return a lower-case word without plural and possessive, a number word as digits: `kites` and `kite's` are `kite`."""
     word = word.casefold()
     if not word.isascii():
         word = folded(word)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
@@ -12,6 +13,7 @@ from snellen.scoring.answers.base import AnswerType, Found, GoldError
 from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.name import stemmed
 from snellen.scoring.answers.numerals import find_numbers, parse_number
+from snellen.scoring.answers.units import convert, unit_at, unit_named
 from snellen.scoring.replies.phrases import phrases, single_words
 from snellen.scoring.replies.sentences import Sentence, words_of
 
@@ -111,9 +113,42 @@ class Number(AnswerType):
         """Return the numbers that a sentence names as an answer; of several the total, or those of what is asked for."""
         found = list(self._amounts(sentence))
         if len({one.value for one in found}) > 1 and not self._is_either(sentence, found):
-            found = self._total(sentence, found) or self._asked_for(sentence, found) or found
+            found = [one for one in found if sentence.text[one.start : one.end] not in self.context.question] or found
+            found = (
+                self._total(sentence, found)
+                or self._in_unit(sentence, found)
+                or self._asked_for(sentence, found)
+                or found
+            )
         values = [(self._value(one.value), one) for one in found]
         return [Found(value, one.start, one.end) for value, one in values if value is not None]
+
+    def _in_unit(self, sentence: Sentence, found: Sequence[Found]) -> list[Found]:
+        """Return the numbers that have the unit that is asked for, if they agree."""
+        wanted = unit_named(self.context.unit) if self.context.unit else None
+        chosen = [
+            one
+            for one in found
+            if wanted and (self._unit_behind(sentence.text, one.end) or not sentence.text[one.end - 1].isdigit())
+        ]
+        return chosen if len({one.value for one in chosen}) == 1 else []
+
+    @staticmethod
+    def _unit_behind(text: str, end: int) -> tuple[str, int] | None:
+        return unit_at(text, end + len(text[end:]) - len(text[end:].lstrip(" -")))
+
+    def _converted(self, text: str, found: Found) -> Found | None:
+        """Return a number in the unit that is asked for; None for one of another dimension."""
+        wanted = unit_named(self.context.unit) if self.context.unit else None
+        named = self._unit_behind(text, found.end) if wanted else None
+        if wanted is None or named is None or named[0] == wanted:
+            return found
+        value = convert(found.value, named[0], wanted)
+        return (
+            None
+            if value is None
+            else Found(Decimal(value.numerator) / Decimal(value.denominator), found.start, named[1])
+        )
 
     def _is_either(self, sentence: Sentence, found: Sequence[Found]) -> bool:
         """Return True for `3 or 4`: an `or` between the last two numbers, close to both."""
@@ -128,19 +163,28 @@ class Number(AnswerType):
         numbers = sorted([*found, *self._worded(sentence)], key=lambda one: one.start)
         bounds, labels = _edges(sentence, "bound"), _edges(sentence, "label")
         after = frozenset(sentence.words[phrase.first].start for phrase in sentence.phrases if phrase.table == "bound")
-        between = [text[one.end : other.start] for one, other in zip(numbers, numbers[1:], strict=False)]
+        between = [text[one.end : other.start] for one, other in itertools.pairwise(numbers)]
         ranged = {at for at, words in enumerate(between) if _RANGE.fullmatch(words)}
-        skipped = False
+        skipped, covered = False, 0
         for at, number in enumerate(numbers):
             before, behind = _bare_end(text, number.start), text[number.end :]
             joined = at > 0 and between[at - 1].strip().lower() in single_words("and") | {",", "to", "-"}
             labelled = before in labels and number.value == int(number.value) and ":" not in text[before : number.start]
             listed = number.start == 0 and behind[:2] in (". ", ") ") and bool(behind[2:].strip())
             bounded = before in bounds or number.end + len(behind) - len(behind.lstrip()) in after
-            compound = behind[:1] == "-" and behind[1:2].isalpha()
+            compound = (
+                (behind[:1] == "-" and behind[1:2].isalpha())
+                or text[number.start - 1 : number.start] == "^"
+                or number.start < covered
+            )
             skipped = (skipped and joined) or labelled or listed or bounded or compound or bool({at, at - 1} & ranged)
-            if not skipped and not (at > 0 and _OF_ALL.search(between[at - 1])):
-                yield number
+            if (
+                not skipped
+                and not (at > 0 and _OF_ALL.fullmatch(between[at - 1]))
+                and (amount := self._converted(text, number))
+            ):
+                covered = amount.end
+                yield amount
 
     def _worded(self, sentence: Sentence) -> Iterator[Found]:
         """Yield numbers in words of other languages than English and Chinese."""
@@ -182,7 +226,7 @@ class Number(AnswerType):
         return []
 
 
-_OF_ALL = re.compile(r"\b(?:of|out of|von|de|sur|su|из)\b(?: the| all| den| las| los| les)?\s*$", re.IGNORECASE)
+_OF_ALL = re.compile(r"\s?(?:of|out of|von|de|sur|su|из)(?: the| all| den| las| los| les)?\s?", re.IGNORECASE)
 _EQUALS = re.compile(r"=|≈|→")
 
 
@@ -199,7 +243,7 @@ def _asked_words(question: str) -> frozenset[str]:
 def _numbers() -> Mapping[str, int]:
     """Return number words from 2 on; those of one are articles in many languages."""
     listed = [(word, value) for row in phrases("number") for value, word in enumerate(row.split()) if value != 1]
-    return {word: value for word, value in listed if parse_number(word) is None}
+    return {word: value for word, value in listed if word != "-" and parse_number(word) is None}
 
 
 def _bare_end(text: str, start: int) -> int:

@@ -197,7 +197,7 @@ def _is_name(text: str, start: int) -> bool:
     """Return True if what starts here is the tail of a name or of a word: `A4`, `AB-123`, `第三`."""
     if text[start].isascii() and text[start].isdigit():
         before = text[max(0, start - 2) : start]
-        return before[-1:] == "_" or bool(_LETTER_BEFORE.search(before))
+        return before[-1:] in ("_", "第") or (before[-1:] < "\u2e80" and bool(_LETTER_BEFORE.search(before)))
     return text[start - 1 : start] == "第"
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from snellen.scoring.answers.base import AnswerType, Found
 from snellen.scoring.answers.numerals import EXACT, Value, find_numbers, number_at, plain, written
 from snellen.scoring.answers.units import MINOR, PARTS_OF, convert, is_currency, may_be_same, unit_at, unit_named
+from snellen.scoring.replies.sentences import Sentence
 
 MOST_CHARACTERS = 200
 """Maximum characters of a quantity."""
@@ -100,9 +101,10 @@ class Quantity(AnswerType):
             return ":".join(str(part) for part in value.parts)
         return f"{written(value.number, self.context.decimal)} {value.unit}".strip()
 
-    def find(self, sentence: str) -> Sequence[Found]:
+    def find(self, sentence: Sentence) -> Sequence[Found]:
         """Return every amount that a sentence names."""
-        text = plain(sentence)
+        whole = sentence.text
+        text = plain(whole)
         found: list[Found] = []
         for number in find_numbers(text, self.context.decimal):
             if found and number.start < found[-1].end:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from snellen.scoring.answers.base import AnswerType, Found, GoldError
 from snellen.scoring.answers.structure import json_in, whole_json
+from snellen.scoring.replies.sentences import Sentence
 
 OVERLAP = 0.5
 """Minimum intersection over union of two boxes that are the same answer."""
@@ -112,14 +113,15 @@ class _Region(AnswerType):
             raise GoldError(f"{str(cell)[:80]!r} is not {self.expected}")
         return value
 
-    def find(self, sentence: str) -> Sequence[Found]:
+    def find(self, sentence: Sentence) -> Sequence[Found]:
         """Return every value in brackets, tags or JSON of a text."""
+        whole = sentence.text
         found = [
             Found(value, one.start, one.end)
-            for one in json_in(sentence, "{[")
+            for one in json_in(whole, "{[")
             if (value := self._of_json(one.value)) is not None
         ]
-        for match in _IN_TEXT.finditer(sentence):
+        for match in _IN_TEXT.finditer(whole):
             inside = any(one.start <= match.start() < one.end for one in found)
             if not inside and (value := self.parse(match.group())) is not None:
                 found.append(Found(value, match.start(), match.end()))

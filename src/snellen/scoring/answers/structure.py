@@ -11,6 +11,7 @@ from typing import Any
 from snellen.scoring.answers.base import AnswerType, Found, GoldError
 from snellen.scoring.answers.listing import folded
 from snellen.scoring.answers.numerals import parse_number
+from snellen.scoring.replies.sentences import Sentence
 
 MOST_CHARACTERS = 200_000
 """Maximum characters of an answer in JSON."""
@@ -97,9 +98,10 @@ class JsonValue(AnswerType):
         """Return the object as JSON."""
         return _written(value)
 
-    def find(self, sentence: str) -> Sequence[Found]:
+    def find(self, sentence: Sentence) -> Sequence[Found]:
         """Return every outermost object of a text."""
-        return [found for found in json_in(sentence[:MOST_CHARACTERS], "{") if found.value]
+        whole = sentence.text
+        return [found for found in json_in(whole[:MOST_CHARACTERS], "{") if found.value]
 
     def _same(self, value: Any, gold: Any) -> bool:
         if isinstance(gold, dict):

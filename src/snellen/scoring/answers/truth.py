@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from snellen.scoring.answers.base import AnswerType, Found, GoldError
 from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.name import stemmed
-from snellen.scoring.replies.phrases import phrases
+from snellen.scoring.replies.phrases import phrases, single_words
 from snellen.scoring.replies.sentences import Sentence, words_of
 
 _LETTERS = {"T/F": {"t": True, "f": False}, "yes/no": {"y": True, "n": False}}
@@ -81,7 +81,7 @@ class Truth(AnswerType):
 
     def parse(self, text: str) -> bool | None:
         """Return the truth value that a whole text writes."""
-        word = " ".join(text.lower().split()).rstrip("!,;。")
+        word = " ".join(text.lower().split()).strip("()[]").rstrip("!,;。")
         if word in _SIGNS:
             return _SIGNS[word]
         for form, letters in _LETTERS.items():
@@ -100,20 +100,24 @@ class Truth(AnswerType):
         return value
 
     def short(self, sentence: Sentence) -> Found | None:
-        """Return the value at the head of a sentence, unless what follows says the opposite."""
-        head = self._head(sentence)
-        stance = self._stance(sentence, after=head.end if head else 0)
-        if head is None:
-            return stance
-        return head if stance is None or stance.value == head.value else None
+        """Return the value that a sentence states, if it is one."""
+        found = self.find(sentence)
+        return found[0] if found and all(one.value == found[0].value for one in found) else None
 
     def find(self, sentence: Sentence) -> list[Found]:
         """Return the value that a sentence states: at its head, at its end, or by restating the question."""
-        found = [one for one in (self._head(sentence), self._tail(sentence)) if one is not None]
-        return found or [one for one in (self._stance(sentence),) if one is not None]
+        head = self._head(sentence)
+        found = [
+            head,
+            self._stance(sentence, after=head.end) if head else self._tail(sentence) or self._stance(sentence),
+        ]
+        return [one for one in found if one is not None]
 
     def _head(self, sentence: Sentence) -> Found | None:
         words = sentence.words
+        letter = words[0].text if words and self.context.form == "T/F" and words[0].end == 1 else ""
+        if letter in _LETTERS["T/F"] and (len(words) == 1 or not words[1].text[0].isalnum()):
+            return Found(_LETTERS["T/F"][letter], 0, 1)
         for phrase in sentence.phrases:
             if phrase.table not in ("yes", "no"):
                 continue
@@ -125,48 +129,69 @@ class Truth(AnswerType):
             spoken = words[phrase.first].text in _SPOKEN and after and after[0].text in _function_words()
             if led and (ended or spoken):
                 other = {"yes": "no", "no": "yes"}[phrase.table]
+                joints = single_words("or") | single_words("and") | {"/", ","}
                 near = [
-                    p
-                    for p in sentence.phrases
-                    if p.table == other and p.first - phrase.after < 3 and p.first >= phrase.after
+                    one
+                    for one in sentence.phrases
+                    if one.table == other and phrase.after < one.first <= phrase.after + 2
                 ]
-                if near:
+                if any(all(word.text in joints for word in words[phrase.after : one.first]) for one in near):
                     return None
                 return Found(phrase.table == "yes", words[phrase.first].start, words[phrase.after - 1].end)
         return None
 
     def _tail(self, sentence: Sentence) -> Found | None:
-        """Return the value at the end of a sentence, behind a verb or a sign: `the statement is false`, `… so: yes`."""
+        """Return the value behind a verb or a sign, at the end of a clause: `the statement is false`, `… so: yes`, `I'd say no`."""
         words = sentence.words
-        last = len(words)
-        while last and not words[last - 1].text[0].isalnum():
-            last -= 1
-        for phrase in sentence.phrases:
-            if phrase.table in ("yes", "no") and phrase.after == last and phrase.first:
-                before = words[phrase.first - 1].text
-                turned = before in ("not", "n't", "nicht", "pas") or before.endswith("n't")
-                if turned or before in _links() or before in (":", ",", "→", "=", "a"):
-                    return Found(
-                        (phrase.table == "yes") != turned, words[phrase.first - turned].start, words[last - 1].end
-                    )
-        return None
+        named = [
+            (phrase.first, phrase.after, phrase.table == "yes")
+            for phrase in sentence.phrases
+            if phrase.table in ("yes", "no")
+        ]
+        if self.context.form == "T/F":
+            named += [
+                (at, at + 1, word.text == "t")
+                for at, word in enumerate(words)
+                if sentence.text[word.start : word.end] in ("T", "F")
+            ]
+        found = None
+        for first, after, value in sorted(named):
+            while after < len(words) and words[after].text in _PARTICLES:
+                after += 1
+            ended = (
+                after >= len(words)
+                or not words[after].text[0].isalnum()
+                or words[after].text in ("because", "since", "as", "that")
+            )
+            before = words[first - 1].text if first else ""
+            turned = any(phrase.table == "negation" and phrase.after <= first for phrase in sentence.phrases)
+            if ended and (before in _links() or before in _LEADING or before.endswith("n't") or before == "not"):
+                found = Found(value != turned, words[first].start, words[after - 1].end)
+        return found
 
     def _stance(self, sentence: Sentence, after: int = 0) -> Found | None:
         """Return the value of a sentence that restates the question, or denies it, in the question's own words."""
-        if not self.context.question or sentence.asks or sentence.has("hedge"):
+        if not self.context.question or sentence.asks:
+            return None
+        asked = self.context.question.lower()
+        words = sentence.words
+        if any(phrase.table == "hedge" and words[phrase.first].text not in asked for phrase in sentence.phrases):
             return None
         part = Sentence(sentence.text, after, len(sentence.text)) if after else sentence
         claim, negative = _claim(self.context.question)
         content = _content(part)
-        negations = _negations(part)
-        if not content and 1 < len(part.words) <= 7 and any(word.text in _PRONOUNS for word in part.words[:2]):
-            return Found((negations % 2 == 0) != negative, 0, len(sentence.text))  # `It is.`, `They are not.`
-        if not claim or len(content) > len(claim) + MOST_EXTRA or len(content) > 3 * len(claim) + 1:
+        value = (_negations(part) % 2 == 0) != negative
+        pronoun = next((at for at, word in enumerate(part.words) if word.text in _PRONOUNS), None)
+        if not content and 1 < len(part.words) <= 7 and pronoun is not None and pronoun < 2:
+            return Found(value, 0, len(sentence.text))  # `It is.`, `They are not.`
+        if pronoun is not None and len(claim) > 1 and claim[0] not in content:
+            claim = claim[1:]
+        if not claim or len(content) > min(len(claim) + MOST_EXTRA, 3 * len(claim) + 1):
             return None
         at = iter(content)
         if not all(any(word == other for other in at) for word in claim):
             return None
-        return Found((negations % 2 == 0) != negative, 0, len(sentence.text))
+        return Found(value, 0, len(sentence.text))
 
 
 @lru_cache(maxsize=1)
@@ -174,4 +199,30 @@ def _links() -> frozenset[str]:
     return frozenset(word.text for phrase in (*phrases("link"), *phrases("shows")) for word in words_of(phrase))
 
 
-_PRONOUNS = frozenset(("it", "it's", "they", "they're", "that", "that's", "this", "he", "she", "there"))
+_LEADING = frozenset(
+    (
+        ":",
+        ",",
+        "→",
+        "=",
+        "a",
+        "so",
+        "say",
+        "think",
+        "towards",
+        "toward",
+        "guess",
+        "believe",
+        "therefore",
+        "it's",
+        "that's",
+        "thus",
+        "hence",
+        "，",
+        "：",
+    )
+)
+_PARTICLES = frozenset("的でですだ了です")
+_PRONOUNS = frozenset(
+    ("it", "it's", "they", "they're", "that", "that's", "this", "these", "those", "he", "she", "both")
+)

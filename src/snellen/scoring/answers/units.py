@@ -131,13 +131,15 @@ def unit_named(name: str) -> str | None:
     names, folded, _ = _names()
     if (known := names.get(name) or folded.get(name.casefold())) is not None:
         return known
+    if name[-1] == ".":
+        return unit_named(name[:-1])
     top, *bottom = _PER.split(name)
     if len(bottom) == 1:
         pair = (_powered(top), _powered(bottom[0]))
         return None if None in pair or any(part in _CURRENCIES for part in pair) else f"{pair[0]}/{pair[1]}"
     if not bottom and (powered := _powered(name)) is not None:
         return powered
-    return unit_named(name[:-1]) if name[-1] == "." else None
+    return None
 
 
 def _powered(name: str) -> str | None:

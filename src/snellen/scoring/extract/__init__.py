@@ -8,7 +8,6 @@ The rules are in docs/extraction.md.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 from snellen.errors import DataError
@@ -22,7 +21,7 @@ from snellen.scoring.replies.phrases import last_phrase
 from snellen.scoring.replies.reply import Visible, visible
 from snellen.scoring.replies.sentences import Sentence, sentences
 
-__all__ = ["KINDS", "Reading", "correct", "read", "read_as", "type_for"]
+__all__ = ["KINDS", "Reading", "correct", "is_right", "read", "read_as", "type_for"]
 
 KINDS = tuple(BUILT_IN)
 _LONGEST = 80
@@ -147,31 +146,38 @@ def _unread(said: Visible, kind: AnswerType) -> Reading:
     return Reading(None, "hedged" if sentence.has("hedge") else "no answer")
 
 
-def correct(kind: str, value: Any, gold: Any, aliases: Sequence[str] = ()) -> bool:
+def correct(
+    kind: str, value: Any, gold: Any, aliases: Sequence[str] = (), context: AnswerContext = AnswerContext()
+) -> bool:
     """Return True if a value of `read` (or the whole Reading) is the gold answer; None never is.
 
     Args:
         kind: as for `read`.
         value: what was read.
-        gold: the gold answer, or for texts and letters a sequence of accepted ones.
+        gold: the gold answer; of texts, numbers and single choices a sequence holds several accepted ones.
         aliases: other accepted answers.
+        context: what the question says of its answer; several choices need its options.
     """
-    also: tuple[str, ...] = ()
-    if isinstance(value, Reading):
-        also, value = value.also, value.value
-    if value is None or gold is None:
+    reading = value if isinstance(value, Reading) else Reading(value, None)
+    if reading.value is None or gold is None:
         return False
     if kind == "choice":
         accepted = [gold, *aliases] if isinstance(gold, str) else list(gold)
-        return any(str(value).strip().upper() == str(one).strip().strip("().").upper() for one in accepted)
-    compared = _compared(kind)
-    if kind == "truth":
-        return bool(bool(value) == compared.parse_gold(gold))
-    several = isinstance(gold, (list, tuple)) and kind in ("text", "name", "short", "judged", "choice_text")
-    accepted = [*gold, *aliases] if several else [gold, *aliases]
-    return any(compared.same(form, one) for one in accepted for form in (value, *also))
+        return any(_letter(reading.value) == _letter(one) for one in accepted)
+    answer = answer_type("text" if kind == "choice_text" else kind, context)
+    golds = gold if isinstance(gold, (list, tuple)) and not answer.takes_lists else (gold,)
+    return is_right(answer, reading, [*golds, *aliases])
 
 
-@lru_cache(maxsize=64)
-def _compared(kind: str) -> AnswerType:
-    return answer_type("text" if kind == "choice_text" else kind)
+def _letter(value: Any) -> str:
+    return str(value).strip().strip("().").upper()
+
+
+def is_right(answer: AnswerType, reading: Reading, accepted: Sequence[Any]) -> bool:
+    """Return True if a reading is one of the accepted answers, in any form in which the reply gives it.
+
+    Raises:
+        GoldError: an accepted answer is no value of the type.
+    """
+    golds = [answer.parse_gold(gold) for gold in accepted]
+    return any(answer.same(form, gold) for gold in golds for form in (reading.value, *reading.also))

@@ -12,10 +12,10 @@ from snellen.scoring.answers.dress import undressed, undressed_span
 from snellen.scoring.answers.name import stemmed
 from snellen.scoring.answers.text import Text
 from snellen.scoring.extract.base import Reading, two_answers
-from snellen.scoring.extract.stated import one_named, value_in
+from snellen.scoring.extract.stated import NOTHING, one_named, value_in
 from snellen.scoring.replies.phrases import holds, phrases, single_words
 from snellen.scoring.replies.reply import Visible
-from snellen.scoring.replies.sentences import Phrase, Sentence, sentences
+from snellen.scoring.replies.sentences import Phrase, Sentence, sentences, words_of
 
 CONTAINER, FINAL, PLAIN, EMPHASISED = 3, 2, 1, 0
 """Ranks of marks: the highest that holds a value decides."""
@@ -76,7 +76,8 @@ def _alike(first: Mark, second: Mark, kind: AnswerType) -> bool:
 
 def _contained(said: Visible, kind: AnswerType) -> Iterator[Mark]:
     for start, end in said.containers:
-        value, also = value_in(said.reply[start:end], kind)
+        text = said.reply[start:end]
+        value, also = (None, ()) if text.lower() in NOTHING else value_in(text, kind)
         yield Mark(CONTAINER, value, also, (start, end))
 
 
@@ -112,14 +113,51 @@ def _lines(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _markers(sentence: Sentence) -> Iterator[tuple[int, int]]:
-    """Yield rank and end of each marker of a sentence, in order."""
+    """Yield rank and end of each marker of a sentence, in order; one that is only recalled (`at first I'd say`) is none."""
+    doubts = [phrase.first for phrase in sentence.phrases if phrase.table == "hedge"]
     for phrase in sentence.phrases:
+        if any(first < phrase.first for first in doubts):
+            continue
         if phrase.table == "choose" and not _is_negated(sentence, phrase):
             yield PLAIN, _behind(sentence, phrase.after)
         elif phrase.table == "answer" and (end := _linked(sentence, phrase)) is not None:
             yield _rank(sentence, phrase), end
+    if (best := _best(sentence)) is not None:
+        yield PLAIN, best
     if arrows := list(_ARROW.finditer(sentence.text)):
         yield PLAIN, arrows[-1].end()
+
+
+def _best(sentence: Sentence) -> int | None:
+    """Return where the answer begins behind any noun that is called correct: `The correct description is`."""
+    words = sentence.words
+    for at, word in enumerate(words[:6]):
+        if word.text in _BEST:
+            for place in range(at + 1, min(len(words), at + 4)):
+                if words[place].text in _links() or words[place].text == ":":
+                    return _behind(sentence, place)
+    return None
+
+
+_BEST = frozenset(
+    [
+        "correct",
+        "best",
+        "final",
+        "richtige",
+        "richtig",
+        "korrekte",
+        "correcta",
+        "correcto",
+        "correcte",
+        "bonne",
+        "corretta",
+        "correta",
+        "正确",
+        "正しい",
+        "올바른",
+    ]
+)
 
 
 def _is_negated(sentence: Sentence, phrase: Phrase) -> bool:
@@ -137,10 +175,12 @@ def _linked(sentence: Sentence, phrase: Phrase) -> int | None:
     at = phrase.after
     if at >= len(words):
         return len(sentence.text) if phrase.first <= 3 else None
+    while at < len(words) - 1 and words[at].text in single_words("final"):
+        at += 1
     if words[at].text in (":", "=", "：", ")") or words[at].text in _links() or words[at].text[0] > "\u2e7f":
         return _behind(sentence, at)
     if words[at].text in ("-", ">", '"') and phrase.first <= 2:
-        return _behind(sentence, at)
+        return _behind(sentence, at + (words[at].text != '"'))
     if phrase.first <= 3 and words[at].text in ("to", "for", "of", "auf", "à", "a", "in", "(", "is"):
         for place in range(at, min(len(words), at + _OF)):
             if words[place].text in ("is", "ist", "est", "es", "é", "è", ":", "lautet", "would"):
@@ -160,7 +200,7 @@ def _behind(sentence: Sentence, at: int) -> int:
 
 @lru_cache(maxsize=1)
 def _links() -> frozenset[str]:
-    return frozenset(word for phrase in phrases("link") for word in phrase.split())
+    return frozenset(word.text for phrase in phrases("link") for word in words_of(phrase)) - {"option"}
 
 
 def _marked(said: Visible, start: int, end: int, rank: int, kind: AnswerType) -> Mark | None:

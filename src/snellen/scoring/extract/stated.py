@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from snellen.scoring.answers.base import AnswerType, Found
-from snellen.scoring.answers.choice import Choice
+from snellen.scoring.answers.choice import Choice, MultiChoice
 from snellen.scoring.answers.dress import undressed
-from snellen.scoring.answers.text import Text
+from snellen.scoring.answers.text import BARE_WORDS, Text
 from snellen.scoring.extract.base import Reading, two_answers
+from snellen.scoring.replies.phrases import single_words
 from snellen.scoring.replies.reply import Visible
 from snellen.scoring.replies.sentences import Sentence, sentences, spans
 
@@ -18,6 +19,9 @@ MOST_WORDS = 14
 """Words of a short reply."""
 MOST_SENTENCES = 400
 """Sentences of prose that are weighed: the first 40 and the last."""
+
+
+_NUMBERS = ("count", "number")
 
 
 class Statement(NamedTuple):
@@ -50,12 +54,14 @@ def text_in(whole: str, kind: AnswerType) -> tuple[str | None, tuple[str, ...]]:
     """Return a marked text: its first line, or the first sentence where an explanation follows; the other forms also count."""
     line = whole.split("\n", 1)[0].strip()
     parts = list(spans(line, 0, len(line)))
-    if not parts or line.lower() in _NOTHING:
+    if not parts or line.lower() in NOTHING:
         return None, ()
     first = Sentence(line, *parts[0])
     if first.opens("refusal"):
         return None, ()
     named = kind.short(first)
+    if named is None and first.words[0].text in single_words("subject"):
+        return None, ()
     forms = [line]
     if len(parts) > 1 and len(line[parts[1][0] :].split()) >= FEWEST_OF_EXPLANATION:
         forms.insert(0, undressed(first.text))
@@ -69,7 +75,8 @@ def text_in(whole: str, kind: AnswerType) -> tuple[str | None, tuple[str, ...]]:
 
 FEWEST_OF_EXPLANATION, LONGEST_TEXT = 4, 200
 """Words behind a first sentence that explain it; characters of a marked text."""
-_NOTHING = frozenset(("null", "none", "n/a", "nan", "-", "?", "unknown", "nil", "na"))
+NOTHING = frozenset(("null", "n/a", "nan", "?", "unknown", "undefined"))
+"""Texts of a marked answer that say there is none."""
 
 
 def one_named(text: str, kind: AnswerType) -> Any | None:
@@ -111,15 +118,18 @@ def _is_answer_line(said: Visible, first: Sentence, rest: str) -> bool:
     """Return True if a first line or sentence may be an open answer: no heading, no label, no interjection, no list behind it."""
     start, end = said.place(first.start, first.end)
     opening = said.reply[:start].rsplit("\n", 1)[-1].strip()
-    if opening.startswith(("#", "{", "[", "-", "|")) or said.reply.lstrip()[:1] in ("{", "|", "#") or "|" in first.text:
+    if opening.startswith(("#", "{", "[", "-", "|")) or _DATA.match(said.reply) or "|" in first.text:
         return False
     if not rest.strip():
         return True
     if first.text.endswith((":", "!", "：", "！")) or rest.lstrip()[:1] == ":" or first.has("refusal"):
         return False
+    if not rest.startswith("\n") and (len(first.words) > BARE_WORDS + 2 or first.text[0] > "\u2e7f"):
+        return False
     return _LISTED.match(said.reply, end) is None
 
 
+_DATA = re.compile(r"\s*(?:[{|#]|```\w*\s*[{\[])")
 _LISTED = re.compile(r"[*_`.。\s]{0,8}\n\s{0,4}(?:[-*•|]|\d+[.)])\s")
 
 
@@ -127,6 +137,20 @@ def _clashes(first: Sentence, found: Found, kind: AnswerType, rest: str) -> bool
     """Return True if a reply says the opposite of its first word, in the same sentence or in a statement behind it."""
     tail = Sentence(first.text, found.end, len(first.text))
     stated = [one.value for one in kind.find(tail)] if tail.words else []
+    other = "no" if found.value else "yes"
+    behind = {word.end for word in tail.words if word.text in (",", ";", "and", "und", "et", "y")}
+    assured = {
+        at
+        for phrase in tail.phrases
+        if phrase.table == ("yes" if found.value else "no")
+        for at in range(phrase.first, phrase.after)
+    }
+    starts = [
+        tail.words[phrase.first].start
+        for phrase in tail.phrases
+        if phrase.table == other and phrase.first not in assured
+    ]
+    stated += [not found.value for start in starts if len(tail.text[:start].rstrip()) in behind]
     for sentence in sentences(rest[:1_000]):
         stated += [one.value for one in _statement(sentence, kind).asserted]
     return any(value != found.value for value in stated)
@@ -163,6 +187,8 @@ def _asserted_short(sentence: Sentence, kind: AnswerType) -> Found | None:
 
 def prose(said: Visible, kind: AnswerType) -> Reading | None:
     """Return the only value that the statements of a reply assert; its last statement must agree."""
+    if isinstance(kind, MultiChoice):
+        return _concluded(said, kind)
     if not kind.is_closed:
         return None
     listed = sentences(said.text)
@@ -173,7 +199,7 @@ def prose(said: Visible, kind: AnswerType) -> Reading | None:
     ]
     asserting = [statement for statement in statements if statement.asserted]
     if not asserting:
-        return _left_over(statements, kind, said)
+        return _left_over(statements, kind, said) or _only_named(listed, kind, said)
     last = asserting[-1]
     values = list(dict.fromkeys(found.value for found in last.asserted))
     if len(values) != 1:
@@ -200,8 +226,28 @@ def prose(said: Visible, kind: AnswerType) -> Reading | None:
     return Reading(value, None, (), "prose", (_placed(said, last.sentence, last.asserted[-1]),))
 
 
+def _concluded(said: Visible, kind: MultiChoice) -> Reading | None:
+    """Return the options that the last sentence lists, if it concludes."""
+    listed = sentences(said.text)
+    last = listed[-1] if listed else None
+    if last is None or not (_concludes(last)):
+        return None
+    found = kind.short(last)
+    return None if found is None else Reading(found.value, None, (), "prose", (_placed(said, last, found),))
+
+
 def _placed(said: Visible, sentence: Sentence, found: Found) -> tuple[int, int]:
     return said.place(sentence.start + found.start, sentence.start + found.end)
+
+
+def _only_named(listed: Sequence[Sentence], kind: AnswerType, said: Visible) -> Reading | None:
+    """Return the only option that a reply names at all, though with doubt: `It might be B`."""
+    if not isinstance(kind, Choice) or any(sentence.has("refusal", "negation", "wrong", "or") for sentence in listed):
+        return None
+    named = [(sentence, one) for sentence in listed if not sentence.asks for one in kind.find(sentence)]
+    if len(listed) > 3 or len({one.value for _, one in named}) != 1:
+        return None
+    return Reading(named[-1][1].value, None, (), "prose", (_placed(said, *named[-1]),))
 
 
 def _left_over(statements: Sequence[Statement], kind: AnswerType, said: Visible) -> Reading | None:
@@ -218,11 +264,13 @@ def _left_over(statements: Sequence[Statement], kind: AnswerType, said: Visible)
 
 def _statement(sentence: Sentence, kind: AnswerType, hedged: bool = False) -> Statement:
     """Return what a sentence asserts and rules out; a question, a condition or a comparison does neither."""
-    concludes = sentence.opens("conclusion") or (sentence.has("total") and kind.kind in ("count", "number"))
+    concludes = (
+        sentence.opens("conclusion") or sentence.has("strong") or (sentence.has("total") and kind.kind in _NUMBERS)
+    )
     if sentence.asks:
         return Statement(sentence, (), (), False)
     found = list(kind.find(sentence))
-    if not found:
+    if not found or (kind.kind in _NUMBERS and sentence.has("refusal")):
         return Statement(sentence, (), (), concludes)
     if not isinstance(kind, Choice):
         words = sentence.words
@@ -230,38 +278,89 @@ def _statement(sentence: Sentence, kind: AnswerType, hedged: bool = False) -> St
             phrase.table == "hedge" and words[phrase.first].start < found[-1].end for phrase in sentence.phrases
         )
         return Statement(sentence, () if unsure and not concludes else tuple(found), (), concludes)
-    asserted, denied = [], []
-    for one in found:
-        stance = _stance(sentence, one, found)
-        if stance is True:
-            asserted.append(one)
-        elif stance is False:
-            denied.append(one)
+    asserted: list[Found] = []
+    denied: list[Found] = []
+    stance: bool | None = True
+    for at, one in enumerate(found):
+        if at == 0 or not _is_listed(sentence, found[at - 1], one):
+            stance = _stance(sentence, one, found)
+        concludes = concludes or (stance is True and _is_confirmed(sentence, one))
+        if stance is not None:
+            (asserted if stance else denied).append(one)
+    if asserted and concludes:
+        asserted = _behind_conclusion(sentence, asserted)
     if asserted and sentence.has("hedge") and not hedged and not concludes:
         asserted = []
     return Statement(sentence, tuple(asserted), tuple(denied), concludes)
 
 
+def _concludes(sentence: Sentence) -> bool:
+    """Return True if a sentence concludes: `so` and the like at its head or behind a comma, `therefore` anywhere."""
+    words = sentence.words
+    inside = any(
+        phrase.table == "conclusion" and words[phrase.first - 1].text in (",", ";", "-")
+        for phrase in sentence.phrases
+        if phrase.first
+    )
+    return (
+        inside
+        or sentence.opens("conclusion")
+        or sentence.has("strong")
+        or "✓" in sentence.text
+        or "✅" in sentence.text
+    )
+
+
+def _is_listed(sentence: Sentence, before: Found, one: Found) -> bool:
+    """Return True if only a comma, `or` or `and` stands between two options, so that one stance holds for both."""
+    gap = Sentence(sentence.text, before.end, one.start)
+    joints = single_words("or") | single_words("and") | {",", "、", "(", ")"}
+    return (
+        bool(gap.words)
+        and len(gap.words) < 4
+        and all(word.text in joints or word.text in ("the", "a", "an") for word in gap.words)
+    )
+
+
+def _behind_conclusion(sentence: Sentence, asserted: list[Found]) -> list[Found]:
+    """Return the options behind the last concluding word of a sentence, if there are any."""
+    words = sentence.words
+    ends = [words[phrase.after - 1].end for phrase in sentence.phrases if phrase.table in ("conclusion", "strong")]
+    behind = [one for one in asserted if one.start >= max(ends, default=0)]
+    return behind or [one for one in asserted if _is_confirmed(sentence, one)] or asserted
+
+
 def _stance(sentence: Sentence, found: Found, all_found: Sequence[Found]) -> bool | None:
     """Return True for an asserted option, False for one that is ruled out, None for one that is only compared with."""
     words = sentence.words
+    if any(word.text in _CROSSES for word in words):
+        return False
     first = next((at for at, word in enumerate(words) if word.start >= found.start), len(words))
     after = next((at for at, word in enumerate(words) if word.start >= found.end), len(words))
     clause = _clause_start(words, first)
     for phrase in sentence.phrases:
-        if phrase.table == "wrong" and 0 <= phrase.first - after <= 2:
+        start, end = words[phrase.first].start, words[phrase.after - 1].end
+        if any(one.start < end and start < one.end for one in all_found):
+            continue  # the word is an option itself: yes, no, none of them
+        gap = [word.text for word in words[after : phrase.first]]
+        if phrase.table == "wrong" and phrase.first >= after and all(word in _GAP for word in gap):
             return False
-        if (
-            phrase.table == "negation"
-            and clause <= phrase.first < first
-            and not _between(words, phrase.after, first, all_found, sentence)
-        ):
+        if phrase.table == "negation" and clause <= phrase.first < first and not _turned(words, phrase.after, first):
             return False
         if phrase.table == "hedge" and words[phrase.first].text in _AGAINST and clause <= phrase.first < first:
             return None
     return True
 
 
+def _is_confirmed(sentence: Sentence, found: Found) -> bool:
+    """Return True if a sentence calls an option the answer: `B is correct`, `B fits best`."""
+    words = sentence.words
+    after = next((at for at, word in enumerate(words) if word.start >= found.end), len(words))
+    return any(phrase.table == "letter_after" and 0 <= phrase.first - after <= 1 for phrase in sentence.phrases)
+
+
+_CROSSES = frozenset("✗✘❌❎✖")
+_GAP = single_words("adverb") | {":", ")", ".", '"', "-", "both", "really", "also"}
 _AGAINST = frozenset(
     ("than", "instead", "rather", "unlike", "similar", "while", "although", "compared", "resembles", "resemble")
 )
@@ -295,6 +394,6 @@ def _clause_start(words: Sequence[Any], first: int) -> int:
     return at
 
 
-def _between(words: Sequence[Any], after: int, first: int, found: Sequence[Found], sentence: Sentence) -> bool:
-    """Return True if another option stands between a negation and this one behind `but`: `not A but B`."""
+def _turned(words: Sequence[Any], after: int, first: int) -> bool:
+    """Return True if `but` stands between a negation and an option: `not A but B`."""
     return any(words[at].text in ("but", "sondern", "sino", "mais") for at in range(after, first))

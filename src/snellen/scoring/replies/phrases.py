@@ -11,8 +11,14 @@ from importlib.resources import files
 @cache
 def phrases(name: str) -> tuple[str, ...]:
     """Return the phrases of one table of phrases.toml, lower case, longest first."""
+    return tuple(sorted(ordered(name), key=len, reverse=True))
+
+
+@cache
+def ordered(name: str) -> tuple[str, ...]:
+    """Return the phrases of one table in its order."""
     listed = re.split(r",\s+", " ".join(_tables()[name]["words"].split()))
-    return tuple(sorted(dict.fromkeys(phrase.strip() for phrase in listed), key=len, reverse=True))
+    return tuple(dict.fromkeys(phrase.strip() for phrase in listed))
 
 
 @cache

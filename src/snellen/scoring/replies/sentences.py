@@ -18,7 +18,7 @@ _TOKEN = re.compile(
 _END = re.compile(r"[.!?…]+[\"')\]]*(?=\s|$)|[。！？；]+[\"')\]」』”]*|\n+")
 _TABLES = (
     *("negation", "hedge", "correction", "conclusion", "total", "wrong", "letter_after", "option", "bound", "label"),
-    *("yes", "no", "refusal", "answer", "choose", "ordinal", "or", "and", "retraction", "subject", "shows"),
+    *("yes", "no", "refusal", "answer", "choose", "or", "and", "retraction", "subject", "shows", "strong"),
 )
 
 
@@ -97,7 +97,7 @@ def spans(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Yield start and end of the sentences of a text, with their full stop, without blanks around."""
     at = start
     for stop in _END.finditer(text, start, end):
-        if stop[0] == "." and _is_abbreviated(text, stop.start()):
+        if _goes_on(text, stop):
             continue
         yield from _trimmed(text, at, stop.end())
         at = stop.end()
@@ -111,6 +111,22 @@ def _trimmed(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         end -= 1
     for low in range(start, end, LONGEST):
         yield low, min(end, low + LONGEST)
+
+
+def _goes_on(text: str, stop: re.Match[str]) -> bool:
+    """Return True if a sentence goes on behind a stop: dots before a small letter, an abbreviation, a German date."""
+    if stop[0] == ".":
+        return _is_abbreviated(text, stop.start()) or (
+            _DATE.match(text, stop.end()) is not None and text[stop.start() - 1].isdigit()
+        )
+    return (
+        stop[0][0] in ".…"
+        and len(stop[0]) > 1 - (stop[0] == "…")
+        and text[stop.end() : stop.end() + 2].strip()[:1].islower()
+    )
+
+
+_DATE = re.compile(r" [^\W\d_]{3,12} \d{4}\b")
 
 
 def _is_abbreviated(text: str, stop: int) -> bool:
