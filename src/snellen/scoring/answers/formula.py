@@ -65,7 +65,7 @@ class Formula(AnswerType):
         if len(text) > MOST_CHARACTERS or _WORDS.search(_TEXT.sub(" ", text)):
             return None
         text = unicodedata.normalize("NFC", text).strip().strip("$").strip()
-        tokens = _tokens(text)
+        tokens = _tokens(text.rstrip("."))
         return Expression(tokens, text) if tokens else None
 
     def same(self, value: Expression, gold: Expression) -> bool:

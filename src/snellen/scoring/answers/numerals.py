@@ -76,9 +76,9 @@ _POWER = re.compile(
     re.ASCII,
 )
 _TEN = re.compile(r"10(?:(?:\^|\*\*) ?[{(]?(?P<up>[+−-]?\d{1,3})[})]?|(?P<raised>[⁺⁻]?[⁰¹²³⁴-⁹]{1,3}))")
-_OVER = re.compile(r" ?/ ?(\d{1,15})(?![\d/]|[.,]\d)", re.ASCII)
+_OVER = re.compile(r" ?/ ?([1-9]\d{0,14})(?![\d/]|[.,]\d)", re.ASCII)
 _FRAC = re.compile(r"\\[dt]?frac ?(?:\{ ?(\d{1,15}) ?\} ?\{ ?(\d{1,15}) ?\}|(\d)(\d))", re.ASCII)
-_MIXED = re.compile(r" (\d{1,15}) ?/ ?(\d{1,15})(?![\d/]|[.,]\d)", re.ASCII)
+_MIXED = re.compile(r" ([1-9]\d{0,14}) ?/ ?([1-9]\d{0,14})(?![\d/]|[.,]\d)", re.ASCII)
 _SUFFIX = re.compile(r" ?(Mio|Mrd|Tsd|[^\W\d_]{1,10})(?:(?<=Mio|Mrd|Tsd)\.)?")
 _WORD = re.compile(r"[a-z]+", re.IGNORECASE | re.ASCII)
 _NEXT = re.compile(r"(?: |-)([a-z]+)", re.IGNORECASE | re.ASCII)
@@ -183,7 +183,12 @@ def number_at(text: str, start: int, decimal: str = ".", scaled: bool = True) ->
         return None
     value, decimals, end = body
     negative = sign is not None and (sign["mark"] or (sign["word"] or "-").lower()) not in ("+", "plus")
-    return Number(-value if negative else value, decimals, start, end)
+    return Number(negated(value) if negative else value, decimals, start, end)
+
+
+def negated(value: Value) -> Value:
+    """Return a value with the other sign; Decimal's own minus rounds to 28 digits."""
+    return value.copy_negate() if isinstance(value, Decimal) else -value
 
 
 def _signed_start(text: str, start: int) -> int:
@@ -266,7 +271,7 @@ def _interpreted(token: str, decimal: str) -> tuple[Value, int] | None:
 
 def _fraction_after(text: str, at: int, end: int) -> tuple[Value, int, int] | None:
     """Read a whole number's fraction: `3/4`, `1 1/2`, `1½`, `2\\frac{1}{2}`."""
-    if (over := _OVER.match(text, end)) is not None:
+    if (text[at] != "0" or end == at + 1) and (over := _OVER.match(text, end)) is not None:
         return _quotient(text[at:end], over[1], over.end())
     if (mixed := _MIXED.match(text, end)) is not None:
         part = _quotient(mixed[1], mixed[2], mixed.end())
@@ -290,7 +295,8 @@ def _exponent(up: str | None, raised: str | None) -> int:
 
 
 def _scaled(value: Value, decimals: int, exponent: int, end: int) -> tuple[Value, int, int]:
-    scaled = Decimal(value).scaleb(exponent)
+    sign, digits, written_at = Decimal(value).as_tuple()
+    scaled = Decimal((sign, digits, int(written_at) + exponent))
     whole = exponent <= 40 and decimals <= exponent
     return (int(scaled) if whole and scaled == int(scaled) else scaled), decimals - exponent, end
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
 
 from snellen.scoring.answers.base import AnswerType, Found
-from snellen.scoring.answers.numerals import EXACT, Value, find_numbers, number_at, plain, written
+from snellen.scoring.answers.numerals import EXACT, Value, find_numbers, negated, number_at, plain, written
 from snellen.scoring.answers.units import MINOR, PARTS_OF, convert, is_currency, may_be_same, unit_at, unit_named
 from snellen.scoring.replies.sentences import Sentence
 
@@ -29,7 +28,10 @@ _MONEY_ENDING = re.compile(
     r"(?:(?<![\w)])[-−–+])?(?:[A-Za-z]{0,3}[$€£¥￥₩₹₽₺₪₴₫฿₱₦₿]|(?<!\w)(?:[A-Z]{2,3}|Rs\.?|[Kk]r\.?|R\$|Rp|Fr\.)) ?$"
 )
 _RATIO = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(?: ?: ?(\d{1,9}(?:\.\d{1,9})?)){1,4}", re.ASCII)
+_SLASHED = re.compile(r"\d+ ?/ ?\d+")
 _LINK = re.compile(r",? ?(?:and |und )?", re.IGNORECASE)
+_IN_ROW = {("°", "ft"): "arcmin", ("arcmin", "in"): "arcsec", ("h", "m"): "min"}
+"""What a sign means after another unit: `48°51′24″`, `1h 30m`."""
 _TEMPERATURES = ("°C", "°F", "K")
 
 
@@ -42,9 +44,9 @@ class Amount(NamedTuple):
 
 
 class Ratio(NamedTuple):
-    """Numbers with colons between them, as written: `1:2` is not `2:4`."""
+    """Numbers with colons between them, compared as written: `1:2` is not `2:4`, nor `1:05` `1:5`."""
 
-    parts: tuple[Decimal, ...]
+    parts: tuple[str, ...]
 
 
 class Quantity(AnswerType):
@@ -67,9 +69,7 @@ class Quantity(AnswerType):
                 text = pattern.sub(replacement, text)
         text = plain(text).replace("：", ":").replace("∶", ":").strip()
         if _RATIO.fullmatch(text) is not None:
-            parts = [part.strip() for part in text.split(":")]
-            is_clock = any(len(part) > 1 and part[0] == "0" and part[1].isdigit() for part in parts)
-            return None if is_clock else Ratio(tuple(Decimal(part) for part in parts))
+            return Ratio(tuple(part.strip() for part in text.split(":")))
         if text.startswith("百分之"):
             number = number_at(text, 3, self.context.decimal)
             return Amount(number.value, "%", number.decimals) if number and number.end == len(text) else None
@@ -98,7 +98,7 @@ class Quantity(AnswerType):
     def show(self, value: Amount | Ratio) -> str:
         """Return the number and the unit's symbol."""
         if isinstance(value, Ratio):
-            return ":".join(str(part) for part in value.parts)
+            return ":".join(value.parts)
         return f"{written(value.number, self.context.decimal)} {value.unit}".strip()
 
     def find(self, sentence: Sentence) -> Sequence[Found]:
@@ -125,7 +125,7 @@ class Quantity(AnswerType):
             number = number_at(text, before.end(), self.context.decimal)
             if number is None or (before["sign"] and text[before.end()] in "-−–+"):
                 return None
-            value = -number.value if before["sign"] in ("-", "−", "–") else number.value
+            value = negated(number.value) if before["sign"] in ("-", "−", "–") else number.value
             after = unit_at(text, number.end)
             end = after[1] if after is not None and may_be_same(after[0], currency) else number.end
             return Found(Amount(value, currency, number.decimals), start, end)
@@ -138,6 +138,8 @@ class Quantity(AnswerType):
             return Found(
                 Amount(number.value, unit[0] if unit else "", number.decimals), start, unit[1] if unit else number.end
             )
+        if _SLASHED.fullmatch(text, start, bare.end) is not None and Fraction(bare.value) > 1:
+            return None  # a blood pressure of 120/80 mmHg
         return self._with_parts(text, Found(Amount(bare.value, unit[0], bare.decimals), start, unit[1]))
 
     def _with_parts(self, text: str, found: Found) -> Found:
@@ -150,8 +152,7 @@ class Quantity(AnswerType):
                 break
             unit = unit_at(text, number.end)
             symbol = unit[0] if unit else {"ft": "in", "h": "min"}.get(amount.unit, "") if number.start == end else ""
-            if amount.unit in ("°", "arcmin"):
-                symbol = {"ft": "arcmin", "in": "arcsec"}.get(symbol, symbol)
+            symbol = _IN_ROW.get((amount.unit, symbol), symbol)
             factor = PARTS_OF.get((amount.unit, symbol))
             if factor is None or number.value >= factor:
                 break

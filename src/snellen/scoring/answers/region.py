@@ -20,7 +20,7 @@ OVERLAP = 0.5
 NEAR = 0.01
 """Maximum distance of two points that are the same answer, as a share of the gold point's larger coordinate."""
 MOST_CHARACTERS = 400
-_NUMBER = r"[-−+]?\d{1,9}(?:\.\d{1,12})?"
+_NUMBER = r"[-−]?(?:0|[1-9]\d{0,8})(?:\.\d{1,12})?(?![\d.])"
 _TAG = re.compile(r"</?\|?[a-zA-Z_]{2,20}\|?>")
 _NAMED = re.compile(
     r"[\"']?\b(x1|y1|x2|y2|x_?min|y_?min|x_?max|y_?max|left|top|right|bottom|width|height|x|y|w|h)[\"']? ?[=:] ?("

@@ -37,7 +37,7 @@ _OTHERS = {
     "h": "hour|hr|hrs|hour|hours|Std|Stunde|Stunden|heure|heures|hora|horas|小时|小時|時間",
     "d": "day|day|days|Tag|Tage|Tagen|jour|jours|día|días|天|日間", "wk": "week|wks|week|weeks|Woche|Wochen|周|週間",
     "month": "month|months|mo|Monat|Monate|mois|mes|meses|个月|ヶ月", "yr": "year|yrs|year|years|Jahr|Jahre|ans|año|años|年",
-    "century": "century|centuries", "decade": "decade|decades",
+    "century": "century|centuries",
     "°": "degree|deg|degs|degree|degrees|Grad|度|º", "rad": "radian|radian|radians", "arcmin": "arcminute|arcminute|arcminutes",
     "arcsec": "arcsecond|arcsecond|arcseconds", "rpm": "revolutions_per_minute|r/min|revolutions per minute",
     "°C": "degC|℃|C|° C|ºC|Celsius|celsius|deg C|degC|degree Celsius|degrees Celsius|degrees C|Grad Celsius|摄氏度|度C",
@@ -47,7 +47,7 @@ _OTHERS = {
     "Hz": "hertz|hertz", "Pa": "pascal|pascal|pascals", "N": "newton|newton|newtons", "J": "joule|joule|joules", "Wh": "watt_hour",
     "cal": "calorie|calorie|calories", "kcal": "kilocalorie|kilocalorie|kilocalories|Cal|大卡", "eV": "electron_volt",
     "hp": "horsepower|horsepower|PS", "bar": "bar|bars", "mbar": "millibar", "psi": "psi", "atm": "atmosphere|atmosphere|atmospheres",
-    "mmHg": "mmHg", "dB": "decibel|decibel|decibels", "mol": "mole|mole|moles", "lm": "lumen|lumens", "lx": "lux|lux",
+    "mmHg": "mmHg", "dB": "|decibel|decibels", "mol": "mole|mole|moles", "lm": "lumen|lumens", "lx": "lux|lux",
     "B": "byte|byte|bytes", "bit": "bit|bits", "px": "pixel|pixel|pixels|像素", "dpi": "dot/inch",
     "%": "percent|percent|percentage|per cent|pct|Prozent|pour cent|por ciento|％|٪|パーセント", "‰": "permille|per mille|permille|Promille",
 }  # fmt: skip
@@ -63,7 +63,7 @@ _CURRENCIES = {
     "RON": "lei", "BGN": "", "BTC": "₿", "¢": "cent|cents|Cent", "p": "pence|penny",
 }  # fmt: skip
 _MAY_BE = {
-    "¥": terms("¥ JPY CNY"), "kr": terms("kr SEK NOK DKK ISK"), "lb": terms("lb GBP"), "¢": terms("¢ USD EUR CAD AUD"), "p": terms("p GBP"),
+    "¥": terms("¥ JPY CNY"), "kr": terms("kr SEK NOK DKK ISK"), "lb": terms("lb GBP"), "ton": terms("ton t"), "¢": terms("¢ USD EUR CAD AUD"), "p": terms("p GBP"),
 }  # fmt: skip
 """Symbols that leave open which unit is meant."""
 MINOR = terms("¢ p")
@@ -73,17 +73,10 @@ PARTS_OF = {
     ("yr", "month"): 12, ("m", "cm"): 100, ("km", "m"): 1000, ("kg", "g"): 1000, ("°", "arcmin"): 60, ("arcmin", "arcsec"): 60,
 }  # fmt: skip
 """Units that are written one after the other, `5 ft 10 in`, with how many of the second make one of the first."""
-_PREFIXES = {
-    "n": "nano",
-    "µ": "micro",
-    "μ": "micro",
-    "u": "micro",
-    "m": "milli",
-    "c": "centi",
-    "d": "deci",
-    "k": "kilo",
-}
+_SMALL = {"n": "nano", "µ": "micro", "μ": "micro", "u": "micro", "m": "milli"}
+_METRIC = {"c": "centi", "d": "deci"}
 _LARGE = {"M": "mega", "G": "giga", "T": "tera"}
+_FAMILIES = {"angles": terms("° rad arcmin arcsec"), "shares": terms("% ‰"), "turns": terms("rpm")}
 _POWERED = frozenset(_LENGTHS) | {"s"}
 _POWER = re.compile(
     r"(?P<word>square|sq\.?|cubic|cu\.?)? ?(?P<name>[^\d²³^]{1,20}?) ?(?:(?P<high>[²³])|\^?\{?(?P<low>[23])\}?)?"
@@ -110,10 +103,11 @@ def _names() -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
     for symbol, row in _CURRENCIES.items():
         names |= dict.fromkeys((symbol, *filter(None, row.split("|"))), symbol)
     for base in terms("m g L l s W V A Ω Hz Pa J N Wh eV F B bit cal mol"):
-        large = _LARGE if base in terms("W V Ω Hz Pa J N Wh eV B bit") else {}
-        for prefix, word in (_PREFIXES | large).items():
+        prefixes = (_SMALL if base not in ("B", "bit") else {}) | (_METRIC if base in terms("m g l L") else {})
+        prefixes |= {} if base in terms("m g l L s A F cal mol") else _LARGE
+        for prefix, word in (prefixes | {"k": "kilo"}).items():
             symbol = ("µ" if word == "micro" else prefix) + ("L" if base == "l" else base)
-            if names.setdefault(prefix + base, symbol) == symbol:
+            if names.setdefault(prefix + base, symbol) == symbol and symbol not in _OTHERS:
                 pint_names.setdefault(symbol, word + pint_names.get("L" if base == "l" else base, "farad"))
     folded: dict[str, set[str]] = {}
     for name, symbol in names.items():
@@ -194,7 +188,9 @@ def convert(value: int | Decimal, unit: str, wanted: str) -> Fraction | None:
 @lru_cache(maxsize=1_024)
 def _line(unit: str, wanted: str) -> tuple[Fraction, Fraction] | None:
     """Return factor and offset of a conversion."""
-    if not (unit and wanted) or is_currency(unit) or is_currency(wanted):
+    if unit == wanted:
+        return Fraction(1), Fraction(0)
+    if not (unit and wanted) or is_currency(unit) or is_currency(wanted) or _families(unit) != _families(wanted):
         return None
     from pint.errors import PintError
 
@@ -203,6 +199,14 @@ def _line(unit: str, wanted: str) -> tuple[Fraction, Fraction] | None:
     except PintError:
         return None
     return Fraction(one) - Fraction(zero), Fraction(zero)
+
+
+def _families(unit: str) -> set[str]:
+    """Return what pint takes for plain numbers: 45° is no percent, and a byte a second no hertz."""
+    parts = unit.split("/")
+    return {name for name, known in _FAMILIES.items() if not known.isdisjoint(parts)} | {
+        "bits" for part in parts if part.endswith(("B", "bit"))
+    }
 
 
 def _expression(unit: str) -> str:
