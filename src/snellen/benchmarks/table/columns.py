@@ -165,7 +165,9 @@ class _Table:
         unused = tuple(
             column
             for column in self.columns
-            if column not in self.in_use and column not in ids[:1] and not column.startswith("conversations:")
+            if column not in self.in_use
+            and column not in (*ids[:1], self.roles.get("kind"))
+            and not column.startswith("conversations:")
         )
         return Recognition(self.roles, unused, self.notes, ids)
 
@@ -217,7 +219,8 @@ class _Table:
         """Return one error for all roles that are open."""
         if len(self.problems) == 1:
             (problem,) = self.problems
-            return UsageError(f"{self.name}: {problem.found}", problem.hint)
+            columns = f"; its columns are {', '.join(self.columns[:40])}" if problem.found.startswith("no column") else ""
+            return UsageError(f"{self.name}: {problem.found}{columns}", problem.hint)
         lines = [
             f"{len(self.problems)} roles have no column for certain; its columns are {', '.join(self.columns[:40])}"
         ]
@@ -388,7 +391,7 @@ class _Table:
             return
         self._missing(
             "question",
-            f"no column could be the question; its columns are {', '.join(self.columns[:40])}",
+            "no column could be the question",
             'Name it: --map question=COLUMN. The same question about every row: -o question="What is it?"',
         )
 
@@ -421,7 +424,7 @@ class _Table:
                 return
             self._missing(
                 "answer",
-                f"no column could be the answer; its columns are {', '.join(self.columns[:40])}",
+                "no column could be the answer",
                 "Name it: --map answer=COLUMN. No request was sent.",
             )
             return

@@ -233,7 +233,7 @@ def _numeric_form(text: str) -> str:
 
 def _parses(kind: str, text: str) -> bool:
     for sign in ".,":
-        with suppress(GoldError, ImportError):
+        with suppress(GoldError):
             checked(kind, text, AnswerContext(decimal=sign))
             return True
     return False

@@ -116,8 +116,9 @@ def _relative(path: Path, folder: Path) -> str:
 def _comments(path: Path, table: Table, data: Data, surveyed: Survey, name: str) -> Iterator[tuple[str, str]]:
     """Yield the comments by key: how each column was recognised, and what is a guess."""
     declared = surveyed.rules.declaration
-    circular = "\nIt was read with -o circular, which is a setting of the run." if data.options.get("circular") else ""
-    yield "", f"How `snellen check {name}` read this table. Correct it, then run it: snellen run {path.name}{circular}"
+    settings = [f"-o {key}" for key in ("circular", "prompt-language") if data.options.get(key)]
+    more = f"\nIt was read with {' and '.join(settings)}, a setting of the run." if settings else ""
+    yield "", f"How `snellen check {name}` read this table. Correct it, then run it: snellen run {path.name}{more}"
     if table.declaration.rows:
         return
     lines = [*surveyed.notes]
