@@ -219,7 +219,9 @@ class _Table:
         """Return one error for all roles that are open."""
         if len(self.problems) == 1:
             (problem,) = self.problems
-            columns = f"; its columns are {', '.join(self.columns[:40])}" if problem.found.startswith("no column") else ""
+            columns = (
+                f"; its columns are {', '.join(self.columns[:40])}" if problem.found.startswith("no column") else ""
+            )
             return UsageError(f"{self.name}: {problem.found}{columns}", problem.hint)
         lines = [
             f"{len(self.problems)} roles have no column for certain; its columns are {', '.join(self.columns[:40])}"
@@ -408,19 +410,19 @@ class _Table:
             columns = [
                 column
                 for column in self.columns
-                if column not in self.in_use and self._share("letter", column) == 1.0 and self._values(column)
+                if column not in self.in_use and self._share(("letter",), column) == 1.0 and self._values(column)
             ]
         if len(columns) > 1 and "options" in self.roles:
             columns = self._agreeing(columns)
         if not columns:
             for column in self._named("answer", strong=True)[:1]:
                 texts = [plain_text(value) for value in self._values(column)[:3]]
-                self._missing(
-                    "answer",
-                    f"column {column!r} could be the answer, but most of its cells name none of their "
-                    f"row's options: {', '.join(map(repr, texts))}",
-                    "Another column: --map answer=COLUMN. Options of their own: --map options=COLUMN, or none.",
+                found = (
+                    f"column {column!r} could be the answer, but most of its cells name none of their row's options: "
+                    f"{', '.join(map(repr, texts))}"
                 )
+                hint = "Another column: --map answer=COLUMN. Options of their own: --map options=COLUMN, or none."
+                self.problems.append(_Problem("answer", found, hint))
                 return
             self._missing(
                 "answer",
@@ -517,7 +519,7 @@ class _Table:
             return False
         if "options" not in self.roles:
             return True
-        return max(self._share(form, column) for form in CONVENTIONS) > _FEWEST_FIT
+        return self._share(CONVENTIONS, column) > _FEWEST_FIT
 
     def _agreeing(self, columns: list[str]) -> list[str]:
         """Return the first of columns that name the same option in every row, or all of them."""
@@ -529,20 +531,20 @@ class _Table:
 
     def _letters(self, column: str, row: Mapping[str, Any]) -> set[tuple[str, ...]]:
         """Return the letters that a cell may name under a convention that fits its whole column."""
-        forms = [form for form in CONVENTIONS if self._share(form, column) == 1.0]
+        forms = [form for form in CONVENTIONS if self._share((form,), column) == 1.0]
         options = self._options(row)
         named = (letters_of(plain_answer(row.get(column)), options, form) for form in forms)
         return {letters for letters in named if letters}
 
-    def _share(self, form: str, column: str) -> float:
-        """Return the share of the head's answers that a convention reads."""
+    def _share(self, forms: Sequence[str], column: str) -> float:
+        """Return the share of the head's answers that one of some conventions reads."""
         fits = total = 0
         for row in self.rows[:100]:
             options, value = self._options(row), plain_answer(row.get(column))
             if len(options) < 2 or value is None or value == "":
                 continue
             total += 1
-            fits += bool(letters_of(value, options, form))
+            fits += any(letters_of(value, options, form) for form in forms)
         return fits / total if total else 1.0
 
     def _options(self, row: Mapping[str, Any]) -> dict[str, str]:
