@@ -6,7 +6,7 @@ read by rules of its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from msgspec import Struct
@@ -95,6 +95,10 @@ class AnswerType:
     def show(self, value: Any) -> str:
         """Return a value as people write it."""
         return str(value)
+
+    def candidates(self, text: str) -> Iterable[int]:
+        """Yield the places of a text around which a sentence may name a value; of closed types alone."""
+        return ()
 
     def find(self, sentence: Sentence) -> Sequence[Found]:
         """Return every value that a sentence names, in order; empty for types that prose does not name."""

@@ -12,7 +12,7 @@ from snellen.scoring.answers.base import AnswerContext, AnswerType, Found, GoldE
 from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.fold import accents, exact, folded
 from snellen.scoring.answers.name import stemmed
-from snellen.scoring.replies.phrases import ordered, phrases, single_words
+from snellen.scoring.replies.phrases import ordered, phrases, places_of, single_words
 from snellen.scoring.replies.sentences import Sentence, Word, words_of
 
 _JOINTS = frozenset((",", "/", "&", "와", "과", "と", "、", "and", "maybe", "perhaps"))
@@ -45,6 +45,22 @@ class _Options:
                 self.sequences.setdefault(words[0], []).append((words, letter))
         for listed in self.sequences.values():
             listed.sort(key=lambda entry: -len(entry[0]))
+        heads = {
+            head
+            for text in texts.values()
+            for word in words_of(text)[:2]
+            for head in (word.text[: max(4, len(word.text) - 2)],)
+            if word.text not in _ARTICLES
+        }
+        self.longest = 400 + 2 * max((len(text) for text in texts.values()), default=0)
+        self.heads = (*heads, *(word for word in _ordinals() if len(word) > 1))
+        self.capital = (
+            re.compile(
+                f"(?<![^\\W_])[{re.escape(''.join(self.letters))}АВСЕНКМОРТХΑΒΕΗΙΚΜΝΟΡΤΧΖ](?![^\\W_\\u2e80-\\ud7ff])"
+            )
+            if self.letters
+            else None
+        )
         self.holds_letters = any(len(text.strip()) == 1 for text in texts.values())
 
     def letter(self, char: str) -> str | None:
@@ -132,8 +148,13 @@ class Choice(AnswerType):
     def parse(self, text: str) -> Any | None:
         """Return the option that a whole text names: `B`, `(b)`, `B. red kite`, `red kite (B)`, `Option B`, `red kite`."""
         options = self.options
+        if len(text) > options.longest:
+            return None
         if (mark := _LIST_MARK.match(text)) is not None and options.texted(text) is None:
             text = text[mark.end() :]
+        head, _, rest = text.partition(" ")
+        if rest and len(rest) < 4 and head.lower() in single_words("article"):
+            text = rest
         if (bare := _BARE.fullmatch(text)) is not None and (letter := options.letter(bare[1])) is not None:
             return letter
         if (letter := options.texted(text)) is not None:
@@ -165,6 +186,12 @@ class Choice(AnswerType):
         if letter is None:
             raise GoldError(f"{str(cell)[:80]!r} is not {self.expected}")
         return letter
+
+    def candidates(self, text: str) -> Iterator[int]:
+        """Yield the places of letters, and of words with which an option's text or place begins."""
+        if self.options.capital is not None:
+            yield from (match.start() for match in self.options.capital.finditer(text))
+        yield from places_of(text.lower(), self.options.heads)
 
     def find(self, sentence: Sentence) -> list[Found]:
         """Return every option that a sentence names: by text, by place, or by a letter in the place of an answer."""
@@ -237,7 +264,7 @@ class Choice(AnswerType):
             closing = at + 2 if bracketed else at + 1
             pointed = opener in marks and (words[closing].text if closing < len(words) else "") in _ENDS
             if (
-                (bracketed and not _is_called(words, opener))
+                (bracketed and not (opener and words[opener - 1].text in ("°", "=")))
                 or noun
                 or head
                 or own
@@ -291,6 +318,7 @@ def _nouns() -> frozenset[str]:
     return frozenset({*nouns, *(f"{article} {noun}" for article in ("the", "die", "la", "a", "is") for noun in nouns)})
 
 
+_BULLET = re.compile(r"^\s*[-*•]\s+")
 _SEVERAL = re.compile(r"\s*(?:[,;/&+、，\n]|\band\b|\bund\b|\bet\b|\by\b|\be\b|\bi\b|и|和|と|및)\s*", re.IGNORECASE)
 
 
@@ -374,6 +402,17 @@ def _ordinals() -> Mapping[str, int]:
     return places | dict.fromkeys(rows[-1], -1)
 
 
+class ChoiceByText(Choice):
+    """One option, as its letter, where options are named by their texts: a letter that is an option's text is that option."""
+
+    kind: ClassVar[str] = "choice_text"
+
+    def parse(self, text: str) -> Any | None:
+        """Return the option that a whole text names, by its text first."""
+        letter = self.options.texted(text) if len(text) <= self.options.longest else None
+        return letter or super().parse(text)
+
+
 class MultiChoice(Choice):
     """Several options, as a tuple of letters in order."""
 
@@ -391,7 +430,7 @@ class MultiChoice(Choice):
             letters = [self.options.letter(char) for char in text]
             if all(letters) and self.options.texted(text) is None:
                 return self._ordered(letters)
-        parts = [undressed(part) for part in _SEVERAL.split(text) if part.strip()]
+        parts = [undressed(_BULLET.sub("", part)) for part in _SEVERAL.split(text) if part.strip()]
         letters = [super(MultiChoice, self).parse(part) for part in parts]
         if letters and all(letters):
             return self._ordered(letters)

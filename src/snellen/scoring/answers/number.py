@@ -12,11 +12,13 @@ from typing import Any, ClassVar, NamedTuple
 from snellen.scoring.answers.base import AnswerType, Found, GoldError
 from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.name import stemmed
-from snellen.scoring.answers.numerals import find_numbers, parse_number
+from snellen.scoring.answers.numerals import CJK_DIGITS, ENGLISH_BELOW_HUNDRED, find_numbers, parse_number
 from snellen.scoring.answers.units import convert, unit_at, unit_named
-from snellen.scoring.replies.phrases import phrases, single_words
+from snellen.scoring.replies.phrases import ordered, phrases, places_of, single_words
 from snellen.scoring.replies.sentences import Sentence, words_of
 
+LONGEST = 120
+"""Characters of a text that is one number with a unit or a noun."""
 RELATIVE = Decimal("0.01")
 """A number with decimals is right within 1 % of the gold value, or within half a unit of the gold's last digit."""
 _WORDS_OF_ABOUT = (
@@ -66,9 +68,11 @@ class Number(AnswerType):
 
     def parse(self, text: str) -> Any | None:
         """Return the number that a whole text writes, perhaps with `about` before it and a unit or a noun of the question behind."""
+        if len(text) > LONGEST:
+            return None
         text = text.strip()
         text = text[match.end() :] if (match := _ABOUT.match(text)) is not None else text
-        found = parse_number(text, self.context.decimal)
+        found = parse_number(text, self._decimal())
         if found is not None:
             return self._value(found[0])
         sentence = Sentence(text, 0, len(text))
@@ -80,6 +84,14 @@ class Number(AnswerType):
             stemmed(word) in self._asked() or not word[0].isalnum() or self._is_unit(word) for word in behind
         )
         return self._value(listed[0].value) if fits and "?" not in behind else None
+
+    def _decimal(self) -> str:
+        """Return the decimal sign of a reply: a comma where the question is in a language that writes one."""
+        asked = {word.text for word in words_of(self.context.question[:300])}
+        is_english = not asked or not asked.isdisjoint(_ENGLISH)
+        return (
+            "," if self.context.decimal == "." and not is_english and asked & _COMMA_LANGUAGES else self.context.decimal
+        )
 
     def _is_unit(self, word: str) -> bool:
         return bool(self.context.unit) and word.casefold() == self.context.unit.casefold()
@@ -108,6 +120,12 @@ class Number(AnswerType):
     def show(self, value: Any) -> str:
         """Return the number in digits."""
         return f"{value:.12g}"
+
+    def candidates(self, text: str) -> Iterator[int]:
+        """Yield the places of digits and number words."""
+        yield from (match.start() for match in _DIGITS.finditer(text))
+        low = text.lower()
+        yield from places_of(low, _number_heads(low.isascii()))
 
     def find(self, sentence: Sentence) -> list[Found]:
         """Return the numbers that a sentence names as an answer; of several the total, or those of what is asked for."""
@@ -159,7 +177,7 @@ class Number(AnswerType):
     def _amounts(self, sentence: Sentence) -> Iterator[Found]:
         """Yield the numbers of a sentence but for labels (`image 2`), list marks, ranges, bounds (`at least 3`), wholes (`of 3`)."""
         text = sentence.text
-        found = [Found(one.value, one.start, one.end) for one in find_numbers(text, self.context.decimal)]
+        found = [Found(one.value, one.start, one.end) for one in find_numbers(text, self._decimal())]
         numbers = sorted([*found, *self._worded(sentence)], key=lambda one: one.start)
         bounds, labels = _edges(sentence, "bound"), _edges(sentence, "label")
         after = frozenset(sentence.words[phrase.first].start for phrase in sentence.phrases if phrase.table == "bound")
@@ -226,6 +244,52 @@ class Number(AnswerType):
         return []
 
 
+_DIGITS = re.compile(r"\d+")
+_ENGLISH = frozenset(["the", "what", "how", "which", "is", "are", "does", "of", "many", "much", "who", "where", "when"])
+_COMMA_LANGUAGES = frozenset(
+    [
+        "wie",
+        "viele",
+        "viel",
+        "der",
+        "die",
+        "das",
+        "ist",
+        "welche",
+        "was",
+        "combien",
+        "quel",
+        "quelle",
+        "est",
+        "le",
+        "la",
+        "les",
+        "cuántos",
+        "cuántas",
+        "cuál",
+        "cuánto",
+        "el",
+        "los",
+        "quantos",
+        "quantas",
+        "qual",
+        "quanto",
+        "o",
+        "quanti",
+        "quante",
+        "quale",
+        "il",
+        "hoeveel",
+        "welke",
+        "het",
+        "ile",
+        "jaki",
+        "jaka",
+        "сколько",
+        "какая",
+        "какой",
+    ]
+)
 _OF_ALL = re.compile(r"\s?(?:of|out of|von|de|sur|su|из)(?: the| all| den| las| los| les)?\s?", re.IGNORECASE)
 _EQUALS = re.compile(r"=|≈|→")
 
@@ -239,11 +303,41 @@ def _asked_words(question: str) -> frozenset[str]:
     )
 
 
+def _outside_brackets(text: str, found: Sequence[Found]) -> list[Found]:
+    """Return the numbers that stand outside of brackets."""
+    return [one for one in found if text.count("(", 0, one.start) <= text.count(")", 0, one.start)]
+
+
 @lru_cache(maxsize=1)
 def _numbers() -> Mapping[str, int]:
     """Return number words from 2 on; those of one are articles in many languages."""
     listed = [(word, value) for row in phrases("number") for value, word in enumerate(row.split()) if value != 1]
     return {word: value for word, value in listed if word != "-" and parse_number(word) is None}
+
+
+@lru_cache(maxsize=1)
+def _amounts_in_words() -> Mapping[str, int]:
+    """Return words such as `pair` and `nobody` to the number that they say."""
+    return {word: value for value, row in enumerate(ordered("amount")) for word in row.split()}
+
+
+@lru_cache(maxsize=2)
+def _number_heads(ascii_only: bool) -> tuple[str, ...]:
+    """Return what number words begin with, in all languages, and words for zero."""
+    words = {
+        *ENGLISH_BELOW_HUNDRED,
+        "a hundred",
+        "dozen",
+        "half",
+        "quarter",
+        "third",
+        *_ZERO,
+        *_NO,
+        *_numbers(),
+        *CJK_DIGITS,
+        "十",
+    }
+    return tuple(word for word in words if not ascii_only or word.isascii())
 
 
 def _bare_end(text: str, start: int) -> int:
@@ -299,6 +393,8 @@ class Count(Number):
         found, words, asked = super().find(sentence), sentence.words, self._asked()
         named = self._asked_for(sentence, found)
         for at, word in enumerate(words):
+            if not found and (value := _amounts_in_words().get(word.text)) is not None:
+                return [Found(value, word.start, word.end)]
             none = word.text in _NO and any(stemmed(near.text) in asked for near in words[at + 1 : at + 4])
             if (none and not named) or (word.text in _ZERO and at == 0 and not found):
                 return [Found(0, word.start, word.end)]

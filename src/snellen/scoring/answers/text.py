@@ -37,18 +37,49 @@ class Text(AnswerType):
         return fold(str(value)) == fold(str(gold))
 
     def short(self, sentence: Sentence) -> Found | None:
-        """Return the phrase that a short reply is, or that stands behind `It is` or `The sign says`; None for another sentence."""
+        """Return the phrase that a short reply is, or that is left of a sentence without the words of the question around it."""
         words = _without_end(sentence.words)
-        if not words or sentence.asks or sentence.has("hedge", "or") or sentence.opens("refusal"):
+        quoted = list(_QUOTED.finditer(sentence.text))
+        plain = [word for word in words if not any(quote.start() < word.start < quote.end() for quote in quoted)]
+        if not words or sentence.asks or sentence.opens("refusal") or _is_open(sentence, plain):
             return None
-        at, framed = _behind_subject(sentence, self._asked())
-        quoted = list(_QUOTED.finditer(sentence.text, words[at].start if at < len(words) else 0))
-        if len(quoted) == 1 and (framed or len(words) <= BARE_WORDS + 2):
+        start, end = self._frame(sentence, words)
+        framed = start > 0 or end < len(words)
+        if len(quoted) == 1 and (framed or len(plain) <= FRAMED_WORDS + 2 or quoted[0].start() == 0):
             return Found(quoted[0][1], *quoted[0].span(1))
-        return self._phrase(sentence, words[at:], framed)
+        return self._phrase(sentence, words[start:end], framed)
 
     def _asked(self) -> frozenset[str]:
         return _words_of(self.context.question[-2_000:])
+
+    def _frame(self, sentence: Sentence, words: Sequence[Word]) -> tuple[int, int]:
+        """Return the words between those that the question says too, or that say nothing: `The umbrella is red`, `A robin is shown`."""
+        known = self._asked() | _known_words()
+        phrases = {phrase.first: phrase.after for phrase in sentence.phrases if phrase.table in ("shows", "conclusion")}
+        start, verb = 0, False
+        while start < len(words):
+            if start in phrases and (start or phrases[start] - start > 1 or words[start].text in _VERBS_ALONE):
+                verb = verb or words[start].text[0] < "\u2e80"
+                start = phrases[start]
+            elif (
+                words[start].text in known
+                or words[start].text in (",", ":")
+                or words[start].text.endswith(("'s", "'re", "'est"))
+            ):
+                verb = (
+                    verb
+                    or words[start].text.endswith(("'s", "'re", "'est"))
+                    or words[start].text in single_words("shows")
+                )
+                start += 1
+            else:
+                break
+        end = len(words)
+        while end > start + 1 and words[end - 1].text in known:
+            end -= 1
+        if end < len(words) and not any(word.text in single_words("shows") for word in words[end:]):
+            end = len(words)
+        return (start if verb and start < len(words) else 0), end
 
     def _phrase(self, sentence: Sentence, words: Sequence[Word], framed: bool) -> Found | None:
         """Return a phrase without article and trailing clause, if it is one: no verb, no preposition, few words."""
@@ -57,40 +88,52 @@ class Text(AnswerType):
         called = [at for at, word in enumerate(words[:-1]) if word.text in ("called", "named")]
         if called:
             words, framed = words[called[-1] + 1 :], True
-        has_article = len(words) > 1 and words[0].text in single_words("article")
-        words, behind = _before_clause(words[has_article:])
-        if not framed and (behind > BARE_WORDS or any(word.text == ":" for word in words)):
+        has_article = bool(words) and (
+            (len(words) > 1 and words[0].text in single_words("article")) or _article_before(sentence, words[0].start)
+        )
+        if len(words) > 1 and words[0].text in single_words("article"):
+            words = words[1:]
+        words, behind = _before_clause(words)
+        if not words or (behind and (behind < 0 or (not framed and behind > BARE_WORDS))):
             return None
+        text = sentence.text[words[0].start : words[-1].end]
+        if ":" in [word.text for word in words] and not framed and " " in text:
+            return None
+        if not self._is_phrase(sentence, words, text, framed, has_article):
+            return None
+        return Found(text, words[0].start, words[-1].end)
+
+    def _is_phrase(self, sentence: Sentence, words: Sequence[Word], text: str, framed: bool, has_article: bool) -> bool:
+        asked, articles = self._asked(), single_words("article")
         spaced = [word.text for word in words if word.text[0].isalnum() and word.text[0] < "\u2e80"]
-        unspaced = sum(word.text[0] >= "\u2e80" for word in words)
+        unspaced = len(words) - len(spaced) if any(word.text[0] > "\u2e7f" for word in words) else 0
+        if len(text.split()) > (FRAMED_WORDS if framed else BARE_WORDS) or unspaced > 2 * BARE_WORDS:
+            return False
+        if unspaced and not framed and any(word.text in _SENTENCE_SIGNS for word in words):
+            return False
+        contracted = any("'" in word and word.split("'")[-1] in ("d", "m", "ll", "re", "ve", "t") for word in spaced)
         if (
-            not words
-            or len(spaced) > (FRAMED_WORDS if framed else BARE_WORDS)
-            or unspaced > (2 * BARE_WORDS if framed or not spaced else 0)
+            contracted
+            or any(word in _NO_PHRASE for word in spaced)
+            or (framed and any(word.endswith("ing") for word in spaced[1:]))
         ):
-            return None
-        if unspaced and (
-            (not framed and unspaced > 2 * BARE_WORDS) or any(word.text in _SENTENCE_SIGNS for word in words)
-        ):
-            return None
-        asked = self._asked()
-        if any("'" in word and word.split("'")[-1] in ("d", "m", "ll", "re", "ve", "t") for word in spaced):
-            return None
-        if framed and any(word.endswith("ing") for word in spaced[1:]):
-            return None
-        if any(word in _NO_PHRASE for word in spaced) or (
-            all(word in asked or word in single_words("article") for word in spaced) and spaced
-        ):
-            return None
-        named = sentence.text[words[0].start].isupper() or not sentence.text[words[0].start].isalpha()
-        if framed and not (
-            has_article or named or unspaced or _covers(sentence, words[0].start, self.context.question[-500:])
-        ):
-            return None
-        start, end = words[0].start, words[-1].end
-        return Found(sentence.text[start:end], start, end)
+            return False
+        if spaced and not unspaced and all(word in asked or word in articles for word in spaced):
+            return False  # `a bird`, where a species of bird was asked for
+        named = text[0].isupper() or not text[0].isalpha() or bool(unspaced)
+        return not framed or has_article or named or self._covers(sentence, words)
+
+    def _covers(self, sentence: Sentence, words: Sequence[Word]) -> bool:
+        """Return True if the rest of a sentence is all that the question asks about: `What colour is the umbrella?`, `The umbrella is`."""
+        asked = [word.text for word in _sentence(self.context.question[-500:]).words if word.text[0].isalnum()]
+        verb = next((at for at, word in enumerate(asked) if word in single_words("shows")), len(asked))
+        about = {word for word in asked[verb + 1 :] if word not in single_words("function")}
+        rest = {word.text for word in sentence.words if word.end <= words[0].start or word.start >= words[-1].end}
+        return bool(about) and about <= rest
 
 
+_VERBS_ALONE = frozenset(("es", "è", "é", "son", "sono", "são", "jest", "это"))
+"""Verbs that need no subject before them."""
 _SENTENCE_SIGNS = frozenset("我你他她它不是有在的了这那")
 _NO_PHRASE = frozenset(
     [
@@ -132,6 +175,9 @@ _NO_PHRASE = frozenset(
         "this",
         "there",
         "not",
+        "no",
+        "to",
+        "and",
         "several",
         "some",
         "various",
@@ -140,81 +186,61 @@ _NO_PHRASE = frozenset(
 )
 
 
+@lru_cache(maxsize=1)
+def _known_words() -> frozenset[str]:
+    """Return the words of a frame that say nothing themselves."""
+    tables = ("function", "subject", "adverb", "article")
+    return frozenset(word for table in tables for word in single_words(table)) - {"one", "word"}
+
+
+def _sentence(text: str) -> Sentence:
+    return Sentence(text, 0, len(text))
+
+
 @lru_cache(maxsize=1_024)
 def _words_of(text: str) -> frozenset[str]:
-    return frozenset(word.text for word in Sentence(text, 0, len(text)).words)
+    return frozenset(word.text for word in _sentence(text).words)
+
+
+def _is_open(sentence: Sentence, words: Sequence[Word]) -> bool:
+    """Return True if a sentence doubts, denies, or leaves a choice, outside of what it quotes."""
+    starts = {word.start for word in words}
+    tables = ("hedge", "or", "negation")
+    return any(phrase.table in tables and sentence.words[phrase.first].start in starts for phrase in sentence.phrases)
+
+
+def _article_before(sentence: Sentence, start: int) -> bool:
+    before = [word for word in sentence.words if word.end <= start]
+    return bool(before) and before[-1].text in single_words("article")
 
 
 def _without_end(words: Sequence[Word]) -> list[Word]:
-    """Return the words without final stops, emoji and other signs that say nothing."""
+    """Return the words without final stops, emoji, and the copula that ends a Korean or Japanese sentence."""
     kept = list(words)
-    while len(kept) > 1 and "".join(word.text for word in kept[-3:]) == "입니다":
-        del kept[-3:]
-    while (len(kept) > 2 and kept[-2].text + kept[-1].text in ("です", "이다")) or (
-        len(kept) > 3 and kept[-1].text == "。"
-    ):
-        del kept[-2 if kept[-1].text != "。" else -1 :]
     while kept and (kept[-1].text in _STOPS or unicodedata.category(kept[-1].text[0]) == "So"):
         kept.pop()
+    for ending in ("입니다", "です", "이다"):
+        if len(kept) > len(ending) and "".join(word.text for word in kept[-len(ending) :]) == ending:
+            del kept[-len(ending) :]
     return kept
 
 
 def _before_clause(words: Sequence[Word]) -> tuple[list[Word], int]:
-    """Return the words before a trailing clause or bracket (behind a comma, a dash between blanks, `because`) and its length."""
+    """Return the words before a trailing clause or bracket, and the words of that clause; -1 for one that goes on with `but`."""
     for at, word in enumerate(words):
         dashed = word.text in _DASHES and at > 0 and word.start > words[at - 1].end
         if at and (word.text in _CLOSE or dashed or word.text in ("because", "since", "weil", "denn", "porque", "car")):
+            turned = at + 1 < len(words) and words[at + 1].text in (
+                "but",
+                "aber",
+                "pero",
+                "mais",
+                "mas",
+                "ma",
+                "но",
+                "但",
+            )
+            if turned:
+                return list(words[:at]), -1
             return list(words[:at]), 0 if word.text in ("(", "[") or dashed else len(words) - at - 1
     return list(words), 0
-
-
-def _behind_subject(sentence: Sentence, asked: frozenset[str]) -> tuple[int, bool]:
-    """Return the word at which the answer begins, behind `It is` or `The umbrella is`; 0 and False without such an opening."""
-    words, found = sentence.words, sentence.phrases
-    at = 0
-    if sentence.opens("conclusion"):
-        at = max(phrase.after for phrase in found if phrase.table == "conclusion" and phrase.first <= 1)
-        while at < len(words) and words[at].text == ",":
-            at += 1
-    begin = at
-    verbs = {phrase.first: phrase.after for phrase in found if phrase.table == "shows"}
-    subjects = {phrase.first: phrase.after for phrase in found if phrase.table == "subject"}
-    while at < len(words) and at - begin < 12:
-        if (at > begin and at in verbs) or words[at].text in ("'s", "'re"):
-            break
-        if at in subjects and at == begin:
-            contracted = words[subjects[at] - 1].text.endswith(("'s", "'re", "'est"))
-            at = subjects[at]
-            if contracted:
-                return _verbs_end(words, at, verbs, asked), True
-        elif words[at].text in asked or words[at].text in single_words("article"):
-            at += 1
-        else:
-            return begin, False
-    if at not in verbs or (at == begin and words[at].text not in _VERBS_ALONE and verbs[at] - at < 2):
-        return begin, False
-    return _verbs_end(words, at, verbs, asked), True
-
-
-_VERBS_ALONE = frozenset(("es", "è", "é", "son", "sono", "são", "jest", "это"))
-"""Verbs that need no subject before them."""
-
-
-def _verbs_end(words: Sequence[Word], at: int, verbs: dict[int, int], asked: frozenset[str]) -> int:
-    """Return the word behind verbs, adverbs, and what the question says too: `is holding`."""
-    skipped = single_words("adverb") | {":", "called", "named", "as", "known"}
-    articles = single_words("article")
-    while at < len(words) and (
-        at in verbs or words[at].text in skipped or (words[at].text in asked and words[at].text not in articles)
-    ):
-        at = verbs.get(at, at + 1)
-    return at
-
-
-def _covers(sentence: Sentence, end: int, question: str) -> bool:
-    """Return True if the subject of a sentence is all that the question asks about: `What colour is the umbrella?`, `The umbrella is`."""
-    words = [word.text for word in Sentence(question, 0, len(question)).words if word.text[0].isalnum()]
-    verb = next((at for at, word in enumerate(words) if word in single_words("shows")), len(words))
-    about = {word for word in words[verb + 1 :] if word not in single_words("function")}
-    subject = {word.text for word in sentence.words if word.end <= end}
-    return bool(about) and about <= subject

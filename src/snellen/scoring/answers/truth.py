@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, ClassVar
 
 from snellen.scoring.answers.base import AnswerType, Found, GoldError
 from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.name import stemmed
-from snellen.scoring.replies.phrases import phrases, single_words
+from snellen.scoring.replies.phrases import phrases, places_of, single_words, telling
 from snellen.scoring.replies.sentences import Sentence, words_of
 
 _LETTERS = {"T/F": {"t": True, "f": False}, "yes/no": {"y": True, "n": False}}
+_LETTER = re.compile(r"(?<!\w)[TF](?!\w)")
+_AFFIRMING = re.compile(r"^(?:it|they|he|she|that)\b[^.\n]{1,30}\.?$", re.MULTILINE)
 _SIGNS = {"✓": True, "✔": True, "☑": True, "✅": True, "✗": False, "✘": False, "❌": False, "❎": False, "✖": False}
 _SPOKEN = frozenset(("yes", "no", "ja", "nein", "oui", "non", "sí", "sim", "да", "нет"))
 """Words that open a sentence without a comma behind them."""
@@ -104,6 +108,16 @@ class Truth(AnswerType):
         found = self.find(sentence)
         return found[0] if found and all(one.value == found[0].value for one in found) else None
 
+    def candidates(self, text: str) -> Iterator[int]:
+        """Yield the places of words for yes and no, and of what the question claims."""
+        low = text.lower()
+        claim, _ = _claim(self.context.question)
+        words = [*telling("yes", low.isascii()), *telling("no", low.isascii()), *(word[:4] for word in claim[-1:])]
+        yield from places_of(low, words)
+        if self.context.form == "T/F":
+            yield from (match.start() for match in _LETTER.finditer(text))
+        yield from (match.start() for match in _AFFIRMING.finditer(low))
+
     def find(self, sentence: Sentence) -> list[Found]:
         """Return the value that a sentence states: at its head, at its end, or by restating the question."""
         head = self._head(sentence)
@@ -164,8 +178,11 @@ class Truth(AnswerType):
                 or words[after].text in ("because", "since", "as", "that")
             )
             before = words[first - 1].text if first else ""
-            turned = any(phrase.table == "negation" and phrase.after <= first for phrase in sentence.phrases)
+            clause = max((at for at, word in enumerate(words[:first]) if word.text in _BREAKS), default=-1)
+            turned = any(phrase.table == "negation" and clause < phrase.first < first for phrase in sentence.phrases)
             if ended and (before in _links() or before in _LEADING or before.endswith("n't") or before == "not"):
+                if found is not None and found.value != (value != turned):
+                    return None
                 found = Found(value != turned, words[first].start, words[after - 1].end)
         return found
 
@@ -199,6 +216,7 @@ def _links() -> frozenset[str]:
     return frozenset(word.text for phrase in (*phrases("link"), *phrases("shows")) for word in words_of(phrase))
 
 
+_BREAKS = frozenset((",", ";", ":", '"', "(", "but"))
 _LEADING = frozenset(
     (
         ":",

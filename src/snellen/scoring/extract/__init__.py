@@ -8,6 +8,7 @@ The rules are in docs/extraction.md.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from snellen.errors import DataError
@@ -57,12 +58,21 @@ def read(
     Raises:
         DataError: for an unknown kind, or a choice without options.
     """
-    context = AnswerContext(dict(lettered(options)), question, unit or "", form or "")
+    listed = tuple(options.items()) if isinstance(options, Mapping) else tuple(options or ())
+    answer = _type_of(kind, listed, isinstance(options, Mapping), question, unit or "", form or "")
     accepted = [str(one) for one in (gold if isinstance(gold, (list, tuple)) else (gold,)) if one is not None]
-    reading = read_as(type_for(kind, context), reply, [*accepted, *aliases])
+    reading = read_as(answer, reply, [*accepted, *aliases])
     if kind == "choice_text" and reading.value is not None:
-        reading = reading._replace(value=context.options[reading.value])
+        reading = reading._replace(value=answer.context.options[reading.value])
     return reading
+
+
+@lru_cache(maxsize=1_024)
+def _type_of(
+    kind: str, listed: tuple[Any, ...], lettered_already: bool, question: str, unit: str, form: str
+) -> AnswerType:
+    options = dict(lettered(dict(listed) if lettered_already else listed))
+    return type_for(kind, AnswerContext(options, question, unit, form))
 
 
 def type_for(kind: str, context: AnswerContext) -> AnswerType:

@@ -13,15 +13,14 @@ from snellen.scoring.answers.name import stemmed
 from snellen.scoring.answers.text import Text
 from snellen.scoring.extract.base import Reading, two_answers
 from snellen.scoring.extract.stated import NOTHING, one_named, value_in
-from snellen.scoring.replies.phrases import holds, phrases, single_words
-from snellen.scoring.replies.reply import Visible
-from snellen.scoring.replies.sentences import Phrase, Sentence, sentences, words_of
+from snellen.scoring.replies.phrases import phrases, places_of, single_words, telling
+from snellen.scoring.replies.reply import Visible, json_fields
+from snellen.scoring.replies.sentences import Phrase, Sentence, sentences, sentences_at, words_of
 
 CONTAINER, FINAL, PLAIN, EMPHASISED = 3, 2, 1, 0
 """Ranks of marks: the highest that holds a value decides."""
 LONGEST = 20_000
 """Characters in which labels are looked for."""
-_ARROWS = ("=>", "⇒", "→", "->", "➡")
 _ARROW = re.compile(r"(?:^|\s)(?:=>|⇒|→|->|➡)\s*(?=\S)")
 _BOLD = re.compile(r"\*\*([^*\n]{1,120})\*\*|__([^_\n]{1,120})__")
 _LABEL = re.compile(
@@ -47,6 +46,7 @@ class Mark(NamedTuple):
 def declared(said: Visible, kind: AnswerType) -> Reading | None:
     """Return the answer that a reply marks; a reading without a value where two marks differ; None without a mark."""
     marks = list(_contained(said, kind))
+    head = _head(said, kind)
     if values := [mark for mark in marks if mark.value is not None]:
         return _decided(values, said, kind)
     if marks:
@@ -54,9 +54,18 @@ def declared(said: Visible, kind: AnswerType) -> Reading | None:
     marks = list(_announced(said, kind))
     for rank in (FINAL, PLAIN):
         if values := [mark for mark in marks if mark.rank == rank]:
-            return _decided(values, said, kind)
+            return _decided([*head, *values], said, kind)
     values = [*_labelled(said, kind), *_emphasised(said, kind)]
     return _decided(values, said, kind) if values else None
+
+
+def _head(said: Visible, kind: AnswerType) -> list[Mark]:
+    """Return the value that a reply opens with, alone on its line or in its sentence: a mark that another one contradicts."""
+    first = next(iter(sentences(said.text[:200])), None)
+    if first is None or isinstance(kind, Text) or said.offset:
+        return []
+    value = kind.parse(undressed(first.text))
+    return [] if value is None else [Mark(PLAIN, value, (), said.place(first.start, first.end))]
 
 
 def _decided(marks: Sequence[Mark], said: Visible, kind: AnswerType) -> Reading | None:
@@ -82,34 +91,21 @@ def _contained(said: Visible, kind: AnswerType) -> Iterator[Mark]:
 
 
 def _announced(said: Visible, kind: AnswerType) -> Iterator[Mark]:
-    """Yield the values that stand behind a marker, line by line."""
+    """Yield the values that stand behind a marker, up to the end of the line or on the next one."""
     text = said.text
     low = text.lower()
-    if not _may_announce(low):
-        return
-    lines = list(_lines(text))
-    for index, (start, end) in enumerate(lines):
-        if not _may_announce(low[start:end]):
-            continue
-        for sentence in sentences(text, start, end):
-            for rank, at in _markers(sentence):
-                begin, stop = sentence.start + at, end
-                if not text[begin:stop].strip(" .:-*") and index + 1 < len(lines):
-                    begin, stop = lines[index + 1]
-                if (mark := _marked(said, begin, stop, rank, kind)) is not None:
-                    yield mark
-
-
-def _may_announce(low: str) -> bool:
-    return holds(low, "answer") or holds(low, "choose") or any(sign in low for sign in _ARROWS)
-
-
-def _lines(text: str) -> Iterator[tuple[int, int]]:
-    at = 0
-    for line in text.split("\n"):
-        if line.strip():
-            yield at, at + len(line)
-        at += len(line) + 1
+    places = [place for name in ("answer", "choose", "best") for place in places_of(low, telling(name, low.isascii()))]
+    places += [match.end() - 1 for match in _ARROW.finditer(text)]
+    for sentence in sentences_at(text, places):
+        for rank, at in _markers(sentence):
+            begin = sentence.start + at
+            stop = text.find("\n", begin)
+            stop = len(text) if stop < 0 else stop
+            if not text[begin:stop].strip(" .:-*"):
+                begin = stop + len(text[stop:]) - len(text[stop:].lstrip())
+                stop = text.find("\n", begin) if "\n" in text[begin:] else len(text)
+            if (mark := _marked(said, begin, stop, rank, kind)) is not None:
+                yield mark
 
 
 def _markers(sentence: Sentence) -> Iterator[tuple[int, int]]:
@@ -132,32 +128,11 @@ def _best(sentence: Sentence) -> int | None:
     """Return where the answer begins behind any noun that is called correct: `The correct description is`."""
     words = sentence.words
     for at, word in enumerate(words[:6]):
-        if word.text in _BEST:
+        if word.text in single_words("best"):
             for place in range(at + 1, min(len(words), at + 4)):
                 if words[place].text in _links() or words[place].text == ":":
                     return _behind(sentence, place)
     return None
-
-
-_BEST = frozenset(
-    [
-        "correct",
-        "best",
-        "final",
-        "richtige",
-        "richtig",
-        "korrekte",
-        "correcta",
-        "correcto",
-        "correcte",
-        "bonne",
-        "corretta",
-        "correta",
-        "正确",
-        "正しい",
-        "올바른",
-    ]
-)
 
 
 def _is_negated(sentence: Sentence, phrase: Phrase) -> bool:
@@ -181,6 +156,21 @@ def _linked(sentence: Sentence, phrase: Phrase) -> int | None:
         return _behind(sentence, at)
     if words[at].text in ("-", ">", '"') and phrase.first <= 2:
         return _behind(sentence, at + (words[at].text != '"'))
+    if phrase.first <= 6 and words[at].text in (
+        "here",
+        "has",
+        "must",
+        "should",
+        "would",
+        "therefore",
+        "then",
+        "hier",
+        "aquí",
+        "ici",
+    ):
+        for place in range(at, min(len(words), at + 4)):
+            if words[place].text in ("be", "is", "ist", "est", "es"):
+                return _behind(sentence, place)
     if phrase.first <= 3 and words[at].text in ("to", "for", "of", "auf", "à", "a", "in", "(", "is"):
         for place in range(at, min(len(words), at + _OF)):
             if words[place].text in ("is", "ist", "est", "es", "é", "è", ":", "lautet", "would"):
@@ -219,14 +209,19 @@ def _labelled(said: Visible, kind: AnswerType) -> Iterator[Mark]:
     if not question or (":" not in said.text and "：" not in said.text):
         return
     asked = {stemmed(word.text) for word in Sentence(question, 0, len(question)).words}
-    for line in _LABEL.finditer(said.text[:LONGEST]):
-        words = [word.text for word in Sentence(line["key"], 0, len(line["key"])).words if word.text[0].isalnum()]
-        content = [stemmed(word) for word in words if word not in _plain_words()]
+    fields = [(field["key"], field.span("value"), True) for field in json_fields(said.reply[: 2 * LONGEST])]
+    lines = (
+        [] if fields else [(line["key"], line.span("value"), False) for line in _LABEL.finditer(said.text[:LONGEST])]
+    )
+    for key, span, is_json in (*fields, *lines):
+        words = [word.text for word in Sentence(key, 0, len(key)).words if word.text[0].isalnum()]
+        words = [part for word in words for part in word.split("_")]
+        content = [stemmed(word) for word in words if word and word not in _plain_words()]
         if not content or len(words) > 6 or not asked.issuperset(content):
             continue
-        start, end = undressed_span(said.reply, *said.place(*line.span("value")))
+        start, end = undressed_span(said.reply, *(span if is_json else said.place(*span)))
         value, also = value_in(said.reply[start:end], kind)
-        if value is not None:
+        if value is not None and said.reply[start:end].lower() not in NOTHING:
             yield Mark(EMPHASISED, value, also, (start, end))
 
 

@@ -13,7 +13,7 @@ from snellen.scoring.answers.text import BARE_WORDS, Text
 from snellen.scoring.extract.base import Reading, two_answers
 from snellen.scoring.replies.phrases import single_words
 from snellen.scoring.replies.reply import Visible
-from snellen.scoring.replies.sentences import Sentence, sentences, spans
+from snellen.scoring.replies.sentences import Phrase, Sentence, sentences, sentences_at, spans
 
 MOST_WORDS = 14
 """Words of a short reply."""
@@ -93,7 +93,11 @@ def short(said: Visible, kind: AnswerType) -> Reading | None:
         return None
     first, rest = Sentence(text, *parts[0]), text[parts[0][1] :]
     size = sum(word.text[0].isalnum() for word in first.words)
-    if first.asks or size > (MOST_WORDS if rest.strip() else 2 * MOST_WORDS):
+    if (
+        first.asks
+        or rest.rstrip("\"') \n").endswith(("?", "？"))
+        or size > (MOST_WORDS if rest.strip() else 2 * MOST_WORDS)
+    ):
         return None
     if isinstance(kind, Text):
         found = kind.short(first) if _is_answer_line(said, first, rest) else None
@@ -101,7 +105,11 @@ def short(said: Visible, kind: AnswerType) -> Reading | None:
             return None
         place = said.place(first.start + found.start, first.start + found.end)
         raw = said.reply[slice(*place)]
-        return Reading(raw, None, () if raw == found.value else (str(found.value),), "short", (place,))
+        also = [str(found.value)] if raw != found.value else []
+        before = first.text[: found.start].rsplit(maxsplit=1)[-1:]
+        if before and before[0].lower() in single_words("article"):
+            also.append(f"{before[0]} {raw}")
+        return Reading(raw, None, tuple(also), "short", (place,))
     value = kind.parse(undressed(first.text))
     found = Found(value, 0, len(first.text)) if value is not None else _asserted_short(first, kind)
     if found is None:
@@ -148,12 +156,18 @@ def _clashes(first: Sentence, found: Found, kind: AnswerType, rest: str) -> bool
     starts = [
         tail.words[phrase.first].start
         for phrase in tail.phrases
-        if phrase.table == other and phrase.first not in assured
+        if phrase.table == other and phrase.first not in assured and _stands_alone(tail, phrase)
     ]
     stated += [not found.value for start in starts if len(tail.text[:start].rstrip()) in behind]
     for sentence in sentences(rest[:1_000]):
         stated += [one.value for one in _statement(sentence, kind).asserted]
     return any(value != found.value for value in stated)
+
+
+def _stands_alone(sentence: Sentence, phrase: Phrase) -> bool:
+    """Return True for a `no` that is no article: before a sign, at the end, before `it`."""
+    after = sentence.words[phrase.after].text if phrase.after < len(sentence.words) else ""
+    return not after.isalnum() or after in single_words("subject")
 
 
 def _explains(rest: str, found: Found, kind: AnswerType, *, bare: bool) -> bool:
@@ -191,7 +205,9 @@ def prose(said: Visible, kind: AnswerType) -> Reading | None:
         return _concluded(said, kind)
     if not kind.is_closed:
         return None
-    listed = sentences(said.text)
+    if said.text.rstrip("\"') \n").endswith(("?", "？")):
+        return None
+    listed = sentences_at(said.text, kind.candidates(said.text))
     if len(listed) > MOST_SENTENCES:
         listed = [*listed[:40], *listed[40 - MOST_SENTENCES :]]
     statements = [
@@ -228,8 +244,8 @@ def prose(said: Visible, kind: AnswerType) -> Reading | None:
 
 def _concluded(said: Visible, kind: MultiChoice) -> Reading | None:
     """Return the options that the last sentence lists, if it concludes."""
-    listed = sentences(said.text)
-    last = listed[-1] if listed else None
+    ends = list(spans(said.text, max(0, len(said.text) - 2_000), len(said.text)))
+    last = Sentence(said.text, *ends[-1]) if ends else None
     if last is None or not (_concludes(last)):
         return None
     found = kind.short(last)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.resources import files
 
@@ -30,7 +31,7 @@ def last_phrase(text: str, name: str) -> tuple[int, int] | None:
     """Return start and end of the last phrase of a table in a lower-case text, as whole words; None without one."""
     found = (-1, -1)
     for phrase in _ascii(name) if text.isascii() else phrases(name):
-        at = text.rfind(phrase)
+        at = text.rfind(phrase, max(found[0], 0))
         while at > found[0]:
             end = at + len(phrase)
             if _ends(text, at - 1, phrase[0]) and _ends(text, end, phrase[-1]):
@@ -40,9 +41,24 @@ def last_phrase(text: str, name: str) -> tuple[int, int] | None:
     return found if found[0] >= 0 else None
 
 
-def holds(text: str, name: str) -> bool:
-    """Return True if a lower-case text may hold a phrase of a table."""
-    return any(phrase in text for phrase in (_ascii(name) if text.isascii() else phrases(name)))
+@cache
+def telling(name: str, ascii_only: bool) -> tuple[str, ...]:
+    """Return the phrases of a table without those that begin with another: where one of them is not, there is none."""
+    chosen: list[str] = []
+    for phrase in sorted(_ascii(name) if ascii_only else phrases(name), key=len):
+        if not any(phrase.startswith(other) for other in chosen):
+            chosen.append(phrase)
+    return tuple(chosen)
+
+
+def places_of(text: str, words: Iterable[str]) -> Iterator[int]:
+    """Yield the places of words in a lower-case text, where a word begins."""
+    for word in words:
+        at = text.find(word)
+        while at >= 0:
+            if at == 0 or not text[at - 1].isalnum() or text[at] > "\u2e7f" or text[at - 1] > "\u2e7f":
+                yield at
+            at = text.find(word, at + len(word))
 
 
 @cache

@@ -278,6 +278,12 @@ def _fields(reply: str, start: int, end: int) -> list[Span]:
     return [_unquoted(reply, *field.span("value")) for field in chosen]
 
 
+def json_fields(reply: str) -> Iterator[re.Match[str]]:
+    """Yield the fields of the JSON in a reply, with groups `key` and `value`."""
+    first = reply.find("{")
+    return _FIELD.finditer(reply, first) if first >= 0 else iter(())
+
+
 def _unquoted(reply: str, start: int, end: int) -> Span:
     while end > start and reply[end - 1].isspace():
         end -= 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -93,6 +93,20 @@ def sentences(text: str, start: int = 0, end: int | None = None) -> list[Sentenc
     return [Sentence(text, low, high) for low, high in spans(text, start, len(text) if end is None else end)]
 
 
+def sentences_at(text: str, places: Iterable[int]) -> list[Sentence]:
+    """Return the sentences that hold one of some places of a text."""
+    wanted = sorted(set(places))
+    if not wanted:
+        return []
+    chosen, at = [], 0
+    for start, end in spans(text, 0, len(text)):
+        while at < len(wanted) and wanted[at] < start:
+            at += 1
+        if at < len(wanted) and wanted[at] < end:
+            chosen.append(Sentence(text, start, end))
+    return chosen
+
+
 def spans(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Yield start and end of the sentences of a text, with their full stop, without blanks around."""
     at = start
@@ -160,7 +174,7 @@ def _found(words: Sequence[str]) -> Iterator[Phrase]:
     for at, word in enumerate(words):
         listed = heads.get(word)
         if listed is None:
-            if word.endswith("n't"):
+            if "'" in word and word.endswith("n't"):
                 yield Phrase("negation", at, at + 1)
             continue
         for phrase, table in listed:
