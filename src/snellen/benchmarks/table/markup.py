@@ -7,7 +7,7 @@ import re
 from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.text import Text
 from snellen.scoring.extract.declared import declared
-from snellen.scoring.replies.phrases import holds
+from snellen.scoring.replies.phrases import telling
 from snellen.scoring.replies.reply import visible
 
 _BEHIND_BOX = re.compile(r"[\s.。!$)\]\\*]*")
@@ -31,7 +31,11 @@ def unmarked(text: str) -> str:
         return undressed(boxed)
     if text[:1] in _WRAPPED and text[-1:] in ("$", "}", ")", "]", ">"):
         return undressed(text)
-    return _announced(text) if " " in text and holds(text.lower(), "answer") else text
+    return _announced(text) if " " in text and _may_announce(text.lower()) else text
+
+
+def _may_announce(low: str) -> bool:
+    return any(word in low for word in telling("answer", low.isascii()))
 
 
 def _announced(text: str) -> str:
