@@ -23,6 +23,8 @@ from snellen.benchmarks.table.languages import asks_for_text, truth_words
 from snellen.benchmarks.table.literals import NoLiteralError, is_literal, literal
 from snellen.scoring.answers import AnswerContext, GoldError, answer_type, kinds
 from snellen.scoring.answers.dress import undressed
+from snellen.scoring.answers.fold import folded as fold
+from snellen.scoring.answers.moment import MONTHS, WEEKDAYS
 
 OPEN = "open"
 """The name of a kind that the gold cell decides, for a question without options."""
@@ -38,6 +40,8 @@ _COLON = re.compile(r"\d{1,4}(?:[.,]\d+)?(?:\s*:\s*\d{1,4}(?:[.,]\d+)?){1,3}", r
 _CLOCK = re.compile(r"(?:[01]?\d|2[0-4]):[0-5]\d", re.ASCII)
 _SLASHED = re.compile(r"(\d{1,2})([/.-])(\d{1,2})\2(?:\d{2}|\d{4})", re.ASCII)
 _FORMULA = re.compile(r"\\[a-zA-Z]+|[\^_]\{|\w\^\w")
+_FIRST_WORD = re.compile(r"[^\W\d_]+")
+_SIGN_WORDS = frozenset(("minus", "negative", "plus"))
 _NUMERAL = re.compile(r"\d[\d.,]*\d|\d", re.ASCII)
 _LETTERS = {"t": True, "f": False, "y": True, "n": False}
 """Letters that are truth values in a column of truth values."""
@@ -201,7 +205,7 @@ def form_of(text: str) -> str:
         return _literal_form(plain)
     if len(plain) > LONGEST:
         return "text"
-    if any(char.isnumeric() for char in plain):
+    if _may_be_figures(plain):
         form = _numeric_form(plain)
         if form:
             return form
@@ -214,6 +218,18 @@ def _literal_form(text: str) -> str:
     except NoLiteralError:
         return "text"
     return form_of_value(value)
+
+
+def _may_be_figures(text: str) -> bool:
+    """Return True for a text with a digit that begins as numbers, amounts and dates do, and not with another word."""
+    if not any(map(str.isnumeric, text)):
+        return False
+    first = text[0]
+    if not first.isalpha() or first > "\u2e7f":
+        return True
+    word = _FIRST_WORD.match(text)
+    bare = "" if word is None else fold(word[0]).rstrip(".")
+    return len(bare) < 4 or bare in MONTHS or bare in WEEKDAYS or bare in _SIGN_WORDS
 
 
 def _numeric_form(text: str) -> str:
@@ -232,7 +248,7 @@ def _numeric_form(text: str) -> str:
 
 
 def _parses(kind: str, text: str) -> bool:
-    for sign in ".,":
+    for sign in ".," if "," in text or "." in text else ".":
         with suppress(GoldError):
             checked(kind, text, AnswerContext(decimal=sign))
             return True

@@ -31,7 +31,8 @@ def unmarked(text: str) -> str:
         return undressed(boxed)
     if text[:1] in _WRAPPED and text[-1:] in ("$", "}", ")", "]", ">"):
         return undressed(text)
-    return _announced(text) if " " in text and _may_announce(text.lower()) else text
+    is_sentence = ":" in text or text.count(" ") > 1 or not text.isascii()
+    return _announced(text) if is_sentence and _may_announce(text.lower()) else text
 
 
 def _may_announce(low: str) -> bool:
