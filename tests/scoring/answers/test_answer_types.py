@@ -242,11 +242,11 @@ def test_the_order_of_a_list_counts_where_the_question_asks_for_one() -> None:
         assert answers.same(answers.parse("b, a"), answers.parse_gold("a, b")) is expected
 
 
-@pytest.mark.parametrize("month", sorted(MONTHS))
-def test_a_month_in_every_language_makes_a_date_only_with_a_day_or_year(month: str) -> None:
+def test_a_month_in_every_language_makes_a_date_only_with_a_day_or_year() -> None:
     answers = answer_type("date")
-    assert answers.parse(month) is None
-    assert answers.show(answers.parse(f"1 {month} 2024")) == f"2024-{MONTHS[month]:02d}-01"
+    for month, number in MONTHS.items():
+        assert answers.parse(month) is None
+        assert answers.show(answers.parse(f"1 {month} 2024")) == f"2024-{number:02d}-01"
 
 
 FOUND = [

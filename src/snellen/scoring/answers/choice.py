@@ -15,7 +15,7 @@ from snellen.scoring.answers.name import stemmed
 from snellen.scoring.replies.phrases import ordered, phrases, places_of, single_words
 from snellen.scoring.replies.sentences import Sentence, Word, words_of
 
-_JOINTS = frozenset((",", "/", "&", "와", "과", "と", "、", "and", "maybe", "perhaps"))
+_JOINTS = frozenset((".", "…", ",", "/", "&", "와", "과", "と", "、", "and", "maybe", "perhaps"))
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _ALIKE = str.maketrans("АВСЕНКМОРТХΑΒΕΗΙΚΜΝΟΡΤΧΖавсеорх", "ABCEHKMOPTXABEHIKMNOPTXZabceopx")
 """Cyrillic and Greek letters that look like Latin ones, as on the keyboard of their language."""
@@ -178,7 +178,17 @@ class Choice(AnswerType):
         if clause.words and clause.words[0].text in single_words("other") | {"though", "although"} and marked:
             return _END.search(rest) is None
         doubted = clause.asks or clause.has("wrong", "correction", "retraction", "or", "no", "negation")
-        return marked and not doubted and _END.search(rest) is None and not any(True for _ in self._texts(clause))
+        others = any(
+            word.end - word.start == 1 and rest[word.start].isupper() and rest[word.start] != "I"
+            for word in clause.words
+        )
+        return (
+            marked
+            and not doubted
+            and not others
+            and _END.search(rest) is None
+            and not any(True for _ in self._texts(clause))
+        )
 
     def parse_gold(self, cell: Any) -> Any:
         """Return the letter of the option that a gold cell names."""
@@ -281,7 +291,7 @@ class Choice(AnswerType):
         for step in (1, -1):
             for at in range(len(words))[::step]:
                 near = at
-                while 0 <= near + step < len(words) and words[near + step].text in joints and abs(near - at) < 3:
+                while 0 <= near + step < len(words) and words[near + step].text in joints and abs(near - at) < 7:
                     near += step
                 other = near + step
                 if (
@@ -292,6 +302,9 @@ class Choice(AnswerType):
                 ):
                     word = words[other]
                     char = sentence.text[word.start]
+                    between = {one.text for one in words[min(at, other) + 1 : max(at, other)]}
+                    if between <= {"."}:
+                        continue
                     if word.end - word.start == 1 and char.isupper() and (letter := self.options.letter(char)):
                         places.add(word.start)
                         several.append(Found(letter, word.start, word.end))
@@ -319,7 +332,7 @@ def _nouns() -> frozenset[str]:
 
 
 _BULLET = re.compile(r"^\s*[-*•]\s+")
-_SEVERAL = re.compile(r"\s*(?:[,;/&+、，\n]|\band\b|\bund\b|\bet\b|\by\b|\be\b|\bi\b|и|和|と|및)\s*", re.IGNORECASE)
+_SEVERAL = re.compile(r"\s*(?:[,;/&+、，\n]|\band\b|\bund\b|\bet\b|\by\b|\be\b|\bi\b|и|和|と|및)\s*")
 
 
 _GAP = frozenset(

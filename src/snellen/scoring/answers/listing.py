@@ -28,8 +28,11 @@ _LAST_AND = re.compile(r"(?:and|und|et|or|&)\s+(?=\S)", re.IGNORECASE)
 _BRACKETS = {"[": "]", "(": ")", "{": "}", "【": "】"}
 _ANY_ORDER = re.compile(r"\b(?:any|no particular|whatever) order|beliebiger Reihenfolge|任意顺序", re.IGNORECASE)
 _ORDER = re.compile(
-    r"\b(?:order|sequence|sorted|sort|rank|ranked|ranking|ascending|descending|alphabetically|chronologically|Reihenfolge|sortiert|ordre|orden)\b"
-    r"|\b(?:left|right|top|bottom|first|front|inside|outside|\w{3,12}est) to \w+|顺序|順序|依次|从.{1,4}到",
+    r"\b(?:order|sequence|sort(?:ed)?|rank(?:ed|ing)?|ascending|descending|alphabetically|chronologically|Reihenfolge|sortiert|ordre|orden)\b",
+    re.IGNORECASE,
+)
+_FROM_TO = re.compile(
+    r"\b(?:left|right|top|bottom|first|front|inside|outside|\w{3,12}est) to \w+|顺序|順序|依次|从.{1,4}到",
     re.IGNORECASE,
 )
 
@@ -120,7 +123,7 @@ class Listing(AnswerType):
     @cached_property
     def _is_ordered(self) -> bool:
         question = self.context.question[-2_000:]
-        return _ORDER.search(question) is not None and _ANY_ORDER.search(question) is None
+        return bool(_ORDER.search(question) or _FROM_TO.search(question)) and not _ANY_ORDER.search(question)
 
 
 def _json_list(text: str) -> list[Any] | None:

@@ -45,15 +45,18 @@ def _bare(word: str) -> str:
 MONTHS = {_bare(word): month for month, words in enumerate(_MONTHS, 1) for word in words.split()}
 WEEKDAYS = frozenset(map(_bare, terms(_DAYS)))
 
-_NO_NUMBER_BEFORE = r"(?<![\w.,:/-])"
+_START, _END = r"(?<![\w.,:/-])", r"(?![^\WT]|[/-]|[.,:]\d)"
+_YEAR_FIRST = re.compile(
+    _START + r"(?P<year>\d{4})(?:-(?P<only>\d\d)|(?P<mark>[-/.])(?P<month>\d{1,2})(?P=mark)(?P<day>\d{1,2}))" + _END,
+    re.ASCII,
+)
+_YEAR_LAST = re.compile(
+    _START + r"(?P<first>\d{1,2})(?P<mark>[-/.]) ?(?P<next>\d{1,2})(?P=mark) ?(?P<year>\d{4}|\d\d)" + _END, re.ASCII
+)
+_MONTH_FIRST = re.compile(_START + r"(?P<month>\d{1,2})/(?P<year>\d{4})" + _END, re.ASCII)
 _TIME_OF_DAY = (
     r"(?:[T ](?P<hour>[01]?\d|2[0-3]):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d)(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?)?"
 )
-_FIGURES = re.compile(
-    _NO_NUMBER_BEFORE + r"(?:(?P<year>\d{4})(?:-(?P<only>\d\d)(?![\d-])|(?P<mark>[-/.])(?P<month>\d{1,2})(?P=mark)(?P<day>\d{1,2}))"
-    r"|(?P<first>\d{1,2})(?P<other>[-/.]) ?(?P<next>\d{1,2})(?P=other) ?(?P<last>\d{4}|\d\d)|(?P<m>\d{1,2})/(?P<y>\d{4}))(?![^\WT]|[/-]|[.,:]\d)",
-    re.ASCII,
-)  # fmt: skip
 _AFTER_FIGURES = re.compile(_TIME_OF_DAY + r"(?![\w:])", re.ASCII)
 _CJK = re.compile(
     r"(?:(?P<year>\d{4}|[〇零一二三四五六七八九]{4}) ?[年년] ?)?(?<!\d)(?P<month>\d{1,2}|[一二三四五六七八九十]{1,2}) ?[月월]"
@@ -145,27 +148,27 @@ class Date(AnswerType):
                 end = one.end
 
     def _in_figures(self, text: str) -> Iterator[Found]:
-        for match in _FIGURES.finditer(text):
-            year, end, clock = match["year"] or match["y"], match.end(), None
+        for match in _YEAR_FIRST.finditer(text):
+            end, clock = match.end(), None
             if match["day"] and (after := _AFTER_FIGURES.match(text, end)) is not None and after["hour"]:
                 end, clock = after.end(), (int(after["hour"]), int(after["minute"]), int(after["second"] or 0))
-            readings = (
-                [moment(year, match["only"] or match["month"] or match["m"], match["day"], clock)]
-                if year
-                else self._of(match)
-            )
-            known = tuple(dict.fromkeys(reading for reading in readings if reading is not None))
-            if known:
-                yield Found(known, match.start(), end)
+            if (one := moment(match["year"], match["only"] or match["month"], match["day"], clock)) is not None:
+                yield Found((one,), match.start(), end)
+        for match in _MONTH_FIRST.finditer(text):
+            if (one := moment(match["year"], match["month"], None)) is not None:
+                yield Found((one,), match.start(), match.end())
+        for match in _YEAR_LAST.finditer(text):
+            if readings := tuple(dict.fromkeys(reading for reading in self._of(match) if reading is not None)):
+                yield Found(readings, match.start(), match.end())
 
     def _of(self, match: re.Match[str]) -> list[Moment | None]:
         """Return the readings of two figures before a year, of which a full stop puts the day first."""
-        year = match["last"]
+        year = match["year"]
         if len(year) == 2:
-            year = f"{'20' if int(year) < 69 else '19'}{year}" if match["other"] != "-" else "0"
+            year = f"{'20' if int(year) < 69 else '19'}{year}" if match["mark"] != "-" else "0"
         day_first = moment(year, match["next"], match["first"])
         month_first = moment(year, match["first"], match["next"])
-        if match["other"] == "." or (self.context.day_first and day_first):
+        if match["mark"] == "." or (self.context.day_first and day_first):
             return [day_first]
         if self.context.day_first is False and month_first:
             return [month_first]
@@ -221,12 +224,16 @@ def _shown(value: Moment) -> str:
 
 
 _HALF = r"(?: ?(?P<half>[ap]) ?\.?m\b\.?)"
-_CLOCK = re.compile(
-    r"(?<![\w.:,/-])(?P<hour>\d{1,2})(?::(?P<minute>\d\d)(?::(?P<second>\d\d)(?:\.\d{1,3})?)?" + _HALF + r"?(?: ?(?:Uhr|hrs|hours|h)\b)?"
-    r"|\.(?P<dotted>\d\d)(?: ?Uhr\b|" + _HALF.replace("half", "of") + r")|(?: ?h ?(?P<french>\d\d)?\b| ?Uhr(?: (?P<late>\d\d?)\b)?| ?o['’]clock\b|"
-    + _HALF.replace("half", "at") + r"))(?![:\d/%]|[.,]\d|-\d)",
-    re.IGNORECASE | re.ASCII,
-)  # fmt: skip
+_CLOSED = r"(?![:\d/%]|[.,]\d|-\d)"
+_CLOCKS = tuple(
+    re.compile(r"(?<![\w.:,/-])(?P<hour>\d{1,2})" + rest + _CLOSED, re.IGNORECASE | re.ASCII)
+    for rest in (
+        r":(?P<minute>\d\d)(?::(?P<second>\d\d)(?:\.\d{1,3})?)?" + _HALF + r"?(?: ?(?:Uhr|hrs|hours|h)\b)?",
+        r"\.(?P<minute>\d\d)(?: ?Uhr\b|" + _HALF + ")",
+        r"(?: ?h(?: ?(?P<minute>\d\d))?\b| ?o['’]clock\b|" + _HALF + ")",
+        r" ?Uhr(?: (?P<minute>\d\d?))?\b",
+    )
+)
 _CJK_CLOCK = re.compile(
     r"(?P<half>上午|下午|晚上|早上|午後|午前|오전|오후)? ?(?P<hour>\d{1,2}|[一二两三四五六七八九十]{1,3}) ?[点點时時시](?!间|間)"
     r"(?: ?(?P<minute>\d{1,2}|[一二三四五六七八九十零]{1,3}) ?[分분]|(?P<by>半|整))?(?: ?(?P<second>\d{1,2}) ?[秒초])?", re.ASCII
@@ -287,7 +294,11 @@ class Time(AnswerType):
         text = plain(whole).replace("：", ":")
         found = [
             Found(value, match.start(), match.end())
-            for pattern, read in ((_CLOCK, _in_digits), (_CJK_CLOCK, _of_characters), (_PAST, _past))
+            for pattern, read in (
+                *((pattern, _in_digits) for pattern in _CLOCKS),
+                (_CJK_CLOCK, _of_characters),
+                (_PAST, _past),
+            )
             for match in pattern.finditer(text)
             if (value := read(match)) is not None
         ]
@@ -304,11 +315,10 @@ def clock(hour: int, minute: int, second: int, half: str, written: str) -> Clock
 
 
 def _in_digits(match: re.Match[str]) -> Clock | None:
-    half = match["half"] or match["of"] or match["at"]
-    minute = match["minute"] or match["dotted"] or match["french"] or match["late"] or "0"
-    return clock(
-        int(match["hour"]), int(minute), int(match["second"] or 0), f"{half.lower()}m" if half else "", match["hour"]
-    )
+    given = match.groupdict()
+    half = given.get("half")
+    minute, second = int(given.get("minute") or 0), int(given.get("second") or 0)
+    return clock(int(match["hour"]), minute, second, f"{half.lower()}m" if half else "", match["hour"])
 
 
 def _of_characters(match: re.Match[str]) -> Clock | None:

@@ -75,6 +75,9 @@ class Number(AnswerType):
         found = parse_number(text, self._decimal())
         if found is not None:
             return self._value(found[0])
+        clause = _CLAUSE.search(text)
+        if clause is not None and clause.start() and (head := self.parse(text[: clause.start()])) is not None:
+            return head
         sentence = Sentence(text, 0, len(text))
         listed = list(self._amounts(sentence))
         if len(listed) != 1 or text[: listed[0].start].strip():
@@ -144,12 +147,11 @@ class Number(AnswerType):
     def _in_unit(self, sentence: Sentence, found: Sequence[Found]) -> list[Found]:
         """Return the numbers that have the unit that is asked for, if they agree."""
         wanted = unit_named(self.context.unit) if self.context.unit else None
-        chosen = [
+        return [
             one
             for one in found
             if wanted and (self._unit_behind(sentence.text, one.end) or not sentence.text[one.end - 1].isdigit())
         ]
-        return chosen if len({one.value for one in chosen}) == 1 else []
 
     @staticmethod
     def _unit_behind(text: str, end: int) -> tuple[str, int] | None:
@@ -190,10 +192,9 @@ class Number(AnswerType):
             labelled = before in labels and number.value == int(number.value) and ":" not in text[before : number.start]
             listed = number.start == 0 and behind[:2] in (". ", ") ") and bool(behind[2:].strip())
             bounded = before in bounds or number.end + len(behind) - len(behind.lstrip()) in after
+            before_sign = text[: number.start].rstrip()[-1:]
             compound = (
-                (behind[:1] == "-" and behind[1:2].isalpha())
-                or text[number.start - 1 : number.start] == "^"
-                or number.start < covered
+                (behind[:1] == "-" and behind[1:2].isalpha()) or before_sign in ("^", "±") or number.start < covered
             )
             skipped = (skipped and joined) or labelled or listed or bounded or compound or bool({at, at - 1} & ranged)
             if (
@@ -244,6 +245,7 @@ class Number(AnswerType):
         return []
 
 
+_CLAUSE = re.compile(r"[,;(]\s|\s(?:because|since|as|weil|da|denn|porque|car)\s")
 _DIGITS = re.compile(r"\d+")
 _ENGLISH = frozenset(["the", "what", "how", "which", "is", "are", "does", "of", "many", "much", "who", "where", "when"])
 _COMMA_LANGUAGES = frozenset(
@@ -393,7 +395,11 @@ class Count(Number):
         found, words, asked = super().find(sentence), sentence.words, self._asked()
         named = self._asked_for(sentence, found)
         for at, word in enumerate(words):
-            if not found and (value := _amounts_in_words().get(word.text)) is not None:
+            value = None if found else _amounts_in_words().get(word.text)
+            if value is not None and (
+                value == 0 or any(stemmed(near.text) in asked for near in words[at + 1 : at + 4])
+            ):
+                value = 0 if value == 1 and sentence.has("negation") else value
                 return [Found(value, word.start, word.end)]
             none = word.text in _NO and any(stemmed(near.text) in asked for near in words[at + 1 : at + 4])
             if (none and not named) or (word.text in _ZERO and at == 0 and not found):

@@ -256,13 +256,8 @@ def _interpreted(token: str, decimal: str) -> tuple[Value, int] | None:
         return None
     if token.isdigit():
         return int(token), 0
-    whole, sign, rest = token[:-1], "", ""
-    for at in range(len(token) - 1, -1, -1):
-        if not token[at].isdigit():
-            whole, sign, rest = token[:at], token[at], token[at + 1 :]
-            break
-    grouped = _GROUPED.fullmatch(token)
-    if grouped is not None and (sign != decimal or token.count(sign) > 1):
+    whole, sign, rest = re.split(r"(\D)(?=\d+$)", token)
+    if _GROUPED.fullmatch(token) is not None and (sign != decimal or token.count(sign) > 1):
         return int("".join(char for char in token if char.isdigit())), 0
     if sign not in ".," or not (whole.isdigit() or not whole or (_GROUPED.fullmatch(whole) and sign not in whole)):
         return None

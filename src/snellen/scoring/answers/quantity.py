@@ -63,11 +63,12 @@ class Quantity(AnswerType):
         """Return the amount or ratio that a text writes."""
         if len(text) > MOST_CHARACTERS:
             return None
-        if "\\" in text and "\\frac" not in text:
+        if "\\" in text:
             text = _LATEX_TEXT.sub(r"\1", text)
             for pattern, replacement in _LATEX:
                 text = pattern.sub(replacement, text)
-        text = plain(text).replace("：", ":").replace("∶", ":").strip()
+        text = plain(text).replace("：", ":").replace("∶", ":")
+        text = " ".join(text.split())
         if _RATIO.fullmatch(text) is not None:
             return Ratio(tuple(part.strip() for part in text.split(":")))
         if text.startswith("百分之"):

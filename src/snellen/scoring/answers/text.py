@@ -54,32 +54,38 @@ class Text(AnswerType):
 
     def _frame(self, sentence: Sentence, words: Sequence[Word]) -> tuple[int, int]:
         """Return the words between those that the question says too, or that say nothing: `The umbrella is red`, `A robin is shown`."""
-        known = self._asked() | _known_words()
-        phrases = {phrase.first: phrase.after for phrase in sentence.phrases if phrase.table in ("shows", "conclusion")}
+        asked, known = self._asked(), _known_words()
+        opened = {one.first: one.after for one in sentence.phrases if one.table in _FRAMES}
+        verbs = {one.first for one in sentence.phrases if one.table == "shows"}
         start, verb = 0, False
         while start < len(words):
-            if start in phrases and (start or phrases[start] - start > 1 or words[start].text in _VERBS_ALONE):
-                verb = verb or words[start].text[0] < "\u2e80"
-                start = phrases[start]
+            word = words[start]
+            contracted = word.text in single_words("subject") and word.text.endswith(("'s", "'re", "'est"))
+            if start in verbs and (start or opened[start] - start > 1 or word.text in _VERBS_ALONE):
+                start, verb = opened[start], True
+            elif start in opened and start not in verbs:
+                start = opened[start]
             elif (
-                words[start].text in known
-                or words[start].text in (",", ":")
-                or words[start].text.endswith(("'s", "'re", "'est"))
+                contracted
+                or word.text in known
+                or word.text in (",", ":")
+                or (word.text in asked and not (verb and self._is_capital(sentence, word)))
             ):
-                verb = (
-                    verb
-                    or words[start].text.endswith(("'s", "'re", "'est"))
-                    or words[start].text in single_words("shows")
-                )
-                start += 1
+                start, verb = start + 1, verb or contracted
             else:
                 break
         end = len(words)
-        while end > start + 1 and words[end - 1].text in known:
+        while (
+            end > start + 1 and words[end - 1].text in asked | known and not self._is_capital(sentence, words[end - 1])
+        ):
             end -= 1
-        if end < len(words) and not any(word.text in single_words("shows") for word in words[end:]):
+        if end < len(words) and not any(at in verbs for at in range(end, len(words))):
             end = len(words)
-        return (start if verb and start < len(words) else 0), end
+        return (start if (verb or start > 1) and start < len(words) else 0), end
+
+    @staticmethod
+    def _is_capital(sentence: Sentence, word: Word) -> bool:
+        return sentence.text[word.start].isupper()
 
     def _phrase(self, sentence: Sentence, words: Sequence[Word], framed: bool) -> Found | None:
         """Return a phrase without article and trailing clause, if it is one: no verb, no preposition, few words."""
@@ -99,7 +105,8 @@ class Text(AnswerType):
         text = sentence.text[words[0].start : words[-1].end]
         if ":" in [word.text for word in words] and not framed and " " in text:
             return None
-        if not self._is_phrase(sentence, words, text, framed, has_article):
+        has_article = has_article or (framed and sentence.words[0].text in _VERBS_ALONE)
+        if words[0].text in single_words("subject") or not self._is_phrase(sentence, words, text, framed, has_article):
             return None
         return Found(text, words[0].start, words[-1].end)
 
@@ -132,6 +139,8 @@ class Text(AnswerType):
         return bool(about) and about <= rest
 
 
+_FRAMES = frozenset(("shows", "conclusion", "choose", "adverb", "subject"))
+"""Tables of phrases that open a sentence about the answer."""
 _VERBS_ALONE = frozenset(("es", "è", "é", "son", "sono", "são", "jest", "это"))
 """Verbs that need no subject before them."""
 _SENTENCE_SIGNS = frozenset("我你他她它不是有在的了这那")
@@ -205,8 +214,12 @@ def _words_of(text: str) -> frozenset[str]:
 def _is_open(sentence: Sentence, words: Sequence[Word]) -> bool:
     """Return True if a sentence doubts, denies, or leaves a choice, outside of what it quotes."""
     starts = {word.start for word in words}
-    tables = ("hedge", "or", "negation")
-    return any(phrase.table in tables and sentence.words[phrase.first].start in starts for phrase in sentence.phrases)
+    for phrase in sentence.phrases:
+        word = sentence.words[phrase.first]
+        numbered = word.text == "no" and sentence.text[word.end : word.end + 1] == "."
+        if phrase.table in ("hedge", "or", "negation") and word.start in starts and not numbered:
+            return True
+    return False
 
 
 def _article_before(sentence: Sentence, start: int) -> bool:

@@ -125,12 +125,14 @@ class Truth(AnswerType):
             head,
             self._stance(sentence, after=head.end) if head else self._tail(sentence) or self._stance(sentence),
         ]
+        if any(one is not None and one.value is None for one in found):
+            return [Found(value, 0, len(sentence.text)) for value in (True, False)]  # both are said
         return [one for one in found if one is not None]
 
     def _head(self, sentence: Sentence) -> Found | None:
         words = sentence.words
         letter = words[0].text if words and self.context.form == "T/F" and words[0].end == 1 else ""
-        if letter in _LETTERS["T/F"] and (len(words) == 1 or not words[1].text[0].isalnum()):
+        if letter in _LETTERS["T/F"] and (len(words) == 1 or (not words[1].text[0].isalnum() and words[1].text != "/")):
             return Found(_LETTERS["T/F"][letter], 0, 1)
         for phrase in sentence.phrases:
             if phrase.table not in ("yes", "no"):
@@ -182,7 +184,7 @@ class Truth(AnswerType):
             turned = any(phrase.table == "negation" and clause < phrase.first < first for phrase in sentence.phrases)
             if ended and (before in _links() or before in _LEADING or before.endswith("n't") or before == "not"):
                 if found is not None and found.value != (value != turned):
-                    return None
+                    return Found(None, 0, 0)
                 found = Found(value != turned, words[first].start, words[after - 1].end)
         return found
 
@@ -194,7 +196,8 @@ class Truth(AnswerType):
         words = sentence.words
         if any(phrase.table == "hedge" and words[phrase.first].text not in asked for phrase in sentence.phrases):
             return None
-        part = Sentence(sentence.text, after, len(sentence.text)) if after else sentence
+        reason = next((word.start for word in words[2:] if word.text in _REASONS), len(sentence.text))
+        part = Sentence(sentence.text, after, max(reason, after))
         claim, negative = _claim(self.context.question)
         content = _content(part)
         value = (_negations(part) % 2 == 0) != negative
@@ -216,6 +219,7 @@ def _links() -> frozenset[str]:
     return frozenset(word.text for phrase in (*phrases("link"), *phrases("shows")) for word in words_of(phrase))
 
 
+_REASONS = frozenset(("because", "since", "weil", "denn", "porque", "car", "perché"))
 _BREAKS = frozenset((",", ";", ":", '"', "(", "but"))
 _LEADING = frozenset(
     (

@@ -217,7 +217,13 @@ def _labelled(said: Visible, kind: AnswerType) -> Iterator[Mark]:
         words = [word.text for word in Sentence(key, 0, len(key)).words if word.text[0].isalnum()]
         words = [part for word in words for part in word.split("_")]
         content = [stemmed(word) for word in words if word and word not in _plain_words()]
-        if not content or len(words) > 6 or not asked.issuperset(content):
+        counted = (
+            is_json
+            and kind.kind in ("count", "number")
+            and words
+            and words[0].lower() in ("count", "total", "number", "value")
+        )
+        if len(words) > 6 or not (counted or (content and asked.issuperset(content))):
             continue
         start, end = undressed_span(said.reply, *(span if is_json else said.place(*span)))
         value, also = value_in(said.reply[start:end], kind)

@@ -43,7 +43,7 @@ _FIELD = re.compile(
 )
 _ANSWER_KEY = re.compile(
     r"(?:(?:the|my|final|correct|predicted|best|model|selected|chosen)[_\s-]?){0,2}(?:answers?|ans|choice|option|letter|"
-    r"prediction|result|response|output|value|label|count|number|total|name|答案|结果|选项)(?:[_\s-]?(?:text|letter|value))?",
+    r"prediction|result|response|output|label|答案|结果|选项|antwort|respuesta|réponse|resposta|risposta|ответ|正解|回答|정답|답)(?:[_\s-]?(?:text|letter|value))?",
     re.IGNORECASE,
 )
 # What is dropped, and what stands for something else: the first character decides quickly.

@@ -18,7 +18,7 @@ _TOKEN = re.compile(
 _END = re.compile(r"[.!?…]+[\"')\]]*(?=\s|$)|[。！？；]+[\"')\]」』”]*|\n+")
 _TABLES = (
     *("negation", "hedge", "correction", "conclusion", "total", "wrong", "letter_after", "option", "bound", "label"),
-    *("yes", "no", "refusal", "answer", "choose", "or", "and", "retraction", "subject", "shows", "strong"),
+    *("yes", "no", "refusal", "answer", "choose", "or", "and", "retraction", "subject", "shows", "strong", "adverb"),
 )
 
 
