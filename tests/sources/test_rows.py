@@ -67,7 +67,7 @@ def test_lines_are_counted_from_one_with_blank_ones_and_line_breaks_in_cells(tmp
         ("a.tsv", "a\tb\n1\n", "a.tsv, line 2", "1 fields were found, 2 expected"),
         ("a.parquet", b"PAR1 no PAR1", "a.parquet", "cannot be read as parquet"),
         ("a.xlsx", b"PK\x03\x04 no", "a.xlsx", "cannot be read as .xlsx"),
-        ("a.txt", "x", "a.txt", r"\.jsonl, \.json, \.csv, \.tsv, \.parquet or \.xlsx was expected"),
+        ("a.txt", "x", "a.txt", r"\.jsonl, \.json, \.csv, \.tsv, \.parquet, \.arrow, \.feather or \.xlsx was expected"),
     ],
 )
 def test_every_fault_names_the_file_the_line_and_what_is_wrong(name, data, where, why, tmp_path):

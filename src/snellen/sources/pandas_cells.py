@@ -23,6 +23,8 @@ _WHOLE = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
 _DECIMAL = re.compile(
     r"\s*[+-]?(?:(?:\d{1,400}\.?\d{0,400}|\.\d{1,400})(?:[eE][+-]?\d{1,6})?|inf(?:inity)?)\s*", re.ASCII | re.IGNORECASE
 )
+_STARTS = frozenset("0123456789+-.iI") | {word[0] for word in (*MISSING, *_TRUTH)}
+"""Characters that a cell of another form than text begins with, besides spaces."""
 LONGEST = 1_000
 """A longer cell is a text."""
 _EMPTY, _WORD, _PLAIN_WHOLE, _ODD_WHOLE, _PLAIN_DECIMAL, _ODD_DECIMAL, _PLAIN_TRUTH, _ODD_TRUTH, _TEXT = range(9)
@@ -31,6 +33,8 @@ _EMPTY, _WORD, _PLAIN_WHOLE, _ODD_WHOLE, _PLAIN_DECIMAL, _ODD_DECIMAL, _PLAIN_TR
 def _form(cell: str) -> int:
     if cell == "":
         return _EMPTY
+    if cell[0] not in _STARTS and not cell[0].isspace():
+        return _TEXT
     if len(cell) > LONGEST:
         return _TEXT
     if cell in MISSING:

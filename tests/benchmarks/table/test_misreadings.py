@@ -297,6 +297,19 @@ def test_images_in_the_parts_of_a_message_stand_where_the_message_has_them(part:
     assert {sample.target for sample in samples} == {False}
 
 
+def test_the_system_text_of_messages_is_sent_as_such() -> None:
+    turns = [{"role": "user", "content": "Which?"}, {"role": "assistant", "content": "red"}]
+    rows: list[dict[str, Any]] = [
+        {"messages": [{"role": "system", "content": "Be short."}, *turns]},
+        {"messages": turns},
+    ]
+    reading, samples = read(write_lines(rows))
+    assert "system ← `conversations:system`" in reading.text
+    assert [sample.prompt.system for sample in samples] == ["Be short.", ""]
+    rows = [{"question": "Which?", "answer": "red", "rules": "Be short."}]
+    assert read(write_lines(rows), map="system=rules")[1][0].prompt.system == "Be short."
+
+
 def test_an_answer_beside_a_dialogue_with_another_answer_is_ambiguous() -> None:
     turns = [{"from": "human", "value": "Which?"}, {"from": "gpt", "value": "red"}]
     name = write_lines([{"conversations": turns, "answer": "blue"}])
@@ -403,13 +416,15 @@ def test_one_letter_among_answers_of_several_is_asked_as_they_are() -> None:
     assert [sample.kind for sample in read(write_table(rows))[1]] == ["choice", "choice", "multi-choice"]
 
 
-def test_formulas_as_answers_are_told() -> None:
+def test_formulas_without_a_value_are_no_answers_and_are_named() -> None:
     book = Workbook()
     book.active.append(["question", "answer"])
     book.active.append(["What is two and two?", "=2+2"])
     book.active.append(["What is one and one?", "2"])
     book.save("sums.xlsx")
-    assert "`answer` holds formulas, whose texts are the answers (1 rows)" in read("sums.xlsx")[0].text
+    reading, samples = read("sums.xlsx")
+    assert "column 'answer': cell B2 holds the formula =2+2 without its value" in reading.omitted[0]
+    assert [sample.target for sample in samples] == [2]
 
 
 def test_a_packed_table_is_refused_with_the_name_of_the_plain_one() -> None:

@@ -53,6 +53,7 @@ OPTIONS: Mapping[str, str] = {
     "split": "the split of a data set of the hub",
     "each": "the list of rows in a JSON file: data.items",
     "sheet": "the sheet of an Excel file",
+    "encoding": "the encoding of a text file that is not UTF-8 and has no byte order mark",
     "as_kit": "true: read the table as VLMEvalKit does, with pandas: `None` and `NA` are empty, 007 is 7",
 }
 OnSampledRow: TypeAlias = Callable[[tuple[Question, Sample] | OmittedRow], None]
@@ -246,7 +247,9 @@ def _sample(question: Question, rules: TableRules, group: str, more: Mapping[str
 
 def _prompt(question: Question, rules: TableRules) -> Prompt:
     prompt = _single_prompt(question, rules)
-    return structs.replace(prompt, history=question.history) if question.history else prompt
+    if question.history or question.system:
+        prompt = structs.replace(prompt, history=question.history, system=question.system)
+    return prompt
 
 
 def _single_prompt(question: Question, rules: TableRules) -> Prompt:

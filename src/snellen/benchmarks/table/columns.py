@@ -46,7 +46,7 @@ from snellen.scoring.answers import AnswerContext, GoldError
 
 HEAD = 500
 """Rows that are looked at for the roles of columns."""
-ROLES = ("id", "image", "video", "question", "options", "answer", "kind", "hint", "history", "category")
+ROLES = ("id", "image", "video", "question", "options", "answer", "kind", "hint", "history", "system", "category")
 FORMS = tuple(form for form in get_args(AnswerForm) if form)
 """Forms and kinds of an answer that --map answer=COLUMN:FORM names."""
 NO_COLUMN = "none"
@@ -385,6 +385,8 @@ class _Table:
         if spoken:
             self._take("question", dialogue.QUESTION)
             self.in_use.update(column for column in self.columns if column in dialogue.COLUMNS)
+            if dialogue.SYSTEM in self.columns and "system" not in self.mapping:
+                self._take("system", dialogue.SYSTEM)
             if any(row.get(dialogue.TURNS, 1) > 1 for row in self.rows):
                 self.notes.append("of dialogues the first question is asked")
             return

@@ -44,7 +44,8 @@ class Source(Strict, frozen=True):
         revision: its commit, tag or branch; default: the branch as it is now.
         files: patterns of the files that are fetched; default: those of the split.
         each: path of the rows in a JSON file: `data.items`, `*[]` for an object of lists.
-        sheet: the sheet of an Excel file; default: the first one.
+        sheet: the sheet of an Excel file; default: the first visible one with a header.
+        encoding: the encoding of a text file; default: that of its byte order mark, else UTF-8.
         md5: MD5 of the file, hexadecimal.
         sha256: SHA-256 of the file, hexadecimal.
         rows: how many rows it has.
@@ -67,6 +68,7 @@ class Source(Strict, frozen=True):
     files: tuple[str, ...] = ()
     each: str = ""
     sheet: str = ""
+    encoding: str = ""
     md5: str = ""
     sha256: str = ""
     rows: int | None = None
@@ -160,7 +162,7 @@ class Cell(Strict, frozen=True, rename={"as_": "as", "from_": "from"}):
 
 CellSpec: TypeAlias = str | tuple[str, ...] | Cell
 WithoutImage: TypeAlias = Literal["drop", "keep", "stop"]
-OWN_NAMES = ("id", "image", "video", "question", "options", "answer", "hint", "history", "kind")
+OWN_NAMES = ("id", "image", "video", "question", "options", "answer", "hint", "history", "system", "kind")
 """Names of a row's values that mean something to Snellen; every other name becomes meta."""
 
 

@@ -11,7 +11,7 @@ from snellen.benchmarks.table.cells import LETTERS, options_in, options_of
 from snellen.benchmarks.table.column_names import plain_name, role_names
 from snellen.benchmarks.table.declaration import CellSpec
 from snellen.benchmarks.table.literals import is_literal
-from snellen.benchmarks.table.operations import CellError
+from snellen.benchmarks.table.operations import CellError, cell_of
 from snellen.benchmarks.table.rows import plain_text
 
 _MARKED = re.compile(r"(?P<stem>.*?)(?P<gap>[ _.\-\[(:#]*)(?P<mark>[a-zA-Z\u0410-\u044f]|\d{1,2})[\])]?", re.DOTALL)
@@ -81,11 +81,11 @@ def row_options(spec: CellSpec | None, row: Mapping[str, Any], question: CellSpe
     if spec is None:
         return {}
     if isinstance(spec, tuple):
-        return {letter: text for column, letter in _lettered(spec) if (text := plain_text(row.get(column)).strip())}
+        return {letter: text for column, letter in _lettered(spec) if (text := plain_text(cell_of(row, column)).strip())}
     if isinstance(spec, str):
-        value = row.get(spec)
+        value = cell_of(row, spec)
         return options_in(plain_text(value)) if spec == question else options_of(value)
-    return options_of(row.get(spec.column), spec.split)
+    return options_of(cell_of(row, spec.column), spec.split)
 
 
 def options_or_none(value: Any) -> dict[str, str]:

@@ -27,6 +27,7 @@ class Question(Struct, frozen=True):
         hint: a text before the question; empty without one.
         columns: the other declared values, which become meta.
         history: earlier turns of its conversation.
+        system: the system text that is read before them; empty without one.
         cells: every text cell of the row, for operations and prompts that name a column; empty where none does.
         known: what the type of the answer must know beside the question, by its name in `AnswerContext`: `decimal`, `level` …
     """
@@ -44,6 +45,7 @@ class Question(Struct, frozen=True):
     columns: Mapping[str, Any] = {}
     cells: Mapping[str, Any] = {}
     history: tuple[Turn, ...] = ()
+    system: str = ""
     known: Mapping[str, Any] = {}
 
 

@@ -116,7 +116,10 @@ def read_question(
 def row_id(row: Mapping[str, Any], number: int, rules: TableRules) -> str:
     """Return the id of a row: the file's own, else the row's number."""
     spec = rules.spec("id")
-    text = "" if spec is None else plain_text(value(spec, row, number)).strip()
+    try:
+        text = "" if spec is None else plain_text(value(spec, row, number)).strip()
+    except CellError:
+        text = ""
     return text or str(number)
 
 
@@ -175,6 +178,7 @@ def _question(
         declared_values(declared, row, number),
         _cells(row) if rules.needs_cells else {},
         history,
+        plain_text(value(declared.rows["system"], row, number)) if "system" in declared.rows else "",
         known,
     )
     brackets = (

@@ -46,7 +46,7 @@ from snellen.benchmarks.table.operations import (
 from snellen.benchmarks.table.option_columns import row_options
 from snellen.benchmarks.table.question import OmittedRow, Question, shown_answer
 from snellen.benchmarks.table.questions import EMPTY_IMAGE, OPEN_KINDS, SETTLED, TableRules, read_question, row_id
-from snellen.benchmarks.table.rows import CLASSES, EXCEL, Row, Rows, open_rows, plain_text
+from snellen.benchmarks.table.rows import CLASSES, Row, Rows, open_rows, plain_text
 from snellen.benchmarks.table.rows import columns_of as header_of
 from snellen.benchmarks.table.wording import is_plain, lists_options
 from snellen.errors import DataError, UsageError
@@ -146,10 +146,7 @@ def questions(declaration: Declaration, data: Data, base: Path = Path()) -> Iter
         DataError: the table cannot be read.
         UsageError: two columns could have one role; see `columns.recognise`.
     """
-    return _questions(declaration, data, base, survey(declaration, data, base))
-
-
-def _questions(declaration: Declaration, data: Data, base: Path, surveyed: Survey) -> Iterator[Question | OmittedRow]:
+    surveyed = survey(declaration, data, base)
     table = open_rows(declaration.source, data, base)
     root = surveyed.root_of(table)
     references = References(surveyed.rules, lambda: open_rows(declaration.source, data, base))
@@ -241,7 +238,11 @@ class _Surveyor:
             first = next((row for _, row in self._open().rows if isinstance(row, DataError)), None)
             reason = "it has no rows" if first is None else f"no row of it can be read: {first.message}"
             raise DataError(f"{table.name}: {reason}", "Check the file." if first is None else first.hint)
-        recognised = self._recognised(table, head)
+        try:
+            recognised = self._recognised(table, head)
+        except UsageError as error:
+            raise _with_sheets(error, table.other_sheets) from error
+        recognised.notes[:0] = table.notes
         rules = self._settled(recognised, table)
         surveyed = Survey(rules, table.form, notes=list(recognised.notes), unused=recognised.unused)
         surveyed.kit_differs = self.kit_differs
@@ -253,7 +254,8 @@ class _Surveyor:
         if column and surveyed.omitted and all(row.reason == EMPTY_IMAGE for row in surveyed.omitted.values()):
             raise DataError(
                 f"{table.name}: the column of images, {column!r}, is empty in every row",
-                "Fill it, or name another: --map image=COLUMN. To ask without images: --map image=none.",
+                "Put the names of the images into it (in Excel: place the pictures in its cells, or over them), or name another: "
+                "--map image=COLUMN. To ask without images: --map image=none. No request was sent.",
             )
         if not surveyed.omitted or not all(row.reason.startswith("image") for row in surveyed.omitted.values()):
             raise DataError(
@@ -317,7 +319,7 @@ class _Surveyor:
         declaration = structs.replace(self.declaration, rows=rows)
         declared, made = bool(self.declaration.report), rows.get("options")
         counts, ids, classes, labels = AnswerCounts(), IdCounts(_id_columns(recognised)), set[str](), set[str]()
-        golds, votes, formulas = GoldTexts(), LanguageVotes(), 0
+        golds, votes = GoldTexts(), LanguageVotes()
         kit = ColumnForms() if self._is_compared(table) else None
         used = {column for spec in rows.values() for column in columns_of(spec)} | set(LETTERS)
         with_options = TableRules(declaration)
@@ -341,10 +343,8 @@ class _Surveyor:
                     continue
                 options = self._options(with_options, row, number, declared)
                 counts.add(cell, options, text)
-                if isinstance(cell, str):
-                    formulas += table.form == EXCEL and cell.startswith("=")
-                    if len(options) < 2:
-                        golds.add(unmarked(cell.strip()))
+                if isinstance(cell, str) and len(options) < 2:
+                    golds.add(unmarked(cell.strip()))
             except CellError:
                 continue
         rows = self._with_ids(rows, ids, recognised)
@@ -354,8 +354,6 @@ class _Surveyor:
         if kit is not None:
             self.kit_differs = kit.differing_rows(used)
             recognised.notes.extend(filter(None, [difference_note(self.kit_differs)]))
-        if formulas:
-            recognised.notes.append(f"`{column}` holds formulas, whose texts are the answers ({formulas:,} rows)")
         return self._rules(
             structs.replace(declaration, rows=rows),
             counts,
@@ -524,6 +522,16 @@ def _absent_columns(declared: Declaration, table: Rows) -> list[str]:
         if table.header and name not in table.header
     ]
     return [f"no column {', '.join(f'`{name}`' for name in dict.fromkeys(absent))}"] if absent else []
+
+
+def _with_sheets(error: UsageError, sheets: Sequence[str]) -> UsageError:
+    """Return an error about the columns of a sheet with the other sheets of its workbook."""
+    if not sheets:
+        return error
+    named = ", ".join(sheets[:20])
+    changed = UsageError(error.message, f"{error.hint} Another sheet: -o sheet={sheets[0]!r}. The others are {named}.")
+    changed.correction = error.correction
+    return changed
 
 
 def _require_columns(declared: Declaration, table: Rows) -> None:

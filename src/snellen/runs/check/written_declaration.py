@@ -91,7 +91,7 @@ def moved_source(table: Table, data: Data, folder: Path) -> Source:
         if not is_address(written):
             source = structs.replace(source, **{source.kind: _relative(table.base / written, folder)})
     options = data.options
-    chosen = {key: options[key] for key in ("config", "split", "each", "sheet") if key in options}
+    chosen = {key: options[key] for key in ("config", "split", "each", "sheet", "encoding") if key in options}
     if "file" in options:
         located = locate_table(table.declaration.source, data, table.base)
         source = structs.replace(source, files=tuple(map(glob.escape, located.files)))
