@@ -110,7 +110,8 @@ def test_findings_name_rows_ids_and_reasons(snellen: Snellen, tmp_path: Path) ->
     assert "row 4 (line 5) (id q3): image missing: 'gone.png'" in said.out
     assert "row 6 (line 7) (id q5): answer 'E' is not among its 4 options" in said.out
     assert "[duplicate-question]\n           row 25 (line 26) (id q-copy): as row 2 (line 3)" in said.out
-    assert "[catch-all-option]" in said.out and "pandas" not in said.out
+    assert "catch-all-option" not in said.out and "pandas" not in said.out
+    assert "[catch-all-option]" in snellen("check", "my.csv", "--samples", 0, "-o", "circular=true").out
     asked = snellen("check", "my.csv", "--samples", 0, "-o", "as_kit=false").out
     assert "note     1 row has a cell that pandas" in asked
 

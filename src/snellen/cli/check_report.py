@@ -134,6 +134,8 @@ def _print_estimate(result: CheckResult, price: FoundPrice | None) -> None:
     if result.cost is not None:
         cost = f"~${result.cost:,.4f}" + ("+" if result.output_tokens is None else "")
     print(f"Estimated tokens: ~{result.input_tokens:,} input, {output}. Estimated cost: {cost}")
+    if price is None:
+        return
     note(f"note: estimated with {CHARACTERS} characters and {PIXELS} pixels per token; servers count differently.")
-    if price is not None and price.origin.day is not None:
+    if price.origin.day is not None:
         note(f"note: {price.origin.text}. Prices change: check it.")

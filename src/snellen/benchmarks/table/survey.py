@@ -350,7 +350,6 @@ class _Surveyor:
         rows = self._with_ids(rows, ids, recognised)
         spec = rows.get("id", "")
         self.repeated_ids = ids.repeated(spec) if isinstance(spec, str) and spec else None if spec else frozenset()
-        column = _named(rows["answer"])
         if kit is not None:
             self.kit_differs = kit.differing_rows(used)
             recognised.notes.extend(filter(None, [difference_note(self.kit_differs)]))

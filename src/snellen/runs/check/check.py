@@ -138,8 +138,9 @@ class Check:
             if self._limit is None or len(self._without_image) < self._limit:
                 self._without_image.append(row)
         self._examine_text(row)
+        moved = self._settings.shuffled or row.requests > 1
         for code, detail in option_findings(row):
-            if not (self._settings.restricted and code in GOLD_CODES):
+            if not (self._settings.restricted and code in GOLD_CODES) and (moved or code != "catch-all-option"):
                 self._findings.add(code, row.place, row.id, detail)
         if not self._settings.restricted:
             self._gold.add(row)

@@ -45,7 +45,7 @@ KINDS: Mapping[str, FindingKind] = {
     "image-tiny": FindingKind("warning", "have an image with a side under 28 pixels, which some models refuse"),
     "image-elongated": FindingKind("warning", "have an image that is more than 20 times as long as wide"),
     "image-huge": FindingKind("warning", "have an image over 8,000 pixels a side or 5 MB, which some servers refuse"),
-    "catch-all-option": FindingKind("note", "have an option such as 'All of the above'"),
+    "catch-all-option": FindingKind("note", "have an option such as 'All of the above', and options that change places"),
     "as-kit-differs": FindingKind(
         "note", "have a cell that pandas, and so VLMEvalKit, reads as another value, such as None or NA as an empty one"
     ),
