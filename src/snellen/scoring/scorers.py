@@ -90,6 +90,17 @@ def short(sample: Sample, reply: str) -> Score:
     return _score("short", sample, reply)
 
 
+def by_kind(sample: Sample, reply: str) -> Score:
+    """Score a reply by the kind of its sample, whichever that is.
+
+    >>> from snellen import Prompt, Sample, Text
+    >>> sample = Sample("1", Prompt((Text("What does the sign say?"),)), "No Smoking", "text")
+    >>> by_kind(sample, "**no smoking**").verdict
+    'correct'
+    """
+    return _score(sample.kind, sample, reply)
+
+
 def _score(kind: str, sample: Sample, reply: str) -> Score:
     answer = type_for(kind, _context(sample))
     aliases = sample.meta.get("aliases") or ()
@@ -124,7 +135,7 @@ def _context(sample: Sample) -> AnswerContext:
         form=str(meta.get("form") or ""),
         decimal=str(meta.get("decimal") or "."),
         day_first=meta.get("day_first"),
-        level=str(meta.get("level") or LEVELS[0]),
+        level=meta["level"] if meta.get("level") in LEVELS else LEVELS[0],
         tolerance=meta.get("tolerance"),
     )
 

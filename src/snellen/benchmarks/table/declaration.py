@@ -84,6 +84,31 @@ class Source(Strict, frozen=True):
         return next(kind for kind in SOURCE_KINDS if getattr(self, kind))
 
 
+AnswerForm: TypeAlias = Literal[
+    "",
+    "letter",
+    "index0",
+    "index1",
+    "text",
+    "bool",
+    "number",
+    "choice",
+    "multi-choice",
+    "truth",
+    "count",
+    "quantity",
+    "date",
+    "time",
+    "name",
+    "list",
+    "box",
+    "point",
+    "formula",
+    "json",
+    "judged",
+]
+
+
 class Cell(Strict, frozen=True, rename={"as_": "as", "from_": "from"}):
     """One value of a row: a column (or a constant `text`), changed by the operations in the order in which they stand here.
 
@@ -106,7 +131,8 @@ class Cell(Strict, frozen=True, rename={"as_": "as", "from_": "from"}):
         make: how many options are drawn for each row, the gold answer among them.
         from_: with `make`: the column of the labels; default: that of the answer.
         seed: with `make`: the seed of the draw.
-        as_: how the answer names its option: `letter`, `index0`, `index1`, `text`; or of which kind it is: `bool`, `number`.
+        as_: how the answer names its option: `letter`, `index0`, `index1`, `text`; or of which kind it is: `bool`, `number`,
+            `quantity` and every other kind.
         folder: the value is a path below the images.
         letters: the letters of a row whose list of options is empty, since they stand in the image: `ABCD`.
     """
@@ -129,14 +155,14 @@ class Cell(Strict, frozen=True, rename={"as_": "as", "from_": "from"}):
     make: int | None = None
     from_: str = ""
     seed: int = 0
-    as_: Literal["", "letter", "index0", "index1", "text", "bool", "number"] = ""
+    as_: AnswerForm = ""
     folder: bool = False
     letters: str = ""
 
 
 CellSpec: TypeAlias = str | tuple[str, ...] | Cell
 WithoutImage: TypeAlias = Literal["drop", "keep", "stop"]
-OWN_NAMES = ("id", "image", "video", "question", "options", "answer", "hint", "history", "system")
+OWN_NAMES = ("id", "image", "video", "question", "options", "answer", "hint", "history", "system", "kind")
 """Names of a row's values that mean something to Snellen; every other name becomes meta."""
 
 

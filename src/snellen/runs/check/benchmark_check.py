@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from msgspec import structs
 
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.benchmarks.table.benchmark import Table
-from snellen.benchmarks.table.declaration import CellSpec
-from snellen.benchmarks.table.kit_reading import FORMS as KIT_FORMS
-from snellen.benchmarks.table.kit_reading import is_kit_reading
-from snellen.benchmarks.table.operations import ALL_LETTERS, LETTERS, columns_of
 from snellen.benchmarks.table.question import OmittedRow, Question
-from snellen.benchmarks.table.survey import Survey
-from snellen.errors import DataError
 from snellen.runs.check.check import Check, CheckSettings, OnProgress, Origin
 from snellen.runs.check.images import ImageReader
 from snellen.runs.check.result import CheckResult
-from snellen.runs.check.row import row_of_question, row_of_sample
-from snellen.sources.pandas_cells import MISSING, ColumnForms
-from snellen.types import Blob
+from snellen.runs.check.row import CheckedRow, row_of_question, row_of_sample
+from snellen.types import Blob, Sample
 
 
 def check_benchmark(
@@ -51,70 +43,42 @@ def check_benchmark(
         check = Check(settings, images)
         check.run(map(row_of_sample, benchmark.samples(data)), on_progress)
     else:
-
-        def on_read(blob: Blob, content: bytes) -> None:
-            images.saw(blob, content)
-            if on_progress is not None:
-                on_progress("images", images.read)
-
-        settings = structs.replace(settings, surveyed=True)
         benchmark.files(data)  # a benchmark of the catalogue without its data says what is needed
-        rows = _TableRows(benchmark.table, data, Check(settings, images), on_progress)
-        surveyed = benchmark.table.survey(data, on_read, rows.examine)
-        shuffled = surveyed.rules.shuffle is not None
-        if shuffled or not rows.count:  # options stand in another order than before, or the survey was made before
-            settings = structs.replace(settings, shuffled=shuffled)
-            rows = _TableRows(benchmark.table, data, Check(settings, images), on_progress)
-            for row, question in benchmark.table.rows(data):
-                rows.examine(row, question, surveyed)
-        check = rows.checked()
+        settings = structs.replace(settings, surveyed=True)
+        check = _checked_table(benchmark.table, data, settings, images, on_progress)
     reading = benchmark.reading(data)
     return check.result(Origin(name or benchmark.name, benchmark.name, reading.text if reading is not None else ""))
 
 
-class _TableRows:
-    """Rows of a table under check, while they are surveyed; also counts in how many pandas reads a cell otherwise.
+def _checked_table(
+    table: Table, data: Data, settings: CheckSettings, images: ImageReader, on_progress: OnProgress | None
+) -> Check:
+    """Check the rows of a table as its survey reads them; in a pass of their own where the survey changed its rules.
 
-    Attributes:
-        count: how many there were so far.
+    That is the case for a table that was surveyed before, and for one whose options are shuffled.
     """
 
-    def __init__(self, table: Table, data: Data, check: Check, on_progress: OnProgress | None) -> None:
-        self._table, self._data, self._check, self._on_progress = table, data, check, on_progress
-        self._circular = table.circular(data)
-        self._columns: tuple[str, ...] = ()
-        self._forms: ColumnForms | None = None
-        self.count = 0
+    def on_read(blob: Blob, content: bytes) -> None:
+        images.saw(blob, content)
+        if on_progress is not None:
+            on_progress("images", images.read)
 
-    def examine(self, row: Mapping[str, Any] | DataError, question: Question | OmittedRow, surveyed: Survey) -> None:
-        """Examine the next row."""
-        if not self.count:
-            specs = surveyed.rules.declaration.rows.values()
-            self._columns = tuple(dict.fromkeys(column for spec in specs for column in _columns_of(spec)))
-            if surveyed.form in KIT_FORMS and not is_kit_reading(self._table.declaration.source, self._data):
-                self._forms = ColumnForms()
-        self.count += 1
-        if self._on_progress is not None:
-            self._on_progress("rows", self.count)
-        if self._forms is not None and not isinstance(row, DataError):
-            cells = {name: row[name] for name in self._columns if name in row}
-            self._forms.add(cells)
-            missing = [name for name, cell in cells.items() if isinstance(cell, str) and cell in MISSING]
-            if missing and isinstance(question, Question):
-                detail = f"{missing[0]!r} is {cells[missing[0]]!r}"
-                self._check.add("as-kit-differs", question.place, question.id, detail)
-        if isinstance(question, OmittedRow):
-            self._check.examine(question)
-            return
-        requests = max(1, len(question.options)) if self._circular else 1
-        self._check.examine(row_of_question(question, self._table.sample(question, surveyed), requests))
-
-    def checked(self) -> Check:
-        """Return the check, with what pandas reads otherwise."""
-        if self._forms is not None and (differing := self._forms.differing_rows(self._columns)):
-            self._check.add_whole("as-kit-differs", differing, "")
-        return self._check
+    check = Check(settings, images)
+    requests = _requests(circular=table.circular(data))
+    surveyed = table.survey(data, on_read, lambda row: check.add_row(_checked_row(row, requests), on_progress))
+    if not check.rows or surveyed.rules.shuffle is not None:
+        check = Check(structs.replace(settings, shuffled=surveyed.rules.shuffle is not None), images)
+        check.run((_checked_row(row, requests) for row in table.rows(data)), on_progress)
+    if surveyed.kit_differs:
+        check.add_whole("as-kit-differs", surveyed.kit_differs, "")
+    return check
 
 
-def _columns_of(spec: CellSpec) -> Iterator[str]:
-    yield from LETTERS if spec == ALL_LETTERS else columns_of(spec)
+def _requests(*, circular: bool) -> Callable[[Question], int]:
+    return lambda question: max(1, len(question.options)) if circular else 1
+
+
+def _checked_row(
+    row: tuple[Question, Sample] | OmittedRow, requests: Callable[[Question], int]
+) -> CheckedRow | OmittedRow:
+    return row if isinstance(row, OmittedRow) else row_of_question(*row, requests(row[0]))
