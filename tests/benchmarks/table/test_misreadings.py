@@ -7,6 +7,7 @@ import csv
 import json
 import zipfile
 from collections.abc import Callable, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 from unicodedata import normalize
@@ -16,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from coloured_pictures import COLOURS, IMAGES, NAMES, data_folder
 from openpyxl import Workbook
+from openpyxl.drawing.image import Image as Picture
 
 from servers.oracle import digest
 from snellen.benchmarks import registry
@@ -414,6 +416,22 @@ def test_one_letter_among_answers_of_several_is_asked_as_they_are() -> None:
     assert [sample.target for sample in samples] == [("A", "C"), ("B",), ("B", "C")]
     rows = [question(at, A="red", B="green", C="blue", answer=("A", "B", "BC")[at % 3]) for at in range(3)]
     assert [sample.kind for sample in read(write_table(rows))[1]] == ["choice", "choice", "multi-choice"]
+
+
+@pytest.mark.parametrize("heading", ["image", "Bild", None])
+def test_pictures_pasted_into_a_sheet_are_the_images_of_their_rows(heading: str | None) -> None:
+    book = Workbook()
+    for line in (["question", heading, "answer"], ["Which?", None, "red"], ["And this?", None, "blue"]):
+        book.active.append(line)
+    for row, colour in ((2, "red"), (3, "blue")):
+        book.active.add_image(Picture(BytesIO(IMAGES[colour])), f"B{row}")
+    book.save("pasted.xlsx")
+    with zipfile.ZipFile("pasted.zip", "w") as archive:
+        archive.write("pasted.xlsx")
+    for name in ("pasted.xlsx", "pasted.zip"):
+        reading, samples = read(name)
+        assert f"image ← `{heading or 'picture'}`" in reading.text
+        assert [colours(sample) for sample in samples] == [["red"], ["blue"]]
 
 
 def test_formulas_without_a_value_are_no_answers_and_are_named() -> None:
