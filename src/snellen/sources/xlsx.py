@@ -14,7 +14,7 @@ from typing import Any
 from xml.parsers import expat
 from zipfile import ZipFile
 
-from snellen.errors import DataError, MissingExtraError, UnsafeArchiveError
+from snellen.errors import DataError, UnsafeArchiveError
 from snellen.sources.archive import ArchiveLimits, check_unpacked
 from snellen.sources.rows import RowsAndErrors, pick
 from snellen.types import Blob
@@ -36,12 +36,8 @@ def rows(blob: Blob, name: str, columns: Sequence[str] | None, sheet: str | None
 
     A formula is returned as its text: nothing is evaluated, and a reply that begins with `=` is not lost.
     """
-    try:
-        import openpyxl
-    except ImportError as error:
-        raise MissingExtraError(
-            f"{name} needs openpyxl, which is not installed", "pip install 'snellen[excel]'"
-        ) from error
+    import openpyxl
+
     row = 0
     try:
         data = blob.read()

@@ -14,6 +14,7 @@ from msgspec.structs import asdict
 from numpy.typing import NDArray
 
 from snellen.errors import MissingExtraError, UsageError
+from snellen.installation import install_hint
 from snellen.features.probes import holdout
 from snellen.features.probes.logistic import require_classes
 from snellen.features.probes.protocol import class_columns, split_parts
@@ -172,7 +173,7 @@ def network_probe(
         from snellen.features.probes.networks import NetworkRecipe, count_heads, require_device
     except ImportError as error:
         raise MissingExtraError(
-            f"the {kind} probe needs torch, which is not installed.", 'Install it with: pip install "snellen[features]"'
+            f"the {kind} probe needs torch, which is not installed.", install_hint("features")
         ) from error
     require_device(training.device)
     parts, protocol = split_parts(known, train_rows, test_rows, split, len(values), folds)
