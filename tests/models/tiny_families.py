@@ -183,7 +183,11 @@ def _internvl() -> Parts:
     import transformers as tf
 
     tokenizer = _tokenizer(
-        [], start_image_token="<img>", end_image_token="</img>", context_image_token="<IMG_CONTEXT>", video_token="<video>"
+        [],
+        start_image_token="<img>",
+        end_image_token="</img>",
+        context_image_token="<IMG_CONTEXT>",
+        video_token="<video>",
     )
     processor = tf.InternVLProcessor(
         tf.GotOcr2ImageProcessor(size=SQUARE, crop_to_patches=True, max_patches=4),
@@ -222,7 +226,10 @@ def _smolvlm() -> Parts:
     import transformers as tf
 
     sizes = {"size": {"longest_edge": 64}, "max_image_size": {"longest_edge": 32}}
-    images, videos = tf.SmolVLMImageProcessor(**sizes), tf.SmolVLMVideoProcessor(**{**sizes, "size": {"longest_edge": 32}})
+    images, videos = (
+        tf.SmolVLMImageProcessor(**sizes),
+        tf.SmolVLMVideoProcessor(**{**sizes, "size": {"longest_edge": 32}}),
+    )
     return _idefics(tf.SmolVLMProcessor, tf.SmolVLMConfig, tf.SmolVLMForConditionalGeneration, images, videos)
 
 
@@ -272,7 +279,12 @@ def _gemma3() -> Parts:
         vision_config={**SIGHT, "model_type": "siglip_vision_model", "image_size": 32, "patch_size": 8},
         mm_tokens_per_image=4,
         tie_word_embeddings=False,
-        **_ids(tokenizer, image_token_id="<image_soft_token>", boi_token_index="<start_of_image>", eoi_token_index="<end_of_image>"),
+        **_ids(
+            tokenizer,
+            image_token_id="<image_soft_token>",
+            boi_token_index="<start_of_image>",
+            eoi_token_index="<end_of_image>",
+        ),
     )
     return Parts(processor, tf.Gemma3ForConditionalGeneration(config))
 
@@ -313,9 +325,7 @@ def _glm4v() -> Parts:
         "video_end_token_id": "<|end_of_video|>",
     }
     tokenizer = _tokenizer(list(tokens.values()))
-    template = _template(
-        "<|begin_of_image|><|image|><|end_of_image|>", "<|begin_of_video|><|video|><|end_of_video|>"
-    )
+    template = _template("<|begin_of_image|><|image|><|end_of_image|>", "<|begin_of_video|><|video|><|end_of_video|>")
     processor = tf.Glm4vProcessor(
         tf.Glm4vImageProcessor(size={"shortest_edge": 56 * 56, "longest_edge": 28 * 28 * 16 * 2}),
         tokenizer,

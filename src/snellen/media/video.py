@@ -164,9 +164,7 @@ def check_pyav(key: str) -> None:
     try:
         import av  # noqa: F401
     except ImportError as error:
-        raise MissingExtraError(
-            f"video {key} needs PyAV, which is not installed", install_hint("video")
-        ) from error
+        raise MissingExtraError(f"video {key} needs PyAV, which is not installed", install_hint("video")) from error
 
 
 def as_images(key: str, settings: MediaSettings, extracted: Iterable[tuple[int, bytes]]) -> list[Image]:

@@ -11,10 +11,10 @@ from typing import Any, Literal
 import numpy as np
 
 from snellen.errors import MissingExtraError, UsageError
-from snellen.installation import install_hint
 from snellen.features.attacks.lp_ball import Ball, Norm
 from snellen.features.attacks.pgd import BATCH, Logits, evaluating, predictions
 from snellen.features.attacks.robust_accuracy import EPS, AttackCurve, AttackSettings, parse_strength
+from snellen.installation import install_hint
 
 Version = Literal["standard", "plus", "rand"]
 MIN_CLASSES = 4

@@ -7,8 +7,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from snellen.errors import MissingExtraError, UsageError
-from snellen.installation import install_hint
 from snellen.features.encoders.weight_files import has_torchvision
+from snellen.installation import install_hint
 
 if TYPE_CHECKING:
     from snellen.features.encoders.base import Encoder

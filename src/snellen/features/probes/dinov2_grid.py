@@ -18,8 +18,8 @@ import numpy as np
 from msgspec import Struct
 
 from snellen.errors import MissingExtraError, UsageError
-from snellen.installation import install_hint
 from snellen.features.probes.holdout import holdout
+from snellen.installation import install_hint
 
 
 class GridRecipe(Struct, frozen=True):

@@ -14,7 +14,6 @@ from msgspec.structs import asdict
 from numpy.typing import NDArray
 
 from snellen.errors import MissingExtraError, UsageError
-from snellen.installation import install_hint
 from snellen.features.probes import holdout
 from snellen.features.probes.logistic import require_classes
 from snellen.features.probes.protocol import class_columns, split_parts
@@ -22,6 +21,7 @@ from snellen.features.probes.results import ProbeResult, ScoredPart, score_parts
 from snellen.features.ranking.relevance import RowsOf, as_labels
 from snellen.features.ranking.similarity import check_values
 from snellen.features.store.tokens import PatchTokens
+from snellen.installation import install_hint
 
 if TYPE_CHECKING:
     from snellen.features.probes.networks import NetworkKind, NetworkRecipe

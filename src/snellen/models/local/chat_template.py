@@ -110,7 +110,9 @@ def encode(loaded: Loaded, conversations: Sequence[Conversation]) -> Any:
 
 
 def _holds(conversations: Sequence[Conversation], token: str) -> bool:
-    return any(token in part.get("text", "") for one in conversations for turn in one.messages for part in turn["content"])
+    return any(
+        token in part.get("text", "") for one in conversations for turn in one.messages for part in turn["content"]
+    )
 
 
 def _tokenized(loaded: Loaded, messages: Sequence[list[dict[str, Any]]], *, sanitize: bool = False) -> Any:
@@ -131,7 +133,9 @@ def _tokenized_as_text(loaded: Loaded, messages: Sequence[list[dict[str, Any]]],
     transformers does so without offsets and token types (`sanitize_control_tokens`, 5.23), which some processors need:
     Idefics 3 raises, and PaliGemma would silently attend in another way.
     """
-    blanked = [[{**turn, "content": [_without_text(part) for part in turn["content"]]} for turn in one] for one in messages]
+    blanked = [
+        [{**turn, "content": [_without_text(part) for part in turn["content"]]} for turn in one] for one in messages
+    ]
     needed = set(_tokenized(loaded, blanked))
     try:
         inputs = _tokenized(loaded, messages, sanitize=True)

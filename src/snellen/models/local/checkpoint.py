@@ -327,14 +327,15 @@ def read_processor(checkpoint: Checkpoint) -> Any:
     Raises ImportError for a package that images need, or where the class does not do without the part.
     """
     import transformers
-    from transformers.models.auto.processing_auto import PROCESSOR_MAPPING_NAMES
+    from transformers.models.auto import processing_auto
 
     auto_processor: Any = transformers.AutoProcessor
+    known: Any = processing_auto
     settings: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
     try:
         return auto_processor.from_pretrained(checkpoint.folder, **settings)
     except ImportError:
-        own = getattr(transformers, PROCESSOR_MAPPING_NAMES.get(checkpoint.config["model_type"]) or "", None)
+        own = getattr(transformers, known.PROCESSOR_MAPPING_NAMES.get(checkpoint.config["model_type"]) or "", None)
         if own is None or VIDEO_PART not in own.get_attributes():
             raise
         return without_video_part(own).from_pretrained(checkpoint.folder, **settings)
