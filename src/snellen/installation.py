@@ -45,7 +45,7 @@ def _origin() -> tuple[str, str]:
     """Return the address that pip noted for this installation, and as a requirement; ("", "") for one of an index."""
     try:
         noted = json.loads(metadata.distribution("snellen").read_text("direct_url.json") or "{}")
-        url, source = str(noted.get("url", "")), noted.get("vcs_info") or {}
-    except (metadata.PackageNotFoundError, ValueError, AttributeError):
+        url, source = str(noted.get("url") or ""), noted.get("vcs_info") or {}
+    except (metadata.PackageNotFoundError, ValueError, AttributeError):  # not installed, or no JSON object
         return "", ""
     return url, f"{source['vcs']}+{url}@{source['commit_id']}" if "vcs" in source and "commit_id" in source else url
