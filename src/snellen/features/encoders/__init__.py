@@ -7,8 +7,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from snellen.errors import MissingExtraError, UsageError
-from snellen.features.encoders.weight_files import has_torchvision
 from snellen.installation import install_hint
+from snellen.models.local.checkpoint import has_torchvision
 
 if TYPE_CHECKING:
     from snellen.features.encoders.base import Encoder

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import importlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -260,11 +262,14 @@ def load(checkpoint: Checkpoint, name: str, device: str, dtype: str) -> Loaded:
         device: what the user asked for, `auto` included: with several GPUs, `auto` spreads the layers over them.
 
     Raises:
-        PreflightError: the checkpoint is incomplete or damaged, or does not fit into memory.
+        PreflightError: the checkpoint is incomplete or damaged, does not fit into memory, or torchvision is of another
+            torch: transformers then says only that a module of its own cannot be imported.
     """
     import torch
     import transformers
     from transformers.utils import logging
+
+    has_torchvision(name)
 
     # transformers is typed in parts, and its loaders return what their arguments say.
     auto_model: Any = transformers.AutoModelForImageTextToText
@@ -390,6 +395,27 @@ def control_tokens(processor: Any) -> frozenset[str]:
         for token in processor.tokenizer.added_tokens_decoder.values()
         if token.special or (token.content in template and not token.content.isspace())
     )
+
+
+def import_library(name: str, label: str) -> Any:
+    """Import a library. Raises PreflightError if it, or torchvision under it, does not load."""
+    try:
+        return importlib.import_module(name)
+    except Exception as error:  # a torchvision of another torch raises RuntimeError, OSError, AttributeError
+        first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+        raise PreflightError(
+            f"{label}: {name} cannot be imported: {type(error).__name__}: {first}",
+            "torchvision must be built for the installed torch: install it from the index that torch came from "
+            "(https://pytorch.org/get-started/locally).",
+        ) from error
+
+
+def has_torchvision(label: str) -> bool:
+    """Return True if torchvision is installed. Raises PreflightError for one of another torch: it breaks transformers."""
+    if find_spec("torchvision") is None:
+        return False
+    import_library("torchvision", label)
+    return True
 
 
 def release_memory() -> None:
