@@ -18,7 +18,7 @@ demo: $(VENV)/.installed-local
 	@echo "results/demo-levels/report.html            questions built from drawn creatures and their taxonomy"
 	@echo "results/demo-digits-features/report.html   scanned digits: what the encoder sees, what the model says"
 	@echo "results/demo-acuity/report.html            eight thresholds of the embedded model"
-	@echo "Next: $(BIN)/snellen view                all of these runs in the browser"
+	@echo "Next: $(BIN)/snellen view              all of these runs in the browser"
 
 # The second half is the way of one's own data: pictures in folders and a taxonomy, questions at each of its levels, and
 # a report that says at which level the model stops seeing.
