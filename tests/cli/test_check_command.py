@@ -13,6 +13,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import openpyxl
 import pytest
 from PIL import Image as Pillow
 
@@ -315,7 +316,6 @@ def class_folders(folder: Path) -> str:
 
 
 def excel_sheet(folder: Path) -> str:
-    openpyxl = pytest.importorskip("openpyxl")
     book = openpyxl.Workbook()
     book.active.append(["nothing"])
     sheet = book.create_sheet("mine")

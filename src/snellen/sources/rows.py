@@ -69,7 +69,6 @@ def rows(source: Source | None, *, columns: Sequence[str] | None = None, sheet: 
     Raises:
         UsageError: `source` is None.
         DataError: missing, damaged, not UTF-8, not an object, wrong number of fields ...; with file and line.
-        MissingExtraError: an .xlsx without openpyxl.
     """
     if source is None:
         raise UsageError("this benchmark needs a file that was not named", "Add --data FILE to the command.")
@@ -96,7 +95,6 @@ def salvaged(source: Source, *, columns: Sequence[str] | None = None, sheet: str
 
     Raises:
         DataError: nothing is readable: missing, not a table, no header, a missing column.
-        MissingExtraError: an .xlsx without openpyxl.
     """
     blob: Blob = FileBlob(Path(source)) if isinstance(source, (str, Path)) else source
     if isinstance(blob, FileBlob):

@@ -20,7 +20,7 @@ from zipfile import ZipFile
 
 from msgspec import Struct
 
-from snellen.errors import DataError, MissingExtraError, UnsafeArchiveError
+from snellen.errors import DataError, UnsafeArchiveError
 from snellen.sources.archive import check_unpacked
 from snellen.sources.blobs import BytesBlob, FileBlob
 from snellen.sources.number_formats import shown
@@ -103,7 +103,6 @@ def open_sheet(blob: Blob, name: str, sheet: str | None = None) -> Sheet:
 
     Raises:
         DataError: no sheet has a header, there is no such sheet, or the file is damaged or beyond a workbook's limits.
-        MissingExtraError: openpyxl is not installed.
     """
     if not isinstance(blob, FileBlob):
         return _open_sheet(blob.read(), name, sheet)
@@ -164,7 +163,7 @@ def _readable(name: str, row: Callable[[], int]) -> Iterator[None]:
     """Turn what openpyxl's XML and zip readers stumble over into a DataError that names the file and the last row read."""
     try:
         yield
-    except (DataError, MissingExtraError):
+    except DataError:
         raise
     except Exception as error:
         raise DataError(
@@ -175,7 +174,8 @@ def _readable(name: str, row: Callable[[], int]) -> Iterator[None]:
 @contextmanager
 def _book(source: Path | bytes, name: str) -> Iterator[Any]:
     """Open a workbook, whose parts were checked before."""
-    openpyxl = _openpyxl(name)
+    import openpyxl  # lazy: most tables are none
+
     warnings.filterwarnings("ignore", category=UserWarning, module="openpyxl")  # of styles that are not read
     place = BytesIO(source) if isinstance(source, bytes) else source
     book = openpyxl.load_workbook(place, read_only=True, data_only=True, keep_links=False)
@@ -185,18 +185,7 @@ def _book(source: Path | bytes, name: str) -> Iterator[Any]:
         book.close()
 
 
-def _openpyxl(name: str) -> Any:
-    try:
-        import openpyxl
-    except ImportError as error:
-        raise MissingExtraError(
-            f"{name} needs openpyxl, which is not installed", "pip install 'snellen[excel]'"
-        ) from error
-    return openpyxl
-
-
 def _open_sheet(source: Path | bytes, name: str, sheet: str | None) -> Sheet:
-    _openpyxl(name)
     with _readable(name, lambda: 0), ZipFile(BytesIO(source) if isinstance(source, bytes) else source) as parts:
         scans = scan_parts(parts, name)
         with _book(source, name) as book:
