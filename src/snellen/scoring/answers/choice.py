@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 from snellen.scoring.answers.base import AnswerContext, AnswerType, Found, GoldError
@@ -72,6 +72,29 @@ class _Options:
             char = char.translate(_ALIKE)
         return char if char in self.letters else None
 
+    @cached_property
+    def typed(self) -> tuple[AnswerType, list[tuple[str, Any]]] | None:
+        """Return the type of which all options are values that differ (`25 °C`, dates, times), with the value of each."""
+        texts = [(letter, text) for letter, text in self.letters.items() if text.strip()]
+        if not all(any(char.isdigit() for char in text) for _, text in texts):
+            return None
+        from snellen.scoring.answers import answer_type  # it imports this module
+
+        for kind in ("quantity", "date", "time"):
+            answer = answer_type(kind)
+            values = [(letter, answer.parse(undressed(text))) for letter, text in texts]
+            known = [value for _, value in values if value is not None]
+            alike = any(answer.same(one, other) for at, one in enumerate(known) for other in known[:at])
+            if len(known) == len(values) > 1 and not alike:
+                return answer, values
+        return None
+
+    def valued(self, value: Any) -> str | None:
+        """Return the letter of the only option with a value of `typed`."""
+        answer, values = self.typed or (None, [])
+        named = [letter for letter, other in values if answer is not None and answer.same(value, other)]
+        return named[0] if len(named) == 1 else None
+
     def exactly(self, text: str) -> str | None:
         """Return the letter of the option with a text, character by character."""
         fold, index = self.by_text[0]
@@ -82,6 +105,8 @@ class _Options:
         for fold, index in self.by_text:
             if (letter := index.get(fold(text))) is not None:
                 return letter
+        if self.typed is not None and (value := self.typed[0].parse(undressed(text))) is not None:
+            return self.valued(value)
         return None
 
 
@@ -132,6 +157,36 @@ def _indexed(options: tuple[tuple[str, str], ...]) -> _Options:
     return _Options(options)
 
 
+MOST_FOREIGN = 12
+"""Words of a sentence in another language than English at whose end a letter is an answer."""
+_ENGLISH = frozenset(
+    [
+        "the",
+        "is",
+        "are",
+        "a",
+        "an",
+        "of",
+        "it",
+        "this",
+        "that",
+        "and",
+        "or",
+        "in",
+        "on",
+        "to",
+        "not",
+        "class",
+        "point",
+        "vitamin",
+        "part",
+        "type",
+        "grade",
+        "group",
+        "figure",
+        "image",
+    ]
+)
 _MARKING = ("conclusion", "strong", "choose", "shows", "total", "negation", "adverb")
 _POINTING = frozenset(
     ("it's", "that's", "be", "leaves", "towards", "toward", "says", "only", "to", "between", "for", "with", "so")
@@ -213,6 +268,9 @@ class Choice(AnswerType):
     def find(self, sentence: Sentence) -> list[Found]:
         """Return every option that a sentence names: by text, by place, or by a letter in the place of an answer."""
         texts = [*self._texts(sentence), *self._places(sentence)]
+        if not texts and self.options.typed is not None:
+            values = [(self.options.valued(one.value), one) for one in self.options.typed[0].find(sentence)]
+            texts = [Found(letter, one.start, one.end) for letter, one in values if letter is not None]
         letters = self._coordinated(sentence, list(self._letters(sentence, texts)))
         own = {(found.value, at) for found in texts for at in range(found.start - 4, found.end + 3)}
         alone = [
@@ -259,6 +317,10 @@ class Choice(AnswerType):
         behind = {phrase.first for phrase in sentence.phrases if phrase.table in ("letter_after", "wrong")}
         marks = {phrase.after for phrase in sentence.phrases if phrase.table in _MARKING}
         marks |= {at + 1 for at, word in enumerate(words) if word.text in _POINTING or word.text.endswith("n't")}
+        is_foreign = len(words) <= MOST_FOREIGN and not any(word.text in _ENGLISH for word in words)
+        last = len(words)
+        while last and not words[last - 1].text.isalnum():
+            last -= 1
         for at, word in enumerate(words):
             if word.end - word.start != 1 or not word.text.isalpha():
                 continue
@@ -279,6 +341,7 @@ class Choice(AnswerType):
             if char.islower() and not (bracketed or (noun and after in ("", ".", ",", ")"))):
                 continue
             closing = at + 2 if bracketed else at + 1
+            foreign = is_foreign and (closing >= last or (opener == 0 and words[closing].text[:1] > "\u007f"))
             pointed = opener in marks and (words[closing].text if closing < len(words) else "") in _ENDS
             if (
                 (bracketed and not (opener and words[opener - 1].text in ("°", "=")))
@@ -286,6 +349,7 @@ class Choice(AnswerType):
                 or head
                 or own
                 or pointed
+                or (foreign and not _is_called(words, opener))
                 or (closing in behind and not _is_called(words, opener))
             ):
                 yield Found(letter, word.start, word.end)

@@ -81,6 +81,9 @@ class Text(AnswerType):
                 start, verb = start + 1, verb or contracted
             else:
                 break
+        named = next((at + 1 for at in range(2, min(5, len(words) - 1)) if words[at].text == "is"), 0)
+        if start == 1 and named and words[0].text == "the" and not sentence.text[words[named].start].islower():
+            start, verb = named, True  # `The brand is Acme.`
         end = len(words)
         while (
             end > start + 1 and words[end - 1].text in asked | known and not self._is_capital(sentence, words[end - 1])
