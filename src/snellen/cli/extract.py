@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
@@ -13,7 +14,10 @@ import typer
 
 from snellen.atomic_write import replacing
 from snellen.errors import DataError, StorageError
-from snellen.scoring.extract.batch import RowCounter, Tally, extract_lines, json_rows
+from snellen.scoring.extract.batch import RowCounter, Tally, converted, extract_row
+
+NAMED_FAULTS = 5
+"""Rows that cannot be read and are named."""
 
 
 def extract(
@@ -41,7 +45,8 @@ def extract(
 ) -> None:
     """Extract the answers from replies, with a reason for each unparseable one.
 
-    Without --out, rows go to standard output and the summary to standard error.
+    Without --out, rows go to standard output and the summary to standard error. A row that cannot be read is kept with its
+    `error`, and the others are read; the exit status is then 9.
     """
     from snellen.engine.output_file import JSON_LINES, require_output_file
 
@@ -57,6 +62,18 @@ def extract(
         print(msgspec.json.encode({"kinds": tallies}).decode(), file=sys.stdout if out else sys.stderr)
     else:
         _print_table(tallies, to_stderr=out is None)
+    _report(counter.faults)
+
+
+def _report(faults: list[str]) -> None:
+    """Name the rows that could not be read, and end with the status of an incomplete result."""
+    if not faults:
+        return
+    named = "".join(f"\n  {fault}" for fault in faults[:NAMED_FAULTS])
+    more = f"\n  and {len(faults) - NAMED_FAULTS:,} more" if len(faults) > NAMED_FAULTS else ""
+    rows = "1 row was" if len(faults) == 1 else f"{len(faults):,} rows were"
+    print(f"{rows} not read; their field 'error' says why:{named}{more}", file=sys.stderr)
+    raise typer.Exit(9)
 
 
 def _apply_rule(name: str, file: Path, out: Path | None, *, as_json: bool) -> None:
@@ -64,13 +81,15 @@ def _apply_rule(name: str, file: Path, out: Path | None, *, as_json: bool) -> No
     from snellen.scoring.rules import registry
 
     chosen = registry.rule(name, {f"{registry.HARNESS}/end_to_end": end_to_end})
+    faults: list[str] = []
     counts = {"rows": 0, "raises": 0, "compared": 0, "agree": 0}
 
     def results() -> Iterator[dict[str, Any]]:
         with _lines(file) as (lines, source):
-            for place, row in json_rows(lines, source):
-                result = registry.with_result(chosen, row, place)
+            for result in converted(lines, source, partial(registry.with_result, chosen)):
                 counts["rows"] += 1
+                if "error" in result:
+                    faults.append(result["error"])
                 counts["raises"] += "raises" in result
                 counts["compared"] += "agrees" in result
                 counts["agree"] += result.get("agrees", False)
@@ -80,10 +99,11 @@ def _apply_rule(name: str, file: Path, out: Path | None, *, as_json: bool) -> No
     to = sys.stdout if out else sys.stderr
     if as_json:
         print(msgspec.json.encode({"rule": name, **counts}).decode(), file=to)
-        return
+        return _report(faults)
     agreement = f", {counts['agree']:,} of {counts['compared']:,} as expected" if counts["compared"] else ""
     stops = f", {counts['raises']:,} on which the reference stops with an error" if counts["raises"] else ""
     print(f"{name}: {counts['rows']:,} rows{stops}{agreement}", file=to)
+    return _report(faults)
 
 
 @contextlib.contextmanager
@@ -103,7 +123,7 @@ def _lines(file: Path) -> Iterator[tuple[Iterable[bytes], str]]:
 
 def _rows(file: Path, counter: RowCounter) -> Iterator[dict[str, Any]]:
     with _lines(file) as (lines, source):
-        yield from _counted(extract_lines(lines, source), counter)
+        yield from _counted(converted(lines, source, extract_row), counter)
 
 
 def _counted(rows: Iterator[dict[str, Any]], counter: RowCounter) -> Iterator[dict[str, Any]]:
@@ -120,7 +140,7 @@ def _write(rows: Iterator[dict[str, Any]], to: BinaryIO) -> None:
 
 
 def _write_rows(rows: Iterator[dict[str, Any]], out: Path | None) -> None:
-    """Write to standard output, or to a file that is replaced when all is well: a faulty row leaves no half file."""
+    """Write to standard output, or to a file that is replaced when all of them are written."""
     if out is None:
         _write(rows, sys.stdout.buffer)
         return

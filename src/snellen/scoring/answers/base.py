@@ -96,6 +96,10 @@ class AnswerType:
         """Return a value as people write it."""
         return str(value)
 
+    def plain(self, value: Any) -> Any:
+        """Return a value as JSON holds it: itself, or its text."""
+        return value if value is None or isinstance(value, (str, bool, int, float)) else self.show(value)
+
     def candidates(self, text: str) -> Iterable[int]:
         """Yield the places of a text around which a sentence may name a value; of closed types alone."""
         return ()

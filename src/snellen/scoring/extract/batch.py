@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from snellen.errors import DataError
-from snellen.scoring.extract import KINDS, correct, read
+from snellen.scoring.answers import AnswerContext, GoldError, kinds
+from snellen.scoring.extract import is_right, read_as, type_for
+from snellen.scoring.extract.base import lettered
 
 _FORMS = ("yes/no", "t/f", "true/false", "")
 
@@ -36,15 +38,15 @@ def extract_row(row: Mapping[str, Any], where: str = "row") -> dict[str, Any]:
         DataError: if a field is missing or not of its type.
     """
     kind = row.get("kind")
-    if kind not in KINDS:
-        raise DataError(f"{where}: 'kind' is {kind!r}; expected one of {', '.join(KINDS)}.")
+    if kind not in kinds():
+        raise DataError(f"{where}: 'kind' is {kind!r}; expected one of {', '.join(kinds())}.")
     if "reply" not in row:
         raise DataError(f"{where}: 'reply' is missing. The row has {', '.join(map(repr, row)) or 'no fields'}.")
     reply = "" if row["reply"] is None else row["reply"]  # a sample without an answer
     if not isinstance(reply, str):
         raise DataError(f"{where}: 'reply' is {type(reply).__name__}; expected a string.")
     options = row.get("options") or None
-    if kind in ("choice", "choice_text"):
+    if kind in ("choice", "choice_text", "multi-choice"):
         _check_options(options, kind, where)
     aliases = row.get("aliases") or ()
     if isinstance(aliases, str):
@@ -57,11 +59,21 @@ def extract_row(row: Mapping[str, Any], where: str = "row") -> dict[str, Any]:
             raise DataError(f"{where}: {name!r} is {value!r}; expected a string.")
     if form.lower() not in _FORMS:
         raise DataError(f"{where}: 'form' is {form!r}; expected 'yes/no' or 'T/F'.")
-    reading = read(kind, reply, question=question, options=options, form=form or None, unit=unit or None)
-    out = {**row, "extracted": reading.value, "reason": reading.reason}
     gold = row.get("gold")
+    context = AnswerContext(dict(lettered(options)), question, unit, form)
+    answer = type_for(kind, context)
+    golds = gold if isinstance(gold, list | tuple) and not answer.takes_lists else [gold]
+    accepted = [one for one in (*golds, *aliases) if one is not None]
+    reading = read_as(answer, reply, list(map(str, accepted)))
+    shown = context.options[reading.value] if kind == "choice_text" and reading.value else reading.value
+    out = {**row, "extracted": answer.plain(shown), "reason": reading.reason}
+    if reading.stage:
+        out["stage"] = reading.stage
     if gold is not None:
-        out["correct"] = correct(kind, reading, gold, aliases)
+        try:
+            out["correct"] = reading.value is not None and is_right(answer, reading, accepted)
+        except GoldError as error:
+            raise DataError(f"{where}: 'gold': {error}.") from error
     return out
 
 
@@ -76,22 +88,21 @@ def _check_options(options: Any, kind: str, where: str) -> None:
     )
 
 
-def extract_lines(lines: Iterable[bytes], name: str) -> Iterator[dict[str, Any]]:
-    """Yield the extracted row of each JSON line; empty lines are skipped.
-
-    Raises:
-        DataError: at the first line that is no JSON object or no valid row; it names the file and the line.
-    """
+def converted(
+    lines: Iterable[bytes], name: str, convert: Callable[[dict[str, Any], str], dict[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """Yield each JSON line as `convert` turns it, and one that cannot be read with the field `error`, which says why and where."""
     for where, row in json_rows(lines, name):
-        yield extract_row(row, where)
+        try:
+            if isinstance(row, DataError):
+                raise row
+            yield convert(row, where)
+        except DataError as error:
+            yield {**({} if isinstance(row, DataError) else row), "error": error.message}
 
 
-def json_rows(lines: Iterable[bytes], name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the place, for errors, and the object of each JSON line; empty lines are skipped.
-
-    Raises:
-        DataError: at the first line that is no JSON object; it names the file and the line.
-    """
+def json_rows(lines: Iterable[bytes], name: str) -> Iterator[tuple[str, dict[str, Any] | DataError]]:
+    """Yield the place, for errors, and the object of each JSON line, or why it is none; empty lines are skipped."""
     decode = msgspec.json.Decoder().decode
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -100,20 +111,26 @@ def json_rows(lines: Iterable[bytes], name: str) -> Iterator[tuple[str, dict[str
         try:
             row = decode(line.lstrip(b"\xef\xbb\xbf"))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise DataError(f"{where}: not JSON ({error}); expected one JSON object a line.") from error
-        if not isinstance(row, dict):
-            raise DataError(f"{where}: {type(row).__name__}; expected a JSON object.")
-        yield where, row
+            yield where, DataError(f"{where}: not JSON ({error}); expected one JSON object a line.")
+            continue
+        yield (
+            where,
+            row if isinstance(row, dict) else DataError(f"{where}: {type(row).__name__}; expected a JSON object."),
+        )
 
 
 class RowCounter:
-    """A counter of rows by kind, in the order in which kinds first appear."""
+    """A counter of rows by kind, in the order in which kinds first appear; `faults` are those that cannot be read."""
 
     def __init__(self) -> None:
         self._counts: dict[str, list[int]] = {}
+        self.faults: list[str] = []
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Count one extracted row."""
+        """Count one row, which may not have been read."""
+        if "error" in row and "extracted" not in row:
+            self.faults.append(row["error"])
+            return
         counts = self._counts.setdefault(row["kind"], [0, 0, 0, 0])
         counts[0] += 1
         counts[1] += row["extracted"] is not None

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from snellen.scoring.answers.base import AnswerType, Found
 from snellen.scoring.answers.choice import Choice, MultiChoice
 from snellen.scoring.answers.dress import undressed, undressed_span
+from snellen.scoring.answers.name import Name
 from snellen.scoring.answers.text import BARE_WORDS, Text
 from snellen.scoring.extract.base import Reading, two_answers
 from snellen.scoring.replies.phrases import single_words
@@ -114,6 +115,7 @@ def short(said: Visible, kind: AnswerType) -> Reading | None:
         before = first.text[: found.start].rsplit(maxsplit=1)[-1:]
         if before and before[0].lower() in single_words("article"):
             also.append(f"{before[0]} {raw}")
+        also += _IN_BRACKETS.findall(first.text[found.end : found.end + 200])[:1] if isinstance(kind, Name) else []
         return Reading(raw, None, tuple(also), "short", (place,))
     value = kind.parse(undressed(first.text))
     found = Found(value, 0, len(first.text)) if value is not None else _asserted_short(first, kind)
@@ -145,6 +147,7 @@ def _is_answer_line(said: Visible, first: Sentence, rest: str) -> bool:
 
 
 _DATA = re.compile(r"\s*(?:[{|]|#{1,6}\s|```\w*\s*[{\[])")
+_IN_BRACKETS = re.compile(r"^\s*\(([^()]{2,80})\)")
 _LISTED = re.compile(r"[*_`.。\s]{0,8}\n\s{0,4}(?:[-*•|]|\d+[.)])\s")
 
 
