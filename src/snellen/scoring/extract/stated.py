@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from snellen.scoring.answers.base import AnswerType, Found
 from snellen.scoring.answers.choice import Choice, MultiChoice
 from snellen.scoring.answers.dress import undressed, undressed_span
-from snellen.scoring.answers.name import Name
+from snellen.scoring.answers.name import Name, stemmed
 from snellen.scoring.answers.text import BARE_WORDS, Text
 from snellen.scoring.extract.base import Reading, two_answers
 from snellen.scoring.replies.phrases import single_words
@@ -211,10 +211,8 @@ def _asserted_short(sentence: Sentence, kind: AnswerType) -> Found | None:
 
 def prose(said: Visible, kind: AnswerType) -> Reading | None:
     """Return the only value that the statements of a reply assert; its last statement must agree."""
-    if isinstance(kind, MultiChoice):
+    if isinstance(kind, MultiChoice) or not kind.is_closed:
         return _concluded(said, kind)
-    if not kind.is_closed:
-        return None
     if said.text.rstrip("\"') \n").endswith(("?", "？")):
         return None
     listed = sentences_at(said.text, kind.candidates(said.text))
@@ -234,7 +232,12 @@ def prose(said: Visible, kind: AnswerType) -> Reading | None:
         )
     value = values[0]
     others = {found.value for statement in asserting for found in statement.asserted} - {value}
-    decides = last.concludes or last.sentence.has("correction")
+    ends = last.sentence.end >= len(said.text.rstrip())
+    decides = (
+        last.concludes
+        or last.sentence.has("correction")
+        or (ends and kind.kind in _NUMBERS and repeats(last.sentence, kind))
+    )
     if others and not decides:
         clashing = next(s for s in reversed(asserting) if {found.value for found in s.asserted} - {value})
         places = [
@@ -252,14 +255,38 @@ def prose(said: Visible, kind: AnswerType) -> Reading | None:
     return Reading(value, None, (), "prose", (_placed(said, last.sentence, last.asserted[-1]),))
 
 
-def _concluded(said: Visible, kind: MultiChoice) -> Reading | None:
-    """Return the options that the last sentence lists, if it concludes."""
-    ends = list(spans(said.text, max(0, len(said.text) - 2_000), len(said.text)))
-    last = Sentence(said.text, *ends[-1]) if ends else None
-    if last is None or not (_concludes(last)):
+def _concluded(said: Visible, kind: AnswerType) -> Reading | None:
+    """Return what the last sentence says, if it concludes or repeats the question: `So the name is Aoife.`"""
+    ends = list(spans(said.text, max(0, len(said.text) - 1_500), len(said.text)))
+    if len(ends) < 2:
         return None
-    found = kind.short(last)
-    return None if found is None else Reading(found.value, None, (), "prose", (_placed(said, last, found),))
+    last = Sentence(said.text, *ends[-1])
+    part = last.conclusion
+    concludes = _concludes(last)
+    if last.asks or last.has("refusal") or (isinstance(kind, MultiChoice) and not concludes):
+        return None
+    if not isinstance(kind, (Text, MultiChoice)) and part.has("hedge", "or", "bound"):
+        return None
+    if not concludes and not (repeats(part, kind) and not part.has("hedge")):
+        return None
+    found = kind.short(part)
+    if found is None or (isinstance(kind, Text) and not part.words[0].start < found.start):
+        return None
+    offset = last.start + part.start
+    place = undressed_span(said.reply, *said.written(offset + found.start, offset + found.end))
+    value = said.reply[slice(*place)] if isinstance(kind, Text) else found.value
+    return Reading(value, None, (), "prose", (place,)) if value else None
+
+
+def repeats(sentence: Sentence, kind: AnswerType) -> bool:
+    """Return True if a sentence says again what the question asks about."""
+    function = single_words("function")
+    asked = {
+        stemmed(word.text)
+        for word in Sentence(kind.context.question[-500:], 0, 500).words
+        if word.text.isalnum() and word.text not in function
+    }
+    return any(stemmed(word.text) in asked for word in sentence.words)
 
 
 def _placed(said: Visible, sentence: Sentence, found: Found) -> tuple[int, int]:
@@ -296,6 +323,9 @@ def _statement(sentence: Sentence, kind: AnswerType, hedged: bool = False) -> St
     if sentence.asks:
         return Statement(sentence, (), (), False)
     found = list(kind.find(sentence))
+    if concludes and not isinstance(kind, Choice):
+        part = sentence.conclusion
+        found = [Found(one.value, one.start + part.start, one.end + part.start) for one in kind.find(part)] or found
     if not found or (kind.kind in _NUMBERS and sentence.has("refusal")):
         return Statement(sentence, (), (), concludes)
     if not isinstance(kind, Choice):

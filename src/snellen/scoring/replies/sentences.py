@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from snellen.scoring.replies.phrases import phrases
+from snellen.scoring.replies.phrases import phrases, single_words
 
 LONGEST = 2_000
 """Maximum characters of a sentence; a longer one is read in pieces."""
@@ -69,6 +69,20 @@ class Sentence:
             self._phrases = list(_found([word.text for word in self.words]))
         return self._phrases
 
+    @property
+    def conclusion(self) -> Sentence:
+        """Return the part behind the last concluding words (`therefore`, `, so`), or all of it."""
+        words = self.words
+        ends = [
+            phrase.after
+            for phrase in self.phrases
+            if phrase.table == "strong"
+            or (phrase.table == "conclusion" and (phrase.first == 0 or words[phrase.first - 1].text in ",;-—–"))
+        ]
+        if not ends or max(ends) >= len(words):
+            return self
+        return Sentence(self.text, words[max(ends)].start, len(self.text))
+
     def has(self, *tables: str) -> bool:
         """Return True if it holds a phrase of one of the tables."""
         return any(phrase.table in tables for phrase in self.phrases)
@@ -129,6 +143,8 @@ def _trimmed(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 def _goes_on(text: str, stop: re.Match[str]) -> bool:
     """Return True if a sentence goes on behind a stop: dots before a small letter, an abbreviation, a German date."""
+    if text[stop.end() : stop.end() + 3].strip(" ")[:1] in _TICKS:
+        return True
     if stop[0] == ".":
         return _is_abbreviated(text, stop.start()) or (
             _DATE.match(text, stop.end()) is not None and text[stop.start() - 1].isdigit()
@@ -140,6 +156,7 @@ def _goes_on(text: str, stop: re.Match[str]) -> bool:
     )
 
 
+_TICKS = tuple("✓✔✅☑✗✘❌❎✖")
 _DATE = re.compile(r" [^\W\d_]{3,12} \d{4}\b")
 
 
@@ -153,6 +170,9 @@ def _is_abbreviated(text: str, stop: int) -> bool:
         return start == 0 or text[start - 1] == "\n"
     if len(word) == 1 and word.isupper():
         before = text[max(0, start - 40) : start].rsplit("\n", 1)[-1].split()
+        after = text[stop + 1 : stop + 12].split()
+        if after and after[0].strip(",.;:'").lower() in single_words("function") | single_words("conclusion"):
+            return not before
         return not before or (before[-1][0].isupper() and before[-1].lower() not in phrases("option"))
     return word.lower() in phrases("abbreviation") and text[stop + 1 : stop + 2] not in ("\n", "")
 
