@@ -76,7 +76,12 @@ class Number(AnswerType):
         if found is not None:
             return self._value(found[0])
         clause = _CLAUSE.search(text)
-        if clause is not None and clause.start() and (head := self.parse(text[: clause.start()])) is not None:
+        if (
+            clause is not None
+            and clause.start()
+            and self._is_aside(text[clause.start() :])
+            and (head := self.parse(text[: clause.start()])) is not None
+        ):
             return head
         sentence = Sentence(text, 0, len(text))
         listed = list(self._amounts(sentence))
@@ -87,6 +92,14 @@ class Number(AnswerType):
             stemmed(word) in self._asked() or not word[0].isalnum() or self._is_unit(word) for word in behind
         )
         return self._value(listed[0].value) if fits and "?" not in behind else None
+
+    @staticmethod
+    def _is_aside(clause: str) -> bool:
+        """Return True for a trailing clause that names no other number, or only gives reasons."""
+        opens = Sentence(clause, 0, len(clause)).words[:2]
+        return any(
+            word.text in ("because", "since", "as", "weil", "denn", "porque", "car") for word in opens
+        ) or not find_numbers(clause)
 
     def _decimal(self) -> str:
         """Return the decimal sign of a reply: a comma where the question is in a language that writes one."""
@@ -233,13 +246,19 @@ class Number(AnswerType):
             if one.table in ("total", "conclusion")
         ]
         places += [match.span() for match in _EQUALS.finditer(sentence.text)]
+        places = [
+            place for place in places if sentence.text.count("(", 0, place[0]) <= sentence.text.count(")", 0, place[0])
+        ]
         for start, end in sorted(places, reverse=True):
             near = [
                 one for one in found if one.end <= start and sum(one.end <= word.start < start for word in words) <= 2
             ]
             behind = [one for one in found if one.start >= end]
-            if len({one.value for one in behind}) == 1:
+            closer = near and behind and start - near[-1].end < behind[0].start - end
+            if len({one.value for one in behind}) == 1 and not closer:
                 return behind
+            if closer:
+                return near[-1:]
             if near and not behind:
                 return near[-1:]
         return []

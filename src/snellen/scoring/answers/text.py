@@ -141,7 +141,7 @@ class Text(AnswerType):
         if spaced and not unspaced and all(word in asked or word in articles for word in spaced):
             return False  # `a bird`, where a species of bird was asked for
         named = text[0].isupper() or not text[0].isalpha() or bool(unspaced)
-        return not framed or has_article or named or self._covers(sentence, words)
+        return not framed or has_article or named or (len(text.split()) < 3 and self._covers(sentence, words))
 
     def _covers(self, sentence: Sentence, words: Sequence[Word]) -> bool:
         """Return True if the rest of a sentence is all that the question asks about: `What colour is the umbrella?`, `The umbrella is`."""

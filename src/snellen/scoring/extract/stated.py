@@ -203,7 +203,15 @@ def _asserted_short(sentence: Sentence, kind: AnswerType) -> Found | None:
     if sentence.asks:
         return None
     if not isinstance(kind, Choice) or kind.kind == "multi-choice":
-        return None if kind.kind != "truth" and sentence.has("refusal") else kind.short(sentence)
+        if kind.kind != "truth" and sentence.has("refusal"):
+            return None
+        part = sentence.conclusion
+        found = kind.short(part) if part is not sentence and _concludes(sentence) else None
+        return (
+            kind.short(sentence)
+            if found is None
+            else Found(found.value, found.start + part.start, found.end + part.start)
+        )
     statement = _statement(sentence, kind, hedged=True)
     values = {found.value for found in statement.asserted}
     return statement.asserted[-1] if len(values) == 1 else None
@@ -236,7 +244,12 @@ def prose(said: Visible, kind: AnswerType) -> Reading | None:
     decides = (
         last.concludes
         or last.sentence.has("correction")
-        or (ends and kind.kind in _NUMBERS and repeats(last.sentence, kind))
+        or (
+            ends
+            and kind.kind in _NUMBERS
+            and repeats(last.sentence, kind)
+            and not any(_is_alike(one.sentence, last.sentence) for one in asserting[:-1])
+        )
     )
     if others and not decides:
         clashing = next(s for s in reversed(asserting) if {found.value for found in s.asserted} - {value})
@@ -276,6 +289,13 @@ def _concluded(said: Visible, kind: AnswerType) -> Reading | None:
     place = undressed_span(said.reply, *said.written(offset + found.start, offset + found.end))
     value = said.reply[slice(*place)] if isinstance(kind, Text) else found.value
     return Reading(value, None, (), "prose", (place,)) if value else None
+
+
+def _is_alike(first: Sentence, second: Sentence) -> bool:
+    """Return True if two sentences are the same but for their numbers: they contradict each other."""
+    return [word.text for word in first.words if word.text.isalpha()] == [
+        word.text for word in second.words if word.text.isalpha()
+    ]
 
 
 def repeats(sentence: Sentence, kind: AnswerType) -> bool:

@@ -333,7 +333,7 @@ def _pieces(reply: str, spans: Sequence[Span]) -> Iterator[tuple[str, int]]:
                 yield known or name, mark.start() + (not known)
             elif kind in ("line", "fence"):
                 yield "\n", mark.start()
-            elif kind in ("tag", "word"):
+            elif kind == "tag":
                 yield " ", mark.start()
             elif mark[0] == "|":
                 yield "|", mark.start()
