@@ -6,13 +6,16 @@ import re
 from functools import lru_cache
 from typing import Any, ClassVar
 
+from snellen.scoring.answers.base import Found
 from snellen.scoring.answers.fold import folded
 from snellen.scoring.answers.numerals import ENGLISH_BELOW_HUNDRED
 from snellen.scoring.answers.text import Text
+from snellen.scoring.replies.sentences import Sentence
 
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]+|[^\W_\u3040-\u30ff\u3400-\u9fff]+|[^\w\s]|_")
 _POSSESSIVE = re.compile(r"'s?(?![^\W\d_])|(?<=s)'")
 _JOINT = re.compile(r"(?<=[^\W\d_])[-'](?=[^\W\d_])")
+_PLACE = re.compile(r" (?:in|at|near|from) (?=[A-Z])")
 _ARTICLES = frozenset(("a", "an", "the"))
 _IRREGULAR = {"leaves": "leaf", "wolves": "wolf", "mice": "mouse", "geese": "goose", "people": "person", "men": "man", "women": "woman", "children": "child", "feet": "foot", "knives": "knife"}  # fmt: skip
 _NUMBERS = {word: str(value) for word, value in ENGLISH_BELOW_HUNDRED.items() if value > 1}
@@ -68,6 +71,15 @@ class Name(Text):
 
     kind: ClassVar[str] = "name"
     expected: ClassVar[str] = "a name"
+
+    def short(self, sentence: Sentence) -> Found | None:
+        """Return the name, without the place behind it: `This is the Eiffel Tower in Paris`."""
+        found = super().short(sentence)
+        place = _PLACE.search(sentence.text)
+        if found is not None or place is None or not place.start():
+            return found
+        found = super().short(Sentence(sentence.text, 0, place.start()))
+        return found if found is not None and str(found.value)[:1].isupper() else None
 
     def same(self, value: Any, gold: Any) -> bool:
         """Return True if two names have the same words, in order."""

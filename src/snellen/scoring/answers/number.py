@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 from snellen.scoring.answers.base import AnswerType, Found, GoldError
 from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.name import stemmed
-from snellen.scoring.answers.numerals import CJK_DIGITS, ENGLISH_BELOW_HUNDRED, find_numbers, parse_number
+from snellen.scoring.answers.numerals import CJK_DIGITS, ENGLISH_BELOW_HUNDRED, SCALES, find_numbers, parse_number
 from snellen.scoring.answers.units import convert, unit_at, unit_named
 from snellen.scoring.replies.phrases import ordered, phrases, places_of, single_words
 from snellen.scoring.replies.sentences import Sentence, words_of
@@ -74,7 +74,7 @@ class Number(AnswerType):
         text = text[match.end() :] if (match := _ABOUT.match(text)) is not None else text
         found = parse_number(text, self._decimal())
         if found is not None:
-            return self._value(found[0])
+            return self._value(self._unscaled(found[0], text))
         clause = _CLAUSE.search(text)
         if (
             clause is not None
@@ -146,8 +146,9 @@ class Number(AnswerType):
     def find(self, sentence: Sentence) -> list[Found]:
         """Return the numbers that a sentence names as an answer; of several the total, or those of what is asked for."""
         found = list(self._amounts(sentence))
+        new = [one for one in found if not self._is_echo(sentence.text[one.start : one.end])]
+        found = new or (found if len(sentence.words) < 4 else [])
         if len({one.value for one in found}) > 1 and not self._is_either(sentence, found):
-            found = [one for one in found if sentence.text[one.start : one.end] not in self.context.question] or found
             found = (
                 self._total(sentence, found)
                 or self._in_unit(sentence, found)
@@ -156,6 +157,22 @@ class Number(AnswerType):
             )
         values = [(self._value(one.value), one) for one in found]
         return [Found(value, one.start, one.end) for value, one in values if value is not None]
+
+    def _is_echo(self, written: str) -> bool:
+        """Return True for a number that the question says too."""
+        question = self.context.question
+        return (
+            any(char.isdigit() for char in written)
+            and re.search(rf"(?<![\d.,]){re.escape(written)}(?![\d])", question) is not None
+        )
+
+    def _unscaled(self, value: Any, written: str) -> Any:
+        """Return a number without `million` where the question asks in millions."""
+        low, asked = written.lower(), self.context.question.lower()
+        for word, exponent in SCALES.items():
+            if word in low and word in asked:
+                return Decimal(value).scaleb(-exponent)
+        return value
 
     def _in_unit(self, sentence: Sentence, found: Sequence[Found]) -> list[Found]:
         """Return the numbers that have the unit that is asked for, if they agree."""
@@ -216,12 +233,21 @@ class Number(AnswerType):
                 and (amount := self._converted(text, number))
             ):
                 covered = amount.end
-                yield amount
+                yield amount._replace(value=self._unscaled(amount.value, text[amount.start : amount.end]))
 
     def _worded(self, sentence: Sentence) -> Iterator[Found]:
         """Yield numbers in words of other languages than English and Chinese."""
-        for word in sentence.words:
-            if (value := _numbers().get(word.text)) is not None:
+        words = sentence.words
+        for at, word in enumerate(words):
+            value = _numbers().get(word.text)
+            if (
+                value is None
+                and word.text in _KOREAN
+                and at + 1 < len(words)
+                and words[at + 1].text in _KOREAN_COUNTERS
+            ):
+                value = _KOREAN.index(word.text) + 1
+            if value is not None:
                 yield Found(value, word.start, word.end)
 
     def _asked(self) -> frozenset[str]:
@@ -265,6 +291,8 @@ class Number(AnswerType):
 
 
 _CLAUSE = re.compile(r"[,;(]\s|\s(?:because|since|as|weil|da|denn|porque|car)\s")
+_KOREAN = "한두세네"
+_KOREAN_COUNTERS = frozenset("대명개마자권장송사그병잔채켤척")
 _DIGITS = re.compile(r"\d+")
 _ENGLISH = frozenset(["the", "what", "how", "which", "is", "are", "does", "of", "many", "much", "who", "where", "when"])
 _COMMA_LANGUAGES = frozenset(

@@ -116,6 +116,10 @@ class Text(AnswerType):
         if not words or (behind and (behind < 0 or (not framed and behind > BARE_WORDS))):
             return None
         text = sentence.text[words[0].start : words[-1].end]
+        colons = [at for at, word in enumerate(words[:-1]) if word.text == ":" and words[at + 1].start > word.end]
+        if framed and colons:
+            words, has_article = words[colons[-1] + 1 :], True
+            text = sentence.text[words[0].start : words[-1].end]
         if ":" in [word.text for word in words] and not framed and " " in text:
             return None
         has_article = has_article or (framed and sentence.words[0].text in _VERBS_ALONE)
@@ -131,6 +135,10 @@ class Text(AnswerType):
             return False
         if unspaced and not framed and any(word.text in _SENTENCE_SIGNS for word in words):
             return False
+        if not framed and any(word in single_words("shows") for word in spaced[1:]):
+            return False
+        if "and" in spaced and len(spaced) != 3:
+            return False
         contracted = any("'" in word and word.split("'")[-1] in ("d", "m", "ll", "re", "ve", "t") for word in spaced)
         if (
             contracted
@@ -140,7 +148,11 @@ class Text(AnswerType):
             return False
         if spaced and not unspaced and all(word in asked or word in articles for word in spaced):
             return False  # `a bird`, where a species of bird was asked for
-        named = text[0].isupper() or not text[0].isalpha() or bool(unspaced)
+        named = text[0].isupper() or not text[0].isalpha() or bool(unspaced) or "\u0400" <= text[0] < "\u0530"
+        pronoun = sentence.words[0].text in ("it's", "it", "they're", "they", "that's") and len(spaced) in (2, 3)
+        named = named or (
+            pronoun and not any(word in ("very", "too", "quite", "so", "really", "rather") for word in spaced)
+        )
         return not framed or has_article or named or (len(text.split()) < 3 and self._covers(sentence, words))
 
     def _covers(self, sentence: Sentence, words: Sequence[Word]) -> bool:

@@ -208,6 +208,12 @@ class Truth(AnswerType):
             claim = claim[1:]
         if not claim or len(content) > min(len(claim) + MOST_EXTRA, 3 * len(claim) + 1):
             return None
+        if not any(word.isalpha() for word in claim):
+            return None
+        if pronoun is not None and len(content) > 1 and part.conclusion is not part:
+            inside = iter(claim)
+            if all(any(word == other for other in inside) for word in content):
+                return Found(value, 0, len(sentence.text))
         at = iter(content)
         if not all(any(word == other for other in at) for word in claim):
             return None

@@ -115,7 +115,13 @@ def _corrected(said: Visible, kind: AnswerType) -> Reading | None:
     if not ends:
         return None
     tail = said.tail(max(ends))
-    reading = _staged(tail, kind) if tail.text.strip() else None
+    reading = None
+    if tail.text.strip():
+        reading = (
+            (declared(tail, kind) or prose(tail, kind) or short(tail, kind))
+            if isinstance(kind, Text)
+            else _staged(tail, kind)
+        )
     if reading is not None and reading.value is not None:
         return reading
     before = _staged(said, kind)

@@ -14,7 +14,7 @@ from snellen.scoring.answers.text import Text
 from snellen.scoring.extract.base import Reading, two_answers
 from snellen.scoring.extract.stated import NOTHING, one_named, value_in
 from snellen.scoring.replies.phrases import phrases, places_of, single_words, telling
-from snellen.scoring.replies.reply import Visible, json_fields
+from snellen.scoring.replies.reply import Visible, json_fields, visible
 from snellen.scoring.replies.sentences import Phrase, Sentence, sentences, sentences_at, words_of
 
 CONTAINER, FINAL, PLAIN, EMPHASISED = 3, 2, 1, 0
@@ -87,6 +87,8 @@ def _contained(said: Visible, kind: AnswerType) -> Iterator[Mark]:
     for start, end in said.containers:
         text = said.reply[start:end]
         value, also = (None, ()) if text.lower() in NOTHING else value_in(text, kind)
+        if value is None and not isinstance(kind, Text):
+            value, also = value_in(visible(text).text, kind)
         yield Mark(CONTAINER, value, also, _place_of(value, said, (start, end), kind))
 
 

@@ -43,7 +43,7 @@ _FIELD = re.compile(
 )
 _ANSWER_KEY = re.compile(
     r"(?:(?:the|my|final|correct|predicted|best|model|selected|chosen)[_\s-]?){0,2}(?:answers?|ans|choice|option|letter|"
-    r"prediction|result|response|output|label|答案|结果|选项|antwort|respuesta|réponse|resposta|risposta|ответ|正解|回答|정답|답)(?:[_\s-]?(?:text|letter|value))?",
+    r"prediction|result|response|output|答案|结果|选项|antwort|respuesta|réponse|resposta|risposta|ответ|正解|回答|정답|답)(?:[_\s-]?(?:text|letter|value))?",
     re.IGNORECASE,
 )
 # What is dropped, and what stands for something else: the first character decides quickly.
@@ -69,6 +69,7 @@ _SIGN_OF = {
 }  # fmt: skip
 
 
+_NEXT_QUESTION = re.compile(r"(?:\n\s{0,4}(?:Question|User|Human|问题|Frage|Pregunta)|\sQ)\s?[:：](?=\s|$)")
 _MAY_BE_MARKUP = frozenset('*_`~$}{|"\\')
 
 
@@ -168,9 +169,16 @@ def visible(reply: str) -> Visible:
     omitted, windows = 0, [(0, len(reply))]
     if len(reply) > SEARCHED:
         windows = [(0, HEAD), (len(reply) - SEARCHED + HEAD, len(reply))]
-    if _HOLDS_MARK.search(reply) is None and "[" not in reply and "◁" not in reply and len(reply) <= LONGEST:
+    if (
+        _HOLDS_MARK.search(reply) is None
+        and "[" not in reply
+        and "◁" not in reply
+        and len(reply) <= LONGEST
+        and _NEXT_QUESTION.search(reply) is None
+    ):
         return Visible(reply, plain(reply), (), False, 0, (0,), (0,), (0, len(reply)))
     spans, unfinished = _spoken(reply, windows)
+    spans = _before_next_question(reply, spans)
     containers = () if unfinished else tuple(_containers(reply, spans))
     length = sum(end - start for start, end in spans)
     if length > LONGEST:
@@ -185,6 +193,15 @@ def visible(reply: str) -> Visible:
         at += len(piece)
     whole = spans[0] if len(spans) == 1 else None
     return Visible(reply, plain("".join(parts)), containers, unfinished, omitted, starts, origins, whole)
+
+
+def _before_next_question(reply: str, spans: list[Span]) -> list[Span]:
+    """Return the spans before a question that the model put to itself: base models go on with the next example."""
+    for at, (start, end) in enumerate(spans):
+        for mark in _NEXT_QUESTION.finditer(reply, start, end):
+            if reply[start : mark.start()].strip() or at:
+                return [*spans[:at], (start, mark.start())]
+    return spans
 
 
 def _cut(spans: Sequence[Span], length: int) -> list[Span]:
