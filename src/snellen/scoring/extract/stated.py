@@ -285,7 +285,7 @@ def _concluded(said: Visible, kind: AnswerType) -> Reading | None:
     found = kind.short(part)
     if found is None or (isinstance(kind, Text) and not part.words[0].start < found.start):
         return None
-    offset = last.start + part.start
+    offset = last.start + (part.start if part is not last else 0)
     place = undressed_span(said.reply, *said.written(offset + found.start, offset + found.end))
     value = said.reply[slice(*place)] if isinstance(kind, Text) else found.value
     return Reading(value, None, (), "prose", (place,)) if value else None
@@ -343,8 +343,8 @@ def _statement(sentence: Sentence, kind: AnswerType, hedged: bool = False) -> St
     if sentence.asks:
         return Statement(sentence, (), (), False)
     found = list(kind.find(sentence))
-    if concludes and not isinstance(kind, Choice):
-        part = sentence.conclusion
+    part = sentence.conclusion
+    if concludes and part is not sentence and not isinstance(kind, Choice):
         found = [Found(one.value, one.start + part.start, one.end + part.start) for one in kind.find(part)] or found
     if not found or (kind.kind in _NUMBERS and sentence.has("refusal")):
         return Statement(sentence, (), (), concludes)
