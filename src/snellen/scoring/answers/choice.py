@@ -208,6 +208,8 @@ class Choice(AnswerType):
     def parse(self, text: str) -> Any | None:
         """Return the option that a whole text names: `B`, `(b)`, `B. red kite`, `red kite (B)`, `Option B`, `red kite`."""
         options = self.options
+        if text in options.letters:
+            return text
         if len(text) > options.longest:
             return None
         if len(text) > 1 and (letter := options.exactly(text)) is not None:

@@ -131,7 +131,7 @@ def _corrected(said: Visible, kind: AnswerType) -> Reading | None:
 
 def _verbatim(kind: AnswerType, reply: str, span: tuple[int, int], accepted: Sequence[str]) -> Reading | None:
     """Return the value that all of a reply is: an option's letter or text, a value of its type, or an accepted answer."""
-    start, end = undressed_span(reply, *span)
+    start, end = undressed_span(reply, *span) if len(reply) > 1 else span
     text = reply[start:end]
     if not text:
         return None

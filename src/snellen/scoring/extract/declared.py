@@ -106,6 +106,13 @@ def _announced(said: Visible, kind: AnswerType) -> Iterator[Mark]:
             if not text[begin:stop].strip(" :-*"):
                 begin = stop + len(text[stop:]) - len(text[stop:].lstrip())
                 stop = text.find("\n", begin) if "\n" in text[begin:] else len(text)
+            if isinstance(kind, Text) and not text[sentence.start + at : stop].strip(" :-*"):
+                low_raw = said.place(sentence.start + at - 1, sentence.start + at)[1] if sentence.start + at else 0
+                raw = said.reply[low_raw:].split("\n", 1)[0]
+                if raw.strip(" *_`:"):  # all of it was taken for markup
+                    inner = undressed_span(said.reply, low_raw, low_raw + len(raw))
+                    yield Mark(rank, said.reply[slice(*inner)], (), inner)
+                    continue
             if (mark := _marked(said, begin, stop, rank, kind)) is not None:
                 yield mark
 

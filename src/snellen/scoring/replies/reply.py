@@ -59,9 +59,8 @@ _MARK = re.compile(
     r"|(?P<invisible>[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe0f\ufeff])",
     re.MULTILINE,
 )
-_HOLDS_MARK = re.compile(
-    r"[*_`#<>|~\\${}•●▪◦‣·➢➤→✦\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe0f\ufeff]|^[ \t]*[+-][ \t]", re.M
-)
+_MAY_MARK = "*_`#<>|~\\${}[◁•●▪◦‣·➢➤→✦\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufe0f\ufeff"
+_MAY_START = ("\n- ", "\n+ ", "\n  - ", "Question", "Q:", "User", "Human", "Frage", "Pregunta", "问题")
 _SIGN_OF = {
     "times": "×", "cdot": "×", "approx": "≈", "sim": "≈", "div": "÷", "pm": "±", "circ": "°", "degree": "°", "neq": "≠",
     "ne": "≠", "leq": "≤", "geq": "≥", "le": "≤", "ge": "≥", "lt": "<", "gt": ">", "%": "%", "$": "$", "#": "#", "&": "&",
@@ -169,13 +168,7 @@ def visible(reply: str) -> Visible:
     omitted, windows = 0, [(0, len(reply))]
     if len(reply) > SEARCHED:
         windows = [(0, HEAD), (len(reply) - SEARCHED + HEAD, len(reply))]
-    if (
-        _HOLDS_MARK.search(reply) is None
-        and "[" not in reply
-        and "◁" not in reply
-        and len(reply) <= LONGEST
-        and _NEXT_QUESTION.search(reply) is None
-    ):
+    if _is_bare(reply):
         return Visible(reply, plain(reply), (), False, 0, (0,), (0,), (0, len(reply)))
     spans, unfinished = _spoken(reply, windows)
     spans = _before_next_question(reply, spans)
@@ -193,6 +186,14 @@ def visible(reply: str) -> Visible:
         at += len(piece)
     whole = spans[0] if len(spans) == 1 else None
     return Visible(reply, plain("".join(parts)), containers, unfinished, omitted, starts, origins, whole)
+
+
+def _is_bare(reply: str) -> bool:
+    """Return True for a reply without any sign of markup, thinking or a next question."""
+    if len(reply) > LONGEST or reply[:2] in ("- ", "+ ") or any(mark in reply for mark in _MAY_START):
+        return False
+    signs = _MAY_MARK[:13] if reply.isascii() else _MAY_MARK
+    return not any(sign in reply for sign in signs)
 
 
 def _before_next_question(reply: str, spans: list[Span]) -> list[Span]:

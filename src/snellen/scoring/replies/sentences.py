@@ -109,16 +109,39 @@ def sentences(text: str, start: int = 0, end: int | None = None) -> list[Sentenc
 
 def sentences_at(text: str, places: Iterable[int]) -> list[Sentence]:
     """Return the sentences that hold one of some places of a text."""
-    wanted = sorted(set(places))
-    if not wanted:
-        return []
-    chosen, at = [], 0
-    for start, end in spans(text, 0, len(text)):
-        while at < len(wanted) and wanted[at] < start:
-            at += 1
-        if at < len(wanted) and wanted[at] < end:
-            chosen.append(Sentence(text, start, end))
+    chosen, done = [], 0
+    for place in sorted(set(places)):
+        if place >= done:
+            start, done = _start(text, place), _end(text, place)
+            chosen += [
+                Sentence(text, *span)
+                for span in _trimmed(text, start, done)
+                if span[0] <= place < span[1] or span[1] - span[0] < LONGEST
+            ]
     return chosen
+
+
+def _start(text: str, place: int) -> int:
+    """Return where the sentence that holds a place begins, at most `LONGEST` characters before it."""
+    low = at = max(0, place - LONGEST)
+    before = place
+    while (at := max(text.rfind(stop, low, before) for stop in _STOPS)) >= 0:
+        stop = _END.match(text, at)
+        if stop is not None and stop.end() <= place and not _goes_on(text, stop):
+            return stop.end()
+        before = at
+    return low
+
+
+def _end(text: str, place: int) -> int:
+    """Return where the sentence that holds a place ends, with its full stop."""
+    for stop in _END.finditer(text, place, min(len(text), place + LONGEST)):
+        if not _goes_on(text, stop):
+            return stop.end()
+    return min(len(text), place + LONGEST)
+
+
+_STOPS = (". ", "! ", "? ", ".\n", "\n", "。", "！", "？", "；", "… ", '" ', ") ")
 
 
 def spans(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
