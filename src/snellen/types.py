@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Protocol, TypeAlias, get_args
 
 from msgspec import Meta, Struct, field, structs
 
-Kind: TypeAlias = Literal["truth", "choice", "choice_text", "count", "number", "short", "open"]
+Kind: TypeAlias = Literal["truth", "choice", "choice_text", "count", "number", "short", "judged", "open"]
 Status: TypeAlias = Literal["ok", "error", "timeout", "refused"]
 TurnRole: TypeAlias = Literal["user", "assistant"]
 Verdict: TypeAlias = Literal["correct", "wrong", "partial", "invalid", "error", "unscored"]
@@ -174,7 +174,7 @@ class Sample(Struct, frozen=True):
         id: unique in its benchmark, stable from version to version.
         prompt: what is sent.
         target: the gold answer: bool for truth, option letter for choice, option text for choice_text, int for count,
-            float for number, str or a tuple of accepted str for short, anything or None for open.
+            float for number, str or a tuple of accepted str for short and judged, anything or None for open.
         kind: which family of extractors reads the reply.
         options: letter to text, in the order shown; empty where there are none.
         group: the cluster for statistics (an image, a pair, a target); empty: the sample stands alone.

@@ -11,7 +11,9 @@ from typing import TypeAlias
 
 from snellen.errors import DataError
 from snellen.scoring import metrics
+from snellen.scoring.answers.judged import folded
 from snellen.scoring.extract import correct, read
+from snellen.scoring.extract.clean import outside_thinking
 from snellen.scoring.scores import SLICES, Scores
 from snellen.types import Metric, Sample, Score, Text
 
@@ -86,6 +88,38 @@ def short(sample: Sample, reply: str) -> Score:
     'correct'
     """
     return _score("short", sample, reply)
+
+
+NOT_JUDGED = "not judged yet: snellen judge RUN"
+
+
+def judged(sample: Sample, reply: str) -> Score:
+    """Score a free-text reply by a rule alone: the reference answer's own words are right, all else is left to a judge.
+
+    Case, blanks and outer punctuation do not count.
+
+    >>> from snellen import Prompt, Sample, Text
+    >>> sample = Sample("1", Prompt((Text("What is going on?"),)), "A man feeds the birds.", "judged")
+    >>> judged(sample, "a man feeds the birds").verdict, judged(sample, "Somebody feeds pigeons.").verdict
+    ('correct', 'unscored')
+    """
+    if is_reference(sample, reply):
+        return Score(1.0, visible(reply), "correct", "the reference answer itself")
+    return Score(None, None, "unscored", NOT_JUDGED)
+
+
+def is_reference(sample: Sample, reply: str) -> bool:
+    """Return True if a reply to a question of kind `judged` is its reference answer, word for word."""
+    if sample.kind != "judged":
+        return False
+    said = folded(visible(reply))
+    golds = sample.target if isinstance(sample.target, (tuple, list)) else (sample.target,)
+    return bool(said) and any(said == folded(str(gold)) for gold in golds)
+
+
+def visible(reply: str) -> str:
+    """Return what a reply says outside of thinking."""
+    return " ".join(reply[start:end].strip() for start, end in outside_thinking(reply)).strip()
 
 
 def _score(kind: str, sample: Sample, reply: str) -> Score:

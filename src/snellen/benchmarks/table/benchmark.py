@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Benchmark, Data, DataFile, DataReading
-from snellen.benchmarks.table.declaration import Declaration, ScoreRule, Source, read_declaration
+from snellen.benchmarks.table.declaration import Declaration, JudgeRule, ScoreRule, Source, read_declaration
 from snellen.benchmarks.table.image_checks import OnRead
 from snellen.benchmarks.table.paragraph import reading_of
 from snellen.benchmarks.table.prompts import prompt as declared_prompt
@@ -34,6 +35,8 @@ from snellen.benchmarks.table.summary import (
 from snellen.benchmarks.table.survey import Survey, questions, survey
 from snellen.benchmarks.table.wording import prompt_of
 from snellen.errors import UsageError
+from snellen.scoring.rubric import CRITERIA, Rubric, criteria_of, load_rubric
+from snellen.scoring.scorers import is_reference
 from snellen.sources.hub import HUB
 from snellen.types import Prompt, Sample
 
@@ -53,6 +56,8 @@ OPTIONS: Mapping[str, str] = {
     "sheet": "the sheet of an Excel file",
     "as_kit": "true: read the table as VLMEvalKit does, with pandas: `None` and `NA` are empty, 007 is 7",
 }
+OF_ROWS = ("match", "graded")
+"""Rubrics of the package that a row's own cell may name; any other text says what counts."""
 TRUE = ("true", "1", "yes", "on")
 FALSE = ("", "false", "0", "no", "off")
 
@@ -121,12 +126,13 @@ def benchmark_of(declaration: Declaration, base: Path = Path()) -> Benchmark:
         base: the folder at which relative paths of its source begin.
     """
     declared = bool(declaration.report)
-    scored = declared or declaration.score is not None
+    rule = declaration.score or ScoreRule()
+    scored = declared or structs.replace(rule, judge=JudgeRule(), reader="") != ScoreRule()
     return Benchmark(
         name=declaration.name,
         version=declaration.version,
         samples=lambda data: samples(_chosen(declaration, data), data, base),
-        score=scorers(declaration.score or ScoreRule()) if scored else {"strict": strict},
+        score=scorers(rule) if scored else {"strict": strict},
         summarize=summary(declaration) if declared else summarize,
         profiles=DECLARED_PROFILES if scored else PROFILES,
         size=lambda data: _size(_chosen(declaration, data), data, base),
@@ -137,8 +143,34 @@ def benchmark_of(declaration: Declaration, base: Path = Path()) -> Benchmark:
         reading=lambda data: reading_of(survey(_chosen(declaration, data), data, base)),
         cluster="image",
         table=Table(declaration, base),
+        rubric=_rubric(rule.judge.rubric, base),
+        ruled_correct=is_reference,
+        rule_first=True,
+        judge=rule.judge.model,
+        reader=rule.reader,
         examples=_examples(declaration.examples, base),
     )
+
+
+def _rubric(name: str, base: Path) -> Callable[[Sample], Rubric | None]:
+    """Return what says by which rubric a judge decides a free-text answer: its row's, else the table's.
+
+    Args:
+        name: a rubric of the package, or a file relative to `base`; empty: `judged`.
+        base: the folder of the declaration.
+    """
+
+    @cache
+    def loaded(name: str) -> Rubric:
+        return load_rubric(str(base / name) if name.endswith(DECLARATION) else name)
+
+    def rubric(sample: Sample) -> Rubric | None:
+        if sample.kind != "judged":
+            return None
+        own = criteria_of(sample)
+        return loaded(own if own in OF_ROWS else name or "judged")
+
+    return rubric
 
 
 def _examples(text: str, base: Path) -> str:
@@ -204,6 +236,8 @@ def _sample(question: Question, surveyed: Survey, more: Mapping[str, str]) -> Sa
     }
     if question.kind == "choice":
         meta |= {CHANCE: str(1 / len(question.options)), TARGET: question.answer}
+    elif question.kind == "judged" and question.rubric:
+        meta[CRITERIA] = (question.rubric,)
     elif question.kind == "truth":
         meta |= {CHANCE: "0.5", TARGET: "yes" if question.answer else "no", FORM: rules.truth_form}
     return Sample(

@@ -84,6 +84,7 @@ NAMES: Mapping[str, RoleNames] = {
         ("output", "solution", "reference", "class", "classname", "response", "a"),
     ),
     "hint": RoleNames(("hint", "hints")),
+    "rubric": RoleNames(("rubric", "rubrics", "criteria", "gradingcriteria", "scoringcriteria")),
     "category": RoleNames(
         (
             *("category", "topic", "type", "split", "subject", "l2category", "l3category", "subcategory", "task"),

@@ -40,7 +40,7 @@ from snellen.errors import UsageError
 
 HEAD = 500
 """Rows that are looked at for the roles of columns."""
-ROLES = ("id", "image", "video", "question", "options", "answer", "hint", "history", "category")
+ROLES = ("id", "image", "video", "question", "options", "answer", "hint", "rubric", "history", "category")
 FORMS = ("letter", "index0", "index1", "text", "bool", "number")
 """Forms of an answer that --map answer=COLUMN:FORM names."""
 NO_COLUMN = "none"
@@ -135,6 +135,8 @@ class _Table:
             self._find_lost_options()
         if "hint" not in self.mapping and (hints := self._named("hint", strong=True)):
             self._take("hint", hints[0])
+        if "rubric" not in self.mapping and (rubrics := self._named("rubric", strong=True)):
+            self._take("rubric", rubrics[0])
         ids = () if "id" in self.mapping else tuple(self._named("id", strong=True))
         if "category" not in self.mapping:
             for column in self._named("category", strong=True):
@@ -356,7 +358,9 @@ class _Table:
             return
         named = [spec if isinstance(spec, str) else "+".join(spec) for spec in fitting]
         choices = "".join(f"--map options={name} or " for name in named[:4]) or "--map options=COLUMN or "
-        others = {name for role in ("id", "answer", "hint", "category") for name in self._named(role, strong=True)}
+        others = {
+            name for role in ("id", "answer", "hint", "rubric", "category") for name in self._named(role, strong=True)
+        }
         if letters and not named and all(name in others or not self._values(name) for name in free):
             self.notes.append(f"the answers in `{column}` are letters, and no column could hold their options")
             return

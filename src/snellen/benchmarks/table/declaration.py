@@ -134,7 +134,7 @@ class Cell(Strict, frozen=True, rename={"as_": "as", "from_": "from"}):
 
 CellSpec: TypeAlias = str | tuple[str, ...] | Cell
 WithoutImage: TypeAlias = Literal["drop", "keep", "stop"]
-OWN_NAMES = ("id", "image", "video", "question", "options", "answer", "hint", "history")
+OWN_NAMES = ("id", "image", "video", "question", "options", "answer", "hint", "rubric", "history")
 """Names of a row's values that mean something to Snellen; every other name becomes meta."""
 
 
@@ -193,7 +193,16 @@ class PromptStyle(Strict, frozen=True):
 
 
 Reading: TypeAlias = Literal[
-    "letter-or-text", "first-capital", "answer-line", "yes-no", "first-word-of", "number", "pair", "braces", "whole"
+    "letter-or-text",
+    "first-capital",
+    "answer-line",
+    "yes-no",
+    "first-word-of",
+    "number",
+    "pair",
+    "braces",
+    "whole",
+    "judged",
 ]
 Comparison: TypeAlias = Literal[
     "option", "text", "number", "pair", "contains", "contains-formula", "anls", "vqa-score", "relaxed", "exact"
@@ -201,6 +210,18 @@ Comparison: TypeAlias = Literal[
 
 
 ProfileName: TypeAlias = Literal["strict", "vlmevalkit", "lmms-eval"]
+
+
+class JudgeRule(Strict, frozen=True):
+    """The judge of free-text answers.
+
+    Attributes:
+        model: KIND:NAME; empty: the user names it.
+        rubric: `match`, `graded`, `judged` (default), or a rubric file relative to the TOML.
+    """
+
+    model: str = ""
+    rubric: str = ""
 
 
 class ScoreRule(Strict, frozen=True):
@@ -215,6 +236,8 @@ class ScoreRule(Strict, frozen=True):
         by: a column; `values` maps its values to other rules.
         values: see `by`.
         profiles: profile to the rule that it follows in place of this one.
+        judge: the judge of free-text answers (`read = "judged"`, or rows with a rubric), unless the user names one.
+        reader: KIND:NAME of the model that reads what the rules leave unread, unless the user names one.
         unreadable: always `wrong`; the share of unreadable replies is reported apart.
         open_option: under the profile `vlmevalkit` a question without options is a choice between its gold answer and
             this text.
@@ -230,6 +253,8 @@ class ScoreRule(Strict, frozen=True):
     unreadable: Literal["wrong"] = "wrong"
     open_option: str = ""
     profiles: Mapping[ProfileName, ScoreRule] = {}
+    judge: JudgeRule = JudgeRule()
+    reader: str = ""
 
 
 MetricName: TypeAlias = Literal[

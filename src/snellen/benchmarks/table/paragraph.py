@@ -65,14 +65,19 @@ def _kind(kind: str, surveyed: Survey) -> str:
         span = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
         letters = sorted(surveyed.option_letters)
         return f"choice of {span} from {letters[0]}…{letters[-1]}"
-    names = {"truth": surveyed.rules.truth_form, "count": "whole numbers", "number": "numbers"}
+    names = {
+        "truth": surveyed.rules.truth_form,
+        "count": "whole numbers",
+        "number": "numbers",
+        "judged": "free text for a judge",
+    }
     return names.get(kind, "short answers")
 
 
 def _columns(surveyed: Survey) -> Iterator[str]:
     rules = surveyed.rules
     rows = rules.declaration.rows
-    for role in ("question", "options", "answer", "image", "video", "hint", "history"):
+    for role in ("question", "options", "answer", "image", "video", "hint", "rubric", "history"):
         if role not in rows or (role == "options" and rules.in_question):
             continue
         form = ""
@@ -108,7 +113,7 @@ def _prompt(surveyed: Survey) -> str:
     for kind in surveyed.kinds:
         ends.append(
             {"choice": "lettered options and a request for the letter", "truth": "a request for yes or no"}.get(
-                kind, "a request for a short answer"
+                kind, "nothing besides" if kind == "judged" else "a request for a short answer"
             )
         )
     if "truth" in surveyed.kinds and rules.truth_form == "T/F":

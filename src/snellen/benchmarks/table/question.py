@@ -26,6 +26,7 @@ class Question(Struct, frozen=True):
         hint: a text before the question; empty without one.
         columns: the other declared values, which become meta.
         history: earlier turns of its conversation.
+        rubric: what counts in judging it; empty: nothing is said.
         cells: every text cell of the row, for operations and prompts that name a column.
     """
 
@@ -42,6 +43,7 @@ class Question(Struct, frozen=True):
     columns: Mapping[str, Any] = {}
     cells: Mapping[str, Any] = {}
     history: tuple[Turn, ...] = ()
+    rubric: str = ""
 
 
 class OmittedRow(Struct, frozen=True):

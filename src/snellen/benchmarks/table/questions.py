@@ -21,7 +21,9 @@ from snellen.errors import DataError
 from snellen.types import Blob, Image, Kind, Video
 
 CUT = 80
-OPEN_KINDS: Mapping[str, Kind] = {"yes-no": "truth", "number": "count"}
+RUBRIC = "rubric"
+"""The role of the column that says what counts in judging a row; rows with one are free text."""
+OPEN_KINDS: Mapping[str, Kind] = {"yes-no": "truth", "number": "count", "judged": "judged"}
 """Reading rule of a declaration to the kind of its open answers; others are short."""
 
 
@@ -112,6 +114,7 @@ def _question(
     if not text.strip():
         raise CellError("its question is empty")
     options = _options(row, number, rules)
+    rubric = plain_text(value(declared.rows[RUBRIC], row, number)).strip() if RUBRIC in declared.rows else ""
     if not rules.declared and not rules.in_question:
         text, options = numbered_marks(text, options)
     cell = _answer_cell(row, number, rules)
@@ -126,6 +129,8 @@ def _question(
         raise CellError("it has one option; two or more were expected")
     else:
         answer, kind = _open_answer(cell, rules)
+        if kind == "short" and rubric:
+            answer, kind = plain_text(cell).strip(), "judged"
     hint = plain_text(value(declared.rows["hint"], row, number)) if "hint" in declared.rows else ""
     history = turns_of(value(declared.rows["history"], row, number)) if "history" in declared.rows else ()
     question = Question(
@@ -142,6 +147,7 @@ def _question(
         declared_values(declared, row, number),
         {name: cell for name, cell in row.items() if isinstance(cell, (str, int, float))},
         history,
+        rubric,
     )
     if not rules.declared and _may_hold_mark(question, rules):  # a declared prompt says itself where its images stand
         full = question_text(question, declared.prompt, in_question=rules.in_question, form=rules.truth_form)
@@ -243,6 +249,8 @@ def _open_answer(cell: Any, rules: TableRules) -> tuple[Any, Kind]:
         if truth is None:
             raise CellError(f"answer {plain_text(cell)[:CUT]!r} is neither yes nor no")
         return truth, kind
+    if kind == "judged":
+        return plain_text(cell).strip(), kind
     texts = accepted_texts(cell)
     if kind in ("count", "number"):
         number = number_of(texts[0]) if len(texts) == 1 else None

@@ -18,7 +18,23 @@ TARGET, REPLY, CHANCE, FORM, QUESTION, ROTATION, ROTATIONS = (
     *("target", "reply", "chance", "form", "circular", "rotation", "rotations"),
 )
 RESERVED = frozenset(
-    (TARGET, REPLY, CHANCE, FORM, QUESTION, ROTATION, ROTATIONS, "kind", "repeat", "unit", "aliases", "paths", "names")
+    (
+        TARGET,
+        REPLY,
+        CHANCE,
+        FORM,
+        QUESTION,
+        ROTATION,
+        ROTATIONS,
+        "kind",
+        "repeat",
+        "unit",
+        "aliases",
+        "paths",
+        "names",
+        "rubric",
+        "stage",
+    )
 )
 """Names of meta with a meaning of their own; a column of that name gets an underscore."""
 POSITIONAL = ("choice", "truth")
@@ -28,6 +44,7 @@ _SCORERS = {
     "count": scorers.count,
     "number": scorers.number,
     "short": scorers.short,
+    "judged": scorers.judged,
 }
 
 

@@ -24,7 +24,8 @@ from snellen.engine.request_errors import one_line
 from snellen.engine.run_folder import RunFolder
 from snellen.errors import RunError, SnellenError
 from snellen.runs.answer_view import answer_view
-from snellen.runs.judge.verdicts import Verdicts, find_verdicts
+from snellen.runs.judge.model_replies import Verdicts
+from snellen.runs.judge.verdicts import find_readings, find_verdicts
 from snellen.runs.run import Run
 from snellen.runs.scoring import SummaryBuilder, differing, profiles_of, rubric_for, scores_of
 from snellen.scoring.calibration import confidence_of, option_probabilities
@@ -375,11 +376,11 @@ class RunIndexer:
     def _basis(self, entry: RunEntry) -> str:
         """Return the digest of what verdicts depend on beside the replies."""
         folder = RunFolder(entry.path)
-        judged: Any = None
+        said: Any = None
         try:
             meta = folder.meta()
-            source = find_verdicts(folder)
-            judged = None if source is None else results_stamp(source.results)
+            beside = (find_verdicts(folder), find_readings(folder))
+            said = [None if source is None else results_stamp(source.results) for source in beside]
             parts: Any = [
                 meta.fingerprint,
                 meta.spec.benchmark,
@@ -390,7 +391,7 @@ class RunIndexer:
         except SnellenError:
             parts = None
         content = msgspec.json.encode(
-            [__version__, parts, judged, self._gold, self._trust, entry.restricted], enc_hook=str
+            [__version__, parts, said, self._gold, self._trust, entry.restricted], enc_hook=str
         )
         return blake2b(content, digest_size=8).hexdigest()
 
@@ -449,7 +450,7 @@ def _judge_unsure(opened: OpenRun, sample: Sample, record: Record, scores: Mappi
     benchmark = opened.benchmark
     if benchmark.rubric is None or opened.verdicts is None:
         return False
-    rubric = rubric_for(benchmark, sample, record)
+    rubric = rubric_for(benchmark, sample, record, opened.verdicts)
     if rubric is None:
         return False
     reply = opened.verdicts.get(record_name(sample.id, record.repeat))
