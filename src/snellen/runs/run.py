@@ -476,6 +476,7 @@ class Run:
                 "replies": summary.for_judge,
                 "without_verdict": summary.without_verdict,
                 "out_of_range": summary.out_of_range,
+                **({"rubric": judge.version} if judge.version else {}),
             }
         if judge is not None and judge.reader:
             head["reader"] = {

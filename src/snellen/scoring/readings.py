@@ -145,7 +145,8 @@ def score_reading(sample: Sample, reply: str, said: str, scored: Callable[[str],
             f"the reader's answer is refused: it names option {shortened(quote.option, 20)!r}, and its quote says {read}"
         )
     detail: Mapping[str, Any] = {**score.detail, STAGE: READER, EVIDENCE: [quote.start, quote.end]}
-    return structs.replace(score, detail=detail)
+    how = f"read by a model: {shortened(quote.text, 60)!r}"
+    return structs.replace(score, reason=f"{how}; {score.reason}" if score.reason else how, detail=detail)
 
 
 def _option(options: Mapping[str, str], name: str) -> str:

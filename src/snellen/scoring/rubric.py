@@ -413,14 +413,15 @@ def score_verdict(reply: str, schema: Schema) -> Score:
     """Score a judge's reply; unscored, with the reason, if it holds no verdict.
 
     A number out of its range is neither right nor wrong: `partial`, with a value below 0 or above 1. With more than two
-    labels, `detail` holds the label as `judge_verdict`, with its `judge_source`.
+    labels, `detail` holds the label as `judge_verdict`, with its `judge_source`; with fewer the source alone where it is a rule.
     """
     try:
         read = read_verdict(reply, schema)
     except ValueError as error:
         return Score(None, None, "unscored", f"no verdict: {error}")
     verdict: Verdict = "correct" if read.value == 1.0 else "wrong" if read.value == 0.0 else "partial"
-    detail = {"judge_verdict": read.answer, SOURCE: read.source} if len(schema.labels) > 2 else {}
+    source = {SOURCE: read.source} if read.source == RULE or len(schema.labels) > 2 else {}
+    detail = {"judge_verdict": read.answer, **source} if len(schema.labels) > 2 else source
     return Score(read.value, read.answer, verdict, read.reason or None, detail)
 
 

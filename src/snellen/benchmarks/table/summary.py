@@ -18,24 +18,8 @@ TARGET, REPLY, CHANCE, FORM, QUESTION, ROTATION, ROTATIONS = (
     *("target", "reply", "chance", "form", "circular", "rotation", "rotations"),
 )
 RESERVED = frozenset(
-    (
-        TARGET,
-        REPLY,
-        CHANCE,
-        FORM,
-        QUESTION,
-        ROTATION,
-        ROTATIONS,
-        "kind",
-        "repeat",
-        "unit",
-        "aliases",
-        "paths",
-        "names",
-        "rubric",
-        "stage",
-    )
-)
+    (TARGET, REPLY, CHANCE, FORM, QUESTION, ROTATION, ROTATIONS, "kind", "repeat", "unit", "aliases", "paths", "names")
+) | {"rubric", "stage", "judge_source"}
 """Names of meta with a meaning of their own; a column of that name gets an underscore."""
 POSITIONAL = ("choice", "truth")
 _SCORERS = {

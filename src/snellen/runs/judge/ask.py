@@ -117,6 +117,8 @@ def _rubric_options(run: Run, rubric: str | None) -> dict[str, str]:
     subject = run.benchmark
     if rubric is None:
         return {"rubric": OWN if leaves_to_judge(subject, run.meta.spec.data) else "match"}
+    if rubric == OWN:
+        return {"rubric": OWN}
     require_known_places(load_rubric(rubric))
     # Where a table leaves replies to any judge, the rubric says how they are judged.
     left = subject.rule_first and leaves_to_judge(subject, run.meta.spec.data)

@@ -17,6 +17,7 @@ class Verdicts(Mapping[str, str]):
         model, folder: the judge and its run; empty for those of a file.
         failures: the commonest error of the judge's run and the command that asks it again; empty without errors.
         rubric: what the judge went by in place of the benchmark's own rubric; None: by that.
+        version: digest of the judge's rubric, or of all of them.
         reader, reader_folder: the reader and its run; empty without one.
         readings: the names of the replies that the reader was asked about.
         used: the names that were asked for and found.
@@ -37,7 +38,7 @@ class Verdicts(Mapping[str, str]):
         self.folder = folder
         self.failures = failures
         self.rubric = rubric
-        self.reader = self.reader_folder = ""
+        self.reader = self.reader_folder = self.version = ""
         self.readings: frozenset[str] = frozenset()
         self.used: set[str] = set()
         self._texts = dict(texts)
@@ -52,6 +53,7 @@ class Verdicts(Mapping[str, str]):
             failures=self.failures,
             rubric=self.rubric,
         )
+        joined.version = self.version
         joined.reader, joined.reader_folder = read.model, read.folder
         joined.readings = frozenset(read._texts)
         return joined

@@ -13,7 +13,7 @@ from snellen.engine.final_records import final_records
 from snellen.engine.folder_checks import NOT_OWN, is_own
 from snellen.engine.journal import TimedRecordHead
 from snellen.engine.request_errors import one_line, request_errors
-from snellen.engine.run_folder import JUDGED, READ, RunFolder, derived_run
+from snellen.engine.run_folder import JUDGED, READ, RunFolder, RunMeta, derived_run
 from snellen.errors import DataError, UsageError
 from snellen.formats.base import Problems
 from snellen.formats.columns import id_of, text_of
@@ -22,7 +22,7 @@ from snellen.runs.external_answers import keyed
 from snellen.runs.judge.benchmark import LEFT_TO_JUDGE, OWN, RAW_OUTPUTS
 from snellen.runs.judge.model_replies import Verdicts
 from snellen.runs.scoring import Scored, Summary
-from snellen.scoring.rubric import load_rubric
+from snellen.scoring.rubric import Rubric, load_rubric
 
 if TYPE_CHECKING:
     from snellen.runs.run import Run
@@ -42,6 +42,16 @@ def find_verdicts(source: RunFolder) -> RunFolder | None:
 def find_readings(source: RunFolder) -> RunFolder | None:
     """Return the run of the reader that was asked about replies of `source`; None where there is none."""
     return derived_run(source, READ)
+
+
+def rubric_in_place(judged: RunMeta) -> Rubric | None:
+    """Return the rubric that a judge went by in place of the benchmark's own; None if it went by that.
+
+    Raises:
+        JudgeError: its file is gone.
+    """
+    options = judged.spec.data.options
+    return load_rubric(options["rubric"]) if options.get(LEFT_TO_JUDGE) else None
 
 
 def said_of(source: RunFolder, *, is_judged: bool) -> Verdicts | None:
@@ -78,10 +88,12 @@ def read(judged: RunFolder, source: RunFolder) -> Verdicts:
     whose = "" if is_own(meta) else f" ({NOT_OWN})"
     commonest = request_errors(judged).commonest
     failures = f"{commonest} `{rerun_command(judged, meta)}` asks the judge again." if commonest else ""
-    name = meta.spec.data.options.get("rubric", OWN)
-    rubric = load_rubric(name) if meta.spec.data.options.get(LEFT_TO_JUDGE) and name != OWN else None
     by = f"{model} in {judged.path}{whose}"
-    return Verdicts(texts, by, model=model, folder=str(judged.path), failures=failures, rubric=rubric)
+    verdicts = Verdicts(
+        texts, by, model=model, folder=str(judged.path), failures=failures, rubric=rubric_in_place(meta)
+    )
+    verdicts.version = str(meta.identity.get("data", "")).rpartition(" ")[2]
+    return verdicts
 
 
 class Replies(Verdicts):

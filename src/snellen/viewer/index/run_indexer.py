@@ -26,6 +26,7 @@ from snellen.errors import RunError, SnellenError
 from snellen.runs.answer_view import answer_view
 from snellen.runs.judge.model_replies import Verdicts
 from snellen.runs.judge.verdicts import find_readings, find_verdicts
+from snellen.runs.reviews.cases import is_read
 from snellen.runs.run import Run
 from snellen.runs.scoring import SummaryBuilder, differing, profiles_of, rubric_for, scores_of
 from snellen.scoring.calibration import confidence_of, option_probabilities
@@ -37,6 +38,7 @@ from snellen.viewer.index.journal_tail import MOST_REPEATS, JournalRow, JournalT
 from snellen.viewer.index.run_state import (
     JUDGE_UNSURE,
     PROFILES_DIFFER,
+    READ_BY_MODEL,
     ROWS,
     RunIndexState,
 )
@@ -298,6 +300,7 @@ class RunIndexer:
             opened.benchmark, sample, record, opened.benchmark.score, opened.verdicts
         )
         flags = PROFILES_DIFFER if differing(scores) else 0
+        flags |= READ_BY_MODEL if any(map(is_read, scores.values())) else 0
         flags |= JUDGE_UNSURE if _judge_unsure(opened, sample, record, scores) else 0
         self._count(opened, sample, record, scores, failed=failed)
         if secret:
