@@ -14,7 +14,7 @@ from snellen.runs.reviews.cases import is_read
 from snellen.runs.scoring import profiles_of, rubric_for, scores_of
 from snellen.scoring.calibration import OptionProbabilities, option_probabilities
 from snellen.scoring.extract.evidence import locate
-from snellen.scoring.readings import EVIDENCE
+from snellen.scoring.readings import EVIDENCE, STAGE
 from snellen.text import pretty_json
 from snellen.types import Record, Sample, Score
 from snellen.viewer.cases.opened_runs import OpenedRun, Seal
@@ -54,7 +54,7 @@ class ProfileReading:
         quotes: the parts of the reply that were read as the answer.
         selected: True for the profile that the page is viewed by.
         spans: start and end of these parts.
-        by_model: a reader quoted the answer, which the rules leave unread.
+        stage: the stage that read the answer, such as `reader`; empty: the profile does not say.
     """
 
     profiles: tuple[str, ...]
@@ -66,7 +66,7 @@ class ProfileReading:
     quotes: tuple[str, ...] = ()
     selected: bool = False
     spans: tuple[tuple[int, int], ...] = ()
-    by_model: bool = False
+    stage: str = ""
 
 
 @dataclass(frozen=True)
@@ -242,7 +242,7 @@ def _reading(names: Sequence[str], score: Score, seal: Seal, *, selected: bool) 
         reason=clip(seal.clean(score.reason or ""), REASON_CHARACTERS),
         detail=seal.clean(detail),
         selected=selected,
-        by_model=is_read(score),
+        stage=clip(str(score.detail.get(STAGE, "")), 40),
     )
 
 
