@@ -253,10 +253,12 @@ class _Surveyor:
             recognised.notes.append(f"`{column}` holds formulas, whose texts are the answers ({formulas:,} rows)")
         form = rows["answer"].as_ if isinstance(rows["answer"], Cell) else ""
         convention = form if form in CONVENTIONS else counts.convention(column, table.name)
-        if form in ("bool", "number"):
+        rule = self.declaration.score
+        if rule is not None and rule.read == "judged":
+            open_kind = "judged"
+        elif form in ("bool", "number"):
             open_kind = "truth" if form == "bool" else "count" if counts.whole_numbers == counts.open else "number"
         elif declared:
-            rule = self.declaration.score
             open_kind = OPEN_KINDS.get(rule.read if rule else "", "short")
         else:
             open_kind = "short" if form == "text" else counts.open_kind(column, table.name)
