@@ -14,7 +14,13 @@ from servers.oracle import OracleServer, SentQuestion
 BIRDS = ("robin", "wren", "finch", "owl")
 SCENES = (
     ("f0", "What is the man doing?", "He feeds the birds in the park.", "", "he feeds the birds in the park!"),
-    ("f1", "What is the man doing?", "He reads a newspaper.", "The newspaper must be named.", "He is reading the paper."),
+    (
+        "f1",
+        "What is the man doing?",
+        "He reads a newspaper.",
+        "The newspaper must be named.",
+        "He is reading the paper.",
+    ),
     ("f2", "Why is the street wet?", "It has been raining all night.", "match", "Rain fell the whole night."),
     ("f3", "Why is the street dark?", "The lamps are out.", "Lamps.", "Because it is night."),
 )

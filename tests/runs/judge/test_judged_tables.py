@@ -40,7 +40,9 @@ def test_one_command_judges_the_free_text_of_a_table(capsys):
         assert main(["judge", "run", "-m", "api:oracle", "--base-url", server.url, "-q"]) == 0
         assert len(server.judged) == len(judged) == 3  # f0 is the reference itself, whatever its case and last sign
     rows = {row["sample_id"]: row for row in load_run("run").scores().to_pylist()}
-    assert {name: row["verdict"] for name, row in rows.items()} == dict(f0="correct", f1="correct", f2="correct", f3="wrong")
+    assert {name: row["verdict"] for name, row in rows.items()} == dict(
+        f0="correct", f1="correct", f2="correct", f3="wrong"
+    )
     assert rows["f0"]["reason"] == "the reference answer itself" and rows["f3"]["reason"] == "the judge on f3"
     assert "The newspaper must be named." in next(text for text in judged if "(f1)" in text)
     assert "name the same thing" in next(text for text in judged if "(f2)" in text)  # its row names the rubric `match`
@@ -111,6 +113,8 @@ def test_a_judge_with_nothing_to_judge_is_refused_before_anything_is_sent(capsys
 def test_the_reference_itself_is_right_in_any_dress_and_nothing_else_is(gold):
     sample = Sample("1", Prompt((Text("What is it?"),)), gold, "judged")
     if any(char.isalnum() for char in gold):
-        assert all(is_reference(sample, reply) for reply in (gold, f"**{gold.strip()}**", gold.upper().lower(), f"{gold} "))
+        assert all(
+            is_reference(sample, reply) for reply in (gold, f"**{gold.strip()}**", gold.upper().lower(), f"{gold} ")
+        )
     assert not is_reference(sample, f"{gold} x") and not is_reference(sample, f"-{gold}")
     assert not is_reference(sample, "")

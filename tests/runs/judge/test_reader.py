@@ -174,7 +174,10 @@ def test_a_reader_of_all_replies_changes_nothing_that_the_rules_read(capsys):
         assert len(server.read) == N
         assert "read by api:oracle in run_read: 10 of 20" in capsys.readouterr().out
         assert main(["read", "run", "--reader", "api:oracle", "--base-url", server.url, "--reader-for", "all"]) == 0
-        assert "of 10 replies that the rules read, the reader reads 5 alike, 0 otherwise and 5 not at all" in capsys.readouterr().err
+        assert (
+            "of 10 replies that the rules read, the reader reads 5 alike, 0 otherwise and 5 not at all"
+            in capsys.readouterr().err
+        )
         assert len(server.read) == N
     assert load_run("run").metric("accuracy").value == pytest.approx(2 / 3)
 
@@ -196,7 +199,12 @@ def test_every_way_to_name_a_reader_gives_the_same_score(capsys):
         assert main(["run", "birds.toml", "-m", "api:oracle", "--base-url", server.url, "--out", "declared"]) == 0
         assert main(["run", "plan.toml"]) == 0
         (planned,) = Path("planned").glob("*_read")
-        assert main(["run", "birds.toml", "-m", "api:oracle", "--base-url", server.url, "--out", "bare", "--reader", "none"]) == 0
+        assert (
+            main(
+                ["run", "birds.toml", "-m", "api:oracle", "--base-url", server.url, "--out", "bare", "--reader", "none"]
+            )
+            == 0
+        )
     assert not Path("bare_read").exists()
     for folder in ("ours", "later", "declared", str(planned).removesuffix("_read")):
         assert load_run(folder).metric("accuracy").value == pytest.approx(2 / 3), folder
