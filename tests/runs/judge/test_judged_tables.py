@@ -40,9 +40,12 @@ def test_one_command_judges_the_free_text_of_a_table(capsys):
         assert main(["judge", "run", "-m", "api:oracle", "--base-url", server.url, "-q"]) == 0
         assert len(server.judged) == len(judged) == 3  # f0 is the reference itself, whatever its case and last sign
     rows = {row["sample_id"]: row for row in load_run("run").scores().to_pylist()}
-    assert {name: row["verdict"] for name, row in rows.items()} == dict(
-        f0="correct", f1="correct", f2="correct", f3="wrong"
-    )
+    assert {name: row["verdict"] for name, row in rows.items()} == {
+        "f0": "correct",
+        "f1": "correct",
+        "f2": "correct",
+        "f3": "wrong",
+    }
     assert rows["f0"]["reason"] == "the reference answer itself" and rows["f3"]["reason"] == "the judge on f3"
     assert "The newspaper must be named." in next(text for text in judged if "(f1)" in text)
     assert "name the same thing" in next(text for text in judged if "(f2)" in text)  # its row names the rubric `match`

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -15,15 +14,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import structs
-from read_tables import BIRDS, UNSETTLED, Models, honest, replies, write_birds
+from read_tables import BIRDS, Models, honest, replies, write_birds
 
 from snellen import evaluate, load_run, read, score
 from snellen.cli import main
 from snellen.errors import JudgeError, UsageError
 from snellen.runs.judge import reading
 from snellen.runs.reviews import draw, save_audit_sample
-from snellen.runs.reviews.cases import drawable, is_read, read_cases
+from snellen.runs.reviews.cases import drawable, read_cases
 from snellen.runs.reviews.judge_card import judge_cards
 from snellen.runs.run import Run
 from snellen.scoring.readings import find_quote
