@@ -180,6 +180,7 @@ def _add_doubtful(
     applies = {
         "profiles": any(len(entry.profiles) != 1 for entry in entries),
         "judge": any(entry.judged for entry in entries),
+        "reader": any(entry.read for entry in entries),
         "disagree": len(entries) > 1,
     }
     for pattern, sort in ORDERS:
