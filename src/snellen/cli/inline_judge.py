@@ -135,7 +135,7 @@ class AskedAfterRuns:
         subjects: Sequence[tuple[Benchmark, Data]],
         options: ModelOptions,
     ) -> None:
-        from snellen.runs.judge.ask import AskedModels, leaves_to_judge
+        from snellen.runs.judge.ask import NO_MODEL, AskedModels, leaves_to_judge
 
         self._judging = judging
         pace: JudgeSettings = {
@@ -161,7 +161,7 @@ class AskedAfterRuns:
             {"base_url": judging.judge_base_url, "key_env": judging.judge_key_env, **pace},
             {**reading.settings(), **pace},
         )
-        if judging.judge is not None and not any(leaves_to_judge(*subject) for subject in subjects):
+        if judging.judge not in (None, NO_MODEL) and not any(leaves_to_judge(*subject) for subject in subjects):
             names = ", ".join(dict.fromkeys(benchmark.name for benchmark, _ in subjects))
             raise UsageError(
                 f"{JUDGE_OPTION}: {names} is scored by rules, and no reply of it is for a judge",
@@ -184,12 +184,19 @@ class AskedAfterRuns:
 
     def ask(self, run: Run, display: Display) -> list[Run]:
         """Ask about a finished run, and score it again; return the runs of reader and judge."""
+        from snellen.engine.run_folder import JUDGED
+        from snellen.runs.judge.ask import NO_MODEL
+
         if run.all_failed:
             note(f"note: {run.path} holds no reply to judge or read")
             return []
         if self._judging.judge is not None and run.benchmark.rubric is None:
             note(f"note: {run.benchmark.name} is scored by rules; nothing of it is judged")
-        return self.of(run.benchmark).about(run, display)
+        done = self.of(run.benchmark).about(run, display)
+        wanted = self._judging.judge not in (None, NO_MODEL) and run.benchmark.rubric is not None
+        if wanted and not any(asked.meta.spec.benchmark == JUDGED for asked in done):
+            note(f"note: {run.path} holds no reply for a judge")
+        return done
 
 
 def asked_after_runs(

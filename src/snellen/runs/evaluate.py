@@ -94,13 +94,18 @@ def evaluate(
         TypeError: there is no such setting.
         SnellenError: see snellen.errors; answers received before it are on disk.
     """
-    from snellen.runs.judge.ask import AskedModels  # it asks by means of this module
+    from snellen.runs.judge.ask import NO_MODEL, AskedModels, leaves_to_judge  # it asks by means of this module
 
     subject = benchmarks.find(benchmark) if isinstance(benchmark, str) else benchmark
     asked = AskedModels(judge, reader, rubric, reader_for).declared_by(subject)
     asked.require(subject)
     with _answering(model, processor, settings) as (model_name, opened):
         spec = run_spec(benchmark if isinstance(benchmark, str) else benchmark.name, model_name, settings)
+        if judge not in (None, NO_MODEL) and not leaves_to_judge(subject, spec.data):
+            raise UsageError(
+                f"{subject.name} is scored by rules, and no reply of it is for a judge",
+                "Omit judge. To have all replies judged as well: snellen.judge(run, model, rubric='match').",
+            )
         folder = Path(out) if out is not None else default_folder(spec)
         if spec.shard:
             from snellen.engine.sharding import shard_folder

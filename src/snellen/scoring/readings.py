@@ -16,7 +16,7 @@ from msgspec import Struct, structs
 
 from snellen.scoring.answers.judged import folded
 from snellen.scoring.extract.clean import outside_thinking
-from snellen.scoring.rubric import OPTION, QUOTE, shortened, verdict_object
+from snellen.scoring.rubric import OPTION, QUOTE, REPLY_CHARACTERS, shortened, shown_parts, verdict_object
 from snellen.types import Sample, Score
 
 STAGE, READER, EVIDENCE = "stage", "reader", "evidence"
@@ -68,6 +68,8 @@ def read_quote(said: str, reply: str) -> Quote:
 def find_quote(quoted: str, reply: str) -> tuple[int, int] | None:
     """Return start and end of the last place outside of thinking where a reply holds these words; None if there is none.
 
+    Of a long reply the reader is shown head and tail, and only these are searched.
+
     Blanks are all alike, everything else counts. A place within a word or a number is none: `12` does not stand in `-12`,
     `12.5` or `12 %`.
     """
@@ -75,7 +77,8 @@ def find_quote(quoted: str, reply: str) -> tuple[int, int] | None:
     places = [
         match.span()
         for start, end in outside_thinking(reply)
-        for match in pattern.finditer(reply, start, end)
+        for low, high in shown_parts(len(reply), REPLY_CHARACTERS)
+        for match in pattern.finditer(reply, max(start, low), min(end, high))
         if _is_whole(reply, *match.span())
     ]
     return places[-1] if places else None

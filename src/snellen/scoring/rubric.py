@@ -229,8 +229,11 @@ def require_known_places(rubric: Rubric) -> None:
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
-    """Put values into the places of a template, in one pass: a reply that contains `{gold}` stays as it is."""
-    return _PLACE.sub(lambda match: values[match[1]], template)
+    """Put values into the places of a template, in one pass: a reply that contains `{gold}` stays as it is.
+
+    A place without a value stays empty.
+    """
+    return _PLACE.sub(lambda match: values.get(match[1], ""), template)
 
 
 def nonce(seed: int, sample_id: str, reply: str) -> str:
@@ -284,10 +287,16 @@ def gold_text(sample: Sample) -> str:
 
 def shortened(text: str, characters: int) -> str:
     """Cut the middle out of a long text: a reply begins with its subject and ends with its answer."""
-    if len(text) <= characters:
-        return text
+    parts = shown_parts(len(text), characters)
+    return f"\n[… {len(text) - characters:,} characters left out …]\n".join(text[start:end] for start, end in parts)
+
+
+def shown_parts(length: int, characters: int) -> list[tuple[int, int]]:
+    """Return start and end of the parts of a text that `shortened` keeps: all of it, or head and tail."""
+    if length <= characters:
+        return [(0, length)]
     head = characters // 4
-    return f"{text[:head]}\n[… {len(text) - characters:,} characters left out …]\n{text[head - characters :]}"
+    return [(0, head), (length + head - characters, length)]
 
 
 def plain_letters(text: str) -> str:

@@ -12,7 +12,7 @@ from read_tables import SCENES, Models, write_birds, write_scenes
 
 from snellen import Prompt, Sample, Text, evaluate, judge, load_run
 from snellen.cli import main
-from snellen.errors import FingerprintError
+from snellen.errors import FingerprintError, UsageError
 from snellen.scoring.scorers import is_reference
 
 SAID = {name: reply for name, *_, reply in SCENES}
@@ -121,3 +121,13 @@ def test_the_reference_itself_is_right_in_any_dress_and_nothing_else_is(gold):
         )
     assert not is_reference(sample, f"{gold} x") and not is_reference(sample, f"-{gold}")
     assert not is_reference(sample, "")
+
+
+def test_python_names_judge_and_rubric_and_hears_of_a_table_without_free_text():
+    write_birds(3)
+    with Models(SAID) as server, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JUDGE_BASE_URL", server.url)
+        run = evaluate("scenes.csv", "api:oracle", base_url=server.url, out="run", judge="api:oracle")
+        with pytest.raises(UsageError, match="no reply of it is for a judge"):
+            evaluate("birds.csv", "api:oracle", base_url=server.url, out="birds", judge="api:oracle")
+    assert run.metric("accuracy").value == 0.75

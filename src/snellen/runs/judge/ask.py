@@ -32,7 +32,7 @@ from snellen.runs.judge.benchmark import (
 from snellen.runs.judge.extend import extend_judged
 from snellen.runs.judge.reading import ALL, UNREAD, has_for_reader, reading_benchmark, require_readable
 from snellen.runs.run import Run, load_run
-from snellen.runs.scoring import Scored
+from snellen.runs.scoring import Scored, rubric_for
 from snellen.runs.settings import JudgeSettings, run_spec, takes
 from snellen.scoring.rubric import load_rubric, require_known_places
 
@@ -346,7 +346,7 @@ class AskedModels(Struct, frozen=True):
                     **self.reader_settings,
                 )
             )
-        if self.judge is not None and run.meta.totals.ok and leaves_to_judge(run.benchmark, run.meta.spec.data):
+        if self.judge is not None and has_for_judge(run):
             model = None if self.judge == DEFAULT_JUDGE else self.judge
             done.append(
                 judge(
@@ -354,6 +354,14 @@ class AskedModels(Struct, frozen=True):
                 )
             )
         return done
+
+
+def has_for_judge(run: Run) -> bool:
+    """Return True if a judge decides a reply of a run."""
+    benchmark = run.benchmark
+    return benchmark.rubric is not None and any(
+        rubric_for(benchmark, sample, record) is not None for sample, record in run.answers()
+    )
 
 
 NO_MODEL, DEFAULT_JUDGE = "none", "JUDGE_MODEL"

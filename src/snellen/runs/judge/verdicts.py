@@ -92,6 +92,7 @@ def read(judged: RunFolder, source: RunFolder) -> Verdicts:
     verdicts = Verdicts(
         texts, by, model=model, folder=str(judged.path), failures=failures, rubric=rubric_in_place(meta)
     )
+    verdicts.cost = meta.totals.cost
     verdicts.version = str(meta.identity.get("data", "")).rpartition(" ")[2]
     return verdicts
 
@@ -262,7 +263,8 @@ def read_by(summary: Summary, verdicts: Verdicts | None) -> str:
     sent = summary.read_by_model + summary.unread_by_model
     share = f"{summary.read_by_model / summary.rows:.1%}" if summary.rows else "none"
     left = f"; it leaves {summary.unread_by_model:,} unread" if summary.unread_by_model else ""
+    cost = "" if verdicts.reader_cost is None else f"; it cost ${verdicts.reader_cost:,.4f}"
     return (
         f"read by {verdicts.reader} in {verdicts.reader_folder}: {summary.read_by_model:,} of {sent:,} replies that the "
-        f"rules leave unread, {share} of all replies{left}"
+        f"rules leave unread, {share} of all replies{left}{cost}"
     )

@@ -24,7 +24,7 @@ class Judged(AnswerType):
         return folded(text) or None
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def folded(text: str) -> str:
     """Return a text in NFC, in lower case, with single blanks and without quotes, emphasis and stops around it.
 
