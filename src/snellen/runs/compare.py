@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from snellen.benchmarks.base import Benchmark
 from snellen.engine.fingerprint import differences
-from snellen.engine.run_folder import JUDGED, READ, RunFolder, RunMeta
+from snellen.engine.run_folder import JUDGED, READ, RunFolder, RunMeta, derived_run
 from snellen.errors import DataError, DifferentSamplesError, RunError, UsageError
 from snellen.runs import scoring
 from snellen.runs.caveats import caveats
@@ -222,11 +222,23 @@ def same_questions(baseline: ComparedRun, other: ComparedRun, *, force: bool = F
     """
     gold = _gold(baseline, other)
     try:
-        return [*comparable(_present_meta(baseline), _present_meta(other), force=force), *gold]
+        same = comparable(_present_meta(baseline), _present_meta(other), force=force)
+        return [*same, *gold, *_readers(baseline, other)]
     except DifferentSamplesError as error:
         if not gold:
             raise
         raise DifferentSamplesError("\n  ".join([error.message, *gold]), error.hint) from error
+
+
+def _readers(baseline: ComparedRun, other: ComparedRun) -> list[str]:
+    """Return one line if other models, or one alone, read replies of the two runs."""
+    folders = [derived_run(side.folder, READ) for side in (baseline, other)]
+    models = ["no model" if folder is None else folder.meta().spec.model for folder in folders]
+    if models[0] == models[1]:
+        return []
+    return [
+        f"{models[0]} read replies of the baseline, and {models[1]} those of the other: part of the difference may come from that"
+    ]
 
 
 def _gold(baseline: ComparedRun, other: ComparedRun) -> list[str]:

@@ -16,16 +16,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from read_tables import BIRDS, Models, honest, replies, write_birds
 
-from snellen import evaluate, load_run, read, score
+from snellen import Prompt, Sample, Score, Text, compare, evaluate, load_run, read, score
 from snellen.cli import main
 from snellen.errors import JudgeError, UsageError
 from snellen.runs.judge import reading
 from snellen.runs.reviews import draw, save_audit_sample
-from snellen.runs.reviews.cases import drawable, read_cases
+from snellen.runs.reviews.cases import drawable, is_read, read_cases
 from snellen.runs.reviews.judge_card import judge_cards
 from snellen.runs.run import Run
-from snellen.scoring.readings import find_quote
+from snellen.scoring.readings import find_quote, score_reading
 from snellen.scoring.rubric import parse_rubric
+from snellen.scoring.scorers import choice
 
 N = 30
 
@@ -120,6 +121,31 @@ def test_whole_words_and_numbers_can_be_quoted_and_parts_of_them_cannot(words):
     assert find_quote(words[0], f"<think>{reply}</think> none") is None
 
 
+WORDS = st.sampled_from(
+    ["wren", "robin", "the", "B", "A", "not", "or", "is", "12", "(C)", "**owl**", "finch.", "\n", "maybe"]
+)
+
+
+@given(st.lists(WORDS, min_size=1, max_size=12), st.data())
+def test_whatever_a_reader_quotes_the_answer_is_that_of_words_in_the_reply(words, data):
+    reply = " ".join(words)
+    start = data.draw(st.integers(0, len(words) - 1))
+    quoted = data.draw(st.one_of(st.just(" ".join(words[start : start + 3])), st.text(max_size=5)))
+    option = data.draw(st.sampled_from([None, "A", "B", "C", "D"]))
+    options = dict(zip("ABCD", BIRDS, strict=True))
+    sample = Sample("1", Prompt((Text("Which bird is it?"),)), "B", "choice", options)
+    unread = Score(0.0, None, "invalid", "two answers")
+    result = score_reading(
+        sample, reply, json.dumps({"quote": quoted, "option": option}), lambda text: choice(sample, text), unread
+    )
+    if not is_read(result):
+        assert (result.value, result.extracted, result.verdict) == (0.0, None, "invalid")
+        return
+    start, end = result.detail["evidence"]
+    assert reply[start:end].split() == quoted.split()
+    assert choice(sample, reply[start:end]).extracted == result.extracted and option in (None, result.extracted)
+
+
 @pytest.mark.slow
 def test_a_reader_that_is_killed_goes_on_and_reads_each_reply_once():
     write_birds(240)
@@ -193,6 +219,7 @@ def test_every_way_to_name_a_reader_gives_the_same_score(capsys):
         )
         ours = evaluate("birds.csv", "api:oracle", base_url=server.url, out="ours", reader="api:oracle")
         evaluate("birds.csv", "api:oracle", base_url=server.url, out="later")
+        evaluate("birds.csv", "api:oracle", base_url=server.url, out="unread")
         score("later", reader="api:oracle")
         assert main(["run", "birds.toml", "-m", "api:oracle", "--base-url", server.url, "--out", "declared"]) == 0
         assert main(["run", "plan.toml"]) == 0
@@ -207,6 +234,8 @@ def test_every_way_to_name_a_reader_gives_the_same_score(capsys):
     for folder in ("ours", "later", "declared", str(planned).removesuffix("_read")):
         assert load_run(folder).metric("accuracy").value == pytest.approx(2 / 3), folder
     assert ours.metric("accuracy").value == pytest.approx(2 / 3)
+    (pairing,) = compare("unread", "ours")
+    assert any("no model read replies of the baseline, and api:oracle those" in note for note in pairing.notes)
     capsys.readouterr()
 
 
