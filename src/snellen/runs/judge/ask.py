@@ -150,7 +150,7 @@ def read(
     """Let a model quote the answers of replies that the rules leave unread, or resume that; the readings are a run of their own.
 
     The model sees question, options and reply, never the gold answer. A quote that does not stand in the reply is refused; the
-    others are read by the run's own rules, under the profile `strict` alone (docs/judge.md).
+    others are read by the run's own rules, under the profile `strict` alone (docs/reader.md).
 
     Args:
         run: the folder of the run.
