@@ -7,11 +7,22 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 # Files are taken in their order, not those with most tests first: the long ones have few.
 JOBS ?= 3
 
-.PHONY: demo test test-browser test-agents readers bench lint figures docs chromium axe sandbox clean
+.PHONY: demo demo-reports test test-browser test-agents readers bench lint figures docs chromium axe sandbox clean
+
+# Quiet: what the steps print is in a file, whose end is shown where one fails.
+demo: $(VENV)/.installed-local
+	@mkdir -p results
+	@echo "Making four reports, which takes about two minutes. results/demo.log holds what the steps print."
+	@$(MAKE) --no-print-directory demo-reports > results/demo.log 2>&1 || { tail -n 40 results/demo.log >&2; exit 1; }
+	@echo "results/demo/report.html                   the embedded chart, answered by the embedded model"
+	@echo "results/demo-levels/report.html            questions built from drawn creatures and their taxonomy"
+	@echo "results/demo-digits-features/report.html   scanned digits: what the encoder sees, what the model says"
+	@echo "results/demo-acuity/report.html            eight thresholds of the embedded model"
+	@echo "Next: $(BIN)/snellen view              all of these runs in the browser"
 
 # The second half is the way of one's own data: pictures in folders and a taxonomy, questions at each of its levels, and
 # a report that says at which level the model stops seeing.
-demo: $(VENV)/.installed-local
+demo-reports: $(VENV)/.installed-local
 	$(BIN)/snellen run chart --model embedded --out results/demo --report
 	@$(MAKE) --no-print-directory results/demo-questions/benchmark.json
 	$(BIN)/snellen run results/demo-questions --model embedded --out results/demo-levels --report
@@ -99,14 +110,14 @@ $(BIN)/python:
 	  fi; \
 	done; echo "Python 3.11 or newer is needed, and was not found." >&2; exit 1
 
-# torch first and alone, so that a failure of the largest download is seen at once.
+# torch first, so that a failure of the largest download is seen at once; with torchvision, which must fit it.
 $(VENV)/.installed-local: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) torch==2.13.0
+	$(PIP) torch torchvision
 	$(PIP) --editable '.[local,features]'
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) torch==2.13.0
+	$(PIP) torch torchvision
 	$(PIP) --editable '.[dev]'
 	$(PIP) gradio-client brotli orjson
 	$(PIP) --no-deps torchattacks trackio pyautoattack

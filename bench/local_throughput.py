@@ -127,10 +127,14 @@ def write_tower(folder: Path, hidden: int, layers: int) -> Path:
 class Plain:
     """transformers by hand: a processor, a model, and a loop over batches."""
 
-    def __init__(self, folder: Path, device: str, dtype: str) -> None:
-        self.processor = tf.AutoProcessor.from_pretrained(folder)
-        self.model = tf.AutoModelForImageTextToText.from_pretrained(folder, dtype=getattr(torch, dtype))
-        self.model = self.model.to(device).eval()
+    def __init__(self, processor: Any, model: Any) -> None:
+        self.processor, self.model = processor, model.eval()
+
+    @classmethod
+    def opened(cls, folder: Path, device: str, dtype: str) -> Plain:
+        """Open a checkpoint."""
+        model = tf.AutoModelForImageTextToText.from_pretrained(folder, dtype=getattr(torch, dtype))
+        return cls(tf.AutoProcessor.from_pretrained(folder), model.to(device))
 
     def inputs(self, questions: Sequence[Question]) -> Any:
         messages = [
@@ -202,7 +206,7 @@ async def ask_local(model: Model, questions: Sequence[Question]) -> Turn:
 
 async def compare(folder: Path, questions: Sequence[Question], device: str, dtype: str, chosen: Any) -> None:
     """Measure all ways in turns and print them."""
-    plain = Plain(folder, device, dtype)
+    plain = Plain.opened(folder, device, dtype)
     models: dict[str, Model] = {}
     for kind in ("", *chosen.decoding):
         options = ModelOptions(
@@ -257,8 +261,8 @@ def spread(ratios: Sequence[float]) -> str:
 
 def agreement(folder: Path, questions: Sequence[Question], device: str, dtype: str, batch_size: int) -> float:
     """Return the largest difference of a first token's score from float32 on the CPU, as a share of the largest score."""
-    ours = Plain(folder, device, dtype).scores(questions, batch_size)
-    reference = Plain(folder, "cpu", "float32").scores(questions, 1)
+    ours = Plain.opened(folder, device, dtype).scores(questions, batch_size)
+    reference = Plain.opened(folder, "cpu", "float32").scores(questions, 1)
     return float((ours - reference).abs().max() / reference.abs().max())
 
 

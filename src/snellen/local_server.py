@@ -11,23 +11,15 @@ import ipaddress
 import socket
 import sys
 from collections.abc import Callable
-from importlib.util import find_spec
 from typing import Any
 
-from snellen.errors import MissingExtraError, PreflightError
+from snellen.errors import PreflightError
 
 LOOPBACK = "127.0.0.1"
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 """Values of the Host header that a server on loopback accepts. A web page whose own name was made to resolve to this machine (DNS
 rebinding) sends another one."""
 BACKLOG = 128
-
-
-def require_packages(purpose: str) -> None:
-    """Raise MissingExtraError if starlette or uvicorn is not installed; `purpose` begins the message."""
-    for package in ("starlette", "uvicorn"):
-        if find_spec(package) is None:
-            raise MissingExtraError(f"{purpose} needs {package}.", 'Install it with: pip install "snellen[view]"')
 
 
 def is_loopback(host: str) -> bool:

@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Annotated, Any, Literal, Protocol, TypeAlias, get_args
 
 from msgspec import Meta, Struct, field, structs
 
-Kind: TypeAlias = Literal["truth", "choice", "choice_text", "count", "number", "short", "judged", "open"]
+Kind: TypeAlias = str
+"""A kind of answer: one of `KINDS`, or one that a plug-in registers under the entry-point group `snellen.answers`."""
 Status: TypeAlias = Literal["ok", "error", "timeout", "refused"]
 TurnRole: TypeAlias = Literal["user", "assistant"]
 Verdict: TypeAlias = Literal["correct", "wrong", "partial", "invalid", "error", "unscored"]
-KINDS: tuple[str, ...] = get_args(Kind)
+KINDS = (
+    *(
+        "truth",
+        "choice",
+        "choice_text",
+        "multi-choice",
+        "count",
+        "number",
+        "quantity",
+        "date",
+        "time",
+        "text",
+        "short",
+        "name",
+    ),
+    *("list", "box", "point", "formula", "json", "judged", "open"),
+)
 VERDICTS: tuple[str, ...] = get_args(Verdict)
 
 
@@ -173,8 +191,9 @@ class Sample(Struct, frozen=True):
     Attributes:
         id: unique in its benchmark, stable from version to version.
         prompt: what is sent.
-        target: the gold answer: bool for truth, option letter for choice, option text for choice_text, int for count,
-            float for number, str or a tuple of accepted str for short and judged, anything or None for open.
+        target: the gold answer: bool for truth, option letter for choice, option text for choice_text, a tuple of letters for
+            multi-choice, int for count, float or text for number, str or a tuple of accepted str for texts and names, the text of
+            the cell for the other kinds, anything or None for open.
         kind: which family of extractors reads the reply.
         options: letter to text, in the order shown; empty where there are none.
         group: the cluster for statistics (an image, a pair, a target); empty: the sample stands alone.
@@ -199,8 +218,17 @@ class Sample(Struct, frozen=True):
             if type(fields) is not dict and not isinstance(fields, Mapping):
                 example = "{'A': 'red', 'B': 'green'}" if name == "options" else "{'type': 'colour'}"
                 raise TypeError(f"the {name} of sample {self.id!r} are no dict: write {name}={example}")
-        if self.kind not in KINDS:
-            raise ValueError(f"sample {self.id!r} has the kind {self.kind!r}; expected one of {', '.join(KINDS)}")
+        if self.kind not in KINDS and self.kind not in _plugin_kinds():
+            known = (*KINDS, *_plugin_kinds())
+            raise ValueError(f"sample {self.id!r} has the kind {self.kind!r}; expected one of {', '.join(known)}")
+
+
+@cache
+def _plugin_kinds() -> tuple[str, ...]:
+    """Return the kinds of answers that plug-ins register."""
+    from importlib.metadata import entry_points  # only for a kind that is no built-in one
+
+    return tuple(sorted(point.name for point in entry_points(group="snellen.answers")))
 
 
 class Usage(Struct, frozen=True, omit_defaults=True):

@@ -52,7 +52,7 @@ def test_the_examples_of_a_page_run_as_printed(page, tmp_path, lights_folder):
         assert done.returncode == 0, f"{page.name}: {done.stdout}\n{done.stderr}"
 
 
-@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", sorted([*DOCS.glob("*.md"), DOCS.parent / "README.md"]), ids=lambda page: page.stem)
 def test_an_example_that_is_not_run_says_why(page):
     for example in examples(page):
         assert not example.why_not or len(example.why_not) > 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from io import BytesIO
 from typing import Any
 
@@ -76,15 +77,23 @@ def test_gradients_reach_the_pixels_through_pooled_features(folders, kind):
 
 @pytest.mark.parametrize("kind", STAGED)
 @pytest.mark.parametrize("size", [(500, 375), (61, 45), (401, 612)])
-def test_pixels_of_encoders_with_stages_are_those_of_their_processors_to_one_level(folders, kind, size):
+def test_pixels_of_encoders_with_stages_are_those_of_their_processors(folders, kind, size):
+    """To one level where the processor resizes with Pillow, and to two where it exists for torchvision only."""
     encoder = open_encoder(folders(kind))
     data = jpeg(7, *size)
     ours = normalise(read_pixels(BytesBlob("a", data), encoder.transform)[None], encoder.transform)
-    processor = transformers.AutoImageProcessor.from_pretrained(folders(kind))
+    processor = transformers.AutoImageProcessor.from_pretrained(folders(kind), backend="pil")
     theirs = processor(images=pillow.open(BytesIO(data)).convert("RGB"), return_tensors="pt")["pixel_values"]
     levels = (ours - theirs) * torch.tensor(encoder.transform.std).view(3, 1, 1) * 255
     assert ours.shape == theirs.shape
-    assert levels.abs().max() < 1.02
+    assert levels.abs().max() < (1.02 if type(processor).__name__.endswith("Pil") else 2.02)
+
+
+def test_a_processor_that_does_not_resize_is_refused(tmp_path):
+    folder = build("vit", tmp_path / "model")
+    transformers.ViTImageProcessor(do_resize=False).save_pretrained(folder)
+    with pytest.raises(PreflightError, match="asks for do_resize: false"):
+        open_encoder(str(folder))
 
 
 def test_an_encoder_with_stages_has_no_cls_and_no_blocks(folders):
@@ -155,15 +164,18 @@ def test_keys_that_a_dinov3_json_lacks_are_the_defaults_of_its_class(dinov3):
         ({**DINOV3, "size": {"height": "tall", "width": 4}}, "not of the expected form"),
         ({**DINOV3, "resample": 77}, "not of the expected form"),
         ({**DINOV3, "image_mean": [0.5]}, "not of the expected form"),
-        (
-            {"image_processor_type": "Sam2ImageProcessorFast", "size": {"height": 8, "width": 8}},
-            "Sam2ImageProcessor requires the Torchvision library",
-        ),
+        ({"image_processor_type": "Sam2ImageProcessorFast", "size": {"height": 8, "width": 8}}, "cannot be loaded"),
         ({**DINOV3, "image_processor_type": "NoSuchProcessor"}, "image processor cannot be loaded"),
         ("{", "cannot be read"),
     ],
 )
-def test_settings_that_cannot_be_followed_without_the_class_are_refused(dinov3, settings, words):
+def test_settings_that_cannot_be_followed_without_the_class_are_refused(dinov3, settings, words, monkeypatch):
+    def missing(*_: object, **__: object) -> None:
+        raise ImportError("the processor requires the Torchvision library")
+
+    from snellen.features.encoders import image_processor
+
+    monkeypatch.setattr(image_processor.auto_images, "from_pretrained", missing)
     with pytest.raises(PreflightError, match=words):
         open_encoder(with_processor(dinov3, settings))
 
@@ -196,6 +208,7 @@ def test_a_torchvision_built_for_another_torch_is_named(tmp_path, monkeypatch):
     package.mkdir()
     (package / "__init__.py").write_text('raise RuntimeError("operator torchvision::nms does not exist")\n')
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "torchvision", raising=False)
     with pytest.raises(PreflightError, match=r"torchvision cannot be imported.*nms does not exist"):
         open_encoder("hf:some/where")
 

@@ -6,6 +6,7 @@ import csv
 import json
 from pathlib import Path
 
+import openpyxl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -40,7 +41,6 @@ def test_plain_rows_are_read_under_the_names_that_people_use(tmp_path, names):
 
 
 def test_a_table_of_vlmevalkit_is_read_whatever_else_it_holds(tmp_path):
-    openpyxl = pytest.importorskip("openpyxl", reason="needs the extra `excel`")
     book = openpyxl.Workbook()
     for row in (
         ["index", "question", "A", "B", "answer", "prediction", "id"],

@@ -166,5 +166,5 @@ def test_without_pyav_the_extra_is_named(monkeypatch):
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(MissingExtraError, match=r"snellen\[video\]"):
+    with pytest.raises(MissingExtraError, match=r"pip install -e \S+\[video\]"):
         frames(Video(blob=BytesBlob("c", b"x")), MediaSettings())

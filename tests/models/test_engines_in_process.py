@@ -278,7 +278,7 @@ async def test_many_prompts_are_in_the_engine_at_once(folder, tmp_path):
 def test_without_the_package_the_extra_is_named(missing, folder):
     with pytest.raises(MissingExtraError) as caught:
         open_model(f"{missing}:{folder}", ModelOptions())
-    assert f"snellen[{missing}]" in caught.value.hint
+    assert f"[{missing}]" in caught.value.hint
 
 
 def test_engine_arguments_are_refused_for_other_kinds(folder):

@@ -326,5 +326,5 @@ def test_options_that_mean_nothing_to_a_local_model_are_refused(options, flag):
 
 def test_without_torch_the_error_names_the_extra_to_install(monkeypatch):
     monkeypatch.setattr(local_model, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r'pip install "snellen\[local\]"'):
+    with pytest.raises(MissingExtraError, match=r"pip install -e \S+\[local\]"):
         local_model.open_model("anything", ModelOptions())

@@ -100,6 +100,15 @@ async def test_a_model_without_a_chat_template_cannot_be_asked(tmp_path):
     assert "no chat template" in await refusal(tiny_vlm.build(tmp_path / "base", template=False))
 
 
+async def test_a_torchvision_of_another_torch_is_named(folder, tmp_path, monkeypatch):
+    package = tmp_path / "torchvision"
+    package.mkdir()
+    (package / "__init__.py").write_text('raise RuntimeError("operator torchvision::nms does not exist")\n')
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "torchvision", raising=False)
+    assert "must be built for the installed torch" in await refusal(folder)
+
+
 async def test_a_folder_has_no_revision(folder):
     assert "has no revision" in await refusal(folder, revision="v2")
 

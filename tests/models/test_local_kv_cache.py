@@ -138,7 +138,7 @@ async def test_a_batch_of_at_most_half_the_size_is_not_compiled(opened, captured
     model = await opened(batch_size=4, compile=True)
     batches = watch_caches(model, monkeypatch)
     for count in (1, 2, 3):
-        await ask(model, PROMPTS[:count])
+        await ask(model, [question(i) for i in range(count)])
     assert [(rows, cache is not None) for rows, cache in batches] == [(1, False), (2, False), (4, True)]
 
 
@@ -180,7 +180,7 @@ async def test_a_compilation_that_fails_is_named_with_its_way_out_and_tried_once
 
     monkeypatch.setattr(kv_cache, "BACKEND", broken)
     model = await opened(batch_size=4, compile=True)
-    replies = await ask(model, PROMPTS[:4])
+    replies = await ask(model, [question(i) for i in range(4)])
     assert all(isinstance(reply, ModelError) for reply in replies)
     assert "torch.compile failed" in str(replies[0])
     assert "Omit --compile" in str(replies[0])

@@ -126,7 +126,6 @@ def test_every_command_that_takes_a_judge_refuses_one_that_is_gone(on, run_folde
 
 def test_the_kit_s_judges_are_refused_by_the_date_of_the_model_behind_their_name(on, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-judge-key-0123456789")
-    pytest.importorskip("openpyxl")
     on(2027, 1, 13)
     vlmevalkit.check(HarnessSettings(model="m", judge_model="gpt-4o-1120"))
     on(2027, 1, 14)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import openpyxl
 import pytest
 
 import snellen
@@ -66,7 +67,6 @@ def table(path: str, rows: list[list[Any]], mark: str = ",") -> Path:
 
 
 def workbook(path: str, rows: list[list[Any]]) -> Path:
-    openpyxl = pytest.importorskip("openpyxl", reason="needs the extra `excel`")
     book = openpyxl.Workbook()
     for row in rows:
         book.active.append(row)

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import openpyxl
 import pytest
 
 import snellen
@@ -59,7 +60,6 @@ def figures(run: snellen.Run) -> dict[str, Any]:
 @pytest.mark.parametrize("form", HARNESSES)
 @pytest.mark.parametrize("benchmark", ["chart", "chart/creatures", "chart/digits"])
 def test_the_chart_comes_back_from_every_form(benchmark, form):
-    pytest.importorskip("openpyxl", reason="needs the extra `excel`")
     run = snellen.evaluate(benchmark, Uneven(), out="first", limit=230, concurrency=1)
     (file,) = answer_files(run, form, "exported")
     again = snellen.import_run(file, benchmark, out="again")
@@ -100,7 +100,6 @@ SPATIAL = [
 @pytest.mark.parametrize("form", HARNESSES)
 @pytest.mark.parametrize("benchmark", SPATIAL)
 def test_spatial_benchmarks_come_back_from_every_form(benchmark, form, tmp_path):
-    pytest.importorskip("openpyxl", reason="needs the extra `excel`")
     data = official_drawn.draw(benchmark, tmp_path / "data", each=3)
     run = snellen.evaluate(benchmark, Uneven(), out="first", data=data, concurrency=1)
     files = answer_files(run, form, "exported")
@@ -139,7 +138,6 @@ def questions_of_a_user(path: Path) -> Path:
 
 @pytest.mark.parametrize("form", HARNESSES)
 def test_a_users_own_table_comes_back_from_every_form(form, tmp_path):
-    pytest.importorskip("openpyxl", reason="needs the extra `excel`")
     table = str(questions_of_a_user(tmp_path / "my.csv"))
     run = snellen.evaluate(table, Uneven(), out="first", concurrency=1)
     (file,) = answer_files(run, form, "exported")
@@ -149,7 +147,6 @@ def test_a_users_own_table_comes_back_from_every_form(form, tmp_path):
 
 
 def test_the_kits_predictions_for_a_users_own_table_are_met_by_their_index(tmp_path):
-    openpyxl = pytest.importorskip("openpyxl", reason="needs the extra `excel`")
     table = questions_of_a_user(tmp_path / "my.csv")
     book = openpyxl.Workbook()
     rows = [line.split(",") for line in table.read_text().splitlines()[1:]]
@@ -179,7 +176,6 @@ class Clear(Model):
 @pytest.mark.parametrize("form", ["lmms-eval", "vlmevalkit"])
 @pytest.mark.parametrize("benchmark", ["mmsi-bench", "vsi-bench", "blink", "3dsrbench", "viewspatial", "vlm2/oc-cnt"])
 def test_files_of_the_harnesses_themselves_are_met_with_the_questions(benchmark, form, tmp_path):
-    openpyxl = pytest.importorskip("openpyxl", reason="needs the extra `excel`")
     vlm2 = benchmark.startswith("vlm2")
     data = drawn.draw(tmp_path / "data") if vlm2 else official_drawn.draw(benchmark, tmp_path / "data", each=3)
     run = snellen.evaluate(benchmark, Clear(), out="first", data=data, concurrency=1)
@@ -208,7 +204,6 @@ def test_the_authors_own_rows_are_met_with_the_questions(tmp_path):
 
 @pytest.mark.parametrize("form", [*HARNESSES, "authors"])
 def test_fgbmk_comes_back_from_every_form_and_from_the_demos_own_rows(form, tmp_path):
-    pytest.importorskip("openpyxl", reason="needs the extra `excel`")
     tree, images = released.write(tmp_path / "released"), released.birds(tmp_path / "cub")
     where: dict[str, Any] = {"data": tree, "images": images}
     run = snellen.evaluate("fgbmk/cub/species/choice", Clear(), out="first", concurrency=1, **where)

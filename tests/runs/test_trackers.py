@@ -141,7 +141,7 @@ def test_a_missing_package_is_named_with_its_extra(kind, monkeypatch):
     monkeypatch.setattr(trackers, "find_spec", lambda name: None if name == package else real(name))
     with pytest.raises(MissingExtraError, match=f"needs {package}") as missing:
         parse_targets([f"{kind}:eyes"])
-    assert f'pip install "snellen[{kind}]"' in missing.value.hint
+    assert f"[{kind}]" in missing.value.hint
 
 
 @pytest.mark.parametrize("text", ["", "eyes", "neptune:eyes", "wandb", "wandb:", "mlflow: ", ":eyes", "MLFLOW"])

@@ -11,7 +11,7 @@ from hostile_patterns import PATTERNS, Pattern
 
 from snellen.benchmarks import registry
 from snellen.scoring.extract import read
-from snellen.scoring.extract.clean import LONGEST
+from snellen.scoring.replies.reply import LONGEST
 
 SHORT, LONG = 16_000, 160_000
 MOST, LONGEST_S = 12, 1.0

@@ -12,7 +12,8 @@ import pytest
 import snellen
 import snellen.scoring
 from snellen import Model, Prompt, Response, Sample, Text
-from snellen.scoring import accuracy, choice, class_names, count, name_match, number, scorers, short, truth
+from snellen.scoring import accuracy, choice, class_names, count, number, scorers, short, truth
+from snellen.scoring.answers import name
 from snellen.scoring.scores import ScoreBuilder
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
@@ -22,7 +23,7 @@ def sample(kind, target, question="?", **settings):
     return Sample("1", Prompt((Text(question),)), target, kind, **settings)
 
 
-@pytest.mark.parametrize("module", [scorers, class_names, name_match])
+@pytest.mark.parametrize("module", [scorers, class_names, name])
 def test_documented_examples_run(module):
     assert doctest.testmod(module).failed == 0
 

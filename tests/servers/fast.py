@@ -61,10 +61,12 @@ def http(body: bytes, status: str = "200 OK") -> bytes:
 
 
 class Board:
-    """Counts of one server, and the replies it gives: one text, or one of several picked by the request's checksum."""
+    """Counts of one server, the models it lists, and its replies: one text, or one of several by the request's checksum."""
 
-    def __init__(self, latency_s: float, texts: list[str]) -> None:
+    def __init__(self, latency_s: float, texts: list[str], models: list[str]) -> None:
         self.latency_s = latency_s
+        listing = {"object": "list", "data": [{"id": model, "object": "model"} for model in models]}
+        self.listing = json.dumps(listing).encode()
         self.replies = [http(completion(text)) for text in texts]
         self.native = {path: [http(native(path, text)) for text in texts] for path in PATHS}
         self.many = len(texts) > 1
@@ -109,9 +111,8 @@ class Connection(asyncio.Protocol):
         """Answer the request that begins with `head`."""
         board = self.board
         if head.startswith(b"GET"):
-            listing = {"object": "list", "data": [{"id": model, "object": "model"} for model in (MODEL, OTHER_MODEL)]}
             stats = b"/stats " in head[:100]
-            self.transport.write(http(board.stats() if stats else json.dumps(listing).encode()))
+            self.transport.write(http(board.stats() if stats else board.listing))
         elif head.endswith(b"{}"):
             self.transport.write(http(b'{"error": {"message": "messages is required"}}', "400 Bad Request"))
         else:
@@ -132,9 +133,9 @@ class Connection(asyncio.Protocol):
             self.transport.write(answer)
 
 
-async def serve(latency_s: float, texts: list[str], seconds: float, port: int) -> None:
+async def serve(latency_s: float, texts: list[str], models: list[str], seconds: float, port: int) -> None:
     loop = asyncio.get_running_loop()
-    board = Board(latency_s, texts)
+    board = Board(latency_s, texts, models)
     server = await loop.create_server(lambda: Connection(board), "127.0.0.1", port)
     print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", flush=True)
     ended = asyncio.Event()
@@ -164,14 +165,17 @@ class Running:
 
 @contextmanager
 def running(
-    latency_s: float = 0.0, texts: tuple[str, ...] = ("ANSWER: A",), seconds: float = 3600.0
+    latency_s: float = 0.0,
+    texts: tuple[str, ...] = ("ANSWER: A",),
+    seconds: float = 3600.0,
+    models: tuple[str, ...] = (MODEL, OTHER_MODEL),
 ) -> Iterator[Running]:
     """Start a fast server and stop it at the end of the block; it ends with its parent in any case.
 
-    Several `texts`: each question always gets the same one of them, whichever process asks.
+    Several `texts`: each question always gets the same one of them, whichever process asks. All `models` answer alike.
     """
     command = [sys.executable, __file__, "--latency", str(latency_s), "--seconds", str(seconds)]
-    command += [f"--text={text}" for text in texts]
+    command += [f"--text={text}" for text in texts] + [f"--model={model}" for model in models]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None and process.stdout is not None
         try:
@@ -192,9 +196,11 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--text", action="append")
+    parser.add_argument("--model", action="append")
     given = parser.parse_args()
+    texts, models = given.text or ["ANSWER: A"], given.model or [MODEL, OTHER_MODEL]
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(serve(given.latency, given.text or ["ANSWER: A"], given.seconds, given.port))
+        runner.run(serve(given.latency, texts, models, given.seconds, given.port))
 
 
 if __name__ == "__main__":

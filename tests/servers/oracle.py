@@ -55,8 +55,9 @@ class SentQuestion:
 class OracleServer(LoopbackServer):
     """`with OracleServer(answer) as server:` then `server.url`."""
 
-    def __init__(self, answer: Callable[[SentQuestion], str]) -> None:
+    def __init__(self, answer: Callable[[SentQuestion], str], model: str = "oracle") -> None:
         self.answer = answer
+        self.model = model
         self.requests: list[SentQuestion] = []
         super().__init__(_handler(self))
 
@@ -76,7 +77,7 @@ def _sent_question(body: dict[str, Any]) -> SentQuestion:
 def _handler(server: OracleServer) -> type[BaseHTTPRequestHandler]:
     class Handler(JsonHandler):
         def do_GET(self) -> None:
-            self.send_json({"object": "list", "data": [{"id": "oracle", "object": "model"}]})
+            self.send_json({"object": "list", "data": [{"id": server.model, "object": "model"}]})
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

@@ -277,10 +277,22 @@ def test_every_member_is_either_read_or_left_out_with_a_reason(tmp_path_factory,
                 archive.addfile(member(name, 1), io.BytesIO(bytes([number])))
     tree = open_tree(path, leave_out=True)
     plain = [name.replace("./a", "a").replace("x/./y", "x/y") for name in names]
+    plain = [name.replace("\\", "/") for name in plain] if kind == "zip" else plain
     safe = {"a", "b", "c/d", "x/y"}
     once = {name: bytes([number]) for number, name in enumerate(plain) if name in safe and plain.count(name) == 1}
     assert {name: tree.read(name) for name in tree.names()} == once
     assert set(tree.left_out) == set(plain) - set(once)
+
+
+def test_a_zip_made_on_windows_is_read_and_no_backslash_leaves_the_root(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        for name in ("img\\", "img\\1.png", "q.csv", "..\\x", "C:\\x", "\\\\server\\x", "a\\b", "a/b"):
+            archive.writestr(zipfile.ZipInfo(name), name.encode())
+    tree = open_tree(tmp_path / "a.zip", leave_out=True)
+    assert tree.names() == ["img/1.png", "q.csv"] and tree.read("img/1.png") == b"img\\1.png"
+    assert set(tree.left_out) == {"../x", "C:/x", "//server/x", "a/b"}
+    with pytest.raises(UnsafeArchiveError):
+        open_tree(tmp_path / "a.zip")
 
 
 def test_a_zip_of_ten_thousand_members_is_opened_in_a_fraction_of_a_second(tmp_path):

@@ -1,5 +1,4 @@
 import base64
-import builtins
 import json
 import random
 import subprocess
@@ -8,11 +7,12 @@ import tracemalloc
 import zipfile
 from pathlib import Path
 
+import openpyxl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from snellen.errors import DataError, MissingExtraError
+from snellen.errors import DataError
 from snellen.sources import Base64Blob, BytesBlob, FileBlob, Unreadable, UrlBlob, numbered, open_tree, rows
 
 
@@ -67,7 +67,7 @@ def test_lines_are_counted_from_one_with_blank_ones_and_line_breaks_in_cells(tmp
         ("a.tsv", "a\tb\n1\n", "a.tsv, line 2", "1 fields were found, 2 expected"),
         ("a.parquet", b"PAR1 no PAR1", "a.parquet", "cannot be read as parquet"),
         ("a.xlsx", b"PK\x03\x04 no", "a.xlsx", "cannot be read as .xlsx"),
-        ("a.txt", "x", "a.txt", r"\.jsonl, \.json, \.csv, \.tsv, \.parquet or \.xlsx was expected"),
+        ("a.txt", "x", "a.txt", r"\.jsonl, \.json, \.csv, \.tsv, \.parquet, \.arrow, \.feather or \.xlsx was expected"),
     ],
 )
 def test_every_fault_names_the_file_the_line_and_what_is_wrong(name, data, where, why, tmp_path):
@@ -172,7 +172,6 @@ def test_rows_come_out_of_archives_as_out_of_files(tmp_path):
 
 
 def test_a_spreadsheet_is_read_by_its_header_and_formulas_are_text(tmp_path):
-    openpyxl = pytest.importorskip("openpyxl", reason="openpyxl (extra excel) is not installed")
     book = openpyxl.Workbook()
     page = book.active
     page.title = "answers"
@@ -195,7 +194,6 @@ def test_a_spreadsheet_is_read_by_its_header_and_formulas_are_text(tmp_path):
 
 
 def test_a_spreadsheet_that_is_a_bomb_is_refused(tmp_path):
-    pytest.importorskip("openpyxl", reason="openpyxl (extra excel) is not installed")
     with zipfile.ZipFile(tmp_path / "a.xlsx", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("xl/sharedStrings.xml", b"<t>" + bytes(40 << 20))
     with pytest.raises(DataError, match="200 times its packed size"):
@@ -203,7 +201,6 @@ def test_a_spreadsheet_that_is_a_bomb_is_refused(tmp_path):
 
 
 def test_entities_that_multiply_in_a_spreadsheet_are_an_error(tmp_path):
-    openpyxl = pytest.importorskip("openpyxl", reason="openpyxl (extra excel) is not installed")
     book = openpyxl.Workbook()
     book.active.append(["a"])
     book.save(tmp_path / "good.xlsx")
@@ -218,19 +215,6 @@ def test_entities_that_multiply_in_a_spreadsheet_are_an_error(tmp_path):
             bad.writestr(name, data)
     with pytest.raises(DataError, match=r"bad\.xlsx"):
         list(rows(tmp_path / "bad.xlsx"))
-
-
-def test_without_openpyxl_the_extra_is_named(tmp_path, monkeypatch):
-    real = builtins.__import__
-
-    def without(name: str, *rest: object) -> object:
-        if name == "openpyxl":
-            raise ImportError(name)
-        return real(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(MissingExtraError, match=r"snellen\[excel\]"):
-        list(rows(written(tmp_path / "a.xlsx", "x")))
 
 
 MEASURE = """if True:

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from snellen import local_server
-from snellen.errors import MissingExtraError, PreflightError, UsageError
+from snellen.errors import PreflightError, UsageError
 from snellen.viewer.serve import serve
 from snellen.viewer.site import ViewSettings
 
@@ -70,13 +69,6 @@ def test_another_address_than_loopback_requires_a_token(tmp_path, host):
     with pytest.raises(UsageError, match="other machines") as error:
         serve(ViewSettings(tmp_path, host=host), 0, open_browser=False, notify=lambda line: None)
     assert "--token" in error.value.hint
-
-
-def test_a_missing_extra_is_named_with_its_command(tmp_path, monkeypatch):
-    monkeypatch.setattr(local_server, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match="needs starlette") as error:
-        serve(ViewSettings(tmp_path), 0, open_browser=False, notify=lambda line: None)
-    assert "snellen[view]" in error.value.hint
 
 
 @pytest.mark.parametrize(

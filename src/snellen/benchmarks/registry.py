@@ -67,10 +67,8 @@ Such a module has `names() -> list[str]` and `find(name) -> Benchmark | None`.
 MANIFEST = "benchmark.json"
 HUB = "hf:"
 DECLARATION = ".toml"
-TABLE_SUFFIXES = (
-    *(".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", ".xlsx"),
-    *(".zip", ".tar", ".tar.gz", ".tgz"),
-)
+ROW_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", ".arrow", ".feather", ".xlsx")
+TABLE_SUFFIXES = (*ROW_SUFFIXES, ".zip", ".tar", ".tar.gz", ".tgz")
 IMAGES_IN_CLASSES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
 
 
@@ -117,14 +115,14 @@ def _holds_table(folder: Path) -> bool:
         for entry in entries:
             if entry.is_dir():
                 inner.append(Path(entry.path))
-            elif entry.name.lower().endswith(TABLE_SUFFIXES[:7]):
+            elif entry.name.lower().endswith(ROW_SUFFIXES):
                 return True
     for below in inner[:100]:
         if (below / "run_meta.json").is_file() or below.name.startswith("."):
             continue
         with os.scandir(below) as entries:
             for entry in entries:
-                if entry.name.lower().endswith((*IMAGES_IN_CLASSES, *TABLE_SUFFIXES[:7])):
+                if entry.name.lower().endswith((*IMAGES_IN_CLASSES, *ROW_SUFFIXES)):
                     return True
     return False
 

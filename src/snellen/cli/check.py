@@ -113,7 +113,7 @@ def check(
         from snellen.cli.check_report import print_result
 
         print_result(result, all_rows=options.all_rows, price=known)
-        for line in subject.notices(place):
+        for line in () if subject.table is not None else subject.notices(place):  # a table's are findings
             note(f"note: {line}")
     if options.strict_data and result.samples < result.rows:
         raise typer.Exit(3)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from snellen.benchmarks.table.question import shown_answer
 from snellen.cli.console import new_table, note, show
 from snellen.runs.check.check import FIRST_ROWS
 from snellen.runs.costs import CHARACTERS, PIXELS
@@ -49,7 +50,7 @@ def _example_lines(example: Example) -> Iterator[str]:
         yield _cut(part.text) if part.type == "text" else _media_line(part)
     if example.gold is not None:
         gold = example.gold
-        words = {True: "yes", False: "no"}[gold] if isinstance(gold, bool) else str(gold)
+        words = shown_answer(gold)
         option = example.options.get(gold) if isinstance(gold, str) else None
         yield f"    gold: {one_line(shorten(words, 200))}" + (
             f" ({one_line(option[:80])})" if option and option != gold else ""
@@ -133,6 +134,8 @@ def _print_estimate(result: CheckResult, price: FoundPrice | None) -> None:
     if result.cost is not None:
         cost = f"~${result.cost:,.4f}" + ("+" if result.output_tokens is None else "")
     print(f"Estimated tokens: ~{result.input_tokens:,} input, {output}. Estimated cost: {cost}")
+    if price is None:
+        return
     note(f"note: estimated with {CHARACTERS} characters and {PIXELS} pixels per token; servers count differently.")
-    if price is not None and price.origin.day is not None:
+    if price.origin.day is not None:
         note(f"note: {price.origin.text}. Prices change: check it.")

@@ -18,15 +18,17 @@ from msgspec import Struct, structs
 from snellen.cli.agent_checks import agent_findings
 from snellen.cli.console import show_json
 from snellen.errors import SnellenError
+from snellen.installation import install_command, install_hint
 
 EXTRAS = {
-    "local": ("torch", "transformers", "safetensors", "accelerate"),
+    "local": ("torch", "torchvision", "transformers", "safetensors", "accelerate", "av", "num2words"),
     "video": ("av",),
     "ray": ("ray",),
-    "view": ("starlette", "uvicorn"),
-    "excel": ("openpyxl",),
 }
-CORE = ("aiohttp", "msgspec", "numpy", "pillow", "pyarrow", "duckdb", "matplotlib", "huggingface_hub", "typer", "rich")
+CORE = (
+    "aiohttp", "msgspec", "numpy", "pillow", "pyarrow", "duckdb", "matplotlib", "huggingface_hub", "typer", "rich",
+    "starlette", "uvicorn", "openpyxl",
+)  # fmt: skip
 FASTER = {"uvloop": "a faster event loop", "simplejpeg": "faster JPEG"}
 LEAST_FREE_GB = 1.0
 
@@ -78,7 +80,7 @@ def findings(results: Path, base_url: str | None, key_env: str | None) -> Iterat
         yield _torch()
         yield _embedded()
     else:
-        yield DoctorFinding("embedded model", "missing", "needs the extra: pip install 'snellen[local]'")
+        yield DoctorFinding("embedded model", "missing", install_hint("local"))
     if base_url is not None:
         yield _endpoint(base_url, key_env)
 
@@ -94,7 +96,7 @@ def _packages() -> Iterator[DoctorFinding]:
         versions = {name: _version(name) for name in names}
         lacking = [name for name, version in versions.items() if version is None]
         if lacking:
-            text = f"without {', '.join(lacking)}: pip install 'snellen[{extra}]'"
+            text = f"without {', '.join(lacking)}: {install_command(extra)}"
         else:
             text = ", ".join(f"{name} {version}" for name, version in versions.items())
         yield DoctorFinding(f"extra {extra}", "missing" if lacking else "ok", text)

@@ -356,7 +356,9 @@ def _perform_all(
             if spec.data.path is not None and verbose:
                 show_data_files(benchmark, spec.data)
             if verbose and (spec.data.path is not None or reading is not None):
-                for line in benchmark.notices(spec.data):
+                judge = None if asked is None else asked.of(benchmark).judge
+                is_judged_table = judge is not None and benchmark.table is not None
+                for line in () if is_judged_table else benchmark.notices(spec.data):
                     note(f"note: {line}")
             progress = display(as_json=output.as_json, quiet=output.quiet)
             outcome.runs.append(perform(spec, RunFolder(folder), display=progress, trust=True))

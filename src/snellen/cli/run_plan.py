@@ -132,7 +132,9 @@ def _show_data(cells: Sequence[PlanCell], *, verbose: bool) -> None:
         if reading is not None:
             note(f"{cell.benchmark}: {reading.text}")
         if verbose and (cell.spec.data.path is not None or reading is not None):
-            for line in cell.subject.notices(cell.spec.data):
+            judge = None if cell.asked is None else cell.asked.judge
+            is_judged_table = judge is not None and cell.subject.table is not None
+            for line in () if is_judged_table else cell.subject.notices(cell.spec.data):
                 note(f"note: {cell.benchmark}: {line}")
 
 

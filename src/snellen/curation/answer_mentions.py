@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from msgspec import Struct
 
-from snellen.scoring.name_match import words
+from snellen.scoring.answers.name import spoken_words as words
 from snellen.scoring.rubric import plain_letters
 
 QUOTE = 240

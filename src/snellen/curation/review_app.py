@@ -48,7 +48,7 @@ from snellen.curation.workspace import Work
 from snellen.engine.journal import Journal
 from snellen.engine.run_folder import RunFolder
 from snellen.errors import DataError, PreflightError, UsageError
-from snellen.local_server import LOOPBACK, LOOPBACK_NAMES, address_of, bind, require_packages, run_until_interrupted
+from snellen.local_server import LOOPBACK, LOOPBACK_NAMES, address_of, bind, run_until_interrupted
 
 COOKIE = "snellen_review"
 MAX_BODY_BYTES = 64 << 10
@@ -324,10 +324,9 @@ def serve(work: Work, candidates: list[Candidate], reviewers: int, port: int, no
         notify: gets one line with the address, the key in it.
 
     Raises:
-        PreflightError: the port cannot be had. MissingExtraError: starlette or uvicorn is not installed.
+        PreflightError: the port cannot be had.
         RunLockedError: another process is serving this review.
     """
-    require_packages("the review page")
     if not candidates:
         raise PreflightError(
             "no candidate has reached the review", "The reports of the earlier stages give the reasons."

@@ -73,7 +73,7 @@ def _prompts(benchmark: Benchmark, spec: RunSpec, model: Model) -> tuple[str, li
     """Digest ids, texts and the order of parts of the first samples; name the rules by which they pick frames.
 
     Raises:
-        UsageError: a sample has earlier turns that the model cannot use, or frames that the settings exclude.
+        UsageError: a sample has earlier turns or a system text that the model cannot use, or frames that the settings exclude.
         DataError: none of the samples that are asked has a field that `accuracy` slices by.
     """
     total, picks = blake2b(digest_size=8), set[str]()
@@ -89,10 +89,11 @@ def _prompts(benchmark: Benchmark, spec: RunSpec, model: Model) -> tuple[str, li
             if slices is not None and slices.missing and (spec.limit is None or number < spec.limit):
                 continue
             break
-        if sample.prompt.history and "history" not in model.supports:
-            from snellen.engine.study import unsupported_history
+        for part, used in (("history", sample.prompt.history), ("system", sample.prompt.system)):
+            if used and part not in model.supports and (part == "history" or benchmark.table is not None):
+                from snellen.engine.study import unsupported_part
 
-            raise unsupported_history(spec, benchmark, sample)
+                raise unsupported_part(spec, benchmark, sample, part)
         total.update(sample.id.encode() + b"\0")
         for line in _outline(sample.prompt):
             total.update(line.encode() + b"\0")

@@ -114,11 +114,11 @@ def require_supported(spec: RunSpec, model: Model) -> None:
             )
 
 
-def unsupported_history(spec: RunSpec, benchmark: Benchmark, sample: Sample) -> UsageError:
-    """Return the error of a benchmark's own earlier turns for a model that cannot use them."""
+def unsupported_part(spec: RunSpec, benchmark: Benchmark, sample: Sample, part: str) -> UsageError:
+    """Return the error of a benchmark's own earlier turns, or system text, for a model that cannot use them."""
     return UsageError(
-        f"{benchmark.name} has questions with earlier turns ({sample.id}), which --model {spec.model} cannot use. "
-        f"{_reason(spec.model, 'history')}".rstrip(),
+        f"{benchmark.name} has questions with {_NEEDS[part][1]} ({sample.id}), which --model {spec.model} cannot use. "
+        f"{_reason(spec.model, part)}".rstrip(),
         "Name another model, such as api:NAME or local:NAME. No request was sent.",
     )
 

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from snellen.errors import DataError, MissingExtraError
+from snellen.errors import DataError
 from snellen.formats.base import Problems
 from snellen.sources.rows import numbered
 from snellen.sources.safe_paths import regular_file
@@ -110,7 +110,6 @@ def table_rows(
 
     Raises:
         DataError: the whole file is unreadable, or of another kind.
-        MissingExtraError: an .xlsx without openpyxl.
     """
     suffix = path.suffix.lower()
     if suffix in JSON_LINES:
@@ -149,16 +148,10 @@ def write_workbook(path: Path, columns: Sequence[str], rows: Iterable[Mapping[st
     Texts stay texts: a reply that begins with `=`, `+`, `-` or `@` does not become a formula when the file is opened.
     Texts longer than 32,767 characters are cut, as VLMEvalKit cuts them.
 
-    Raises:
-        MissingExtraError: without openpyxl.
     """
-    try:
-        import openpyxl
-        from openpyxl.cell import WriteOnlyCell
-    except ImportError as error:
-        raise MissingExtraError(
-            f"{path.name} needs openpyxl, which is not installed", "pip install 'snellen[excel]'"
-        ) from error
+    import openpyxl
+    from openpyxl.cell import WriteOnlyCell
+
     lost = Lost()
     book = openpyxl.Workbook(write_only=True)
     sheet = book.create_sheet("Sheet1")

@@ -32,6 +32,7 @@ from typing import Any, ClassVar
 from msgspec import Struct, json
 
 from snellen.errors import MediaError, MissingExtraError
+from snellen.installation import install_hint
 from snellen.media import corruptions, decode
 from snellen.media.encode import compress
 from snellen.media.video_data import VideoData, digest_of, video_data
@@ -163,9 +164,7 @@ def check_pyav(key: str) -> None:
     try:
         import av  # noqa: F401
     except ImportError as error:
-        raise MissingExtraError(
-            f"video {key} needs PyAV, which is not installed", "pip install 'snellen[video]'"
-        ) from error
+        raise MissingExtraError(f"video {key} needs PyAV, which is not installed", install_hint("video")) from error
 
 
 def as_images(key: str, settings: MediaSettings, extracted: Iterable[tuple[int, bytes]]) -> list[Image]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from snellen.scoring.extract.clean import outside_thinking
+from snellen.scoring.replies.reply import outside_thinking
 from snellen.types import TokenLogprob
 
 MOST_TOKENS = 32

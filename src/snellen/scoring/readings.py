@@ -14,8 +14,8 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from snellen.scoring.answers.judged import folded
-from snellen.scoring.extract.clean import outside_thinking
+from snellen.scoring.answers.fold import folded
+from snellen.scoring.replies.reply import outside_thinking
 from snellen.scoring.rubric import OPTION, QUOTE, REPLY_CHARACTERS, shortened, shown_parts, verdict_object
 from snellen.types import Sample, Score
 

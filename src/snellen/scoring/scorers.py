@@ -1,4 +1,4 @@
-"""Ready-made scorers and a summary for benchmarks: `choice`, `truth`, `count`, `number`, `short` and `accuracy`.
+"""Ready-made scorers and a summary for benchmarks: `choice`, `truth`, `count`, `number`, `short`, `judged` and `accuracy`.
 
 A scorer compares the answer that `snellen.scoring.extract` reads from a reply with the sample's gold answer (`target`).
 A reply without exactly one answer is `invalid`, is worth 0 and stays in the denominator; its reason says why.
@@ -6,14 +6,15 @@ A reply without exactly one answer is `invalid`, is worth 0 and stays in the den
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 from snellen.errors import DataError
 from snellen.scoring import metrics
-from snellen.scoring.answers.judged import folded
-from snellen.scoring.extract import correct, read
-from snellen.scoring.extract.clean import outside_thinking
+from snellen.scoring.answers import AnswerContext, AnswerType
+from snellen.scoring.answers.base import LEVELS
+from snellen.scoring.extract import KINDS, Reading, is_right, read_as, type_for
+from snellen.scoring.extract.base import VERBATIM
 from snellen.scoring.scores import SLICES, Scores
 from snellen.types import Metric, Sample, Score, Text
 
@@ -91,46 +92,91 @@ def short(sample: Sample, reply: str) -> Score:
 
 
 NOT_JUDGED = "not judged yet: snellen judge RUN"
+UNJUDGED = "without --judge only replies that are the gold answer word by word are right, and all others have no score"
+"""What `judged` does, for notices."""
 
 
 def judged(sample: Sample, reply: str) -> Score:
-    """Score a free-text reply by a rule alone: the reference answer's own words are right, all else is left to a judge.
+    """Score a free-text reply by a rule alone: the gold answer itself, word by word, is right, all else is left to a judge.
 
-    Case, blanks and outer punctuation do not count.
+    Case, accents, blanks and outer punctuation do not count.
 
     >>> from snellen import Prompt, Sample, Text
     >>> sample = Sample("1", Prompt((Text("What is going on?"),)), "A man feeds the birds.", "judged")
     >>> judged(sample, "a man feeds the birds").verdict, judged(sample, "Somebody feeds pigeons.").verdict
     ('correct', 'unscored')
     """
-    if is_reference(sample, reply):
-        return Score(1.0, visible(reply), "correct", "the reference answer itself")
-    return Score(None, None, "unscored", NOT_JUDGED)
+    said = _reference(sample, reply)
+    if said is None:
+        return Score(None, None, "unscored", NOT_JUDGED)
+    return Score(1.0, said, "correct", "the reference answer itself")
 
 
 def is_reference(sample: Sample, reply: str) -> bool:
-    """Return True if a reply to a question of kind `judged` is its reference answer, word for word."""
-    if sample.kind != "judged":
-        return False
-    said = folded(visible(reply))
-    golds = sample.target if isinstance(sample.target, (tuple, list)) else (sample.target,)
-    return bool(said) and any(said == folded(str(gold)) for gold in golds)
+    """Return True if a reply to a question of kind `judged` is its gold answer, word by word."""
+    return sample.kind == "judged" and _reference(sample, reply) is not None
 
 
-def visible(reply: str) -> str:
-    """Return what a reply says outside of thinking."""
-    return " ".join(reply[start:end].strip() for start, end in outside_thinking(reply)).strip()
+def _reference(sample: Sample, reply: str) -> str | None:
+    """Return what a reply says if that is a gold answer and nothing else."""
+    answer, accepted = _asked("judged", sample)
+    reading = read_as(answer, reply, list(map(str, accepted)))
+    return str(reading.value) if reading.stage == VERBATIM else None
+
+
+def by_kind(sample: Sample, reply: str) -> Score:
+    """Score a reply by the kind of its sample, whichever that is.
+
+    >>> from snellen import Prompt, Sample, Text
+    >>> sample = Sample("1", Prompt((Text("What does the sign say?"),)), "No Smoking", "text")
+    >>> by_kind(sample, "**no smoking**").verdict
+    'correct'
+    """
+    return judged(sample, reply) if sample.kind == "judged" else _score(sample.kind, sample, reply)
 
 
 def _score(kind: str, sample: Sample, reply: str) -> Score:
-    meta = sample.meta
-    question = "\n".join(part.text for part in sample.prompt.parts if isinstance(part, Text))
-    reading = read(kind, reply, question=question, options=sample.options, form=meta.get("form"), unit=meta.get("unit"))
+    answer, accepted = _asked(kind, sample)
+    reading = read_as(answer, reply, list(map(str, accepted)))
     if reading.value is None:
         return Score(0.0, None, "invalid", reading.reason)
-    aliases = meta.get("aliases") or ()
-    right = correct(kind, reading, sample.target, (aliases,) if isinstance(aliases, str) else aliases)
+    right = is_right(answer, reading, accepted)
     return Score(float(right), reading.value, "correct" if right else "wrong", reading.reason)
+
+
+def _asked(kind: str, sample: Sample) -> tuple[AnswerType, Sequence[Any]]:
+    """Return the type of a sample's answer and all answers that are accepted."""
+    answer = type_for(kind, _context(sample))
+    aliases = sample.meta.get("aliases") or ()
+    return answer, [*_accepted(answer, sample.target), *((aliases,) if isinstance(aliases, str) else aliases)]
+
+
+def reading_of(sample: Sample, reply: str) -> Reading | None:
+    """Return how a reply is read by the kind of its sample; None for a kind that has no reading."""
+    if sample.kind not in KINDS:
+        return None
+    answer, accepted = _asked(sample.kind, sample)
+    return read_as(answer, reply, list(map(str, accepted)))
+
+
+def _accepted(answer: AnswerType, target: Any) -> Sequence[Any]:
+    """Return the accepted answers of a target."""
+    return target if isinstance(target, (tuple, list)) and not answer.takes_lists else (target,)
+
+
+def _context(sample: Sample) -> AnswerContext:
+    meta = sample.meta
+    question = "\n".join(part.text for part in sample.prompt.parts if isinstance(part, Text))
+    return AnswerContext(
+        options=sample.options,
+        question=question,
+        unit=str(meta.get("unit") or ""),
+        form=str(meta.get("form") or ""),
+        decimal=str(meta.get("decimal") or "."),
+        day_first=meta.get("day_first"),
+        level=meta["level"] if meta.get("level") in LEVELS else LEVELS[0],
+        tolerance=meta.get("tolerance"),
+    )
 
 
 def accuracy(*by: str | tuple[str, ...]) -> Summary:

@@ -23,6 +23,8 @@ _WHOLE = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
 _DECIMAL = re.compile(
     r"\s*[+-]?(?:(?:\d{1,400}\.?\d{0,400}|\.\d{1,400})(?:[eE][+-]?\d{1,6})?|inf(?:inity)?)\s*", re.ASCII | re.IGNORECASE
 )
+_STARTS = frozenset("0123456789+-.iI") | {word[0] for word in (*MISSING, *_TRUTH)}
+"""Characters that a cell of another form than text begins with, besides spaces."""
 LONGEST = 1_000
 """A longer cell is a text."""
 _EMPTY, _WORD, _PLAIN_WHOLE, _ODD_WHOLE, _PLAIN_DECIMAL, _ODD_DECIMAL, _PLAIN_TRUTH, _ODD_TRUTH, _TEXT = range(9)
@@ -31,6 +33,8 @@ _EMPTY, _WORD, _PLAIN_WHOLE, _ODD_WHOLE, _PLAIN_DECIMAL, _ODD_DECIMAL, _PLAIN_TR
 def _form(cell: str) -> int:
     if cell == "":
         return _EMPTY
+    if cell[0] not in _STARTS and not cell[0].isspace():
+        return _TEXT
     if len(cell) > LONGEST:
         return _TEXT
     if cell in MISSING:
@@ -59,11 +63,12 @@ class ColumnForms:
     def add(self, row: Mapping[str, Any]) -> None:
         """Count one row. A tuple, which inline images become, was a long text; other cells that are no text have no form."""
         for column, cell in row.items():
-            if isinstance(cell, str | tuple):
+            if isinstance(cell, (str, tuple)):
                 forms = self._forms.get(column)
                 if forms is None:
                     forms = self._forms[column] = bytearray(self._rows)
-                forms.extend(bytes(self._rows - len(forms)))
+                elif len(forms) < self._rows:
+                    forms.extend(bytes(self._rows - len(forms)))
                 forms.append(_form(cell) if isinstance(cell, str) else _TEXT)
         self._rows += 1
 

@@ -1,4 +1,4 @@
-"""Images in the cells of parquet files, referred to by file, row and column, and read on demand.
+"""Images in the cells of parquet and Arrow files, referred to by file, row and column, and read on demand.
 
 The hub's data sets hold an image as a struct of `bytes` and `path`, as bare bytes, as base64, or as a list of these. A
 run reads them nearly in order, so a reader moves forward through a row group and keeps its last rows. For an earlier
@@ -15,14 +15,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
 from snellen.errors import DataError
-from snellen.sources import parquet
+from snellen.sources import arrow, parquet
 from snellen.sources.blobs import Base64Blob
+from snellen.sources.number_formats import plain_value
 from snellen.sources.safe_paths import regular_file
 
 DECODED_BYTES = 4 << 20
@@ -63,14 +64,19 @@ class ParquetCell(Struct, frozen=True):
         return data
 
 
-def _reader(path: Path, column: str) -> _Column:
+def is_arrow(path: Path) -> bool:
+    """Return True for a file in Arrow's own format, Feather among them."""
+    return path.suffix.lower() in arrow.SUFFIXES
+
+
+def _reader(path: Path, column: str) -> _Column | _ArrowColumn:
     status = regular_file(path)
     return _opened(path, column, status.st_mtime_ns, status.st_size, os.getpid())
 
 
 @lru_cache(maxsize=8)  # BLINK has four columns of images, and two of its files are read where one ends
-def _opened(path: Path, column: str, changed: int, size: int, process: int) -> _Column:
-    return _Column(path, column)
+def _opened(path: Path, column: str, changed: int, size: int, process: int) -> _Column | _ArrowColumn:
+    return _ArrowColumn(path, column) if is_arrow(path) else _Column(path, column)
 
 
 class _Column:
@@ -120,24 +126,68 @@ class _Column:
                 yield reader.row, batch.column(0)
 
 
+class _ArrowColumn:
+    """A reader of one column of an Arrow file, forward by its batches, which are mapped into memory."""
+
+    def __init__(self, path: Path, column: str) -> None:
+        self._path, self._column = path, column
+        self._lock = threading.Lock()
+        self._batches: Iterator[tuple[int, Any]] = iter(())
+        self._start, self._values = 0, ()
+
+    def cell(self, row: int) -> Any:
+        """Return the value of a row."""
+        with self._lock:
+            if row < self._start or not self._values:
+                self._batches = self._from_first()
+                self._start, self._values = 0, ()
+            while row >= self._start + len(self._values):
+                following = next(self._batches, None)
+                if following is None:
+                    raise DataError(
+                        f"{self._path} has no row {row + 1:,}: the file changed during the run", "Start again."
+                    )
+                self._start, self._values = following
+            return self._values[row - self._start].as_py()
+
+    def _from_first(self) -> Iterator[tuple[int, Any]]:
+        with arrow.opened(self._path, self._path) as reader:
+            for batch in reader.batches():
+                yield reader.row, batch.column(self._column)
+
+
 def _image_columns(schema: Any) -> list[str]:
     """Return the columns of a schema that hold images: bytes, structs of bytes and path, or lists of either."""
     import pyarrow as pa
 
     def holds(kind: Any) -> bool:
-        if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        if _is_list(kind) or pa.types.is_dictionary(kind):
             return holds(kind.value_type)
         if pa.types.is_struct(kind):
             return any(field.name == "bytes" for field in kind)
-        return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+        return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind))
 
     return [field.name for field in schema if holds(field.type)]
 
 
+def _is_list(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+def schema_of(path: Path) -> Any:
+    """Return the schema of a parquet or Arrow file. Raises DataError: it cannot be opened."""
+    if is_arrow(path):
+        with arrow.opened(path, path) as reader:
+            return reader.schema
+    with parquet.opened(path, path) as file:
+        return file.file.schema_arrow
+
+
 def columns(path: Path) -> tuple[str, ...]:
-    """Return the names of a parquet file's columns. Raises DataError: it cannot be opened."""
-    with parquet.opened(path, path) as reader:
-        return tuple(reader.file.schema_arrow.names)
+    """Return the names of a file's columns. Raises DataError: it cannot be opened."""
+    return tuple(schema_of(path).names)
 
 
 def class_names(path: Path) -> dict[str, tuple[str, ...]]:
@@ -145,8 +195,7 @@ def class_names(path: Path) -> dict[str, tuple[str, ...]]:
 
     Columns whose words are single characters are omitted: their numbers are indexes. Raises DataError as `columns`.
     """
-    with parquet.opened(path, path) as reader:
-        recorded = (reader.file.schema_arrow.metadata or {}).get(b"huggingface", b"{}")
+    recorded = (schema_of(path).metadata or {}).get(b"huggingface", b"{}")
     try:
         features = msgspec.json.decode(recorded)["info"]["features"]
     except (msgspec.DecodeError, KeyError, TypeError, RecursionError):
@@ -164,51 +213,159 @@ def class_names(path: Path) -> dict[str, tuple[str, ...]]:
 
 
 def rows_with_images(path: Path) -> Iterator[tuple[int, dict[str, Any], dict[str, int]]]:
-    """Yield (number from 1, row without images, number of images by column) for the rows of a parquet file.
+    """Yield (number from 1, row without images, number of images by column) for the rows of a parquet or Arrow file.
 
-    A count of -1 is a cell that is one image and no list; columns without an image in this row are omitted. Of structs
-    only the leaf `path` is read, not the images' bytes; bare bytes are counted once per process.
+    A count of -1 is a cell that is one image and no list; columns without an image in this row are omitted. A cell with
+    images that are named and not held, `{bytes: null, path: …}`, stays in the row. No image's bytes are read, except
+    once per process of a parquet file: bare ones are counted, and so are those of a column that names some images.
 
     Raises:
         DataError: the file is damaged, at the row where this is detected.
     """
+    schema = schema_of(path)
+    names = _image_columns(schema)
+    texts = [field.name for field in schema if field.name not in names and _becomes_text(field.type)]
+    for at, row, images in (_arrow_rows if is_arrow(path) else _parquet_rows)(path, schema, names):
+        for name in texts:
+            row[name] = plain_value(row[name])
+        counts: dict[str, int] = {}
+        for name, (held, named) in images.items():
+            if isinstance(held, list):
+                paths = named if isinstance(named, list) else [None] * len(held)
+                if all(held):
+                    counts[name] = len(held)
+                else:
+                    several = zip(held, paths, strict=True)
+                    row[name] = [
+                        ParquetCell(path, at, name, item) if own else {"path": other}
+                        for item, (own, other) in enumerate(several)
+                        if own or other
+                    ]
+            elif held:
+                counts[name] = -1
+            elif named:
+                row[name] = {"path": named}
+        yield at + 1, row, {name: count for name, count in counts.items() if count}
+
+
+RowImages: TypeAlias = dict[str, tuple[Any, Any]]
+"""By column: whether a row holds its image, and what it names it; of a list both for each element."""
+
+
+def _parquet_rows(path: Path, schema: Any, names: Sequence[str]) -> Iterator[tuple[int, dict[str, Any], RowImages]]:
     with parquet.opened(path, path) as reader:
         file, stamp = reader.file, path.stat()
-        images = _image_columns(file.schema_arrow)
         leaves = [file.schema.column(at).path for at in range(len(file.schema))]
         light: dict[str, list[str]] = {
-            name: [leaf for leaf in leaves if leaf.startswith(f"{name}.") and leaf.endswith(".path")] for name in images
+            name: [leaf for leaf in leaves if leaf.startswith(f"{name}.") and leaf.endswith(".path")] for name in names
         }
-        plain = [name for name in file.schema_arrow.names if name not in images]
+        plain = [name for name in schema.names if name not in names]
         wanted = [*plain, *(leaf for own in light.values() for leaf in own)]
         counted = {
-            name: _counted(path, name, stamp.st_mtime_ns, stamp.st_size) for name, own in light.items() if not own
+            name: _counted(path, name, stamp.st_mtime_ns, stamp.st_size)
+            for name, own in light.items()
+            if not own or _names_some(file.metadata, name)
         }
         for batch in reader.batches(_batch_rows(file.metadata, set(plain)), wanted):
-            for at, row in enumerate(parquet.to_rows(batch), reader.row):
-                cells = {name: _count(row.pop(name)) for name, own in light.items() if own}
-                if any(at >= len(counts) for counts in counted.values()):
+            held = {name: _held(batch.column(name)) for name, own in light.items() if own and name not in counted}
+            named = {name: _paths(batch.column(name)) for name, own in light.items() if own}
+            rows = parquet.to_rows(batch.select(plain)) if plain else [{} for _ in range(batch.num_rows)]
+            for at, row in enumerate(rows):
+                number = reader.row + at
+                if any(number >= len(flags) for flags in counted.values()):
                     raise DataError(
-                        f"{path}, row {at + 1:,}: its images and all later ones are unreadable", parquet.FETCH_AGAIN
+                        f"{path}, row {number + 1:,}: its images and all later ones are unreadable", parquet.FETCH_AGAIN
                     )
-                counts = {**cells, **{name: counts[at] for name, counts in counted.items()}}
-                yield at + 1, row, {name: counts[name] for name in images if counts[name]}
+                images = {
+                    name: (
+                        counted[name][number] if name in counted else held[name][at],
+                        named[name][at] if name in named else None,
+                    )
+                    for name in names
+                }
+                yield number, row, images
+
+
+def _arrow_rows(path: Path, schema: Any, names: Sequence[str]) -> Iterator[tuple[int, dict[str, Any], RowImages]]:
+    plain = [name for name in schema.names if name not in names]
+    with arrow.opened(path, path) as reader:
+        for batch in reader.batches():
+            held = {name: _held(batch.column(name)) for name in names}
+            named = {name: _paths(batch.column(name)) for name in names}
+            rows = reader.rows(batch, plain) if plain else ({} for _ in range(batch.num_rows))
+            for at, row in enumerate(rows):
+                yield reader.row + at, row, {name: (held[name][at], named[name][at]) for name in names}
+
+
+def _names_some(meta: Any, column: str) -> bool:
+    """Return True if some images of a column are null and may be named instead, by the statistics of the file."""
+    nulls = {"bytes": 0, "path": 0}
+    values = 0
+    for group in range(meta.num_row_groups):
+        for at in range(meta.num_columns):
+            part = meta.row_group(group).column(at)
+            leaf = part.path_in_schema.rpartition(".")[2]
+            if part.path_in_schema.partition(".")[0] == column and leaf in nulls:
+                statistics = part.statistics
+                known = statistics is not None and statistics.has_null_count
+                nulls[leaf] += statistics.null_count if known else 0
+                values += part.num_values if leaf == "path" else 0
+    return nulls["bytes"] > 0 and nulls["path"] < values
 
 
 @lru_cache(maxsize=64)
-def _counted(path: Path, column: str, changed: int, size: int) -> tuple[int, ...]:
-    """Count the images of each row of a column whose type tells it only by its bytes, up to the first damaged page."""
-    import pyarrow as pa
-
-    counts: list[int] = []
+def _counted(path: Path, column: str, changed: int, size: int) -> tuple[Any, ...]:
+    """Return whether each row of a column holds its image, by its bytes, up to the first damaged page."""
+    flags: list[Any] = []
     with suppress(DataError), parquet.opened(path, path) as reader:
         for batch in reader.batches(_batch_rows(reader.file.metadata, {column}), [column]):
-            values = batch.column(0)
-            if pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
-                counts += [length or 0 for length in values.value_lengths().to_pylist()]
-            else:
-                counts += [-1 if present else 0 for present in values.is_valid().to_pylist()]
-    return tuple(counts)
+            flags += _held(batch.column(0))
+    return tuple(flags)
+
+
+def _held(values: Any) -> list[Any]:
+    """Return for each row whether it holds an image: a list of truth values for a list, None for an empty cell."""
+    import pyarrow as pa
+
+    if _is_list(values.type):
+        return _split(values, _held(values.flatten()))
+    if pa.types.is_struct(values.type) and values.type.get_field_index("bytes") >= 0:
+        return values.flatten()[values.type.get_field_index("bytes")].is_valid().to_pylist()  # type: ignore[no-any-return]
+    return values.is_valid().to_pylist()  # type: ignore[no-any-return]
+
+
+def _paths(values: Any) -> list[Any]:
+    """Return for each row the name of its image, or a list of names; None without one."""
+    import pyarrow as pa
+
+    if _is_list(values.type):
+        return _split(values, _paths(values.flatten()))
+    if not pa.types.is_struct(values.type) or values.type.get_field_index("path") < 0:
+        return [None] * len(values)
+    return values.flatten()[values.type.get_field_index("path")].to_pylist()  # type: ignore[no-any-return]
+
+
+def _split(values: Any, flat: Sequence[Any]) -> list[Any]:
+    """Return the elements of lists by list; None for an empty cell."""
+    import pyarrow.compute as pc
+
+    lists: list[Any] = []
+    at = 0
+    for length in pc.list_value_length(values).to_pylist():
+        lists.append(None if length is None else list(flat[at : at + length]))
+        at += length or 0
+    return lists
+
+
+def _becomes_text(kind: Any) -> bool:
+    """Return True for decimals, dates and times, and for lists and structs of them."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(kind):
+        return _becomes_text(kind.value_type)
+    if pa.types.is_decimal(kind) or pa.types.is_temporal(kind):
+        return True
+    return any(_becomes_text(kind.field(at).type) for at in range(kind.num_fields))
 
 
 def _batch_rows(meta: Any, columns: set[str]) -> int:
@@ -222,10 +379,3 @@ def _batch_rows(meta: Any, columns: set[str]) -> int:
     return int(
         max(1, min(parquet.ROWS_AT_ONCE, DECODED_BYTES * meta.num_rows // size if size else parquet.ROWS_AT_ONCE))
     )
-
-
-def _count(cell: Any) -> int:
-    """Return the number of images in a list; -1 for a single image; 0 for none."""
-    if isinstance(cell, list):
-        return len(cell)
-    return 0 if cell is None else -1

@@ -1,7 +1,7 @@
 """Rows of a table, one dict at a time, from any supported file.
 
-The suffix decides: .jsonl .ndjson .json .csv .tsv .parquet .xlsx. Text is UTF-8, with or without a byte order mark,
-with any line end. JSONL, CSV, TSV and parquet are streamed. Every error names the file and the line (parquet, xlsx,
+The suffix decides: .jsonl .ndjson .json .csv .tsv .parquet .arrow .feather .xlsx. Text is UTF-8, or what its byte order mark
+says, with any line end. JSONL, CSV, TSV and parquet are streamed. Every error names the file and the line (parquet, xlsx,
 JSON: the row), counted from 1. A fault that leaves the other rows readable concerns that row alone: `salvaged` yields
 it in the row's place, `numbered` and `rows` raise it.
 """
@@ -15,12 +15,13 @@ import re
 from collections.abc import Iterator, Sequence
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import msgspec
 
 from snellen.errors import DataError, UsageError
 from snellen.sources.blobs import FileBlob, stream
+from snellen.sources.encodings import text_stream
 from snellen.sources.safe_paths import regular_file
 from snellen.types import Blob
 
@@ -68,7 +69,6 @@ def rows(source: Source | None, *, columns: Sequence[str] | None = None, sheet: 
     Raises:
         UsageError: `source` is None.
         DataError: missing, damaged, not UTF-8, not an object, wrong number of fields ...; with file and line.
-        MissingExtraError: an .xlsx without openpyxl.
     """
     if source is None:
         raise UsageError("this benchmark needs a file that was not named", "Add --data FILE to the command.")
@@ -95,12 +95,11 @@ def salvaged(source: Source, *, columns: Sequence[str] | None = None, sheet: str
 
     Raises:
         DataError: nothing is readable: missing, not a table, no header, a missing column.
-        MissingExtraError: an .xlsx without openpyxl.
     """
     blob: Blob = FileBlob(Path(source)) if isinstance(source, (str, Path)) else source
     if isinstance(blob, FileBlob):
         regular_file(blob.path)
-    return _until_lost(_reader(blob, columns, sheet), blob.key)
+    return until_lost(_reader(blob, columns, sheet), blob.key)
 
 
 def _reader(blob: Blob, columns: Sequence[str] | None, sheet: str | None) -> RowsAndErrors:
@@ -116,12 +115,17 @@ def _reader(blob: Blob, columns: Sequence[str] | None, sheet: str | None) -> Row
         from snellen.sources import parquet
 
         return parquet.rows(blob, name, columns)
+    if suffix in (".arrow", ".feather"):
+        from snellen.sources import arrow
+
+        return arrow.rows(blob, name, columns)
     if suffix == ".xlsx":
         from snellen.sources import xlsx
 
         return xlsx.rows(blob, name, columns, sheet)
     raise DataError(
-        f"{name}: .jsonl, .json, .csv, .tsv, .parquet or .xlsx was expected", "Rename the file, or convert it."
+        f"{name}: .jsonl, .json, .csv, .tsv, .parquet, .arrow, .feather or .xlsx was expected",
+        "Rename the file, or convert it.",
     )
 
 
@@ -132,7 +136,7 @@ def _sound(records: RowsAndErrors) -> Iterator[tuple[int, Row]]:
         yield line, row
 
 
-def _until_lost(records: RowsAndErrors, name: str) -> RowsAndErrors:
+def until_lost(records: RowsAndErrors, name: str) -> RowsAndErrors:
     """Yield the records, and last the error that ended them; an error before the first row is raised."""
     line = 0
     try:
@@ -252,7 +256,9 @@ def _separated(blob: Blob, name: str, mark: str, columns: Sequence[str] | None) 
     # Cells hold base64 images of 100 MB; the csv module's own limit, one for the whole process, is 128 kB.
     csv.field_size_limit(CELL_CHARACTERS)
     # A byte that is not UTF-8 comes out as a lone surrogate, so that the row it stands in can be named and passed over.
-    with TextIOWrapper(stream(blob), encoding="utf-8-sig", errors="surrogateescape", newline="") as text:
+    with TextIOWrapper(
+        cast(Any, text_stream(blob)[0]), encoding="utf-8-sig", errors="surrogateescape", newline=""
+    ) as text:
         lines = _Lines(text)
         reader = csv.reader(lines, delimiter=mark, strict=True)
         try:

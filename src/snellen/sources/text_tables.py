@@ -1,7 +1,8 @@
 """CSV, TSV and JSON lines with the place of each row, so that images inside of them are read again on demand.
 
 A cell that holds images as base64 or data URIs becomes a tuple of lazy images: a table of gigabytes is read in a few
-megabytes. The separator of a .csv is taken from its header: a comma, a semicolon (Excel in most of Europe), a tab or a bar.
+megabytes. The separator of a .csv is taken from its header: a comma, a semicolon (Excel in most of Europe), a tab
+or a bar; a first line `sep=;`, which Excel writes too, names it.
 """
 
 from __future__ import annotations
@@ -14,28 +15,30 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import IO, Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from msgspec import Struct
 
 from snellen.errors import DataError
-from snellen.sources.blobs import Base64Blob, FileBlob, stream
+from snellen.sources.blobs import Base64Blob, FileBlob
+from snellen.sources.encodings import not_utf8, text_stream
 from snellen.sources.rows import LINE_BYTES, bad_width, json_line
-from snellen.sources.vlmevalkit_tsv import OffsetLines, Place, list_elements, row_cells
+from snellen.sources.vlmevalkit_tsv import ROW_BYTES, OffsetLines, Place, list_elements, row_cells
 from snellen.types import Blob
 
 SEPARATORS = (",", ";", "\t", "|")
 SHORTEST_IMAGE = 64
 """A base64 text of at most that many characters is no image."""
 _BOM = b"\xef\xbb\xbf"
-_WIDE = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
+_SEPARATOR_LINE = re.compile(r'"?sep=(.)"?[;,\t|]*', re.IGNORECASE)
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _BASE64_HEAD = re.compile(r"[A-Za-z0-9+/=\r\n]+")
 _SIGNATURES = (
     *(b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"BM", b"II*\0", b"MM\0*"),
     *(b"\x1a\x45\xdf\xa3",),
 )
-TextRow: TypeAlias = tuple[Place, dict[str, Any] | DataError]
+TextRow: TypeAlias = tuple[int, dict[str, Any] | DataError]
+"""The first line of a row, from 1, and the row, or why it cannot be read."""
 
 
 class TextTable(Struct, frozen=True):
@@ -45,24 +48,92 @@ class TextTable(Struct, frozen=True):
     rows: Iterator[TextRow]
 
 
-def open_text_table(source: Blob) -> TextTable:
+def open_text_table(source: Blob, encoding: str = "") -> TextTable:
     """Open a .csv, .tsv, .jsonl or .ndjson by the suffix of its key.
 
     A row that cannot be read is yielded as its error. An error that concerns the whole file is raised.
 
+    Args:
+        source: the file.
+        encoding: as the user names it; empty: that of its byte order mark, else UTF-8.
+
     Raises:
         DataError: it is empty, is not UTF-8, has a column twice, or a quote is never closed; with file and line.
     """
+    if Path(source.key).suffix.lower() in (".jsonl", ".ndjson"):
+        return TextTable((), _json_rows(source, encoding))
+    parts = _header_and_rows(source, encoding)
+    return TextTable(next(parts), parts)
+
+
+def _header_and_rows(source: Blob, encoding: str) -> Iterator[Any]:
+    """Yield the column names, then the rows."""
     name = source.key
-    path = source.path if isinstance(source, FileBlob) else None
-    if Path(name).suffix.lower() in (".jsonl", ".ndjson"):
-        return TextTable((), _json_rows(source, name, path))
-    separator = "\t" if name.lower().endswith(".tsv") else ""
-    records = _records(source, name, separator)
-    _, header, separator = next(records, (Place(0, 0, 1), [], ""))
-    if len(header) == 1 and any(mark in header[0] for mark in SEPARATORS):  # a .tsv with commas
-        records = _records(source, name, "")
-        _, header, separator = next(records, (Place(0, 0, 1), [], ""))
+    file, is_plain = text_stream(source, encoding)
+    path = source.path if is_plain and isinstance(source, FileBlob) else None
+    lines = OffsetLines(file)
+    first = 1
+    with file:
+        try:
+            separator, header = read_header(lines, "\t" if name.lower().endswith(".tsv") else "")
+            names = _column_names(header, name)
+            yield names
+            width, cut = len(header), len(names)
+            end, number = lines.end, lines.number
+            while raw := file.readline(ROW_BYTES + 1):
+                start, first = end, number + 1
+                end, number = end + len(raw), first
+                if b'"' in raw or len(raw) > ROW_BYTES:
+                    lines.start, lines.number, lines.last = start, number, raw
+                    lines.end = lines.require_short(end)
+                    cells = next(row_cells(raw.decode(), lines, separator), [])
+                    end, number = lines.end, lines.number
+                else:
+                    cells = raw.decode().rstrip("\r\n").split(separator)
+                if len(cells) != cut and (len(cells) < cut or (len(cells) != width and any(cells[cut:]))):
+                    if any(cells) and (len(cells) > 1 or cells[0].strip()):
+                        yield first, bad_width(name, first, first, len(cells), width)
+                    continue
+                row: dict[str, Any] = dict(zip(names, cells))  # noqa: B905 - twice as fast
+                if cut == 1 and not cells[0].strip():
+                    continue
+                if end - start > SHORTEST_IMAGE:
+                    for column, text in row.items():
+                        if len(text) > SHORTEST_IMAGE and (texts := inline_texts(text)):
+                            place = Place(start, end - start, first)
+                            row[column] = _images(texts, name, path, place, separator, column)
+                if b"\0" in raw and (damaged := [column for column in names if "\0" in row[column]]):
+                    yield first, DataError(f"{name}, line {first:,}: column {damaged[0]!r} holds a NUL byte")
+                    continue
+                yield first, row
+        except UnicodeDecodeError as error:
+            raise not_utf8(
+                source, lines.number if lines.number > first else first, error.object[error.start]
+            ) from error
+        except csv.Error as error:
+            raise DataError(
+                f"{name}, lines {first:,} to {lines.number:,}: {error}",
+                "A quote is missing or too many, or the file is cut off.",
+            ) from error
+
+
+def read_header(lines: OffsetLines, separator: str) -> tuple[str, list[str]]:
+    """Read the line of column names, and return the separator of the table and its header.
+
+    Args:
+        lines: the lines of the file, from its beginning.
+        separator: what is expected; empty, and where the header lacks it: what the header shows. The first line of a file by
+            Excel may name it: `sep=;`.
+    """
+    line = next((line for line in lines if line.strip()), "")
+    if named := _SEPARATOR_LINE.fullmatch(line.rstrip("\r\n")):
+        separator, line = named[1], next((line for line in lines if line.strip()), "")
+    elif not separator or (separator not in line and any(mark in line for mark in SEPARATORS)):
+        separator = _separator_of(line)
+    return separator, next(row_cells(line, lines, separator), [])
+
+
+def _column_names(header: Sequence[str], name: str) -> tuple[str, ...]:
     if not header or header == [""]:
         raise DataError(f"{name}: the file is empty; a line of column names was expected", "Check the file.")
     names = [cell.strip() for cell in header]
@@ -71,37 +142,21 @@ def open_text_table(source: Blob) -> TextTable:
     twice = sorted({column for column in names if names.count(column) > 1})
     if twice:
         raise DataError(f"{name}: two columns are called {twice[0]!r}", "Rename one of them.")
-    if any("\r" in column or "\0" in column for column in names):
+    if any("\0" in column for column in names):
+        raise DataError(
+            f"{name}, line 1: the header holds NUL bytes, as UTF-16 without a byte order mark has them",
+            "Name its encoding, UTF-16LE or UTF-16BE: -o encoding=UTF-16LE. Or save the file as UTF-8.",
+        )
+    if any("\r" in column for column in names):
         raise DataError(f"{name}, line 1: the header holds a control character", "Save the file again as CSV (UTF-8).")
-    return TextTable(tuple(names), _rows(records, names, len(header), name, path, separator))
+    return tuple(names)
 
 
-def _rows(
-    records: Iterator[tuple[Place, list[str], str]],
-    names: Sequence[str],
-    width: int,
-    name: str,
-    path: Path | None,
-    separator: str,
-) -> Iterator[TextRow]:
-    for place, cells, _ in records:
-        if len(cells) < len(names) or (len(cells) != width and any(cells[len(names) :])):
-            if any(cells):
-                yield place, bad_width(name, place.line, place.line, len(cells), width)
-            continue
-        row: dict[str, Any] = dict(zip(names, cells, strict=False))
-        for column, text in row.items():
-            if len(text) > SHORTEST_IMAGE and (texts := inline_texts(text)):
-                row[column] = _images(texts, name, path, place, separator, column)
-            elif "\0" in text:
-                yield place, DataError(f"{name}, line {place.line:,}: column {column!r} holds a NUL byte")
-                break
-        else:
-            yield place, row
-
-
-def _json_rows(source: Blob, name: str, path: Path | None) -> Iterator[TextRow]:
-    with stream(source) as lines:
+def _json_rows(source: Blob, encoding: str) -> Iterator[TextRow]:
+    name = source.key
+    lines, is_plain = text_stream(source, encoding)
+    path = source.path if is_plain and isinstance(source, FileBlob) else None
+    with lines:
         at = number = 0
         while line := lines.readline(LINE_BYTES + 1):
             number += 1
@@ -110,11 +165,14 @@ def _json_rows(source: Blob, name: str, path: Path | None) -> Iterator[TextRow]:
             if len(line) > LINE_BYTES:
                 raise DataError(f"{name}, line {number:,}: longer than {LINE_BYTES:,} bytes", "Is it JSON lines?")
             if number == 1:
-                _require_utf8(line, name)
+                try:
+                    line.decode()
+                except UnicodeDecodeError as error:
+                    raise not_utf8(source, 1, line[error.start]) from error
                 line = line.removeprefix(_BOM)
             if text := line.strip():
                 row = json_line(text, name, number, line)
-                yield place, row if isinstance(row, DataError) else with_lazy_images(row, name, path, place)
+                yield number, row if isinstance(row, DataError) else with_lazy_images(row, name, path, place)
 
 
 def with_lazy_images(row: Mapping[str, Any], name: str, path: Path | None, place: Place) -> dict[str, Any]:
@@ -204,7 +262,7 @@ def _texts(path: Path, place: Place, form: str, column: str) -> tuple[str, ...]:
     """Return the base64 texts of one cell. The last cells are cached, since their images are read one by one."""
     try:
         with path.open("rb") as file:
-            header: list[str] = next(_split(_TableLines(file), form), []) if form != "json" else []
+            header: list[str] = read_header(OffsetLines(file), form)[1] if form != "json" else []
             file.seek(place.offset)
             data = file.read(place.length)
     except (OSError, csv.Error, UnicodeDecodeError, StopIteration) as error:
@@ -220,68 +278,7 @@ def _texts(path: Path, place: Place, form: str, column: str) -> tuple[str, ...]:
     return tuple(inline_texts(value) or ())
 
 
-def _records(source: Blob, name: str, separator: str) -> Iterator[tuple[Place, list[str], str]]:
-    """Yield the place, the cells and the separator of each row. Blank lines are skipped."""
-    with stream(source) as file:
-        lines = _TableLines(file)
-        rows = _split(lines, separator)
-        first = 1
-        try:
-            for cells in rows:
-                place = Place(lines.start, lines.end - lines.start, first)
-                first = lines.number + 1
-                lines.start = lines.end
-                if len(cells) > 1 or (cells and cells[0].strip()):
-                    yield place, cells, lines.separator
-        except UnicodeDecodeError as error:
-            raise _not_utf8(name, lines.number, lines.last[error.start]) from error
-        except csv.Error as error:
-            raise DataError(
-                f"{name}, lines {first:,} to {lines.number:,}: {error}",
-                "A quote is missing or too many, or the file is cut off.",
-            ) from error
-
-
-def _split(lines: _TableLines, separator: str) -> Iterator[list[str]]:
-    for line in lines:
-        if lines.number == 1:
-            lines.separator = separator = separator or _separator_of(line)
-        yield next(row_cells(line, lines, separator), [])
-
-
 def _separator_of(header: str) -> str:
     """Return the separator that occurs most often in a header outside of quotes; a comma where none does."""
     plain = re.sub(r'"[^"]*"', "", header)
     return max(SEPARATORS, key=lambda mark: (plain.count(mark), mark == ","))
-
-
-class _TableLines(OffsetLines):
-    """Lines of a file as text; the separator is that of the header. A file in UTF-16 is told by its first bytes."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        super().__init__(file)
-        self.separator = ""
-
-    def __next__(self) -> str:
-        try:
-            return super().__next__()
-        except UnicodeDecodeError as error:
-            if self.number == 1 and self.last[:2] in _WIDE:
-                raise UnicodeDecodeError("utf-8", self.last, 0, 1, "UTF-16") from error
-            raise
-
-
-def _require_utf8(line: bytes, name: str) -> None:
-    try:
-        line.decode()
-    except UnicodeDecodeError as error:
-        raise _not_utf8(name, 1, line[error.start]) from error
-
-
-def _not_utf8(name: str, line: int, byte: int) -> DataError:
-    wide = line == 1 and byte in (0xFF, 0xFE)
-    return DataError(
-        f"{name}, line {line:,}: " + ("the file is UTF-16" if wide else f"byte {byte:#04x} is not UTF-8"),
-        "Save the file as UTF-8 (Excel: CSV UTF-8), or convert it: iconv -f LATIN1 -t UTF-8 OLD > NEW. "
-        "No request was sent.",
-    )

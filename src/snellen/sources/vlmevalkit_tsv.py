@@ -277,13 +277,17 @@ class OffsetLines:
         if not self.last:
             raise StopIteration
         self.number += 1
-        self.end += len(self.last)
-        if self.end - self.start > ROW_BYTES:
-            raise csv.Error(f"a row of more than {ROW_BYTES:,} bytes")
+        self.end = self.require_short(self.end + len(self.last))
         if self.number == 1 and self.last.startswith(_BOM):
             self.start = len(_BOM)
             return self.last.removeprefix(_BOM).decode()
         return self.last.decode()
+
+    def require_short(self, end: int) -> int:
+        """Return the end of a row. Raises csv.Error if the row is too long."""
+        if end - self.start > ROW_BYTES:
+            raise csv.Error(f"a row of more than {ROW_BYTES:,} bytes")
+        return end
 
 
 def beginning(path: Path, place: Place) -> str:

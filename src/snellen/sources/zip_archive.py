@@ -1,6 +1,6 @@
 """Zip files read in place, without trust.
 
-All names are checked when the archive is opened (`ArchiveTree`); links, devices and encrypted members are refused. Sizes are checked at opening (as declared) and again during reading. Nested archives are not opened. Nothing is unpacked
+All names are checked when the archive is opened (`ArchiveTree`), backslashes as slashes; links, devices and encrypted members are refused. Sizes are checked at opening (as declared) and again during reading. Nested archives are not opened. Nothing is unpacked
 to disk.
 """
 
@@ -44,9 +44,11 @@ class ZipTree(ArchiveTree[zipfile.ZipInfo]):
             if len(infos) > self.limits.members:
                 raise too_much(self.path, "", f"{len(infos):,} members", f"{self.limits.members:,}")
             for info in infos:
-                # ZipInfo.filename is cut at a NUL; orig_filename is what the archive really says.
-                name = info.orig_filename.rstrip("/") or "/"
-                self._admit(name, _kind(info), info, info.file_size, info.compress_size)
+                # ZipInfo.filename is cut at a NUL; orig_filename is what the archive really says. Programs for Windows
+                # write backslashes, which the format forbids; the name is checked after they are replaced.
+                whole = info.orig_filename.replace("\\", "/")
+                kind = _kind(info, is_folder=whole.endswith("/"))
+                self._admit(whole.rstrip("/") or "/", kind, info, info.file_size, info.compress_size)
         except BaseException:
             self._zip.close()
             raise
@@ -87,11 +89,11 @@ class ZipTree(ArchiveTree[zipfile.ZipInfo]):
         return BufferedReader(_Watched(raw, self.path, name, limit, info.compress_size, self.limits), 1 << 16)
 
 
-def _kind(info: zipfile.ZipInfo) -> str:
+def _kind(info: zipfile.ZipInfo, *, is_folder: bool) -> str:
     kind = stat.S_IFMT(info.external_attr >> 16) if info.create_system == 3 else 0
     if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
         return "symbolic link" if kind == stat.S_IFLNK else "special file"
-    if info.is_dir():
+    if is_folder:
         return "folder"
     return "encrypted" if info.flag_bits & 0x1 else "file"
 

@@ -23,12 +23,13 @@ def __getattr__(name: str) -> Any:
     from importlib.util import find_spec
 
     from snellen.errors import MissingExtraError
+    from snellen.installation import install_hint
 
     for package in ("torch", "transformers"):
         if find_spec(package) is None:
             raise MissingExtraError(
                 f"EvaluationCallback needs {package}, which is not installed.",
-                'Install it with: pip install "snellen[local]"',
+                install_hint("local"),
             )
     from snellen.training.callback import EvaluationCallback
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from snellen.errors import UsageError
-from snellen.local_server import address_of, bind, is_loopback, require_packages, run_until_interrupted
+from snellen.local_server import address_of, bind, is_loopback, run_until_interrupted
 from snellen.viewer.site import ViewSettings
 
 CONNECTIONS = 200
@@ -27,11 +27,9 @@ def serve(settings: ViewSettings, port: int, *, open_browser: bool, notify: Call
         notify: gets one line with the address, the token in it.
 
     Raises:
-        MissingExtraError: starlette or uvicorn is not installed.
         UsageError: another address than loopback without a token.
         PreflightError: the port cannot be had.
     """
-    require_packages("the viewer")
     if settings.token is None and not is_loopback(settings.host):
         raise UsageError(
             f"--host {settings.host} is reachable from other machines, and the pages show questions and replies",

@@ -7,6 +7,7 @@ import csv
 import json
 import zipfile
 from collections.abc import Callable, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 from unicodedata import normalize
@@ -16,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from coloured_pictures import COLOURS, IMAGES, NAMES, data_folder
 from openpyxl import Workbook
+from openpyxl.drawing.image import Image as Picture
 
 from servers.oracle import digest
 from snellen.benchmarks import registry
@@ -145,13 +147,13 @@ def test_letters_without_options_are_refused_with_the_map_that_decides() -> None
     assert "answers in 'answer' are letters, and no column could hold their options" in message
     assert "--map options=none" in message
     _, samples = read(name, map="options=none")
-    assert {sample.kind for sample in samples} == {"short"}
+    assert {sample.kind for sample in samples} == {"text"}
 
 
 def test_letters_without_any_column_for_options_are_told() -> None:
     reading, samples = read(write_table([question(at, topic="x", answer="ABCD"[at]) for at in range(4)]))
     assert "the answers in `answer` are letters, and no column could hold their options" in reading.text
-    assert {sample.kind for sample in samples} == {"short"}
+    assert {sample.kind for sample in samples} == {"text"}
 
 
 def test_letters_with_two_lists_name_both() -> None:
@@ -168,9 +170,11 @@ def test_numbers_beside_a_list_are_counts_or_indexes_and_refused() -> None:
     assert chosen[2].target == "C"
 
 
-def test_words_without_options_stay_open_questions() -> None:
+def test_yes_and_no_in_another_language_are_truth_values_and_labels_beside_them_make_texts() -> None:
     _, samples = read(write_table([question(at, answer=("ja", "nein")[at % 2]) for at in range(4)]))
-    assert {sample.kind for sample in samples} == {"short"}
+    assert [(sample.kind, sample.target) for sample in samples[:2]] == [("truth", True), ("truth", False)]
+    _, labels = read(write_table([question(at, answer=("yes", "no", "maybe")[at % 3]) for at in range(6)]))
+    assert {sample.kind for sample in labels} == {"text"}
 
 
 def test_0_and_1_with_the_options_yes_and_no_are_refused_and_truth_values_are_read() -> None:
@@ -295,6 +299,19 @@ def test_images_in_the_parts_of_a_message_stand_where_the_message_has_them(part:
     assert {sample.target for sample in samples} == {False}
 
 
+def test_the_system_text_of_messages_is_sent_as_such() -> None:
+    turns = [{"role": "user", "content": "Which?"}, {"role": "assistant", "content": "red"}]
+    rows: list[dict[str, Any]] = [
+        {"messages": [{"role": "system", "content": "Be short."}, *turns]},
+        {"messages": turns},
+    ]
+    reading, samples = read(write_lines(rows))
+    assert "system ← `conversations:system`" in reading.text
+    assert [sample.prompt.system for sample in samples] == ["Be short.", ""]
+    rows = [{"question": "Which?", "answer": "red", "rules": "Be short."}]
+    assert read(write_lines(rows), map="system=rules")[1][0].prompt.system == "Be short."
+
+
 def test_an_answer_beside_a_dialogue_with_another_answer_is_ambiguous() -> None:
     turns = [{"from": "human", "value": "Which?"}, {"from": "gpt", "value": "red"}]
     name = write_lines([{"conversations": turns, "answer": "blue"}])
@@ -355,7 +372,7 @@ def test_numbers_of_a_class_label_are_read_as_its_words() -> None:
     table = table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": features}})})
     pq.write_table(table, "labels.parquet")
     _, samples = read("labels.parquet", question="What is it?")
-    assert [(sample.kind, sample.target) for sample in samples] == [("short", "dog"), ("short", "cat")]
+    assert [(sample.kind, sample.target) for sample in samples] == [("text", "dog"), ("text", "cat")]
 
 
 @pytest.mark.parametrize("metadata", [b"{", b"[]", b'{"info": {"features": 3}}', b'{"info": null}'])
@@ -367,20 +384,65 @@ def test_broken_metadata_of_a_parquet_file_is_no_error(metadata: bytes) -> None:
     assert [sample.target for sample in read("plain.parquet")[1]] == [2, 1, 0]
 
 
-def test_answers_of_several_letters_are_named() -> None:
-    rows = [question(at, A="red", B="green", C="blue", answer=("AC", "A,B", "BC")[at % 3]) for at in range(3)]
-    message = refusal(write_table(rows))
-    assert "column 'answer' could be the answer, but most of its cells name none" in message
-    assert "'AC'" in message
+SEVERAL = (
+    "AC",
+    "A,C",
+    "A and C",
+    "['A', 'C']",
+    '["A", "C"]',
+    "red; blue",
+    '["red", "blue"]',
+    "(A), (C)",
+    "\\boxed{A, C}",
+)
 
 
-def test_formulas_as_answers_are_told() -> None:
+@pytest.mark.parametrize("answer", SEVERAL)
+def test_an_answer_of_several_options_in_any_form_is_all_of_them(answer: str) -> None:
+    _, samples = read(write_table([question(at, A="red", B="green", C="blue", answer=answer) for at in range(3)]))
+    assert [(sample.kind, sample.target) for sample in samples] == [("multi-choice", ("A", "C"))] * 3
+    assert text_of(samples[0]).endswith("Answer with the letters of all right options, separated by commas.")
+
+
+def test_an_option_with_a_comma_is_one_option() -> None:
+    rows = [question(at, A="red, dark", B="green", C="A, C", answer=("red, dark", "A, C")[at % 2]) for at in range(4)]
+    _, samples = read(write_table(rows))
+    assert [(sample.kind, sample.target) for sample in samples[:2]] == [("choice", "A"), ("choice", "C")]
+
+
+def test_one_letter_among_answers_of_several_is_asked_as_they_are() -> None:
+    rows = [question(at, A="red", B="green", C="blue", answer=("AC", "B", "BC")[at % 3]) for at in range(3)]
+    _, samples = read(write_table(rows))
+    assert [sample.target for sample in samples] == [("A", "C"), ("B",), ("B", "C")]
+    rows = [question(at, A="red", B="green", C="blue", answer=("A", "B", "BC")[at % 3]) for at in range(3)]
+    assert [sample.kind for sample in read(write_table(rows))[1]] == ["choice", "choice", "multi-choice"]
+
+
+@pytest.mark.parametrize("heading", ["image", "Bild", None])
+def test_pictures_pasted_into_a_sheet_are_the_images_of_their_rows(heading: str | None) -> None:
+    book = Workbook()
+    for line in (["question", heading, "answer"], ["Which?", None, "red"], ["And this?", None, "blue"]):
+        book.active.append(line)
+    for row, colour in ((2, "red"), (3, "blue")):
+        book.active.add_image(Picture(BytesIO(IMAGES[colour])), f"B{row}")
+    book.save("pasted.xlsx")
+    with zipfile.ZipFile("pasted.zip", "w") as archive:
+        archive.write("pasted.xlsx")
+    for name in ("pasted.xlsx", "pasted.zip"):
+        reading, samples = read(name)
+        assert f"image ← `{heading or 'picture'}`" in reading.text
+        assert [colours(sample) for sample in samples] == [["red"], ["blue"]]
+
+
+def test_formulas_without_a_value_are_no_answers_and_are_named() -> None:
     book = Workbook()
     book.active.append(["question", "answer"])
     book.active.append(["What is two and two?", "=2+2"])
     book.active.append(["What is one and one?", "2"])
     book.save("sums.xlsx")
-    assert "`answer` holds formulas, whose texts are the answers (1 rows)" in read("sums.xlsx")[0].text
+    reading, samples = read("sums.xlsx")
+    assert "column 'answer': cell B2 holds the formula =2+2 without its value" in reading.omitted[0]
+    assert [sample.target for sample in samples] == [2]
 
 
 def test_a_packed_table_is_refused_with_the_name_of_the_plain_one() -> None:

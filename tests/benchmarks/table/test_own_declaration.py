@@ -189,9 +189,9 @@ def test_the_kits_reading_is_an_option_and_the_difference_is_said(folder: Path) 
         table += f"{number}\tpictures/{('lake', 'wood')[number % 2]}-{number}.png\tHow many?\tone\t{option}\tthree\tA\n"
     (folder / "kit.tsv").write_text(table)
     benchmark = registry.find(str(folder / "kit.tsv"))
-    reading = benchmark.reading(snellen.Data())
-    assert reading is not None
-    assert "VLMEvalKit reads 1 row otherwise" in reading.text
+    plain, asked = (benchmark.reading(snellen.Data(options=options)) for options in ({}, {"as_kit": "false"}))
+    assert plain is not None and "VLMEvalKit" not in plain.text
+    assert asked is not None and "VLMEvalKit reads 1 row otherwise" in asked.text
     own = next(iter(benchmark.samples(snellen.Data())))
     theirs = next(iter(benchmark.samples(snellen.Data(options={"as_kit": "true"}))))
     assert list(own.options.values()) == ["one", "None", "three"]

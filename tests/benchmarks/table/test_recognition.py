@@ -234,7 +234,7 @@ def test_numbers_are_counts_or_measurements() -> None:
     write_csv([{"question": "How many?", "image": "a.png", "answer": n} for n in (3, 4, 12)])
     assert [(s.kind, s.target) for s in samples("my.csv")] == [("count", 3), ("count", 4), ("count", 12)]
     write_csv([{"question": "How far?", "image": "a.png", "answer": n} for n in ("3", "4.5", "1,200")], "b.csv")
-    assert [(s.kind, s.target) for s in samples("b.csv")] == [("number", 3.0), ("number", 4.5), ("number", 1200.0)]
+    assert [(s.kind, s.target) for s in samples("b.csv")] == [("number", "3"), ("number", "4.5"), ("number", "1,200")]
     assert "chance" not in samples("my.csv")[0].meta
 
 
@@ -289,8 +289,10 @@ def test_a_file_that_is_not_utf8_is_refused_with_its_line() -> None:
     Path("my.csv").write_bytes("question,A,B,answer\nWas?,rot,gr\xfcn,A\n".encode("latin-1"))
     message = refused("my.csv", DataError)
     assert "my.csv, line 2: byte 0xfc is not UTF-8" in message and "UTF-8" in message
-    Path("b.csv").write_text("question,A,B,answer\n", encoding="utf-16")
-    assert "UTF-16" in refused("b.csv", DataError)
+    assert "-o encoding=CP1252" in message and "grün" in message
+    assert samples("my.csv", encoding="cp1252")[0].options["B"] == "grün"
+    Path("b.csv").write_text("question,A,B,answer\nWas?,rot,grün,A\n", encoding="utf-16")
+    assert samples("b.csv")[0].options["B"] == "grün"
 
 
 @pytest.mark.parametrize(
@@ -329,12 +331,40 @@ def test_strange_cells_are_taken_as_they_are() -> None:
     assert reading("b.jsonl").samples == 1
 
 
-def test_excel_formulas_are_texts() -> None:
+def test_a_row_with_a_cell_without_a_value_is_left_out_and_named() -> None:
     book = Workbook()
-    book.active.append(["question", "A", "B", "answer", "image"])
-    book.active.append(["Which?", "=1+1", "red", "A", "a.png"])
+    book.active.append(["question", "A", "B", "answer", "remark"])
+    for line in (
+        ["Which?", "=1+1", "red", "A", "#REF!"],
+        ["What?", "#N/A", "red", "A", ""],
+        ["Who?", "b", "c", "A", "#N/A"],
+    ):
+        book.active.append(line)
     book.save("my.xlsx")
-    assert samples("my.xlsx")[0].options == {"A": "=1+1", "B": "red"}
+    assert [sample.options for sample in samples("my.xlsx")] == [{"A": "b", "B": "c"}]
+    first, second = reading("my.xlsx").omitted
+    assert first == (
+        "row 1 (sheet row 2) (id 0): column 'A': cell B2 holds the formula =1+1 without its value; open the workbook in Excel "
+        "and save it"
+    )
+    assert second == "row 2 (sheet row 3) (id 1): column 'A': cell B3 holds the error value #N/A"
+
+
+def test_a_sheet_without_a_question_names_the_others_and_an_empty_column_of_images_is_not_asked_blind() -> None:
+    book = Workbook()
+    book.active.append(["author", "year"])
+    book.active.append(["Max", 2024])
+    page = book.create_sheet("Data")
+    for line in (["question", "image", "answer"], ["Which?", None, "x"], ["What?", None, "y"]):
+        page.append(line)
+    book.save("my.xlsx")
+    with pytest.raises(SnellenError, match="no column could be the question") as error:
+        reading("my.xlsx")
+    assert "-o sheet='Data'" in error.value.hint
+    with pytest.raises(SnellenError, match="the column of images, 'image', is empty in every row") as error:
+        reading("my.xlsx", sheet="Data")
+    assert "--map image=none" in error.value.hint
+    assert reading("my.xlsx", sheet="Data", map="image=none").samples == 2
 
 
 def test_python_lists_are_parsed_and_never_evaluated() -> None:
@@ -383,7 +413,7 @@ def test_a_dialogue_of_messages_is_a_question_with_its_answer() -> None:
     ]
     write_json(rows)
     sample = samples("my.json")[1]
-    assert (sample.kind, sample.target) == ("short", "thing 1")
+    assert (sample.kind, sample.target) == ("text", "thing 1")
     assert isinstance(sample.prompt.parts[0], Image)
 
 

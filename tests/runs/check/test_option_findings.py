@@ -10,8 +10,8 @@ from checked_rows import affected, by_code, checked, row
 BIRDS = ("robin", "wren", "crow", "gull")
 
 
-def codes(*options: str, answer: str = "A", question: str = "Which bird is this?") -> set[str]:
-    return set(by_code(checked([row(1, question, options, answer)])))
+def codes(*options: str, answer: str = "A", question: str = "Which bird is this?", shuffled: bool = False) -> set[str]:
+    return set(by_code(checked([row(1, question, options, answer)], shuffled=shuffled))) - {"always-first"}
 
 
 def test_ordinary_options_are_no_finding() -> None:
@@ -35,13 +35,14 @@ def test_ordinary_options_are_no_finding() -> None:
         *("None of the options are correct", "no correct answer", "All are correct"),
     ],
 )
-def test_catch_all_options_are_noted(text: str) -> None:
-    assert codes("robin", "wren", text) == {"catch-all-option"}
+def test_catch_all_options_are_noted_where_options_change_places(text: str) -> None:
+    assert codes("robin", "wren", text, shuffled=True) == {"catch-all-option"}
+    assert codes("robin", "wren", text) == set()
 
 
 @pytest.mark.parametrize("text", ["all birds", "none", "both wings", "nothing above the roof", "above"])
 def test_only_whole_catch_all_phrases_count(text: str) -> None:
-    assert codes("robin", "wren", text) == ({"catch-all-option"} if text == "none" else set())
+    assert codes("robin", "wren", text, shuffled=True) == ({"catch-all-option"} if text == "none" else set())
 
 
 @pytest.mark.parametrize(
@@ -67,9 +68,15 @@ def test_letters_that_stand_for_themselves_are_no_finding() -> None:
     assert codes("B", "A", "C", "D") == {"letter-in-option"}
 
 
-def test_equal_options_are_found_whatever_their_case_and_spaces() -> None:
-    result = checked([row(1, "Which?", ("a  Robin.", "wren", "A robin"), "C")])
+def test_equal_options_are_found_whatever_their_spaces_and_those_that_differ_in_case_or_accents_alone() -> None:
+    result = checked([row(1, "Which?", ("a  robin.", "wren", "a robin"), "C")])
     assert by_code(result)["equal-options"].rows[0].detail.endswith("one of which is the gold answer")
+    alike = by_code(
+        checked([row(1, "Which?", ("Polish", "polish", "x"), "C"), row(2, "Which?", ("peché", "péché", "x"), "A")])
+    )
+    assert [found.detail.partition(",")[0] for found in alike["options-alike"].rows] == [
+        *("A and B are 'Polish' and 'polish'", "A and B are 'peché' and 'péché'"),
+    ]
     assert codes("", "", "crow") == set()
 
 

@@ -13,7 +13,7 @@ from read_tables import SCENES, Models, write_birds, write_scenes
 from snellen import Prompt, Sample, Text, evaluate, judge, load_run
 from snellen.cli import main
 from snellen.errors import FingerprintError, UsageError
-from snellen.scoring.scorers import is_reference
+from snellen.scoring.scorers import UNJUDGED, is_reference
 
 SAID = {name: reply for name, *_, reply in SCENES}
 
@@ -64,6 +64,32 @@ def test_without_a_judge_free_text_has_no_score_and_says_so(capsys):
     assert (accuracy.value, accuracy.n, accuracy.coverage) == (1.0, 1, 0.25)
     assert main(["score", "run"]) == 0
     assert "3 replies are not judged yet and have no score; `snellen judge run" in capsys.readouterr().err
+
+
+def test_what_check_and_run_say_of_a_table_without_a_judge_is_how_it_is_scored(capsys):
+    gold = "A man in a red coat feeds the birds in the park."
+    rows = {
+        "f0": (gold, "", gold.upper(), "correct"),
+        "f1": (gold, "", f"I think so. {gold}", "unscored"),
+        "f2": ("red", "Scarlet counts.", "It is scarlet.", "unscored"),
+        "f3": ("2024-03-01", "Any day of that month.", "2 March 2024", "unscored"),
+        "f4": ("3", "Three birds.", "4", "wrong"),  # rules decide numbers, yes and no
+        "f5": ("yes", "It is day.", "Yes, it is.", "correct"),
+        "f6": ("blue", "", "**Blue**", "correct"),
+    }
+    lines = [{"id": n, "question": f"What is it? ({n})", "answer": g, "criteria": c} for n, (g, c, *_) in rows.items()]
+    Path("mixed.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with Models({name: said for name, (_, _, said, _) in rows.items()}) as server:
+        arguments = ["run", "mixed.jsonl", "-m", "api:oracle", "--base-url", server.url, "--out", "run"]
+        assert main(["check", "mixed.jsonl"]) == 0
+        checked = capsys.readouterr()
+        assert f"4 rows have a free text as gold answer: {UNJUDGED}" in " ".join(checked.out.split())
+        assert main(arguments) == 0
+        assert f"4 golds are free texts: {UNJUDGED}" in " ".join(capsys.readouterr().err.split())
+        scored = {row["sample_id"]: row["verdict"] for row in load_run("run").scores("strict").to_pylist()}
+        assert scored == {name: verdict for name, (*_, verdict) in rows.items()}
+        assert main([*arguments, "--judge", "api:oracle", "--judge-base-url", server.url]) == 0
+        assert UNJUDGED not in " ".join(capsys.readouterr().err.split()) and len(server.judged) == 3
 
 
 def test_another_rubric_judges_the_same_replies_without_asking_the_model_again(capsys):

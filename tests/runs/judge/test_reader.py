@@ -309,6 +309,9 @@ def test_the_pages_show_stage_evidence_and_reader(tmp_path):
     assert main(["view", "results", "--export", "pages"]) == 0
     text = "".join(page.read_text() for page in Path("pages").rglob("*.html"))
     assert '<b class="text">A</b> by stage reader' in text and '<mark class="read read-1">robin</mark>' in text
+    assert (
+        '<b class="text">C</b> by stage verbatim' in text and '<mark class="read read-1">finch</mark>' in text
+    )  # the rules
     assert "read by a model</small>" in text  # in the table of samples
     assert main(["report", "results/run"]) == 0
     assert "read by a model: " in Path("results/run/report.html").read_text()

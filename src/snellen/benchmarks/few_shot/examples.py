@@ -163,7 +163,7 @@ def _forms(sample: Sample) -> Iterator[str]:
             yield f"({target})"
             yield sample.options[target]
     elif isinstance(target, (tuple, list)) and target and isinstance(target[0], str):
-        yield target[0]
+        yield ", ".join(target) if kind == "multi-choice" else target[0]
 
 
 def _digest_of(sample_id: str, turns: tuple[Turn, ...]) -> str:

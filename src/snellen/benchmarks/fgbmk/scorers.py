@@ -18,7 +18,7 @@ from functools import lru_cache
 from snellen.benchmarks.fgbmk.question_text import normalised
 from snellen.scoring.class_names import Names, aliases, of_options, tokens
 from snellen.scoring.extract import read
-from snellen.scoring.extract.clean import take_apart
+from snellen.scoring.replies.reply import visible
 from snellen.scoring.taxonomy import kinship
 from snellen.types import Sample, Score, Text
 
@@ -147,8 +147,7 @@ def _choice(sample: Sample, text: str, question: str) -> Score:
 def _option(reply: str, question: str, options: Sequence[str], names: Names) -> tuple[str | None, str | None]:
     """Return the one option that a reply names by its text, or why there is none."""
     text = _LETTERED.sub("", reply)
-    apart = take_apart(text)
-    named = names.named("\n".join([apart.text, *apart.boxes]))
+    named = names.named(visible(text).text)
     if named and any(_like_a_letter(option) for option in options):
         answer, reason = _by_words(text, question, options, names)
         return answer, reason if answer or len(named) < 2 else f"two answers: {', '.join(named)}"
@@ -191,12 +190,12 @@ def _short(sample: Sample, text: str, question: str) -> Score:
     answer = names.exactly(text)
     if answer is not None:
         return _verdict(sample, answer, gold)
-    listed = _listed(take_apart(text).text, names)
+    listed = _listed(visible(text).text, names)
     if listed:
         return Score(0.0, None, "invalid", f"two answers: {', '.join(listed[:4])}")
     reading = read("short", text, question=question)
     if reading.value is None:
-        named = names.named(take_apart(text).text)
+        named = names.named(visible(text).text)
         if len(named) == 1 and (reading.reason or "").startswith("no answer") and not _DENIED.search(text):
             return _verdict(sample, named[0], gold)
         return Score(0.0, None, "invalid", reading.reason)

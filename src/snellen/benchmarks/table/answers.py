@@ -1,4 +1,4 @@
-"""How the answers of a table name their options, and of which kind open answers are, decided from all of its rows."""
+"""How the answers of a table name their options, and what open ones say of their column, counted over all of its rows."""
 
 from __future__ import annotations
 
@@ -8,15 +8,9 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from snellen.benchmarks.table.cells import (
-    CONVENTIONS,
-    accepted_texts,
-    letter_of,
-    number_of,
-    plain_answer,
-    truth_of,
-    whole,
-)
+from snellen.benchmarks.table.cells import CONVENTIONS, letters_of, plain_answer
+from snellen.benchmarks.table.gold_kinds import NUMBERS, ColumnForms
+from snellen.benchmarks.table.markup import unmarked
 from snellen.errors import UsageError
 from snellen.types import Kind
 
@@ -29,6 +23,8 @@ WORDS = {
     "number": "numbers",
 }
 """Forms of an answer, for people."""
+_PLAIN_LETTERS = "ABCDEGHIJKLMOPQRSUVWXZ"
+"""Letters that are no truth values."""
 
 
 class AnswerCounts(Struct):
@@ -38,23 +34,17 @@ class AnswerCounts(Struct):
         closed: answers to questions with options.
         fits: by convention, how many of these it reads.
         letters: by pair of conventions, how many they read differently.
-        open: answers to questions without options.
-        truths, numbers, whole_numbers: how many of the open ones are truth values, numbers, whole numbers from 0.
-        zeros_and_ones: how many are 0 or 1.
-        words: the open answers that are truth values, as the file has them.
+        several: by convention, how many of these name several options.
+        open: the answers to questions without options.
     """
 
     closed: int = 0
     fits: Counter[str] = field(default_factory=Counter)
     letters: Counter[tuple[str, str]] = field(default_factory=Counter)
-    open: int = 0
-    truths: int = 0
-    numbers: int = 0
-    whole_numbers: int = 0
-    zeros_and_ones: int = 0
-    words: Counter[str] = field(default_factory=Counter)
+    several: Counter[str] = field(default_factory=Counter)
+    open: ColumnForms = field(default_factory=ColumnForms)
 
-    def add(self, value: Any, options: Mapping[str, str]) -> None:
+    def add(self, value: Any, options: Mapping[str, str], question: str = "") -> None:
         """Count one answer; an empty one is none."""
         value = plain_answer(value)
         if value is None or value == "" or value != value:
@@ -62,29 +52,22 @@ class AnswerCounts(Struct):
         if len(options) > 1:
             self._add_closed(value, options)
         else:
-            self._add_open(value)
+            self.open.add(unmarked(value) if isinstance(value, str) else value, question)
 
     def _add_closed(self, value: Any, options: Mapping[str, str]) -> None:
         self.closed += 1
-        read = {form: letter for form in CONVENTIONS if (letter := letter_of(value, options, form))}
+        plain = isinstance(value, str) and len(value) == 1 and value in _PLAIN_LETTERS and value in options
+        if plain and all(len(text) > 1 for text in options.values()):
+            self.fits["letter"] += 1  # no other convention reads it
+            return
+        read = {form: letters for form in CONVENTIONS if (letters := letters_of(value, options, form))}
         self.fits.update(read.keys())
+        self.several.update(form for form, letters in read.items() if len(letters) > 1)
         forms = list(read)
         for at, first in enumerate(forms):
             for second in forms[at + 1 :]:
                 if read[first] != read[second]:
                     self.letters[first, second] += 1
-
-    def _add_open(self, value: Any) -> None:
-        self.open += 1
-        if truth_of(value) is not None:
-            self.truths += 1
-            self.words["bool" if isinstance(value, bool) else str(value).strip().rstrip(".").lower()] += 1
-        texts = accepted_texts(value)
-        number = number_of(texts[0]) if len(texts) == 1 else None
-        if number is not None:
-            self.numbers += 1
-            self.whole_numbers += isinstance(number, int) and number >= 0
-            self.zeros_and_ones += whole(number) in (0, 1)
 
     def convention(self, column: str, name: str) -> str:
         """Return the convention that reads most answers.
@@ -106,25 +89,25 @@ class AnswerCounts(Struct):
                 )
         return best
 
-    def open_kind(self, column: str, name: str) -> Kind:
-        """Return the kind of the open answers.
-
-        Raises:
-            UsageError: all are 0 or 1, so that they could be truth values or numbers.
-        """
-        if self.open and self.truths == self.open:
-            return "truth"
-        if self.open > 1 and self.zeros_and_ones == self.open:
+    def require_kind(self, column: str, name: str) -> None:
+        """Raise UsageError if all open answers are 0 or 1, so that they could be truth values or numbers."""
+        if self.open.is_bits:
             raise UsageError(
                 f"{name}: every answer in {column!r} is 0 or 1: a number, or no and yes",
                 f"Say which: --map answer={column}:bool or --map answer={column}:number. No request was sent.",
             )
-        if self.open and self.numbers == self.open:
-            return "count" if self.whole_numbers == self.open else "number"
+
+    def single_kind(self, column: str, name: str) -> Kind:
+        """Return the one kind of all open answers, for a declared rule that reads them alike. Raises as `require_kind`."""
+        if self.open.is_truth:
+            return "truth"
+        self.require_kind(column, name)
+        if self.open.rows and sum(self.open.forms[form] for form in NUMBERS) == self.open.rows:
+            return "number" if self.open.forms["number"] else "count"
         return "short"
 
     @property
     def truth_form(self) -> str:
         """Return the words by which truth questions are answered: those of the file."""
-        plain = sum(count for word, count in self.words.items() if word in ("true", "false", "t", "f"))
-        return "T/F" if plain > sum(self.words.values()) / 2 else "yes/no"
+        words = self.open.truth_forms
+        return "T/F" if words["T/F"] > words["yes/no"] else "yes/no"

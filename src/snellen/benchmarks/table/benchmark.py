@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Benchmark, Data, DataFile, DataReading
-from snellen.benchmarks.table.declaration import Declaration, JudgeRule, ScoreRule, Source, read_declaration
+from snellen.benchmarks.table.declaration import Declaration, ScoreRule, Source, read_declaration
 from snellen.benchmarks.table.image_checks import OnRead
 from snellen.benchmarks.table.paragraph import reading_of
 from snellen.benchmarks.table.prompts import prompt as declared_prompt
@@ -36,7 +36,7 @@ from snellen.benchmarks.table.survey import Survey, questions, survey
 from snellen.benchmarks.table.wording import prompt_of
 from snellen.errors import UsageError
 from snellen.scoring.rubric import CRITERIA, Rubric, criteria_of, load_rubric
-from snellen.scoring.scorers import is_reference
+from snellen.scoring.scorers import UNJUDGED, is_reference
 from snellen.sources.hub import HUB
 from snellen.types import Prompt, Sample
 
@@ -47,6 +47,8 @@ OPTIONS: Mapping[str, str] = {
     "map": "columns by role: question=prompt,answer=label,options=choices,category=topic,image=left+right",
     "circular": "true: ask each choice question in every rotation of its options",
     "question": "the question of every row, for a table without one",
+    "kind": "the kind of the answers: text, number, quantity, date …, or the column that says it; default: each row's own",
+    "prompt-language": "the language of requests such as 'Answer with a number.': auto (default, that of the questions), en, de …",
     "prompt": "letters (default), kit-mcq (VLMEvalKit's form), or question: the question as it stands",
     "without_image": "stop (default): leave out rows without an image; keep: ask them",
     "file": "the table in a folder, an archive or a data set of the hub",
@@ -54,8 +56,11 @@ OPTIONS: Mapping[str, str] = {
     "split": "the split of a data set of the hub",
     "each": "the list of rows in a JSON file: data.items",
     "sheet": "the sheet of an Excel file",
+    "encoding": "the encoding of a text file that is not UTF-8 and has no byte order mark",
     "as_kit": "true: read the table as VLMEvalKit does, with pandas: `None` and `NA` are empty, 007 is 7",
 }
+OnSampledRow: TypeAlias = Callable[[tuple[Question, Sample] | OmittedRow], None]
+"""Receives a row: a question with its sample, or why it cannot be asked."""
 OF_ROWS = ("match", "graded")
 """Rubrics of the package that a row's own cell may name; any other text says what counts."""
 TRUE = ("true", "1", "yes", "on")
@@ -81,24 +86,30 @@ class Table(Struct, frozen=True):
         """Return True if each choice question is asked in every rotation of its options."""
         return _circular(data)
 
-    def survey(self, data: Data, on_read: OnRead | None = None) -> Survey:
-        """Survey the table; see `survey.survey`. Raises UsageError where circular evaluation is impossible."""
-        surveyed = survey(self.chosen(data), data, self.base, on_read)
+    def survey(self, data: Data, on_read: OnRead | None = None, on_row: OnSampledRow | None = None) -> Survey:
+        """Survey the table; see `survey.survey`. Raises UsageError where circular evaluation is impossible.
+
+        `on_row` receives each row as it is read, as `rows` yields it but for its group.
+        """
+        told = None
+        if on_row is not None:
+
+            def told(row: Question | OmittedRow, rules: TableRules) -> None:
+                on_row(row if isinstance(row, OmittedRow) else (row, _sample(row, rules, "")))
+
+        surveyed = survey(self.chosen(data), data, self.base, on_read, told)
         if _circular(data):
             _rotatable(surveyed)
         return surveyed
-
-    def cells(self, data: Data) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield place and cells of every row that can be read, as the file has them."""
-        for place, row in open_rows(self.chosen(data).source, data, self.base).rows:
-            if isinstance(row, dict):
-                yield place, row
 
     def rows(self, data: Data) -> Iterator[tuple[Question, Sample] | OmittedRow]:
         """Yield every row in order: as a question with its sample, not rotated, or why it cannot be asked."""
         surveyed = self.survey(data)
         for question in questions(self.chosen(data), data, self.base):
-            yield question if isinstance(question, OmittedRow) else (question, _sample(question, surveyed, {}))
+            if isinstance(question, OmittedRow):
+                yield question
+            else:
+                yield question, _sample(question, surveyed.rules, _group_of(question, surveyed))
 
 
 def open_table(name: str) -> Benchmark:
@@ -127,7 +138,7 @@ def benchmark_of(declaration: Declaration, base: Path = Path()) -> Benchmark:
     """
     declared = bool(declaration.report)
     rule = declaration.score or ScoreRule()
-    scored = declared or structs.replace(rule, judge=JudgeRule(), reader="") != ScoreRule()
+    scored = declared or rule.is_given
     return Benchmark(
         name=declaration.name,
         version=declaration.version,
@@ -141,6 +152,7 @@ def benchmark_of(declaration: Declaration, base: Path = Path()) -> Benchmark:
         about=_about(declaration),
         files=lambda data: _files(_chosen(declaration, data), data, base),
         reading=lambda data: reading_of(survey(_chosen(declaration, data), data, base)),
+        notices=lambda data: _notices(survey(_chosen(declaration, data), data, base)),
         cluster="image",
         table=Table(declaration, base),
         rubric=_rubric(rule.judge.rubric, base),
@@ -150,6 +162,13 @@ def benchmark_of(declaration: Declaration, base: Path = Path()) -> Benchmark:
         reader=rule.reader,
         examples=_examples(declaration.examples, base),
     )
+
+
+def _notices(surveyed: Survey) -> list[str]:
+    """Return what is said before a run without a judge."""
+    count = surveyed.kinds["judged"]
+    golds = "1 gold is a free text" if count == 1 else f"{count:,} golds are free texts"
+    return [f"{golds}: {UNJUDGED}"] if count else []
 
 
 def _rubric(name: str, base: Path) -> Callable[[Sample], Rubric | None]:
@@ -221,23 +240,31 @@ def samples(declaration: Declaration, data: Data, base: Path = Path()) -> Iterat
         if isinstance(question, OmittedRow):
             continue
         if circular and question.kind == "choice":
-            yield from (_sample(turned, surveyed, meta) for turned, meta in _rotations(question))
-        elif not circular:
-            yield _sample(question, surveyed, groups.get(question.number, {}))
-        else:
-            yield _sample(question, surveyed, {ROTATION: "0", ROTATIONS: "1", QUESTION: question.id})
+            group = _group_of(question, surveyed)
+            yield from (_sample(turned, surveyed.rules, group, meta) for turned, meta in _rotations(question))
+            continue
+        more = {ROTATION: "0", ROTATIONS: "1", QUESTION: question.id} if circular else groups.get(question.number, {})
+        yield _sample(question, surveyed.rules, _group_of(question, surveyed), more)
 
 
-def _sample(question: Question, surveyed: Survey, more: Mapping[str, str]) -> Sample:
-    rules = surveyed.rules
+def _group_of(question: Question, surveyed: Survey) -> str:
+    """Return what questions about the same images share; empty where none does."""
     group = surveyed.groups[question.number] if surveyed.repeated else 0
+    return f"{group & (1 << 64) - 1:016x}" if group else ""
+
+
+def _sample(question: Question, rules: TableRules, group: str, more: Mapping[str, str] = {}) -> Sample:
     meta: dict[str, Any] = {
-        f"{name}_" if name in RESERVED else name: text for name, text in question.columns.items() if text
+        f"{name}_" if name in RESERVED or name in question.known else name: text
+        for name, text in question.columns.items()
+        if text
     }
     if question.kind == "choice":
         meta |= {CHANCE: str(1 / len(question.options)), TARGET: question.answer}
     elif question.kind == "judged" and question.rubric:
         meta[CRITERIA] = (question.rubric,)
+    elif question.kind == "multi-choice":
+        meta |= {CHANCE: str(1 / (2 ** len(question.options) - 1))}
     elif question.kind == "truth":
         meta |= {CHANCE: "0.5", TARGET: "yes" if question.answer else "no", FORM: rules.truth_form}
     return Sample(
@@ -246,20 +273,28 @@ def _sample(question: Question, surveyed: Survey, more: Mapping[str, str]) -> Sa
         target=question.answer,
         kind=question.kind,
         options=question.options,
-        group=f"{group & (1 << 64) - 1:016x}" if group else more.get(QUESTION, ""),
-        meta={**meta, **more},
+        group=group or more.get(QUESTION, ""),
+        meta={**meta, **question.known, **more},
     )
 
 
 def _prompt(question: Question, rules: TableRules) -> Prompt:
     prompt = _single_prompt(question, rules)
-    return structs.replace(prompt, history=question.history) if question.history else prompt
+    if question.history or question.system:
+        prompt = structs.replace(prompt, history=question.history, system=question.system)
+    return prompt
 
 
 def _single_prompt(question: Question, rules: TableRules) -> Prompt:
     if rules.declared or rules.declaration.prompt.is_worded:
         return declared_prompt(rules.declaration.prompt, question)
-    return prompt_of(question, rules.declaration.prompt, in_question=rules.in_question, form=rules.truth_form)
+    return prompt_of(
+        question,
+        rules.declaration.prompt,
+        in_question=rules.in_question,
+        form=rules.truth_form,
+        language=rules.language,
+    )
 
 
 def _rotations(question: Question) -> Iterator[tuple[Question, dict[str, str]]]:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from snellen.benchmarks.table.literals import NoLiteralError, is_literal, literal
+from snellen.benchmarks.table.markup import unmarked
 from snellen.benchmarks.table.operations import CellError
 from snellen.benchmarks.table.rows import plain_text
 
@@ -28,6 +29,16 @@ _WHOLE = re.compile(r"\s*[-+]?\d{1,18}(?:\.0+)?\s*")
 _LINE = re.compile(r"^[ \t]*[(\[]?([A-Za-z])[).:\]、．][ \t]*(\S.*)$", re.MULTILINE)
 _INLINE = re.compile(r"(?:^|(?<=[\s,;?.:]))(?:\(([A-Za-z])\)|([A-Z])[.):])\s*(?=\S)")
 _COMMA = re.compile(r"(?<!\d),|,(?!\d{3}(?!\d))")
+_SEVERAL = (
+    re.compile(r"[;|\n]"),
+    re.compile(
+        r"\s*[,;/&+、，|\n]\s*(?:(?:and|und|et|y|e|и)\s+)?|\s+(?:and|und|et|y|e|и)\s+|\s*[和と및]\s*", re.IGNORECASE
+    ),
+    re.compile(r"\s+"),
+)
+"""What stands between the options that an answer lists, the surest first."""
+MOST_LISTED = 2_000
+"""Characters of an answer that may list options."""
 _LETTER = re.compile(r"[(\[]?\s*([A-Za-z])\s*[)\].:,]*")
 _LETTERED_TEXT = re.compile(r"[(\[]?([A-Za-z])[)\].:]\s+(\S.*)", re.DOTALL)
 _WORDED = re.compile(r"(?:option|choice|answer)[ _:]*(?:is )?[(\[]?([A-Za-z0-9]+)[)\]]?\.?", re.IGNORECASE)
@@ -218,6 +229,56 @@ def letter_of(value: Any, options: Mapping[str, str], convention: str) -> str | 
         options: letter to text.
         convention: `letter`, `text`, `index0`, `index1`, or `bool` for options that say yes and no.
     """
+    letter = _letter_of(value, options, convention)
+    if letter is None and isinstance(value, str) and (plain := unmarked(value)) != value:
+        letter = _letter_of(plain, options, convention)
+        if letter is None and convention == "text":
+            letter = _letter_of(plain, {letter: unmarked(option) for letter, option in options.items()}, convention)
+    return letter
+
+
+def letters_of(value: Any, options: Mapping[str, str], convention: str) -> tuple[str, ...]:
+    """Return the letters of the options that an answer names, one or several (`A,C`, `AC`, a list), in their order.
+
+    Empty if a part of it names none. An answer that is one option names that one alone.
+    """
+    letter = letter_of(value, options, convention)
+    if letter is not None:
+        return (letter,)
+    for parts in _parts_of_answer(value, convention):
+        letters = [letter_of(part, options, convention) for part in parts]
+        if len(letters) > 1 and None not in letters and len(set(letters)) == len(letters):
+            return tuple(letter for letter in options if letter in letters)
+    return ()
+
+
+def _parts_of_answer(value: Any, convention: str) -> Iterator[Sequence[Any]]:
+    """Yield the ways in which an answer may list several options."""
+    if isinstance(value, (list, tuple)):
+        yield value
+        return
+    text = unmarked(value).strip() if isinstance(value, str) else ""
+    if not text or len(text) > MOST_LISTED:
+        return
+    if is_literal(text):
+        with suppress(NoLiteralError):
+            listed = literal(text)
+            if isinstance(listed, list):
+                yield listed
+                return
+        text = text[1:-1]
+    if convention == "letter" and text.isascii() and text.isalpha() and 1 < len(text) <= len(LETTERS):
+        if text.isupper() or list(text) == sorted(text):
+            yield list(text)
+        return
+    for mark in _SEVERAL:
+        parts = [part.strip() for part in mark.split(text)]
+        parts = [part for part in parts if part]
+        if len(parts) > 1:
+            yield parts
+
+
+def _letter_of(value: Any, options: Mapping[str, str], convention: str) -> str | None:
     if convention in ("index0", "index1"):
         position = whole(value)
         if position is None and isinstance(value, str) and (worded := _WORDED.fullmatch(value.strip())):

@@ -1,11 +1,19 @@
-"""Names of columns by role, compared without case and punctuation."""
+"""Names of columns by role in ten languages (column_names.toml), compared without case, accents, blanks and signs."""
 
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from unicodedata import category, normalize
 
 from msgspec import Struct
+
+_NO_LETTERS = re.compile(r"[\W_]+")
+IMAGE_IDS = ("imageid", "imgid", "imageids", "imgids")
+"""Names of images without their ending, where no other column has images."""
 
 
 class RoleNames(Struct, frozen=True):
@@ -15,87 +23,25 @@ class RoleNames(Struct, frozen=True):
     weak: tuple[str, ...] = ()
 
 
-IMAGE_IDS = ("imageid", "imgid", "imageids", "imgids")
-"""Names of images without their ending, where no other column has images."""
-NAMES: Mapping[str, RoleNames] = {
-    "id": RoleNames(
-        ("id", "index", "questionid", "qid", "sampleid", "uid", "uuid", "idx", "key", "exampleid", "itemid", "dataid")
-    ),
-    "image": RoleNames(
-        (
-            *("image", "images", "img", "imgs", "imagepath", "imagepaths", "imgpath", "imagefile", "imagefiles"),
-            *(
-                "imagename",
-                "imagenames",
-                "picture",
-                "pictures",
-                "pic",
-                "photo",
-                "photos",
-                "decodedimage",
-                "imagebase64",
-            ),
-            *(
-                "filename",
-                "filenames",
-                "imagelist",
-                "imageurl",
-                "imageurls",
-                "imagebytes",
-                "base64",
-                "visual",
-                "figure",
-            ),
-        ),
-        ("file", "path", "filepath", "url", "media", *IMAGE_IDS),
-    ),
-    "video": RoleNames(("video", "videos", "videopath", "videofile", "videoname", "clip", "clippath", "mp4")),
-    "question": RoleNames(
-        (
-            *("question", "questions", "prompt", "query", "questiontext", "q", "textquestion"),
-            "conversationsquestion",
-        ),
-        ("text", "instruction", "input", "problem", "request", "message", "task", "statement", "caption", "sentence"),
-    ),
-    "options": RoleNames(
-        (
-            *("options", "choices", "candidates", "answerchoices", "answeroptions", "multiplechoices", "opts"),
-            *(
-                "allchoices",
-                "mcoptions",
-                "choice",
-                "option",
-                "alternatives",
-                "possibleanswers",
-                "answercandidates",
-                "multiplechoiceoptions",
-                "optionlist",
-            ),
-        )
-    ),
-    "answer": RoleNames(
-        (
-            *("answer", "answers", "label", "labels", "gt", "groundtruth", "gtanswer", "target", "gold", "goldanswer"),
-            *("correct", "correctanswer", "answerkey", "correctoption", "correctchoice", "correctindex", "correctidx"),
-            *("answerindex", "answeridx", "labelindex", "labelidx", "gtindex", "answerletter", "correctletter"),
-            *("multiplechoiceanswer", "answertext", "goldlabel", "goldindex", "groundtruthanswer", "answerlabel"),
-            *("rightanswer", "answerid", "correctanswerindex", "correctchoiceidx", "conversationsanswer"),
-        ),
-        ("output", "solution", "reference", "class", "classname", "response", "a"),
-    ),
-    "hint": RoleNames(("hint", "hints")),
-    "rubric": RoleNames(("rubric", "rubrics", "criteria", "gradingcriteria", "scoringcriteria")),
-    "category": RoleNames(
-        (
-            *("category", "topic", "type", "split", "subject", "l2category", "l3category", "subcategory", "task"),
-            *("tasktype", "skill", "difficulty", "level", "dataset", "source", "ability", "questiontype", "qtype"),
-            *("answertype", "domain", "lang", "language", "group", "subtask", "field", "subfield", "attribute", "kind"),
-            *("imagetype", "contexttype", "grade", "tasktypes", "capability", "dimension", "subset"),
-        )
-    ),
-}
-
-
 def plain_name(column: str) -> str:
-    """Return a column's name without case and punctuation."""
-    return re.sub(r"[\W_]+", "", column.lower())
+    """Return a column's name without case, accents, blanks and signs; letters of all scripts stay.
+
+    >>> plain_name("Réponse_correcte"), plain_name("選択肢 "), plain_name("Правильный ответ")
+    ('reponsecorrecte', '選択肢', 'правильныиответ')
+    """
+    if column.isascii():
+        return _NO_LETTERS.sub("", column.lower())
+    apart = normalize("NFKD", column.casefold().replace("ß", "ss"))
+    return _NO_LETTERS.sub("", normalize("NFC", "".join(char for char in apart if category(char) != "Mn")))
+
+
+@cache
+def role_names() -> Mapping[str, RoleNames]:
+    """Return the names of each role, and `single_option`: what stands before the letter of a column of one option."""
+    roles = tomllib.loads((files(__package__) / "column_names.toml").read_text(encoding="utf-8"))
+    names: dict[str, RoleNames] = {}
+    for role, by_language in roles.items():
+        weak = by_language.pop("weak", ())
+        strong = dict.fromkeys(plain_name(name) for several in by_language.values() for name in several)
+        names[role] = RoleNames(tuple(strong), tuple(dict.fromkeys(map(plain_name, weak))))
+    return names

@@ -7,7 +7,7 @@ the error names both and the --map that decides.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple, get_args
 
 from msgspec import Struct, field
 
@@ -16,18 +16,23 @@ from snellen.benchmarks.table.cells import (
     CONVENTIONS,
     letter_in,
     letter_of,
+    letters_of,
     options_in,
     plain_answer,
     separator_of,
     whole,
 )
-from snellen.benchmarks.table.column_names import IMAGE_IDS, NAMES, plain_name
-from snellen.benchmarks.table.declaration import Cell, CellSpec
+from snellen.benchmarks.table.column_names import IMAGE_IDS, plain_name, role_names
+from snellen.benchmarks.table.declaration import AnswerForm, Cell, CellSpec
+from snellen.benchmarks.table.gold_kinds import OPEN, checked, kind_named
 from snellen.benchmarks.table.history import turns_of
 from snellen.benchmarks.table.images import is_address, names_media
+from snellen.benchmarks.table.languages import language_of
 from snellen.benchmarks.table.literals import is_literal
+from snellen.benchmarks.table.markup import unmarked
 from snellen.benchmarks.table.numbered_columns import series, stem_of, with_numbered
 from snellen.benchmarks.table.operations import CellError
+from snellen.benchmarks.table.operations import value as declared_value
 from snellen.benchmarks.table.option_columns import (
     holds_list,
     is_option_column,
@@ -37,12 +42,16 @@ from snellen.benchmarks.table.option_columns import (
 )
 from snellen.benchmarks.table.rows import columns_of, plain_text
 from snellen.errors import UsageError
+from snellen.scoring.answers import AnswerContext, GoldError
 
 HEAD = 500
 """Rows that are looked at for the roles of columns."""
-ROLES = ("id", "image", "video", "question", "options", "answer", "hint", "rubric", "history", "category")
-FORMS = ("letter", "index0", "index1", "text", "bool", "number")
-"""Forms of an answer that --map answer=COLUMN:FORM names."""
+ROLES = (
+    *("id", "image", "video", "question", "options", "answer", "kind", "hint", "rubric", "history", "system"),
+    "category",
+)
+FORMS = tuple(form for form in get_args(AnswerForm) if form)
+"""Forms and kinds of an answer that --map answer=COLUMN:FORM names."""
 NO_COLUMN = "none"
 MULTIPLE_CHOICE = frozenset("ABCDEFGH")
 """Letters that are answers to questions with options, if a table holds nothing else."""
@@ -105,6 +114,15 @@ def recognise(
     return _Table(tuple(columns_of(header, rows)), rows, mapping, name).recognition()
 
 
+class _Problem(NamedTuple):
+    """A role that no column has for certain: what was found, the --map that decides, and the likeliest columns."""
+
+    role: str
+    found: str
+    hint: str
+    likely: tuple[str, ...] = ()
+
+
 class _Table:
     """The head of a table, and the roles found so far."""
 
@@ -115,6 +133,7 @@ class _Table:
         self.roles: dict[str, CellSpec] = {}
         self.notes: list[str] = []
         self.in_use: set[str] = set()
+        self.problems: list[_Problem] = []
 
     def recognition(self) -> Recognition:
         self._map()
@@ -131,8 +150,14 @@ class _Table:
             self._find_options_in_question()
         if "answer" not in self.mapping:
             self._find_answer()
-        if "options" not in self.roles and "options" not in self.mapping:
+        if "kind" not in self.mapping:
+            self._find_kind()
+        if not {"options", "kind"} & (self.roles.keys() | self.mapping.keys()):
             self._find_lost_options()
+        if self.problems:
+            if not {"image", "video"} & (self.roles.keys() | self.mapping.keys()) and (likely := self._likely("image")):
+                self.problems.append(_Problem("image", "no column holds names of images", "", tuple(likely)))
+            raise self._refusal()
         if "hint" not in self.mapping and (hints := self._named("hint", strong=True)):
             self._take("hint", hints[0])
         if "rubric" not in self.mapping and (rubrics := self._named("rubric", strong=True)):
@@ -141,11 +166,13 @@ class _Table:
         if "category" not in self.mapping:
             for column in self._named("category", strong=True):
                 if self._is_category(column):
-                    self._take(column, column)
+                    self._take(f"{column}_" if column in ROLES else column, column)
         unused = tuple(
             column
             for column in self.columns
-            if column not in self.in_use and column not in ids[:1] and not column.startswith("conversations:")
+            if column not in self.in_use
+            and column not in (*ids[:1], self.roles.get("kind"))
+            and not column.startswith("conversations:")
         )
         return Recognition(self.roles, unused, self.notes, ids)
 
@@ -178,7 +205,7 @@ class _Table:
 
     def _named(self, role: str, *, strong: bool) -> list[str]:
         """Return the unused columns whose name fits a role and that have a value, in the order of the names."""
-        names = NAMES[role].strong if strong else NAMES[role].weak
+        names = role_names()[role].strong if strong else role_names()[role].weak
         by_name: dict[str, list[str]] = {}
         for column in self.columns:
             if column not in self.in_use:
@@ -193,24 +220,87 @@ class _Table:
             column for column in self._named(role, strong=False) if fits(column)
         ]
 
+    def _refusal(self) -> UsageError:
+        """Return one error for all roles that are open."""
+        if len(self.problems) == 1:
+            (problem,) = self.problems
+            columns = (
+                f"; its columns are {', '.join(self.columns[:40])}" if problem.found.startswith("no column") else ""
+            )
+            return UsageError(f"{self.name}: {problem.found}{columns}", problem.hint)
+        lines = [
+            f"{len(self.problems)} roles have no column for certain; its columns are {', '.join(self.columns[:40])}"
+        ]
+        for problem in self.problems:
+            likely = f" Likely: {', '.join(problem.likely)}." if problem.likely else ""
+            lines.append(f"  {problem.role}: {problem.found}.{likely}")
+        maps, taken = [], set[str]()
+        for problem in self.problems:
+            column = next((name for name in problem.likely if name not in taken), "COLUMN")
+            taken.add(column)
+            maps.append(f"{problem.role}={column}")
+        return UsageError(
+            f"{self.name}: " + "\n".join(lines), f"Name all of them: --map {','.join(maps)}. No request was sent."
+        )
+
+    def _missing(self, role: str, found: str, hint: str) -> None:
+        """Note a role without a column."""
+        likely = tuple(self._likely(role))
+        named = f" The likeliest: {', '.join(likely)}." if likely else ""
+        self.problems.append(_Problem(role, found, f"{hint}{named}", likely))
+
+    def _likely(self, role: str) -> list[str]:
+        """Return the unused columns whose cells look most like those of a role, at most three."""
+        judge = {"question": self._like_question, "answer": self._like_answer, "image": self._like_image}[role]
+        scores = {
+            column: judge([plain_text(value).strip() for value in self._values(column)[:50]])
+            for column in self.columns
+            if column not in self.in_use and self._values(column) and not self._holds_media(column)
+        }
+        return sorted((column for column, score in scores.items() if score > 0.3), key=lambda column: -scores[column])[
+            :3
+        ]
+
+    @staticmethod
+    def _like_question(texts: Sequence[str]) -> float:
+        asked = sum(text.endswith(("?", "？", "؟")) for text in texts)
+        return (2 * asked + sum(bool(language_of(text)) and " " in text for text in texts)) / len(texts)
+
+    @staticmethod
+    def _like_answer(texts: Sequence[str]) -> float:
+        if any(text.endswith(("?", "？")) for text in texts):
+            return 0.0
+        counted = (
+            texts == [str(at) for at in range(int(texts[0]), int(texts[0]) + len(texts))]
+            if texts[0].isdecimal()
+            else False
+        )
+        short = sum(len(text) <= 60 for text in texts) / len(texts)
+        return 0.0 if counted else short * (1.5 if len(set(texts)) < len(texts) or len(texts) < 3 else 1.0)
+
+    @staticmethod
+    def _like_image(texts: Sequence[str]) -> float:
+        names = sum(" " not in text and any(map(str.isalpha, text)) and any(map(str.isdecimal, text)) for text in texts)
+        return names / len(texts) if len(set(texts)) > len(texts) / 2 else 0.0
+
     def _one_of(self, role: str, columns: Sequence[str], form: str = "") -> str:
-        """Return the one column of a role. Raises UsageError if cells of several differ."""
+        """Return the first of the columns of a role; note the problem if cells of several differ."""
         first, *others = columns
         for other in others:
-            differing = next((row for row in self.rows if not _alike(row.get(first), row.get(other))), None)
-            if differing is not None:
-                raise self._ambiguous(role, columns, form)
-        if others:
-            self.notes.append(f"{' and '.join(f'`{column}`' for column in columns)} hold the same {role}")
-            self.in_use.update(others)
+            if any(not _alike(row.get(first), row.get(other)) for row in self.rows):
+                self.problems.append(self._ambiguous(role, columns, form))
+                break
+        self.in_use.update(others)
         return first
 
-    def _ambiguous(self, role: str, columns: Sequence[str], form: str = "") -> UsageError:
+    def _ambiguous(self, role: str, columns: Sequence[str], form: str = "") -> _Problem:
         named = " and ".join(f"{column!r}" for column in columns[:4])
         choices = " or ".join(f"--map {role}={column}{form}" for column in columns[:4])
-        return UsageError(
-            f"{self.name}: {len(columns)} columns could be the {role}: {named}",
+        return _Problem(
+            role,
+            f"{len(columns)} columns could be the {role}: {named}",
             f"Choose one: {choices}. No request was sent.",
+            tuple(columns[:4]),
         )
 
     def _find_media(self, role: str) -> None:
@@ -229,6 +319,8 @@ class _Table:
         candidates = with_numbered(self.columns, [column for column in self.columns if column in candidates], holding)
         if not candidates and role == "image":
             candidates = [column for column in self._named(role, strong=False) if plain_name(column) in IMAGE_IDS][:1]
+        if not candidates and role == "image":  # questions about pictures are not asked without them in silence
+            candidates = [column for column in self.columns if self._is_empty_image(column)][:1]
         if not candidates:
             return
         stems = {stem_of(column) for column in candidates}
@@ -238,10 +330,16 @@ class _Table:
                 self.in_use.update(candidates)
                 candidates = [names["image"]]
             else:
+                problem = self._ambiguous(role, candidates)
                 joined = "+".join(candidates[:4])
-                error = self._ambiguous(role, candidates)
-                raise UsageError(error.message, f"{error.hint} All of them: --map {role}={joined}.")
+                self.problems.append(problem._replace(hint=f"{problem.hint} All of them: --map {role}={joined}."))
         self._take(role, tuple(candidates) if len(candidates) > 1 else candidates[0])
+
+    def _is_empty_image(self, column: str) -> bool:
+        """Return True for a column of images by its name that no row has a value in."""
+        if "video" in self.mapping or any(self._values(name) for name in self._named("video", strong=True)):
+            return False
+        return plain_name(column) in role_names()["image"].strong and not self._values(column)
 
     def _holds_media(self, column: str) -> bool:
         values = self._values(column)[:100]
@@ -259,7 +357,7 @@ class _Table:
         listed = self._candidates("options", self._holds_options)
         if letters:
             if listed:
-                raise self._ambiguous("options", ("+".join(letters), *listed))
+                self.problems.append(self._ambiguous("options", ("+".join(letters), *listed)))
             self._take("options", tuple(letters))
         elif listed:
             column = self._one_of("options", listed)
@@ -292,14 +390,17 @@ class _Table:
         if spoken:
             self._take("question", dialogue.QUESTION)
             self.in_use.update(column for column in self.columns if column in dialogue.COLUMNS)
+            if dialogue.SYSTEM in self.columns and "system" not in self.mapping:
+                self._take("system", dialogue.SYSTEM)
             if any(row.get(dialogue.TURNS, 1) > 1 for row in self.rows):
                 self.notes.append("of dialogues the first question is asked")
             return
         if columns:
             self._take("question", self._one_of("question", columns))
             return
-        raise UsageError(
-            f"{self.name}: no column could be the question; its columns are {', '.join(self.columns[:40])}",
+        self._missing(
+            "question",
+            "no column could be the question",
             'Name it: --map question=COLUMN. The same question about every row: -o question="What is it?"',
         )
 
@@ -316,27 +417,31 @@ class _Table:
             columns = [
                 column
                 for column in self.columns
-                if column not in self.in_use and self._share("letter", column) == 1.0 and self._values(column)
+                if column not in self.in_use and self._share(("letter",), column) == 1.0 and self._values(column)
             ]
         if len(columns) > 1 and "options" in self.roles:
             columns = self._agreeing(columns)
         if not columns:
             for column in self._named("answer", strong=True)[:1]:
                 texts = [plain_text(value) for value in self._values(column)[:3]]
-                raise UsageError(
-                    f"{self.name}: column {column!r} could be the answer, but most of its cells name none of their "
-                    f"row's options: {', '.join(map(repr, texts))}",
-                    "Another column: --map answer=COLUMN. Options of their own: --map options=COLUMN, or none.",
+                found = (
+                    f"column {column!r} could be the answer, but most of its cells name none of their row's options: "
+                    f"{', '.join(map(repr, texts))}"
                 )
-            raise UsageError(
-                f"{self.name}: no column could be the answer; its columns are {', '.join(self.columns[:40])}",
+                hint = "Another column: --map answer=COLUMN. Options of their own: --map options=COLUMN, or none."
+                self.problems.append(_Problem("answer", found, hint))
+                return
+            self._missing(
+                "answer",
+                "no column could be the answer",
                 "Name it: --map answer=COLUMN. No request was sent.",
             )
+            return
         self._take("answer", self._one_of("answer", columns))
 
     def _find_lost_options(self) -> None:
         """Look for options under any name, where answers are letters or indexes; refuse letters without options."""
-        column = self.roles["answer"]
+        column = self.roles.get("answer")
         if not isinstance(column, str):
             return
         values = [plain_answer(value) for value in self._values(column)]
@@ -365,17 +470,51 @@ class _Table:
             self.notes.append(f"the answers in `{column}` are letters, and no column could hold their options")
             return
         if letters:
-            raise UsageError(
-                f"{self.name}: the answers in {column!r} are letters, and "
+            problem = _Problem(
+                "options",
+                f"the answers in {column!r} are letters, and "
                 f"{'several columns' if named else 'no column'} could hold their options",
                 f"Name it: {choices}--map options=FIRST+SECOND; --map options=none if the image shows them. "
                 "No request was sent.",
+                tuple(named[:4]),
             )
-        if named:
-            raise UsageError(
-                f"{self.name}: the answers in {column!r} are numbers, or indexes of {' or '.join(map(repr, named))}",
+            self.problems.append(problem)
+        elif named:
+            problem = _Problem(
+                "options",
+                f"the answers in {column!r} are numbers, or indexes of {' or '.join(map(repr, named))}",
                 f"Say which: {choices}--map options=none. No request was sent.",
+                tuple(named[:4]),
             )
+            self.problems.append(problem)
+
+    def _find_kind(self) -> None:
+        """Look for a column whose cells name kinds of answers that fit the answers."""
+        answer = self.roles.get("answer")
+        for column in self._named("kind", strong=True):
+            kinds = [kind_named(plain_text(value)) for value in self._values(column)]
+            if kinds and None not in kinds and answer is not None and self._kinds_fit(column, answer):
+                self.roles["kind"] = column  # it may be a slice, too
+                return
+
+    def _kinds_fit(self, column: str, answer: CellSpec) -> bool:
+        """Return True if the answers of most rows are of the kinds that a column names."""
+        fits = total = 0
+        for number, row in enumerate(self.rows[:100]):
+            kind = kind_named(plain_text(row.get(column))) or OPEN
+            cell = plain_answer(declared_value(answer, row, number))
+            if kind in (OPEN, "text", "name", "judged", "list") or cell in (None, ""):
+                continue
+            total += 1
+            try:
+                if kind in ("choice", "multi-choice"):
+                    fits += len(self._options(row)) > 1
+                else:
+                    checked(kind, unmarked(cell) if isinstance(cell, str) else cell, AnswerContext())
+                    fits += 1
+            except GoldError:
+                continue
+        return 2 * fits >= total
 
     def _fits_options(self, spec: CellSpec, answer: str, form: str) -> bool:
         for row in self.rows[:100]:
@@ -389,32 +528,32 @@ class _Table:
             return False
         if "options" not in self.roles:
             return True
-        return max(self._share(form, column) for form in CONVENTIONS) > _FEWEST_FIT
+        return self._share(CONVENTIONS, column) > _FEWEST_FIT
 
     def _agreeing(self, columns: list[str]) -> list[str]:
         """Return the first of columns that name the same option in every row, or all of them."""
         letters = [[self._letters(column, row) for row in self.rows] for column in columns]
         if all(own == letters[0] and all(len(names) == 1 for names in own) for own in letters):
-            self.notes.append(f"{' and '.join(f'`{column}`' for column in columns)} name the same options")
             self.in_use.update(columns)
             return columns[:1]
         return columns
 
-    def _letters(self, column: str, row: Mapping[str, Any]) -> set[str]:
+    def _letters(self, column: str, row: Mapping[str, Any]) -> set[tuple[str, ...]]:
         """Return the letters that a cell may name under a convention that fits its whole column."""
-        forms = [form for form in CONVENTIONS if self._share(form, column) == 1.0]
+        forms = [form for form in CONVENTIONS if self._share((form,), column) == 1.0]
         options = self._options(row)
-        return {letter for form in forms if (letter := letter_of(plain_answer(row.get(column)), options, form))}
+        named = (letters_of(plain_answer(row.get(column)), options, form) for form in forms)
+        return {letters for letters in named if letters}
 
-    def _share(self, form: str, column: str) -> float:
-        """Return the share of the head's answers that a convention reads."""
+    def _share(self, forms: Sequence[str], column: str) -> float:
+        """Return the share of the head's answers that one of some conventions reads."""
         fits = total = 0
         for row in self.rows[:100]:
             options, value = self._options(row), plain_answer(row.get(column))
             if len(options) < 2 or value is None or value == "":
                 continue
             total += 1
-            fits += letter_of(value, options, form) is not None
+            fits += any(letters_of(value, options, form) for form in forms)
         return fits / total if total else 1.0
 
     def _options(self, row: Mapping[str, Any]) -> dict[str, str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from snellen.errors import DataError
 from snellen.toml_text import parse_toml
@@ -44,7 +44,8 @@ class Source(Strict, frozen=True):
         revision: its commit, tag or branch; default: the branch as it is now.
         files: patterns of the files that are fetched; default: those of the split.
         each: path of the rows in a JSON file: `data.items`, `*[]` for an object of lists.
-        sheet: the sheet of an Excel file; default: the first one.
+        sheet: the sheet of an Excel file; default: the first visible one with a header.
+        encoding: the encoding of a text file; default: that of its byte order mark, else UTF-8.
         md5: MD5 of the file, hexadecimal.
         sha256: SHA-256 of the file, hexadecimal.
         rows: how many rows it has.
@@ -67,6 +68,7 @@ class Source(Strict, frozen=True):
     files: tuple[str, ...] = ()
     each: str = ""
     sheet: str = ""
+    encoding: str = ""
     md5: str = ""
     sha256: str = ""
     rows: int | None = None
@@ -80,6 +82,31 @@ class Source(Strict, frozen=True):
     def kind(self) -> SourceKind:
         """Return which of the six keys names the source."""
         return next(kind for kind in SOURCE_KINDS if getattr(self, kind))
+
+
+AnswerForm: TypeAlias = Literal[
+    "",
+    "letter",
+    "index0",
+    "index1",
+    "text",
+    "bool",
+    "number",
+    "choice",
+    "multi-choice",
+    "truth",
+    "count",
+    "quantity",
+    "date",
+    "time",
+    "name",
+    "list",
+    "box",
+    "point",
+    "formula",
+    "json",
+    "judged",
+]
 
 
 class Cell(Strict, frozen=True, rename={"as_": "as", "from_": "from"}):
@@ -104,7 +131,8 @@ class Cell(Strict, frozen=True, rename={"as_": "as", "from_": "from"}):
         make: how many options are drawn for each row, the gold answer among them.
         from_: with `make`: the column of the labels; default: that of the answer.
         seed: with `make`: the seed of the draw.
-        as_: how the answer names its option: `letter`, `index0`, `index1`, `text`; or of which kind it is: `bool`, `number`.
+        as_: how the answer names its option: `letter`, `index0`, `index1`, `text`; or of which kind it is: `bool`, `number`,
+            `quantity` and every other kind.
         folder: the value is a path below the images.
         letters: the letters of a row whose list of options is empty, since they stand in the image: `ABCD`.
     """
@@ -127,14 +155,14 @@ class Cell(Strict, frozen=True, rename={"as_": "as", "from_": "from"}):
     make: int | None = None
     from_: str = ""
     seed: int = 0
-    as_: Literal["", "letter", "index0", "index1", "text", "bool", "number"] = ""
+    as_: AnswerForm = ""
     folder: bool = False
     letters: str = ""
 
 
 CellSpec: TypeAlias = str | tuple[str, ...] | Cell
 WithoutImage: TypeAlias = Literal["drop", "keep", "stop"]
-OWN_NAMES = ("id", "image", "video", "question", "options", "answer", "hint", "rubric", "history")
+OWN_NAMES = ("id", "image", "video", "question", "options", "answer", "hint", "rubric", "history", "system", "kind")
 """Names of a row's values that mean something to Snellen; every other name becomes meta."""
 
 
@@ -255,6 +283,12 @@ class ScoreRule(Strict, frozen=True):
     profiles: Mapping[ProfileName, ScoreRule] = {}
     judge: JudgeRule = JudgeRule()
     reader: str = ""
+
+    @property
+    def is_given(self) -> bool:
+        """Return True for a rule of reading or comparison, and not of the models alone that are asked."""
+        rest: ScoreRule = structs.replace(self, judge=JudgeRule(), reader="")
+        return rest != ScoreRule()
 
 
 MetricName: TypeAlias = Literal[

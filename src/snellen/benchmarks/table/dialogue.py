@@ -1,4 +1,4 @@
-"""Dialogues in a cell, as LLaVA and chat data sets write them: the first question and the first answer.
+"""Dialogues in a cell, as LLaVA and chat data sets write them: the first question, the first answer, and the system text before them.
 
 LLaVA: `conversations`, a list of {from: human | gpt, value}. Chat: `messages`, a list of {role: user | assistant, content},
 whose content is a text or a list of parts. Images that parts hold or name become a column too.
@@ -16,9 +16,10 @@ from snellen.types import Blob
 
 COLUMNS = ("conversations", "conversation", "messages", "dialogue", "dialog")
 QUESTION, ANSWER, TURNS = "conversations:question", "conversations:answer", "conversations:turns"
-IMAGES = "conversations:images"
+IMAGES, SYSTEM = "conversations:images", "conversations:system"
 _IMAGE_PARTS = ("image", "image_url", "input_image")
 _ASKS = ("human", "user")
+_SETS = ("system", "developer")
 _ANSWERS = ("gpt", "assistant", "model", "chatgpt", "bot")
 
 
@@ -42,10 +43,13 @@ def with_dialogue(row: dict[str, Any]) -> dict[str, Any]:
     answer: dict[str, Any] = next((turn for who, turn in pairs[first_question + 1 :] if who in _ANSWERS), {})
     turn_count = sum(who in _ASKS for who, _ in pairs)
     images = _images(pairs[first_question][1])
-    image_cells = {IMAGES: images} if images else {}
+    system = "\n\n".join(filter(None, (_content(turn) for who, turn in pairs[:first_question] if who in _SETS)))
+    further: dict[str, Any] = {IMAGES: images} if images else {}
+    if system:
+        further[SYSTEM] = system
     return {
         **row,
-        **image_cells,
+        **further,
         QUESTION: _content(pairs[first_question][1]),
         ANSWER: _content(answer),
         TURNS: turn_count,

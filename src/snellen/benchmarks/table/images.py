@@ -189,9 +189,13 @@ def images_of(value: Any, root: ImageRoot, references: References | None = None)
     if value is None or value == "" or value != value:
         return ()
     if isinstance(value, tuple) or (isinstance(value, list) and value and not isinstance(value[0], (str, dict, list))):
+        if isinstance(value, list) and any(isinstance(element, dict) for element in value):
+            return tuple(blob for element in value for blob in images_of(element, root, references))
         if all(hasattr(element, "read") for element in value):
             return tuple(value)
         raise CellError(f"its image is a list of {type(value[0]).__name__}; names or bytes were expected")
+    if hasattr(value, "read"):
+        return (value,)
     if isinstance(value, list):
         if len(value) > MOST_IMAGES:
             raise CellError(f"{len(value):,} images; at most {MOST_IMAGES:,} are read")
@@ -274,6 +278,8 @@ def names_media(value: Any) -> bool:
         return bool(value) and all(names_media(element) for element in value[:20])
     if isinstance(value, dict):
         return names_media(value.get("path") or value.get("bytes"))
+    if hasattr(value, "read"):
+        return True
     if not isinstance(value, str) or len(value) > 4096:
         return False
     text = value.strip()

@@ -1,6 +1,6 @@
 """A table as VLMEvalKit reads it: with pandas, which takes `None` for an empty cell and `007` for 7 (`--as-kit`).
 
-Snellen does not read so by default, since it changes questions; it says in how many rows the two readings differ.
+Snellen does not read so by default, since it changes questions; `-o as_kit=false` says in how many rows the two readings differ.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from snellen.sources.pandas_cells import ColumnForms, ColumnKind, as_pandas
 
 OPTION = "as_kit"
 FORMS = ("CSV", "TSV")
-KIT_COLUMNS = frozenset(("index", "question"))
 TRUE, FALSE = ("true", "1", "yes", "on"), ("", "false", "0", "no", "off")
 Placed = Iterable[tuple[str, dict[str, Any] | DataError]]
 
@@ -55,12 +54,6 @@ def _cell(cell: Any, kinds: Mapping[str, ColumnKind], name: str) -> Any:
         return cell
     read = as_pandas(cell, kinds.get(name, "text"))
     return "" if read is None else str(read)
-
-
-def is_kit_table(columns: Iterable[str]) -> bool:
-    """Return True for the columns of VLMEvalKit's tables."""
-    names = set(columns)
-    return names >= KIT_COLUMNS and not names.isdisjoint(("image", "image_path"))
 
 
 def difference_note(count: int) -> str:

@@ -27,6 +27,7 @@ _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|U00([01][0-9a-fA
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "0": "\0", "\n": ""}
 _WORDS = {"None": None, "True": True, "False": False, "null": None, "true": True, "false": False, "nan": None}
 _CLOSING = {"[": "]", "(": ")", "{": "}"}
+_OPENING = frozenset("[{(a")
 
 
 class NoLiteralError(ValueError):
@@ -36,8 +37,9 @@ class NoLiteralError(ValueError):
 def is_literal(text: str) -> bool:
     """Return True for a text that begins and ends like a list, a tuple or an object."""
     text = text.strip()
-    both = (text[0], text[-1]) if text else ("", "")
-    return both in {("[", "]"), ("{", "}")} or text.startswith(("array([", "(('", '(("', "('", '("'))
+    if text[:1] not in _OPENING:
+        return False
+    return text[-1] == _CLOSING.get(text[0], "") != ")" or text.startswith(("array([", "(('", '(("', "('", '("'))
 
 
 def literal(text: str) -> Any:

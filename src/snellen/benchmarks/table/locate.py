@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from msgspec import Struct
 
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.registry import TABLE_SUFFIXES
+from snellen.benchmarks.registry import ROW_SUFFIXES
 from snellen.benchmarks.table.declaration import Source
 from snellen.benchmarks.table.images import MEDIA_SUFFIXES
 from snellen.benchmarks.table.official import official_table
@@ -27,11 +27,15 @@ from snellen.sources.tree import TARS, FolderTree, kept_tree
 from snellen.sources.web_files import is_address
 
 ARCHIVES = (".zip", *TARS)
-ROW_SUFFIXES = tuple(suffix for suffix in TABLE_SUFFIXES if suffix not in ARCHIVES)
 DEPTH = 4
 MOST_FILES = 200_000
 NAMED = 8
-_NO_TABLE = re.compile(r"(?:dataset_infos?|config|state|package|benchmark|schema|license|run_meta|summary)\.json", re.I)
+_NO_TABLE = re.compile(
+    r"(?:dataset_infos?|dataset_dict|config|state|package|benchmark|schema|license|run_meta|summary)\.json|cache-[^/]*\.arrow",
+    re.I,
+)
+SAVED = "data"
+"""Name of the shards that `save_to_disk` writes into the folder of a split."""
 _SHARD = re.compile(r"[-_.](?:\d{1,5}[-_]of[-_]\d{1,5}|\d{4,5})$", re.I)
 _SPLITS = ("train", "training", "validation", "valid", "val", "dev", "test", "testmini", "eval")
 
@@ -184,6 +188,8 @@ def config_of(file: str) -> str:
 def split_of(file: str) -> str:
     """Return the split that a file belongs to, by its name or its folder; empty where none is named."""
     stem = _SHARD.sub("", PurePosixPath(file).stem)
+    if stem.lower() == SAVED:
+        return PurePosixPath(file).parent.name
     if stem != PurePosixPath(file).stem or stem.lower() in _SPLITS:
         return stem
     return next((part for part in reversed(file.split("/")[:-1]) if part.lower() in _SPLITS), "")

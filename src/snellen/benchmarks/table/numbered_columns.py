@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-_NUMBERED = re.compile(r"(?P<stem>.*?[A-Za-z])[ _.\-]*(?P<number>\d{1,2})")
+from snellen.benchmarks.table.column_names import plain_name
+
+_NUMBERED = re.compile(r"(?P<stem>.*?[^\W\d_])[ _.\-]*(?P<number>\d{1,2})")
 
 
 def stem_of(column: str) -> str:
-    """Return a column's name without its number, case and punctuation, in the singular."""
+    """Return a column's name without its number, case and signs, in the singular."""
     match = _NUMBERED.fullmatch(column)
     stem = match["stem"] if match else column
-    return re.sub(r"[\W_]+", "", stem.lower()).rstrip("s")
+    return plain_name(stem).rstrip("s")
 
 
 def with_numbered(columns: Sequence[str], candidates: list[str], holding: Sequence[str]) -> list[str]:

@@ -16,6 +16,7 @@ import msgspec
 from snellen.benchmarks.table.declaration import Cell, CellSpec
 from snellen.errors import DataError
 from snellen.scoring.rules.literals import MAX_CHARS, literal_list
+from snellen.sources.xlsx import CellFault
 
 Row: TypeAlias = Mapping[str, Any]
 ROW_NUMBER, KEY = "#", "@key"
@@ -56,7 +57,18 @@ def value(spec: CellSpec, row: Row, number: int) -> Any:
 
 
 def _cell(column: str, row: Row, number: int) -> Any:
-    return number if column == ROW_NUMBER else row.get(column)
+    if column == ROW_NUMBER:
+        return number
+    cell = row.get(column)
+    return cell_of(row, column) if isinstance(cell, float) else cell
+
+
+def cell_of(row: Row, column: str) -> Any:
+    """Return a cell of a row; None if the row lacks it. Raises CellError for one without a value, such as `#N/A`."""
+    cell = row.get(column)
+    if isinstance(cell, CellFault):
+        raise CellError(f"column {column!r}: {cell.reason}")
+    return cell
 
 
 def _operated(spec: Cell, current: Any) -> Any:

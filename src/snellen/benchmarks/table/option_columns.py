@@ -4,49 +4,63 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from snellen.benchmarks.table.cells import LETTERS, options_in, options_of
+from snellen.benchmarks.table.column_names import plain_name, role_names
 from snellen.benchmarks.table.declaration import CellSpec
 from snellen.benchmarks.table.literals import is_literal
-from snellen.benchmarks.table.operations import CellError
+from snellen.benchmarks.table.operations import CellError, cell_of
 from snellen.benchmarks.table.rows import plain_text
 
-_MARKED = re.compile(
-    r"(?i)(?P<stem>options?|choices?|opt|op|candidates?|answer choice|alternatives?|variant|endings?|sol|solution)"
-    r"[ _.\-\[(]*(?P<mark>[a-z]|\d{1,2})[\])]?"
-)
-_ANSWER_LETTER = re.compile(r"(?i:answers?|ans|response)(?:[ _.\-]+(?P<mark>[A-Za-z])|(?P<capital>[A-Z]))")
-"""Columns answerA, answer_b: options. answer1, answer2 are accepted answers."""
+_MARKED = re.compile(r"(?P<stem>.*?)(?P<gap>[ _.\-\[(:#]*)(?P<mark>[a-zA-Z\u0410-\u044f]|\d{1,2})[\])]?", re.DOTALL)
+_CYRILLIC = "АБВГДЕЖЗИКЛМ"
+_ANSWERS = ("answer", "answers", "ans", "response")
 
 
 def option_columns(columns: Sequence[str]) -> list[str]:
-    """Return the columns of single options in their order; empty if there are no two."""
+    """Return the columns of single options in their order; empty if there are no two.
+
+    Columns answerA, answer_b are options; answer1, answer2 are accepted answers.
+    """
     for first in ("A", "a", "1"):
         single = [column for column in columns if len(column) == 1 and _place(column) >= 0 and _like(column, first)]
         if first in single and chr(ord(first) + 1) in single:
             return sorted(single)
     by_stem: dict[str, dict[int, str]] = {}
     for column in columns:
-        name = column.strip()
-        if match := _MARKED.fullmatch(name):
-            stem, mark = match["stem"].lower().rstrip("s"), match["mark"]
-        elif match := _ANSWER_LETTER.fullmatch(name):
-            stem, mark = "answer", match["mark"] or match["capital"]
-        else:
-            continue
-        by_stem.setdefault(stem + ("#" if mark.isdigit() else ""), {})[_place(mark)] = column
+        if (named := _single_option(column)) is not None:
+            stem, place = named
+            by_stem.setdefault(stem, {})[place] = column
     several = [places for places in by_stem.values() if len(places) > 1]
     return [places[at] for places in several[:1] for at in sorted(places)]
 
 
 def is_option_column(column: str) -> bool:
     """Return True for a column whose name is that of a single option."""
-    return bool(_MARKED.fullmatch(column.strip())) or (len(column) == 1 and column in LETTERS)
+    named = _single_option(column)
+    return (named is not None and not named[0].startswith("answer:")) or (len(column) == 1 and column in LETTERS)
+
+
+def _single_option(column: str) -> tuple[str, int] | None:
+    """Return what the columns of a row's options share, and the place of this one; None for any other column."""
+    match = _MARKED.fullmatch(column.strip())
+    if match is None or _place(match["mark"]) < 0:
+        return None
+    stem, mark = plain_name(match["stem"]), match["mark"]
+    if stem in role_names()["single_option"].strong:
+        return stem.rstrip("s") + ("#" if mark.isdigit() else ""), _place(mark)
+    is_letter = not mark.isdigit() and (match["gap"] or mark.isupper())
+    if is_letter and (stem in _ANSWERS or stem in role_names()["answer"].strong):
+        return f"answer:{stem}", _place(mark)
+    return None
 
 
 def _place(mark: str) -> int:
-    return int(mark) if mark.isdigit() else LETTERS.find(mark.upper())
+    if mark.isdigit():
+        return int(mark)
+    return LETTERS.find(mark.upper()) if mark.isascii() else _CYRILLIC.find(mark.upper())
 
 
 def _like(column: str, first: str) -> bool:
@@ -55,21 +69,25 @@ def _like(column: str, first: str) -> bool:
     return any(kind(column) and kind(first) for kind in kinds)
 
 
+@lru_cache(maxsize=64)
+def _lettered(columns: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Return the columns of single options with their letters: their own, or A, B and so on."""
+    own = all(len(column) == 1 and column.upper() in LETTERS for column in columns)
+    return tuple((column, column.upper() if own else letter) for column, letter in zip(columns, LETTERS, strict=False))
+
+
 def row_options(spec: CellSpec | None, row: Mapping[str, Any], question: CellSpec | None = None) -> dict[str, str]:
     """Return the options of a row, letter to text. Raises CellError for a cell of an unknown form."""
     if spec is None:
         return {}
     if isinstance(spec, tuple):
-        own = all(len(column) == 1 and column.upper() in LETTERS for column in spec)
-        texts = {
-            column.upper() if own else LETTERS[at]: plain_text(row.get(column))
-            for at, column in enumerate(spec[: len(LETTERS)])
+        return {
+            letter: text for column, letter in _lettered(spec) if (text := plain_text(cell_of(row, column)).strip())
         }
-        return {letter: text.strip() for letter, text in texts.items() if text.strip()}
     if isinstance(spec, str):
-        value = row.get(spec)
+        value = cell_of(row, spec)
         return options_in(plain_text(value)) if spec == question else options_of(value)
-    return options_of(row.get(spec.column), spec.split)
+    return options_of(cell_of(row, spec.column), spec.split)
 
 
 def options_or_none(value: Any) -> dict[str, str]:

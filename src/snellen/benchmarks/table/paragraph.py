@@ -7,13 +7,42 @@ from collections.abc import Iterator
 from snellen.benchmarks.base import DataReading
 from snellen.benchmarks.table.answers import WORDS
 from snellen.benchmarks.table.declaration import OWN_NAMES, Cell, CellSpec
+from snellen.benchmarks.table.languages import ENGLISH, languages
 from snellen.benchmarks.table.survey import Survey, described
 from snellen.benchmarks.table.wording import is_plain
 from snellen.errors import DataError
+from snellen.text import one_line, shorten
 
 NAMED = 10
 """Rows left out that the paragraph names."""
 UNUSED_NAMED = 12
+MOST_ENDS = 3
+"""Endings of prompts that are listed."""
+EXAMPLE = 40
+"""Characters of a gold answer that is shown as an example of its kind."""
+SAME = ("choice", "truth")
+"""Kinds whose answers need no example."""
+NOUNS = {
+    "multi-choice": ("choice of several options", "choices of several options"),
+    "count": ("whole number", "whole numbers"),
+    "quantity": ("quantity", "quantities"),
+    "short": ("short answer", "short answers"),
+    "box": ("box", "boxes"),
+    "json": ("object", "objects"),
+    "judged": ("free text", "free texts"),
+}
+"""Kinds in words, one and several, that are not the kind itself with an s."""
+ENDS = {
+    "choice": "lettered options and a request for the letter",
+    "multi-choice": "lettered options and a request for all right letters",
+    "truth": "a request for yes or no",
+    "short": "a request for a short answer",
+    "text": "a request for a short answer",
+    "name": "a request for a short answer",
+    "count": "a request for a number",
+    "judged": "no request for a form",
+}
+"""What stands behind a question, by its kind."""
 
 
 def reading_of(surveyed: Survey) -> DataReading:
@@ -54,30 +83,29 @@ def _size(surveyed: Survey) -> str:
 def _kinds(surveyed: Survey) -> str:
     texts = []
     for kind, count in surveyed.kinds.most_common():
-        share = f"{count:,} × " if len(surveyed.kinds) > 1 else ""
-        texts.append(f"{share}{_kind(kind, surveyed)}")
-    return ", ".join(texts)
+        share = f"{count:,} " if len(surveyed.kinds) > 1 else ""
+        example = f", e.g. “{shorten(one_line(surveyed.examples.get(kind, '')), EXAMPLE)}”" if kind not in SAME else ""
+        texts.append(f"{share}{_kind(kind, surveyed, several=count != 1)}{example}")
+    return "; ".join(texts)
 
 
-def _kind(kind: str, surveyed: Survey) -> str:
+def _kind(kind: str, surveyed: Survey, *, several: bool) -> str:
     if kind == "choice":
         counts = sorted(surveyed.option_counts)
         span = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
         letters = sorted(surveyed.option_letters)
-        return f"choice of {span} from {letters[0]}…{letters[-1]}"
-    names = {
-        "truth": surveyed.rules.truth_form,
-        "count": "whole numbers",
-        "number": "numbers",
-        "judged": "free text for a judge",
-    }
-    return names.get(kind, "short answers")
+        choices = "choices" if len(surveyed.kinds) > 1 and several else "choice"
+        return f"{choices} of {span} from {letters[0]}…{letters[-1]}"
+    if kind == "truth":
+        return surveyed.rules.truth_form
+    one, more = NOUNS.get(kind, (kind, f"{kind}s"))
+    return more if several else one
 
 
 def _columns(surveyed: Survey) -> Iterator[str]:
     rules = surveyed.rules
     rows = rules.declaration.rows
-    for role in ("question", "options", "answer", "image", "video", "hint", "rubric", "history"):
+    for role in ("question", "options", "answer", "kind", "image", "video", "hint", "rubric", "history", "system"):
         if role not in rows or (role == "options" and rules.in_question):
             continue
         form = ""
@@ -111,11 +139,16 @@ def _prompt(surveyed: Survey) -> str:
         return f"prompt: {media}the question as it stands"
     ends = []
     for kind in surveyed.kinds:
-        ends.append(
-            {"choice": "lettered options and a request for the letter", "truth": "a request for yes or no"}.get(
-                kind, "nothing besides" if kind == "judged" else "a request for a short answer"
-            )
-        )
+        ends.append(ENDS.get(kind, f"a request for {_article(kind)}"))
     if "truth" in surveyed.kinds and rules.truth_form == "T/F":
         ends = [end.replace("yes or no", "true or false") for end in ends]
-    return f"prompt: {media}the question, {' or '.join(dict.fromkeys(ends))}"
+    if len(set(ends)) > MOST_ENDS:
+        options = "lettered options, " if "choice" in surveyed.kinds else ""
+        ends = [f"{options}and a request that fits its kind"]
+    language = f", in {languages()[rules.language].name}" if rules.language != ENGLISH else ""
+    return f"prompt: {media}the question, {' or '.join(dict.fromkeys(ends))}{language}"
+
+
+def _article(kind: str) -> str:
+    noun = NOUNS.get(kind, (kind, ""))[0]
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"

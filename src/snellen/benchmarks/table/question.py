@@ -21,13 +21,16 @@ class Question(Struct, frozen=True):
         images: in the order in which they are sent.
         videos: clips.
         options: letter to text in the order of the file; empty for open questions.
-        answer: the gold answer as `Sample.target` has it for `kind`: a letter, bool, int, float, text or tuple of texts.
+        answer: the gold answer as `Sample.target` has it for `kind`: a letter, bool, int, float,
+            text, tuple of letters or of texts.
         kind: the family of extractors.
         hint: a text before the question; empty without one.
         columns: the other declared values, which become meta.
         history: earlier turns of its conversation.
         rubric: what counts in judging it; empty: nothing is said.
-        cells: every text cell of the row, for operations and prompts that name a column.
+        system: the system text that is read before them; empty without one.
+        cells: every text cell of the row, for operations and prompts that name a column; empty where none does.
+        known: what the type of the answer must know beside the question, by its name in `AnswerContext`: `decimal`, `level` …
     """
 
     id: str
@@ -43,6 +46,8 @@ class Question(Struct, frozen=True):
     columns: Mapping[str, Any] = {}
     cells: Mapping[str, Any] = {}
     history: tuple[Turn, ...] = ()
+    system: str = ""
+    known: Mapping[str, Any] = {}
     rubric: str = ""
 
 
@@ -52,3 +57,10 @@ class OmittedRow(Struct, frozen=True):
     place: str
     id: str
     reason: str
+
+
+def shown_answer(answer: Any) -> str:
+    """Return a gold answer for people."""
+    if isinstance(answer, bool):
+        return "yes" if answer else "no"
+    return ", ".join(map(str, answer)) if isinstance(answer, (tuple, list)) else str(answer)

@@ -7,22 +7,40 @@ from typing import Any
 
 from msgspec import Struct
 
-from snellen.benchmarks.table.cells import accepted_texts, letter_of, number_of, plain_answer, truth_of, whole
+from snellen.benchmarks.table.alike import AlikeTexts, options_level
+from snellen.benchmarks.table.cells import accepted_texts, letters_of, number_of, plain_answer, truth_of, whole
 from snellen.benchmarks.table.declaration import Cell, CellSpec, Declaration
+from snellen.benchmarks.table.gold_kinds import (
+    OPEN,
+    ColumnFacts,
+    checked,
+    context_of,
+    kind_named,
+    kind_of,
+    kind_of_texts,
+)
 from snellen.benchmarks.table.history import turns_of
 from snellen.benchmarks.table.images import VIDEO_SUFFIXES, ImageRoot, References, images_of, is_video
+from snellen.benchmarks.table.languages import ENGLISH, truth_words
+from snellen.benchmarks.table.markup import unmarked
 from snellen.benchmarks.table.meta import declared_values
 from snellen.benchmarks.table.operations import ALL_LETTERS, CellError, drawn_options, lettered, shuffled, value
 from snellen.benchmarks.table.option_columns import row_options
 from snellen.benchmarks.table.question import OmittedRow, Question
 from snellen.benchmarks.table.rows import plain_text
-from snellen.benchmarks.table.wording import is_plain, may_hold_mark, numbered_marks, placed, question_text
+from snellen.benchmarks.table.wording import may_hold_mark, numbered_marks, placed, question_text
 from snellen.errors import DataError
+from snellen.scoring.answers import AnswerContext, GoldError, kinds
 from snellen.types import Blob, Image, Kind, Video
 
 CUT = 80
 RUBRIC = "rubric"
-"""The role of the column that says what counts in judging a row; rows with one are free text."""
+"""The role of the column that says what counts in judging a row."""
+RULED = ("truth", "count", "number")
+"""Kinds of a gold answer that need no judge, whatever the rubric of the row."""
+EMPTY_IMAGE = "image missing: its cell is empty"
+SETTLED = tuple(kind for kind in kinds() if kind not in ("short", "choice_text"))
+"""Kinds that a column or the user may name."""
 OPEN_KINDS: Mapping[str, Kind] = {"yes-no": "truth", "number": "count", "judged": "judged"}
 """Reading rule of a declaration to the kind of its open answers; others are short."""
 
@@ -33,9 +51,15 @@ class TableRules(Struct, frozen=True):
     Attributes:
         declaration: with the column of each role.
         convention: how an answer names its option: `letter`, `text`, `index0`, `index1`.
-        open_kind: the kind of answers to questions without options.
+        open_kind: how a declared rule reads all answers to questions without options; empty: there is no such rule.
+        kind: the declared kind of these answers, and of choices where it is `multi-choice`; empty: each row's own.
+        facts: what the column of answers says of cells that leave their kind open.
+        all_several: a question with options whose answer is one letter may have had several, as most others of the table.
+        alike: which gold texts differ in so little that they need a stricter comparison.
+        language: the code of the language of requests.
         truth_form: the words of truth questions, `yes/no` or `T/F`.
         in_question: the options stand in the question.
+        needs_cells: prompts or figures may be made from cells that have no role.
         shuffle: the seed by which options are shuffled; None: they stand as in the file.
         classes: the classes of class folders, which are the options of every row.
         labels: every label of the table, from which options are drawn (`make`).
@@ -43,9 +67,15 @@ class TableRules(Struct, frozen=True):
 
     declaration: Declaration
     convention: str = "letter"
-    open_kind: Kind = "short"
+    open_kind: Kind = ""
+    kind: str = ""
+    facts: ColumnFacts = ColumnFacts()
+    all_several: bool = False
+    alike: AlikeTexts = AlikeTexts()
+    language: str = ENGLISH
     truth_form: str = "yes/no"
     in_question: bool = False
+    needs_cells: bool = False
     shuffle: int | None = None
     classes: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
@@ -90,7 +120,10 @@ def read_question(
 def row_id(row: Mapping[str, Any], number: int, rules: TableRules) -> str:
     """Return the id of a row: the file's own, else the row's number."""
     spec = rules.spec("id")
-    text = "" if spec is None else plain_text(value(spec, row, number)).strip()
+    try:
+        text = "" if spec is None else plain_text(value(spec, row, number)).strip()
+    except CellError:
+        text = ""
     return text or str(number)
 
 
@@ -105,32 +138,36 @@ def _question(
 ) -> Question | None:
     declared = rules.declaration
     images, videos = _media(row, number, rules, root, references)
-    if not images and not videos and any(role in declared.rows for role in ("image", "video")):
+    if not images and not videos and ("image" in declared.rows or "video" in declared.rows):
         if declared.without_image == "drop":
             return None
         if declared.without_image == "stop":
-            raise CellError("image missing: its cell is empty")
+            raise CellError(EMPTY_IMAGE)
     text = plain_text(value(declared.rows["question"], row, number))
     if not text.strip():
         raise CellError("its question is empty")
     options = _options(row, number, rules)
     rubric = plain_text(value(declared.rows[RUBRIC], row, number)).strip() if RUBRIC in declared.rows else ""
-    if not rules.declared and not rules.in_question:
+    brackets = may_hold_mark("\n".join((text, *options.values())))
+    if brackets and not rules.declared and not rules.in_question:
         text, options = numbered_marks(text, options)
     cell = _answer_cell(row, number, rules)
     made = rules.spec("options")
     if isinstance(made, Cell) and made.make is not None:
         options, cell = drawn_options(plain_text(cell), rules.labels, made.make, made.seed, sample_id)
-    if len(options) > 1:
-        answer: Any = _letter(cell, options, rules)
-        kind: Kind = "choice"
+    wanted = _wanted_kind(row, number, rules, has_options=len(options) > 1)
+    if len(options) > 1 and wanted in ("", "choice", "multi-choice"):
+        answer, kind = _chosen(cell, options, wanted, rules)
         options, answer = _reordered(options, answer, sample_id, rules)
-    elif options:
+        known: dict[str, Any] = {} if rules.declared else options_level(options)
+    elif wanted in ("choice", "multi-choice"):
+        raise CellError(f"its kind is {wanted}, and it has {'no options' if not options else 'one option'}")
+    elif options and not wanted:
         raise CellError("it has one option; two or more were expected")
     else:
-        answer, kind = _open_answer(cell, rules)
-        if kind == "short" and rubric:
-            answer, kind = plain_text(cell).strip(), "judged"
+        options = {}
+        wanted = "judged" if rubric and _is_for_judge(cell, wanted, rules) else wanted
+        answer, kind, known = _open_answer(cell, text, wanted, rules)
     hint = plain_text(value(declared.rows["hint"], row, number)) if "hint" in declared.rows else ""
     history = turns_of(value(declared.rows["history"], row, number)) if "history" in declared.rows else ()
     question = Question(
@@ -145,21 +182,21 @@ def _question(
         options,
         hint,
         declared_values(declared, row, number),
-        {name: cell for name, cell in row.items() if isinstance(cell, (str, int, float))},
+        _cells(row) if rules.needs_cells else {},
         history,
+        plain_text(value(declared.rows["system"], row, number)) if "system" in declared.rows else "",
+        known,
         rubric,
     )
-    if not rules.declared and _may_hold_mark(question, rules):  # a declared prompt says itself where its images stand
-        full = question_text(question, declared.prompt, in_question=rules.in_question, form=rules.truth_form)
+    brackets = (
+        brackets or rules.needs_cells or may_hold_mark(hint)
+    )  # words of its own around a question may hold a mark
+    if brackets and not rules.declared:  # a declared prompt says itself where its images stand
+        full = question_text(
+            question, declared.prompt, in_question=rules.in_question, form=rules.truth_form, language=rules.language
+        )
         placed(full, [*map(Image, images), *videos])
     return question
-
-
-def _may_hold_mark(question: Question, rules: TableRules) -> bool:
-    """Return False if neither the words of a row nor those around them can hold an image mark."""
-    if not is_plain(rules.declaration.prompt) or may_hold_mark(question.question) or may_hold_mark(question.hint):
-        return True
-    return any(map(may_hold_mark, question.options.values()))
 
 
 def _media(
@@ -217,11 +254,28 @@ def _answer_cell(row: Mapping[str, Any], number: int, rules: TableRules) -> Any:
     return cell
 
 
-def _letter(cell: Any, options: Mapping[str, str], rules: TableRules) -> str:
-    letter = letter_of(cell, options, rules.convention)
-    if letter is None and rules.convention in ("letter", "text"):
-        letter = letter_of(cell, options, "text" if rules.convention == "letter" else "letter")
-    if letter is None:
+def _cells(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: cell for name, cell in row.items() if isinstance(cell, (str, int, float))}
+
+
+def _wanted_kind(row: Mapping[str, Any], number: int, rules: TableRules, *, has_options: bool) -> str:
+    """Return the kind that a column or the user says; empty where the cell and its options decide."""
+    spec = rules.spec("kind")
+    if spec is None or rules.declared:
+        return rules.kind if not has_options or rules.kind in ("choice", "multi-choice") else ""
+    text = plain_text(value(spec, row, number)).strip()
+    kind = kind_named(text) if text else ""
+    if kind is None:
+        raise CellError(f"its kind is {text[:CUT]!r}; one of {', '.join(SETTLED)} or {OPEN} was expected")
+    return kind
+
+
+def _chosen(cell: Any, options: Mapping[str, str], wanted: str, rules: TableRules) -> tuple[Any, Kind]:
+    """Return the letter that an answer names, or its letters, with the kind."""
+    letters = letters_of(cell, options, rules.convention)
+    if not letters and rules.convention in ("letter", "text"):
+        letters = letters_of(cell, options, "text" if rules.convention == "letter" else "letter")
+    if not letters:
         known = f"{next(iter(options))} to {list(options)[-1]}"
         expected = {
             "letter": f"a letter from {known}",
@@ -233,17 +287,99 @@ def _letter(cell: Any, options: Mapping[str, str], rules: TableRules) -> str:
         raise CellError(
             f"answer {plain_text(cell)[:CUT]!r} is not among its {len(options)} options; {expected} was expected"
         )
-    return letter
+    if len(letters) > 1 and (wanted == "choice" or rules.declared):
+        raise CellError(f"answer {plain_text(cell)[:CUT]!r} names {len(letters)} options; its kind is choice")
+    if len(letters) > 1 or wanted == "multi-choice" or (rules.all_several and not wanted):
+        return letters, "multi-choice"
+    return letters[0], "choice"
 
 
-def _reordered(options: dict[str, str], answer: str, sample_id: str, rules: TableRules) -> tuple[dict[str, str], str]:
+def _reordered(
+    options: dict[str, str], answer: str | tuple[str, ...], sample_id: str, rules: TableRules
+) -> tuple[dict[str, str], str | tuple[str, ...]]:
     spec = rules.spec("options")
     seed = spec.shuffle if isinstance(spec, Cell) and spec.shuffle is not None else rules.shuffle
-    return (options, answer) if seed is None else shuffled(options, answer, seed, sample_id)
+    if seed is None:
+        return options, answer
+    if isinstance(answer, str):
+        return shuffled(options, answer, seed, sample_id)
+    moved = [shuffled(options, letter, seed, sample_id) for letter in answer]
+    return moved[0][0], tuple(sorted(letter for _, letter in moved))
 
 
-def _open_answer(cell: Any, rules: TableRules) -> tuple[Any, Kind]:
-    kind = rules.open_kind
+def _is_for_judge(cell: Any, wanted: str, rules: TableRules) -> bool:
+    """Return True for the gold answer of a row with a rubric, unless rules alone decide it: yes, no, a number, a named kind."""
+    if rules.open_kind:
+        return rules.open_kind == "short"
+    if wanted not in ("", OPEN):
+        return wanted in ("text", "name")
+    return kind_of(unmarked(cell.strip()) if isinstance(cell, str) else cell, rules.facts) not in RULED
+
+
+def _open_answer(cell: Any, question: str, wanted: str, rules: TableRules) -> tuple[Any, Kind, dict[str, Any]]:
+    """Return the gold answer of a question without options, its kind, and what a type must know of it."""
+    if rules.open_kind:
+        return *_declared_answer(cell, wanted if wanted == "judged" else rules.open_kind), {}
+    if isinstance(cell, str):
+        cell = unmarked(cell.strip())
+    texts = (
+        accepted_texts(cell)
+        if isinstance(cell, (list, tuple, dict)) or (isinstance(cell, str) and cell[:1] == "[")
+        else ()
+    )
+    is_several = (
+        len(texts) > 1
+        and kind_of(cell, rules.facts) not in ("box", "point")
+        and wanted in ("", OPEN, "text", "name", "judged")
+    )
+    kind = (
+        wanted
+        if wanted not in ("", OPEN)
+        else kind_of_texts(texts, question)
+        if is_several
+        else kind_of(cell, rules.facts, question)
+    )
+    if is_several:
+        return texts, kind, {}
+    if len(texts) == 1 and kind in ("text", "name", "judged"):
+        cell = texts[0]
+    return _typed_answer(cell, kind, question, rules, is_certain=wanted not in ("", OPEN))
+
+
+def _typed_answer(
+    cell: Any, kind: str, question: str, rules: TableRules, *, is_certain: bool
+) -> tuple[Any, Kind, dict[str, Any]]:
+    """Return an answer of one kind, read by its type; one of an uncertain kind that its type does not read is a text."""
+    if kind == "truth":
+        truth = truth_of(cell, numbers=True)
+        if truth is not None:
+            return truth, kind, {}
+        named = truth_words().get(plain_text(cell).strip().rstrip(".").casefold())
+        if named is not None:
+            return named[0], kind, {}
+    known = context_of(kind, cell, rules.facts)
+    if kind in ("count", "number") and "decimal" not in known and (number := number_of(cell)) is not None:
+        exact = whole(number)
+        if exact is not None and (kind == "count" or (is_certain and rules.facts.whole)):
+            return exact, "count", {}
+        if kind == "number" and not isinstance(cell, str):
+            return number, kind, {}  # of a text the place of the last digit counts
+    text = plain_text(cell).strip()
+    if not text:
+        raise CellError("it has no answer")
+    if kind == "text":
+        return text, kind, rules.alike.level_of(text)
+    try:
+        gold = checked(kind, text, AnswerContext(question=question, **known))
+    except GoldError as error:
+        if is_certain or kind in ("box", "point"):
+            raise CellError(f"answer {error}") from error
+        return text, "text", rules.alike.level_of(text)
+    return (gold if kind == "truth" else text), kind, known
+
+
+def _declared_answer(cell: Any, kind: Kind) -> tuple[Any, Kind]:
+    """Return an answer of a table whose declaration says how all of them are read."""
     if kind == "truth":
         truth = truth_of(cell, numbers=True)
         if truth is None:
@@ -260,4 +396,4 @@ def _open_answer(cell: Any, rules: TableRules) -> tuple[Any, Kind]:
         return (exact, "count") if kind == "count" and exact is not None else (float(number), "number")
     if not texts:
         raise CellError("it has no answer")
-    return (texts[0] if len(texts) == 1 else texts), "short"
+    return (texts[0] if len(texts) == 1 else texts), "judged" if kind == "judged" else "short"

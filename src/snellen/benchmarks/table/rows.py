@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeAlias
 
@@ -17,14 +18,17 @@ from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.table.declaration import Source
+from snellen.benchmarks.table.dialogue import COLUMNS as DIALOGUE_COLUMNS
 from snellen.benchmarks.table.dialogue import with_dialogue
 from snellen.benchmarks.table.images import MEDIA_SUFFIXES, ImageRoot, image_root
 from snellen.benchmarks.table.kit_reading import FORMS as TEXT_FORMS
 from snellen.benchmarks.table.kit_reading import OPTION, as_kit, column_kinds, is_kit_reading, unpacked
 from snellen.benchmarks.table.locate import LocatedTable, class_folders, locate_table
 from snellen.errors import DataError, UsageError
-from snellen.sources.blobs import BytesBlob, FileBlob, stream
-from snellen.sources.rows import JSON_BYTES, json_line, parsed_json
+from snellen.sources.blobs import BytesBlob, FileBlob
+from snellen.sources.encodings import text_stream
+from snellen.sources.number_formats import plain_value
+from snellen.sources.rows import JSON_BYTES, json_line, parsed_json, pick, until_lost
 from snellen.sources.rows import salvaged as salvaged_rows
 from snellen.sources.text_tables import open_text_table, with_lazy_images
 from snellen.sources.tree import FolderTree
@@ -32,13 +36,17 @@ from snellen.sources.vlmevalkit_tsv import Place
 from snellen.types import Blob
 
 Row: TypeAlias = dict[str, Any]
+Placed: TypeAlias = Iterator[tuple[str, Row | DataError]]
+"""The place of each row, for messages, and the row or why it cannot be read."""
 TEXT_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")
 EXCEL = "Excel"
 FORMS = {
     **{".csv": "CSV", ".tsv": "TSV", ".jsonl": "JSON lines", ".ndjson": "JSON lines", ".json": "JSON"},
-    **{".parquet": "parquet", ".xlsx": EXCEL},
+    **{".parquet": "parquet", ".arrow": "Arrow", ".feather": "Feather", ".xlsx": EXCEL},
 }
 CLASSES = "class folders"
+COLUMNAR = (".parquet", ".arrow", ".feather")
+DIALOGUES = frozenset(DIALOGUE_COLUMNS)
 BOM = b"\xef\xbb\xbf"
 
 
@@ -52,14 +60,18 @@ class Rows(Struct, frozen=True):
         rows: the place of each row, for messages, and the row or why it cannot be read.
         root: where its images are looked for.
         files: the files that were opened, for the digest.
+        notes: what a reader must know about where the table was found, in words.
+        other_sheets: sheets of the workbook that could be named.
     """
 
     name: str
     form: str
     header: tuple[str, ...]
-    rows: Iterator[tuple[str, Row | DataError]]
+    rows: Placed
     root: ImageRoot
     files: tuple[Path, ...]
+    notes: tuple[str, ...] = ()
+    other_sheets: tuple[str, ...] = ()
 
 
 def open_rows(source: Source, data: Data, base: Path = Path()) -> Rows:
@@ -78,15 +90,18 @@ def open_rows(source: Source, data: Data, base: Path = Path()) -> Rows:
     root = image_root(located.tree, _images(source, data, base), located.within)
     if not located.files:
         return Rows(located.name, CLASSES, ("image", "class"), _class_rows(located), root, (located.tree.path,))
-    each, sheet = data.options.get("each", source.each), data.options.get("sheet", source.sheet) or None
-    opened = [_open(located.tree.blob(file), each, sheet) for file in located.files]
-    forms = list(dict.fromkeys(form for form, _, _ in opened))
-    files = (located.tree.path,) if located.archive else tuple(located.tree.path / file for file in located.files)
+    chosen = structs.replace(
+        source,
+        each=data.options.get("each", source.each),
+        sheet=data.options.get("sheet", source.sheet),
+        encoding=data.options.get("encoding", source.encoding),
+    )
+    opened = [_open(located.tree.blob(file), chosen) for file in located.files]
+    forms = list(dict.fromkeys(part.form for part in opened))
     several = [f"{PurePosixPath(file).name}, " for file in located.files] if len(opened) > 1 else [""]
-    rows: Iterator[tuple[str, Row | DataError]] = (
-        (f"{prefix}{place}", with_dialogue(row) if isinstance(row, dict) else row)
-        for prefix, (_, _, part) in zip(several, opened, strict=True)
-        for place, row in part
+    rows: Placed = chain.from_iterable(
+        _told(prefix, part.rows, parts=not DIALOGUES.isdisjoint(part.header) or not part.header)
+        for prefix, part in zip(several, opened, strict=True)
     )
     if source.unpack:
         rows = unpacked(rows, source.unpack)
@@ -97,10 +112,22 @@ def open_rows(source: Source, data: Data, base: Path = Path()) -> Rows:
             open_rows(plain, structs.replace(data, options={**data.options, OPTION: "false"}), base).rows
         )
         rows = as_kit(rows, kinds)
-    header = opened[0][1]
+    header = opened[0].header
     if header:
         header = tuple(dict.fromkeys([*header, *(name for part in source.unpack for name in part)]))
-    return Rows(located.name, form, header, rows, root, files)
+    notes = tuple(dict.fromkeys(note for part in opened for note in part.notes))
+    return Rows(located.name, form, header, rows, root, _paths(located), notes, opened[0].other_sheets)
+
+
+def files_of(source: Source, data: Data, base: Path = Path()) -> tuple[Path, ...]:
+    """Return the files of a table, which is not opened; raise as `open_rows` where it is not found."""
+    return _paths(locate_table(source, data, base))
+
+
+def _paths(located: LocatedTable) -> tuple[Path, ...]:
+    if located.archive or not located.files:
+        return (located.tree.path,)
+    return tuple(located.tree.path / file for file in located.files)
 
 
 def _images(source: Source, data: Data, base: Path) -> Path | None:
@@ -110,40 +137,60 @@ def _images(source: Source, data: Data, base: Path) -> Path | None:
     return base / declared if declared else None
 
 
-def _open(
-    blob: Blob, each: str, sheet: str | None
-) -> tuple[str, tuple[str, ...], Iterator[tuple[str, Row | DataError]]]:
-    """Return the kind of a file, its header and its rows."""
+class _File(Struct, frozen=True):
+    """One file of a table; see Rows."""
+
+    form: str
+    header: tuple[str, ...]
+    rows: Placed
+    notes: tuple[str, ...] = ()
+    other_sheets: tuple[str, ...] = ()
+
+
+def _open(blob: Blob, source: Source) -> _File:
     suffix = Path(blob.key).suffix.lower()
     form = FORMS[suffix]
-    if suffix in (".jsonl", ".ndjson") and _begins(blob, b"["):
+    if suffix in (".jsonl", ".ndjson") and _begins(blob, b"[", source.encoding):
         suffix, form = ".json", FORMS[".json"]
     if suffix in TEXT_SUFFIXES:
-        table = open_text_table(blob)
-        numbered = ((place.line, row) for place, row in table.rows)
-        return form, table.header, _placed(numbered, "line")
+        table = open_text_table(blob, source.encoding)
+        return _File(form, table.header, _placed(table.rows, "line"))
     if suffix == ".json":
-        return form, (), _placed(enumerate(_json_rows(blob, each), 1), "")
-    if suffix == ".parquet" and isinstance(blob, FileBlob):
+        return _File(form, (), _placed(enumerate(_json_rows(blob, source), 1), ""))
+    if suffix in COLUMNAR and isinstance(blob, FileBlob):
         from snellen.sources import parquet_images
 
-        return form, parquet_images.columns(blob.path), _placed(_parquet_rows(blob.path), "")
-    rows = salvaged_rows(blob, sheet=sheet)
+        return _File(form, parquet_images.columns(blob.path), _placed(_columnar_rows(blob.path), ""))
+    if suffix == ".xlsx":
+        from snellen.sources import xlsx
+
+        opened = xlsx.open_sheet(blob, blob.key, source.sheet or None)
+        pick(opened.header, None, blob.key)
+        placed = _placed(until_lost(xlsx.sheet_rows(blob, blob.key, opened), blob.key), "sheet row")
+        return _File(form, opened.header, placed, opened.notes, opened.others)
+    rows = salvaged_rows(blob)
     lazy = ((at, row if isinstance(row, DataError) else _with_bytes(row, blob.key, at)) for at, row in rows)
-    return form, (), _placed(lazy, "sheet row" if suffix == ".xlsx" else "")
+    return _File(form, (), _placed(lazy, ""))
 
 
-def _begins(blob: Blob, mark: bytes) -> bool:
-    with stream(blob) as source:
+def _begins(blob: Blob, mark: bytes, encoding: str) -> bool:
+    with text_stream(blob, encoding)[0] as source:
         return source.read(64).removeprefix(BOM).lstrip().startswith(mark)
 
 
-def _placed(rows: Iterator[tuple[int, Row | DataError]], unit: str) -> Iterator[tuple[str, Row | DataError]]:
+def _told(prefix: str, rows: Placed, *, parts: bool) -> Placed:
+    """Return rows with the name of their file before their place, and with the parts of their dialogues if they may have some."""
+    if parts:
+        rows = ((place, with_dialogue(row) if isinstance(row, dict) else row) for place, row in rows)
+    return ((f"{prefix}{place}", row) for place, row in rows) if prefix else rows
+
+
+def _placed(rows: Iterator[tuple[int, Row | DataError]], unit: str) -> Placed:
     for number, (at, row) in enumerate(rows, 1):
         yield f"row {number:,} ({unit} {at:,})" if unit and at != number else f"row {number:,}", row
 
 
-def _parquet_rows(path: Path) -> Iterator[tuple[int, Row]]:
+def _columnar_rows(path: Path) -> Iterator[tuple[int, Row]]:
     from snellen.sources.parquet_images import ParquetCell, class_names, rows_with_images
 
     classes = class_names(path)
@@ -163,19 +210,23 @@ def _with_bytes(row: Row, name: str, number: int) -> Row:
     for column, value in row.items():
         cells = value if isinstance(value, list) else [value]
         data = [cell.get("bytes") if isinstance(cell, dict) else cell for cell in cells]
-        images = [part for part in data if isinstance(part, bytes)]
-        if images and len(images) == len(data):
-            at = f"{name}, row {number:,}, {column}"
-            row[column] = tuple(BytesBlob(f"{at}, image {item}", image) for item, image in enumerate(images, 1))
-        elif images:
-            row[column] = None
+        if not any(isinstance(part, bytes) for part in data):
+            row[column] = plain_value(value)
+            continue
+        at = f"{name}, row {number:,}, {column}"
+        images = [
+            BytesBlob(f"{at}, image {item}", part) if isinstance(part, bytes) else cell
+            for item, (part, cell) in enumerate(zip(data, cells, strict=True), 1)
+            if part or cell
+        ]
+        row[column] = tuple(images) if all(isinstance(image, BytesBlob) for image in images) else images
     return row
 
 
-def _json_rows(blob: Blob, each: str) -> Iterator[Row | DataError]:
+def _json_rows(blob: Blob, source: Source) -> Iterator[Row | DataError]:
     name = blob.key
-    with stream(blob) as source:
-        content = source.read(JSON_BYTES + 1)
+    with text_stream(blob, source.encoding)[0] as file:
+        content = file.read(JSON_BYTES + 1)
     if len(content) > JSON_BYTES:
         raise DataError(f"{name}: larger than {JSON_BYTES:,} bytes", "Convert it to JSON lines, which are streamed.")
     try:
@@ -186,7 +237,7 @@ def _json_rows(blob: Blob, each: str) -> Iterator[Row | DataError]:
             return
         why = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise DataError(f"{name}: {why}", "Correct the file, or fetch it again.") from error
-    for number, row in enumerate(_rows_in(value, each, name), 1):
+    for number, row in enumerate(_rows_in(value, source.each, name), 1):
         if isinstance(row, dict):
             yield with_lazy_images(row, f"{name}, row {number:,}", None, Place(0, 0, number))
         else:
@@ -270,7 +321,7 @@ def _rows_by_key(value: Any) -> Iterator[Any]:
             yield {"@key": key, **row} if key and isinstance(row, dict) else row
 
 
-def _class_rows(located: LocatedTable) -> Iterator[tuple[str, Row | DataError]]:
+def _class_rows(located: LocatedTable) -> Placed:
     for name in _class_images(located):
         yield name, {"image": name, "class": name.rpartition("/")[0].rpartition("/")[2].replace("_", " ")}
 

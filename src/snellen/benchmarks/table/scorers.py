@@ -15,7 +15,7 @@ from snellen.benchmarks.table.operations import LETTERS
 from snellen.benchmarks.table.score_columns import READ
 from snellen.scoring import scorers as ready
 from snellen.scoring.extract import read
-from snellen.scoring.extract.clean import take_apart
+from snellen.scoring.replies.reply import visible
 from snellen.scoring.rules import lmms_eval, options, short_answers, yes_no
 from snellen.types import Sample, Score, Verdict
 
@@ -288,11 +288,11 @@ def _strict_text(rule: ScoreRule, sample: Sample, reply: str) -> str | None:
     Names in `read("short")` lose what stands behind a comma, and an address or a date must not. Where a gold answer may stand
     anywhere, the reply without its thinking is taken.
     """
-    apart = take_apart(reply)
-    text = (apart.boxes[-1] if apart.boxes else apart.text).strip()
+    said = visible(reply)
+    text = (reply[slice(*said.containers[-1])] if said.containers else said.text).strip()
     if rule.equals in ("contains", "contains-formula"):
-        return apart.text or text or None
-    if apart.unfinished or not text:
+        return said.text.strip() or text or None
+    if said.unfinished or not text:
         return None
     announced = list(_ANNOUNCED.finditer(text))
     if announced:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from snellen.scoring import metrics, scorers, statistics
+from snellen.scoring.answers.base import LEVELS
 from snellen.scoring.scores import Column, Scores
 from snellen.scoring.statistics.intervals import cluster_word
 from snellen.types import Metric, Sample, Score
@@ -18,23 +19,18 @@ TARGET, REPLY, CHANCE, FORM, QUESTION, ROTATION, ROTATIONS = (
     *("target", "reply", "chance", "form", "circular", "rotation", "rotations"),
 )
 RESERVED = frozenset(
-    (TARGET, REPLY, CHANCE, FORM, QUESTION, ROTATION, ROTATIONS, "kind", "repeat", "unit", "aliases", "paths", "names")
-) | {"rubric", "stage", "judge_source"}
+    (
+        *(TARGET, REPLY, CHANCE, FORM, QUESTION, ROTATION, ROTATIONS, "kind", "repeat", "unit", "aliases", "paths"),
+        *("names", "decimal", "day_first", "tolerance", "rubric", "stage", "judge_source"),
+    )
+)
 """Names of meta with a meaning of their own; a column of that name gets an underscore."""
 POSITIONAL = ("choice", "truth")
-_SCORERS = {
-    "choice": scorers.choice,
-    "truth": scorers.truth,
-    "count": scorers.count,
-    "number": scorers.number,
-    "short": scorers.short,
-    "judged": scorers.judged,
-}
 
 
 def strict(sample: Sample, reply: str) -> Score:
     """Score a reply by the kind of its question; detail `reply` holds the letter, yes or no that it names."""
-    score = _SCORERS[sample.kind](sample, reply)
+    score = scorers.by_kind(sample, reply)
     if sample.kind not in POSITIONAL or score.extracted is None:
         return score
     named = {True: "yes", False: "no"}.get(score.extracted, str(score.extracted))
@@ -53,6 +49,8 @@ def summarize(scores: Scores, profile: str) -> list[Metric]:
     if kinds is not None and len(kinds.names) > 1:
         figures += [metrics.accuracy(rows, f"accuracy/kind/{kind}") for kind, rows in first.by("kind")]
     for name in sorted(set(scores.meta) - RESERVED):
+        if name == "level" and set(scores.meta[name].names) <= set(LEVELS):
+            continue  # how strictly texts are compared, and no column of the table
         figures += [metrics.accuracy(rows, f"accuracy/{name}/{value}") for value, rows in first.by(name)]
     figures += position_bias(scores)
     figures += [metrics.share(scores, "invalid", "invalid"), metrics.share(scores, "error", "error")]

@@ -12,22 +12,31 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
+import numpy as np
 from msgspec import Struct, field, structs
 
 from snellen.benchmarks.base import Data
+from snellen.benchmarks.table.alike import GoldTexts
 from snellen.benchmarks.table.answers import AnswerCounts
 from snellen.benchmarks.table.cells import CONVENTIONS
 from snellen.benchmarks.table.columns import HEAD, Recognition, parse_map, recognise
 from snellen.benchmarks.table.declaration import Cell, CellSpec, Declaration
+from snellen.benchmarks.table.gold_kinds import kind_named
 from snellen.benchmarks.table.image_checks import ImageChecks, OnRead
 from snellen.benchmarks.table.images import IMAGE_SUFFIXES, AbsentImages, ImageRoot, codes_of_names
-from snellen.benchmarks.table.kit_reading import FORMS, difference_note, is_kit_reading, is_kit_table
+from snellen.benchmarks.table.kit_reading import FORMS as KIT_FORMS
+from snellen.benchmarks.table.kit_reading import OPTION as KIT_OPTION
+from snellen.benchmarks.table.kit_reading import difference_note, is_kit_reading
+from snellen.benchmarks.table.languages import AUTO, ENGLISH, LanguageVotes, chosen_language
+from snellen.benchmarks.table.languages import OPTION as LANGUAGE_OPTION
+from snellen.benchmarks.table.markup import unmarked
 from snellen.benchmarks.table.operations import (
     ALL_LETTERS,
     LETTERS,
+    ROW_NUMBER,
     CellError,
     columns_of,
     first_is_always_right,
@@ -35,13 +44,15 @@ from snellen.benchmarks.table.operations import (
     value,
 )
 from snellen.benchmarks.table.option_columns import row_options
-from snellen.benchmarks.table.question import OmittedRow, Question
-from snellen.benchmarks.table.questions import OPEN_KINDS, TableRules, read_question, row_id
-from snellen.benchmarks.table.rows import CLASSES, EXCEL, Row, Rows, open_rows, plain_text
-from snellen.benchmarks.table.wording import lists_options
-from snellen.errors import DataError
+from snellen.benchmarks.table.question import OmittedRow, Question, shown_answer
+from snellen.benchmarks.table.questions import EMPTY_IMAGE, OPEN_KINDS, SETTLED, TableRules, read_question, row_id
+from snellen.benchmarks.table.rows import CLASSES, Row, Rows, files_of, open_rows, plain_text
+from snellen.benchmarks.table.rows import columns_of as header_of
+from snellen.benchmarks.table.wording import is_plain, lists_options
+from snellen.errors import DataError, UsageError
 from snellen.sources.digests import digest
 from snellen.sources.pandas_cells import ColumnForms
+from snellen.types import Kind
 
 MOST_CLASSES = 26
 CLASS_QUESTION = "Which of these does the image show?"
@@ -49,7 +60,11 @@ SEED = 0
 FEWEST_IDS = 0.9
 """A column holds ids if at least that share of its values is unique."""
 REFERENCE_STEPS = 10
+_KIND_OF_FORM = {"bool": "truth"}
+"""Kinds by forms of an answer that have another name."""
 REQUIRED, MEDIA = ("question", "options", "answer"), ("image", "video")
+OnRow: TypeAlias = Callable[[Question | OmittedRow, TableRules], None]
+"""Receives a row as it was read."""
 KIT_NAMES = "image_path"
 """The column of VLMEvalKit that names images, for tables without a column of images."""
 
@@ -68,10 +83,12 @@ class Survey(Struct):
         repeated: some images are asked about more than once.
         images: different images.
         listed: questions with a column of options whose text holds these options too.
-        kinds, letters, categories: counts over the questions.
+        kinds, letters: counts over the questions.
+        examples: by kind, the first gold answer.
         notes: what a reader must know, in words.
         unused: columns without a role.
         digest: digest of the table and its images.
+        kit_differs: rows that VLMEvalKit reads otherwise; 0 unless that was asked.
         absent: no image of any row is there, and the table can only be scored; the first row's reason.
     """
 
@@ -85,6 +102,7 @@ class Survey(Struct):
     repeated: bool = False
     images: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)
     option_counts: Counter[int] = field(default_factory=Counter)
     listed: int = 0
     letters: Counter[str] = field(default_factory=Counter)
@@ -92,7 +110,23 @@ class Survey(Struct):
     notes: list[str] = field(default_factory=list)
     unused: tuple[str, ...] = ()
     digest: str = ""
+    kit_differs: int = 0
     absent: str = ""
+
+    def count(self, question: Question) -> None:
+        """Count a question that can be asked."""
+        kind, rules = question.kind, self.rules
+        self.samples += 1
+        self.kinds[kind] += 1
+        if kind not in self.examples:
+            self.examples[kind] = shown_answer(question.answer)
+        if kind in ("choice", "multi-choice"):
+            self.listed += not rules.declared and not rules.in_question and lists_options(question)
+        if kind == "choice":
+            self.option_counts[len(question.options)] += 1
+            if not self.option_letters.issuperset(question.options):
+                self.option_letters.update(question.options)
+            self.letters[question.answer] += 1
 
     @property
     def is_rotatable(self) -> bool:
@@ -112,10 +146,7 @@ def questions(declaration: Declaration, data: Data, base: Path = Path()) -> Iter
         DataError: the table cannot be read.
         UsageError: two columns could have one role; see `columns.recognise`.
     """
-    return _questions(declaration, data, base, survey(declaration, data, base))
-
-
-def _questions(declaration: Declaration, data: Data, base: Path, surveyed: Survey) -> Iterator[Question | OmittedRow]:
+    surveyed = survey(declaration, data, base)
     table = open_rows(declaration.source, data, base)
     root = surveyed.root_of(table)
     references = References(surveyed.rules, lambda: open_rows(declaration.source, data, base))
@@ -128,17 +159,32 @@ def _questions(declaration: Declaration, data: Data, base: Path, surveyed: Surve
             yield question
 
 
-def survey(declaration: Declaration, data: Data, base: Path = Path(), on_read: OnRead | None = None) -> Survey:
-    """Survey a table, unless that was done; raise as `questions`. `on_read` receives the images that are read for it."""
+def survey(
+    declaration: Declaration,
+    data: Data,
+    base: Path = Path(),
+    on_read: OnRead | None = None,
+    on_row: OnRow | None = None,
+) -> Survey:
+    """Survey a table, unless that was done; raise as `questions`.
+
+    Args:
+        declaration, data, base: as everywhere.
+        on_read: receives the images that are read for it.
+        on_row: receives each row as it is read, with the rules; not called for a table that was surveyed before.
+    """
     key = msgspec.json.encode([declaration, str(base)], enc_hook=str)
-    return _surveyed(key, _stamp(declaration, data, base), _Request(declaration, data, base, on_read))
+    return _surveyed(key, _stamp(declaration, data, base), _Request(declaration, data, base, on_read, on_row))
 
 
 class _Request:
     """Arguments of a survey, all equal: the key and the stamp of the files say which survey it is."""
 
-    def __init__(self, declaration: Declaration, data: Data, base: Path, on_read: OnRead | None) -> None:
-        self.declaration, self.data, self.base, self.on_read = declaration, data, base, on_read
+    def __init__(
+        self, declaration: Declaration, data: Data, base: Path, on_read: OnRead | None, on_row: OnRow | None
+    ) -> None:
+        self.declaration, self.data, self.base = declaration, data, base
+        self.on_read, self.on_row = on_read, on_row
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Request)
@@ -148,8 +194,7 @@ class _Request:
 
 
 def _stamp(declaration: Declaration, data: Data, base: Path) -> bytes:
-    table = open_rows(declaration.source, data, base)
-    stats = [(str(path), *_times(path)) for path in table.files]
+    stats = [(str(path), *_times(path)) for path in files_of(declaration.source, data, base)]
     settings = [str(data.path), str(data.images), dict(data.options), data.seed]
     return msgspec.json.encode([stats, settings], order="deterministic")
 
@@ -161,15 +206,26 @@ def _times(path: Path) -> tuple[int, int, int]:
 
 @lru_cache(maxsize=4)
 def _surveyed(key: bytes, stamp: bytes, request: _Request) -> Survey:
-    return _Surveyor(request).survey()
+    surveyed = _Surveyor(request).survey()
+    request.on_read = request.on_row = None  # the cache keeps the request
+    return surveyed
 
 
 class _Surveyor:
-    """The passes over one table."""
+    """The passes over one table: one that decides how it is read, and one that reads it.
+
+    Attributes:
+        repeated_ids: hashes of the ids that come more than once; None: not known.
+        places: of ids that may come more than once, where they came first.
+        kit_differs: rows that VLMEvalKit reads otherwise, where that was asked.
+    """
 
     def __init__(self, request: _Request) -> None:
         self.declaration, self.data, self.base = request.declaration, request.data, request.base
-        self.on_read = request.on_read
+        self.on_read, self.on_row = request.on_read, request.on_row
+        self.repeated_ids: frozenset[int] | None = None
+        self.kit_differs = 0
+        self.places: dict[str, str] = {}
 
     def _open(self) -> Rows:
         return open_rows(self.declaration.source, self.data, self.base)
@@ -181,13 +237,25 @@ class _Surveyor:
             first = next((row for _, row in self._open().rows if isinstance(row, DataError)), None)
             reason = "it has no rows" if first is None else f"no row of it can be read: {first.message}"
             raise DataError(f"{table.name}: {reason}", "Check the file." if first is None else first.hint)
-        recognised = self._recognised(table, head)
+        try:
+            recognised = self._recognised(table, head)
+        except UsageError as error:
+            raise _with_sheets(error, table.other_sheets) from error
+        recognised.notes[:0] = table.notes
         rules = self._settled(recognised, table)
         surveyed = Survey(rules, table.form, notes=list(recognised.notes), unused=recognised.unused)
+        surveyed.kit_differs = self.kit_differs
         self._examine(surveyed)
         if surveyed.samples:
             return surveyed
         reason = described(next(iter(surveyed.omitted.values()))) if surveyed.omitted else "no row has an image"
+        column = _named(rules.declaration.rows["image"]) if "image" in rules.declaration.rows else ""
+        if column and surveyed.omitted and all(row.reason == EMPTY_IMAGE for row in surveyed.omitted.values()):
+            raise DataError(
+                f"{table.name}: the column of images, {column!r}, is empty in every row",
+                "Put the names of the images into it (in Excel: place the pictures in its cells, or over them), or name another: "
+                "--map image=COLUMN. To ask without images: --map image=none. No request was sent.",
+            )
         if not surveyed.omitted or not all(row.reason.startswith("image") for row in surveyed.omitted.values()):
             raise DataError(
                 f"{table.name}: none of its {surveyed.rows:,} rows can be asked; {reason}",
@@ -205,6 +273,7 @@ class _Surveyor:
             rows = dict(self.declaration.rows)
             if mapping:
                 rows |= recognise(table.header, head, {**_as_mapping(rows), **mapping}, table.name).rows
+            rows |= self._chosen_kind(table, head)
             return Recognition(rows, notes=_absent_columns(self.declaration, table))
         if table.form == CLASSES:
             constant = self.data.options.get("question", CLASS_QUESTION)
@@ -213,69 +282,147 @@ class _Surveyor:
         constant = self.data.options.get("question", "")
         if constant:
             mapping = {"question": "none", **mapping}
-        recognised = recognise(table.header, head, mapping, table.name)
+        kind = self._chosen_kind(table, head)
+        recognised = recognise(table.header, head, {**dict.fromkeys(kind, "none"), **mapping}, table.name)
+        recognised.rows.update(kind)
         if constant:
             recognised.rows["question"] = Cell(text=constant)
         return recognised
 
+    def _chosen_kind(self, table: Rows, head: Sequence[Row]) -> dict[str, CellSpec]:
+        """Return the kind that the user chose, or the column that says it, as the role `kind`; empty without a choice.
+
+        Raises:
+            UsageError: it is neither.
+        """
+        text = self.data.options.get("kind", "").strip()
+        if not text:
+            return {}
+        rule = self.declaration.score
+        if self.declaration.report or (rule is not None and rule.is_given):
+            raise UsageError(
+                f"--kind {text}: the declaration of {table.name} says how its answers are read", "Omit --kind."
+            )
+        if (kind := kind_named(text)) is not None:
+            return {"kind": Cell(text=kind)}
+        columns = header_of(table.header, head)
+        if text not in columns:
+            raise UsageError(
+                f"--kind {text}: neither a kind of answer nor a column of {table.name}",
+                f"Kinds are {', '.join(SETTLED)}; columns are {', '.join(columns[:40])}.",
+            ).near(text, (*SETTLED, *columns))
+        return {"kind": text}
+
     def _settled(self, recognised: Recognition, table: Rows) -> TableRules:
-        """Decide the form of the answers and the column of ids from all rows."""
+        """Decide the forms of the answers, the language and the column of ids from all rows."""
         rows = recognised.rows
-        declared = bool(self.declaration.report)
-        in_question = "options" in rows and rows["options"] == rows.get("question")
-        counts, ids, classes = AnswerCounts(), IdCounts(recognised.id_candidates), set[str]()
-        labels, made = set[str](), rows.get("options")
-        forms, used = ColumnForms(), [column for spec in rows.values() for column in columns_of(spec)] + list(LETTERS)
-        compared = table.form in FORMS and is_kit_table(table.header)
-        with_options = TableRules(structs.replace(self.declaration, rows=rows))
-        formulas = 0
+        declaration = structs.replace(self.declaration, rows=rows)
+        declared, made = bool(self.declaration.report), rows.get("options")
+        counts, ids, classes, labels = AnswerCounts(), IdCounts(_id_columns(recognised)), set[str](), set[str]()
+        golds, votes = GoldTexts(), LanguageVotes()
+        kit = ColumnForms() if self._is_compared(table) else None
+        used = {column for spec in rows.values() for column in columns_of(spec)} | set(LETTERS)
+        with_options = TableRules(declaration)
+        drawn = isinstance(made, Cell) and made.make is not None
+        question = rows["question"]
         for number, (_, row) in enumerate(self._open().rows):
             if isinstance(row, DataError):
                 continue
             ids.add(row)
-            if compared:
-                forms.add({column: row[column] for column in used if column in row})
+            if kit is not None:
+                kit.add({column: cell for column, cell in row.items() if column in used})
             try:
+                text = plain_text(value(question, row, number))
                 cell = value(rows["answer"], row, number)
-                formulas += table.form == EXCEL and isinstance(cell, str) and cell.startswith("=")
                 if table.form == CLASSES:
                     classes.add(plain_text(cell))
-                elif isinstance(made, Cell) and made.make is not None:
-                    labels.add(plain_text(value(made.from_, row, number) if made.from_ else cell))
-                elif isinstance(cell, (str, int, float, list, dict)):
-                    counts.add(cell, self._options(with_options, row, number, declared))
+                    continue
+                votes.add(text)
+                if drawn:
+                    labels.add(plain_text(value(made.from_, row, number) if made.from_ else cell))  # type: ignore[union-attr]
+                    continue
+                options = self._options(with_options, row, number, declared)
+                counts.add(cell, options, text)
+                if isinstance(cell, str) and len(options) < 2:
+                    golds.add(unmarked(cell.strip()))
             except CellError:
                 continue
-        if compared and not is_kit_reading(self.declaration.source, self.data):
-            recognised.notes.extend(filter(None, [difference_note(forms.differing_rows(set(used)))]))
-        column = _named(rows["answer"])
-        if formulas:
-            recognised.notes.append(f"`{column}` holds formulas, whose texts are the answers ({formulas:,} rows)")
-        form = rows["answer"].as_ if isinstance(rows["answer"], Cell) else ""
-        convention = form if form in CONVENTIONS else counts.convention(column, table.name)
-        rule = self.declaration.score
-        if rule is not None and rule.read == "judged":
-            open_kind = "judged"
-        elif form in ("bool", "number"):
-            open_kind = "truth" if form == "bool" else "count" if counts.whole_numbers == counts.open else "number"
-        elif declared:
-            open_kind = OPEN_KINDS.get(rule.read if rule else "", "short")
-        else:
-            open_kind = "short" if form == "text" else counts.open_kind(column, table.name)
+        rows = self._with_ids(rows, ids, recognised)
+        spec = rows.get("id", "")
+        self.repeated_ids = ids.repeated(spec) if isinstance(spec, str) and spec else None if spec else frozenset()
+        if kit is not None:
+            self.kit_differs = kit.differing_rows(used)
+            recognised.notes.extend(filter(None, [difference_note(self.kit_differs)]))
+        return self._rules(
+            structs.replace(declaration, rows=rows),
+            counts,
+            table.name,
+            recognised.notes,
+            {
+                "language": votes.decided(),
+                "alike": golds.alike(),
+                "labels": tuple(sorted(labels - {""})),
+                "classes": tuple(sorted(classes)) if 1 < len(classes) <= MOST_CLASSES else (),
+            },
+        )
+
+    def _is_compared(self, table: Rows) -> bool:
+        """Return True if the user asks for the difference to VLMEvalKit's reading: -o as_kit=false."""
+        asked = KIT_OPTION in self.data.options and table.form in KIT_FORMS
+        return asked and not is_kit_reading(self.declaration.source, self.data)
+
+    def _with_ids(self, rows: dict[str, CellSpec], ids: IdCounts, recognised: Recognition) -> dict[str, CellSpec]:
+        """Return the roles with the column of ids, the first one that is unique or nearly so."""
         if "id" not in rows and (chosen := ids.chosen()):
-            rows = {"id": chosen, **rows}
-        elif "id" not in rows and recognised.id_candidates:
+            return {"id": chosen, **rows}
+        if "id" not in rows and recognised.id_candidates:
             recognised.notes.append(f"`{recognised.id_candidates[0]}` repeats, so that ids are row numbers from 0")
+        return rows
+
+    def _rules(
+        self, declaration: Declaration, counts: AnswerCounts, name: str, notes: list[str], found: Mapping[str, Any]
+    ) -> TableRules:
+        """Decide by which rules the rows are read, from what was counted over all of them."""
+        rows, rule = declaration.rows, declaration.score
+        declared = bool(declaration.report)
+        column = _named(rows["answer"])
+        form = rows["answer"].as_ if isinstance(rows["answer"], Cell) else ""
+        convention = form if form in CONVENTIONS else counts.convention(column, name)
+        open_kind: Kind = ""
+        if declared or (rule is not None and rule.read == "judged"):
+            open_kind = OPEN_KINDS.get(rule.read if rule else "", "short")
+        elif rule is not None and rule.is_given:
+            open_kind = {"bool": "truth", "text": "short"}.get(form) or counts.single_kind(column, name)
+        elif not form and "kind" not in rows:
+            counts.require_kind(column, name)
+        facts = counts.open.facts()
+        if facts.decimal == "," and not facts.mixed_decimals:
+            notes.append(f"numbers of `{column}` have a decimal comma")
+        elif facts.mixed_decimals:
+            sign = "comma" if facts.decimal == "," else "point"
+            notes.append(
+                f"some numbers of `{column}` have a decimal comma, others a point; where one does not tell, it is a {sign}"
+            )
+        if counts.open.forms["slashed"]:
+            order = {True: "begin with the day", False: "begin with the month"}.get(facts.day_first)  # type: ignore[arg-type]
+            unknown = "could begin with day or month, and are compared as texts where they do: write year-month-day"
+            notes.append(f"dates of `{column}` {order or unknown}")
         if counts.closed and not declared and not form:
-            rows = {**rows, "answer": _with_form(rows["answer"], convention)}
+            declaration = structs.replace(declaration, rows={**rows, "answer": _with_form(rows["answer"], convention)})
+        chosen = chosen_language(self.data.options.get(LANGUAGE_OPTION, ""))
         return TableRules(
-            structs.replace(self.declaration, rows=rows),
+            declaration,
             convention=convention,
-            open_kind=open_kind,  # type: ignore[arg-type]
+            open_kind=open_kind,
+            needs_cells=declared or not is_plain(declaration.prompt),
+            kind=_KIND_OF_FORM.get(form, form if form in SETTLED else "")
+            if form != "text" or not counts.closed
+            else "",
+            facts=facts,
+            all_several=not declared and 2 * counts.several[convention] > counts.closed > 0,
             truth_form=counts.truth_form,
-            in_question=in_question,
-            labels=tuple(sorted(labels - {""})),
-            classes=tuple(sorted(classes)) if 1 < len(classes) <= MOST_CLASSES else (),
+            in_question="options" in rows and rows["options"] == rows.get("question"),
+            **{**found, "language": found["language"] if chosen == AUTO else chosen},
         )
 
     def _options(self, rules: TableRules, row: Row, number: int, declared: bool) -> Mapping[str, str]:
@@ -289,11 +436,11 @@ class _Surveyor:
     def _examine(self, surveyed: Survey) -> None:
         """Read every row and every image once."""
         table = self._open()
+        self.places.clear()
         root, rules = surveyed.root_of(table), surveyed.rules
         checks = ImageChecks(table.name, self.on_read)
         references = References(rules, self._open)
-        places: dict[str, str] = {}
-        content = blake2b(digest_size=16)
+        content = _Content()
         answers: list[tuple[str, Mapping[str, str]]] = []
         for number, (place, row) in enumerate(table.rows):
             surveyed.rows += 1
@@ -304,47 +451,52 @@ class _Surveyor:
                 surveyed.groups.append(0)
                 continue
             if isinstance(question, Question):
-                checked = [] if surveyed.absent else self._checked(question, checks, places)
+                checked = [] if surveyed.absent else self._checked(question, checks)
                 if isinstance(checked, OmittedRow):
                     question = checked
                 else:
-                    content.update(msgspec.json.encode([question.id, checked]))
-                    surveyed.groups.append(_group(checked or codes_of_names(question.images)))
-                    surveyed.samples += 1
-                    surveyed.kinds[question.kind] += 1
-                    if question.kind == "choice":
-                        surveyed.option_counts[len(question.options)] += 1
-                        surveyed.listed += not rules.declared and not rules.in_question and lists_options(question)
-                        surveyed.letters[question.answer] += 1
-                        surveyed.option_letters.update(question.options)
-                        if len(answers) < HEAD:
-                            answers.append((question.answer, question.options))
+                    content.add(question.id, checked)
+                    surveyed.groups.append(_group(tuple(checked) or tuple(codes_of_names(question.images))))
+                    surveyed.count(question)
+                    if question.kind == "choice" and len(answers) < HEAD:
+                        answers.append((question.answer, question.options))
+                    if self.on_row is not None:
+                        self.on_row(question, rules)
                     continue
             surveyed.groups.append(0)
             surveyed.omitted[number] = question
+            if self.on_row is not None:
+                self.on_row(question, rules)
         checks.save()
         surveyed.images = checks.images
-        counted = Counter(surveyed.groups)
-        counted.pop(0, None)
-        surveyed.repeated = any(count > 1 for count in counted.values())
+        surveyed.repeated = _repeats(surveyed.groups)
         if surveyed.listed:
             surveyed.notes.append(f"{surveyed.listed:,} questions list their options, which are not repeated")
         self._shuffle(surveyed, answers)
         files = [digest(path) for path in table.files] if table.form != CLASSES else []
         whole = blake2b("\n".join(files).encode(), digest_size=16).hexdigest()
-        surveyed.digest = f"{whole}+{content.hexdigest()}"
+        language = f"+{rules.language}" if rules.language != ENGLISH else ""
+        surveyed.digest = f"{whole}+{content.hexdigest()}{language}"
 
-    def _checked(self, question: Question, checks: ImageChecks, places: dict[str, str]) -> list[int] | OmittedRow:
+    def _checked(self, question: Question, checks: ImageChecks) -> list[int] | OmittedRow:
         """Return the checksums of a question's images, or why it is omitted."""
-        if (before := places.get(question.id)) is not None:
+        repeats = self.repeated_ids is None or hash(question.id) in self.repeated_ids
+        if repeats and (before := self.places.get(question.id)) is not None:
             return OmittedRow(question.place, question.id, f"duplicate id: {before} has it too")
         codes: list[int] = []
-        for blob in (*question.images, *(video.blob for video in question.videos if video.blob is not None)):
+        for blob in question.images:
             code = checks.check(blob)
             if isinstance(code, str):
                 return OmittedRow(question.place, question.id, code)
             codes.append(code)
-        places[question.id] = question.place
+        for video in question.videos:
+            if video.blob is not None:
+                code = checks.check(video.blob)
+                if isinstance(code, str):
+                    return OmittedRow(question.place, question.id, code)
+                codes.append(code)
+        if repeats:
+            self.places[question.id] = question.place
         return codes
 
     def _shuffle(self, surveyed: Survey, answers: Sequence[tuple[str, Mapping[str, str]]]) -> None:
@@ -369,6 +521,16 @@ def _absent_columns(declared: Declaration, table: Rows) -> list[str]:
         if table.header and name not in table.header
     ]
     return [f"no column {', '.join(f'`{name}`' for name in dict.fromkeys(absent))}"] if absent else []
+
+
+def _with_sheets(error: UsageError, sheets: Sequence[str]) -> UsageError:
+    """Return an error about the columns of a sheet with the other sheets of its workbook."""
+    if not sheets:
+        return error
+    named = ", ".join(sheets[:20])
+    changed = UsageError(error.message, f"{error.hint} Another sheet: -o sheet={sheets[0]!r}. The others are {named}.")
+    changed.correction = error.correction
+    return changed
 
 
 def _require_columns(declared: Declaration, table: Rows) -> None:
@@ -413,30 +575,55 @@ def _is_shuffled(rules: TableRules) -> bool:
 
 
 class IdCounts:
-    """Counts of the values of columns that may hold ids."""
+    """Counts of the values of columns that may hold ids: 8 bytes a cell."""
 
     def __init__(self, columns: Sequence[str]) -> None:
-        self._values: dict[str, set[int]] = {column: set() for column in columns}
-        self._rows = 0
+        self._values = {column: array("q") for column in columns}
         self._empty: Counter[str] = Counter()
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Count the values of one row."""
-        self._rows += 1
         for column, values in self._values.items():
             text = plain_text(row.get(column)).strip()
-            if text:
-                values.add(hash(text))
-            else:
+            values.append(hash(text))
+            if not text:
                 self._empty[column] += 1
 
     def chosen(self) -> str:
         """Return the first column whose values are unique, else the first one that nearly is; empty without any."""
+        different = {column: len(np.unique(np.frombuffer(values, np.int64))) for column, values in self._values.items()}
         for least in (1.0, FEWEST_IDS):
             for column, values in self._values.items():
-                if not self._empty[column] and len(values) >= least * self._rows:
+                if not self._empty[column] and different[column] >= least * len(values):
                     return column
         return ""
+
+    def repeated(self, column: str) -> frozenset[int] | None:
+        """Return the hashes of values that a column has more than once; None if it was not counted, or has empty cells."""
+        if column not in self._values or self._empty[column]:
+            return None
+        values, counts = np.unique(np.frombuffer(self._values[column], np.int64), return_counts=True)
+        return frozenset(values[counts > 1].tolist())
+
+
+class _Content:
+    """Digest of ids and images, row by row."""
+
+    def __init__(self) -> None:
+        self._digest, self._encoder, self._waiting = blake2b(digest_size=16), msgspec.json.Encoder(), bytearray()
+
+    def add(self, sample_id: str, codes: Sequence[int]) -> None:
+        """Add one row."""
+        self._encoder.encode_into((sample_id, codes), self._waiting, -1)
+        if len(self._waiting) > 1 << 16:
+            self._digest.update(self._waiting)
+            self._waiting.clear()
+
+    def hexdigest(self) -> str:
+        """Return the digest of all rows."""
+        self._digest.update(self._waiting)
+        self._waiting.clear()
+        return self._digest.hexdigest()
 
 
 class References:
@@ -473,12 +660,26 @@ def described(omitted: OmittedRow) -> str:
     return f"{omitted.place}{sample_id}: {omitted.reason}"
 
 
-def _group(codes: Sequence[int]) -> int:
+@lru_cache(maxsize=4_096)
+def _group(codes: tuple[int, ...]) -> int:
     """Return a number that questions about the same images share, whatever their order; 0 without images."""
     if not codes:
         return 0
     content = msgspec.json.encode(sorted(set(codes)))
     return int.from_bytes(blake2b(content, digest_size=8).digest(), "little", signed=True) or 1
+
+
+def _repeats(groups: array[int]) -> bool:
+    """Return True if several questions have one group."""
+    known = np.frombuffer(groups, np.int64)
+    known = known[known != 0]
+    return len(np.unique(known)) < len(known)
+
+
+def _id_columns(recognised: Recognition) -> tuple[str, ...]:
+    """Return the columns whose values may be ids: the one that is decided, or those that could be."""
+    spec = recognised.rows.get("id")
+    return recognised.id_candidates if spec is None else (spec,) if isinstance(spec, str) and spec != ROW_NUMBER else ()
 
 
 def _named(spec: CellSpec) -> str:

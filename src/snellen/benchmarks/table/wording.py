@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 
 from snellen.benchmarks.table.cells import options_in
 from snellen.benchmarks.table.declaration import PromptStyle
+from snellen.benchmarks.table.gold_kinds import is_ratio
+from snellen.benchmarks.table.languages import ENGLISH, languages
 from snellen.benchmarks.table.operations import CellError
 from snellen.benchmarks.table.prompts import prompt_text
 from snellen.benchmarks.table.question import Question
@@ -21,18 +23,18 @@ _MARK = re.compile(
     r"<(?:image|img|video)[ _-]?(\d{1,3})?>|<ImageHere>|\[image[ _-]?(\d{1,3})?\]|\{image[ _-]?(\d{1,3})?\}", re.I
 )
 _PLAIN = {style: PromptStyle(style=style) for style in ("letters", "question")}
-REQUESTS: Mapping[str, str] = {
-    "choice": "Answer with the letter.",
-    "yes/no": "Answer with yes or no.",
-    "T/F": "Answer with true or false.",
-    "count": "Answer with a number.",
-    "number": "Answer with a number.",
-    "short": "Answer with a word or a short phrase.",
-}
-"""What is asked for behind a question, by the kind of its answer."""
+_REQUESTED_AS = {"count": "number", "short": "text", "name": "text"}
+"""Kinds that are asked for in the words of another one."""
 
 
-def prompt_of(question: Question, style: PromptStyle, *, in_question: bool = False, form: str = "yes/no") -> Prompt:
+def prompt_of(
+    question: Question,
+    style: PromptStyle,
+    *,
+    in_question: bool = False,
+    form: str = "yes/no",
+    language: str = ENGLISH,
+) -> Prompt:
     """Return what is sent for a question.
 
     Args:
@@ -40,11 +42,12 @@ def prompt_of(question: Question, style: PromptStyle, *, in_question: bool = Fal
         style: words around the question.
         in_question: the question holds its options, and is sent as it is.
         form: how truth questions are answered, `yes/no` or `T/F`.
+        language: the code of the language of the request.
 
     Raises:
         CellError: the text has another number of image marks than there are images.
     """
-    text = question_text(question, style, in_question=in_question, form=form)
+    text = question_text(question, style, in_question=in_question, form=form, language=language)
     media: list[Part] = [*map(Image, question.images), *question.videos]
     return Prompt(tuple(placed(text, media)))
 
@@ -54,18 +57,30 @@ def is_plain(style: PromptStyle) -> bool:
     return style == _PLAIN.get(style.style)
 
 
-def question_text(question: Question, style: PromptStyle, *, in_question: bool, form: str) -> str:
+def question_text(
+    question: Question, style: PromptStyle, *, in_question: bool, form: str, language: str = ENGLISH
+) -> str:
     """Return the text of a prompt, with its image marks."""
     if not is_plain(style):
         return prompt_text(style, question.question, question.options, question.hint, question.cells)
-    lines = [f"Hint: {question.hint}"] if question.hint else []
+    words = languages()[language]
+    lines = [f"{words.hint}{question.hint}"] if question.hint else []
     lines.append(question.question)
     if style.style == "letters" and not (in_question and question.options):
         if not lists_options(question):
             lines += [f"{letter}. {text}" for letter, text in question.options.items()]
-        request = REQUESTS.get(form if question.kind == "truth" else question.kind)
+        request = words.requests.get(requested_as(question, form))
         lines += [request] if request else []
     return "\n".join(lines)
+
+
+def requested_as(question: Question, form: str) -> str:
+    """Return by which name the requests of a language have that for a question's answer; free texts have none."""
+    if question.kind == "truth":
+        return form
+    if question.kind == "quantity" and isinstance(question.answer, str) and is_ratio(question.answer):
+        return "ratio"
+    return _REQUESTED_AS.get(question.kind, question.kind)
 
 
 def lists_options(question: Question) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 
 from msgspec import Struct
@@ -45,11 +44,7 @@ INSTALL = (
 
 
 def check(settings: HarnessSettings) -> None:
-    """Refuse unusable settings. Raises UsageError, JudgeError, or MissingExtraError without openpyxl."""
-    if find_spec("openpyxl") is None:
-        raise MissingExtraError(
-            "VLMEvalKit writes .xlsx, which openpyxl reads, and it is not installed", "pip install 'snellen[excel]'"
-        )
+    """Refuse unusable settings. Raises UsageError or JudgeError."""
     no_keys((settings.model, settings.model_args, *settings.extra))
     if not settings.judge_model:
         return

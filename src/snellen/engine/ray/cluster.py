@@ -25,6 +25,7 @@ from typing import Any
 import filelock
 
 from snellen.errors import MissingExtraError, PreflightError, UsageError
+from snellen.installation import install_hint
 from snellen.text import shorten
 
 MARK = "snellen-ray-"
@@ -75,9 +76,7 @@ class Cluster:
             MissingExtraError: Ray is not installed.
         """
         if find_spec("ray") is None:
-            raise MissingExtraError(
-                "several workers need ray, which is not installed.", 'Install it with: pip install "snellen[ray]"'
-            )
+            raise MissingExtraError("several workers need ray, which is not installed.", install_hint("ray"))
         if address is not None and address != "auto":
             _host_and_port(address)
         self._address = address
@@ -97,7 +96,7 @@ class Cluster:
         if self._address is not None and self._address.startswith("ray://") and find_spec("grpc") is None:
             raise MissingExtraError(
                 "an address that begins with ray:// needs grpcio, which is not installed.",
-                'Install it with: pip install "snellen[ray]", or give HOST:PORT.',
+                f"{install_hint('ray')}, or give HOST:PORT.",
             )
         if self.own:
             _sweep()

@@ -14,6 +14,7 @@ from snellen.errors import MissingExtraError, UsageError
 from snellen.features.attacks.lp_ball import Ball, Norm
 from snellen.features.attacks.pgd import BATCH, Logits, evaluating, predictions
 from snellen.features.attacks.robust_accuracy import EPS, AttackCurve, AttackSettings, parse_strength
+from snellen.installation import install_hint
 
 Version = Literal["standard", "plus", "rand"]
 MIN_CLASSES = 4
@@ -57,7 +58,7 @@ def autoattack_curve(
         from pyautoattack import AutoAttack
     except ImportError as error:
         raise MissingExtraError(
-            f"AutoAttack needs the package pyautoattack ({error})", "pip install 'snellen[autoattack]'"
+            f"AutoAttack needs the package pyautoattack ({error})", install_hint("autoattack")
         ) from error
     if targets is not None or version not in ("standard", "plus", "rand"):
         raise UsageError(f"AutoAttack {version!r} with targets {targets is not None}", "Omit targets; take standard.")

@@ -7,7 +7,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from snellen.errors import MissingExtraError, UsageError
-from snellen.features.encoders.weight_files import has_torchvision
+from snellen.installation import install_hint
+from snellen.models.local.checkpoint import has_torchvision
 
 if TYPE_CHECKING:
     from snellen.features.encoders.base import Encoder
@@ -62,7 +63,7 @@ def _open(spec: str, outputs: Sequence[str] | None, device: str, compute: str, r
         if find_spec(needed) is None:
             raise MissingExtraError(
                 f"the encoder {spec} needs {needed}, which is not installed.",
-                f'Install it with: pip install "snellen[{extra}]"',
+                install_hint(extra),
             )
     if not has_torchvision(spec) and kind in NEEDS:
         raise MissingExtraError(

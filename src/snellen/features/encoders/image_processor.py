@@ -105,6 +105,11 @@ def read_transform(checkpoint: Checkpoint, tower: nn.Module, label: str) -> tupl
 
 def build_transform(settings: Mapping[str, Any], checkpoint: Checkpoint, tower: nn.Module, label: str) -> Transform:
     """Build a transform from a processor's settings. Raises PreflightError for settings that it cannot do."""
+    if settings.get("do_resize") is False:
+        raise PreflightError(
+            f"{label}: its processor asks for do_resize: false, and images of several sizes make no batch.",
+            "Choose another checkpoint, or import features with `snellen features import`.",
+        )
     factor = settings.get("rescale_factor")
     factor = 1 / 255 if factor is None else factor
     if settings.get("do_rescale") is False or abs(float(factor) * 255 - 1) > 1e-6:

@@ -13,9 +13,9 @@ from torch import nn
 from snellen.errors import PreflightError, UsageError
 from snellen.features.encoders.base import Encoder, EncoderParts, weights_digest
 from snellen.features.encoders.feature_maps import build_map_parts
-from snellen.features.encoders.weight_files import fetch_weights, find_weights, import_library, tensor_shapes
+from snellen.features.encoders.weight_files import fetch_weights, find_weights, tensor_shapes
 from snellen.features.extract.preprocess import Transform
-from snellen.models.local.checkpoint import pick_device, pick_dtype
+from snellen.models.local.checkpoint import import_library, pick_device, pick_dtype
 
 FILES = ("open_clip_model.safetensors", "open_clip_pytorch_model.safetensors")
 PREPROCESSING = ("mean", "std", "interpolation", "resize_mode", "size")

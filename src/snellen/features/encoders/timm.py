@@ -12,10 +12,10 @@ from torch import nn
 from snellen.errors import PreflightError
 from snellen.features.encoders.base import Encoder, EncoderParts, weights_digest
 from snellen.features.encoders.feature_maps import Layout, average_map, build_map_parts, map_tokens
-from snellen.features.encoders.weight_files import fetch_weights, find_weights, import_library, tensor_shapes
+from snellen.features.encoders.weight_files import fetch_weights, find_weights, tensor_shapes
 from snellen.features.extract.preprocess import Transform
 from snellen.features.store.format import PATCH_TOKENS
-from snellen.models.local.checkpoint import pick_device, pick_dtype
+from snellen.models.local.checkpoint import import_library, pick_device, pick_dtype
 
 
 def open_timm(

@@ -1,35 +1,11 @@
-"""Weights of timm and open_clip: safetensors files, local or of the hub, and the import of the two libraries."""
+"""Weights of timm and open_clip: safetensors files, local or of the hub."""
 
 from __future__ import annotations
 
-import importlib
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from snellen.errors import PreflightError
 from snellen.models.local.checkpoint import PICKLES, SMALL_FILES, WEIGHTS, download
-
-
-def import_library(name: str, label: str) -> Any:
-    """Import a library. Raises PreflightError if it, or torchvision under it, does not load."""
-    try:
-        return importlib.import_module(name)
-    except Exception as error:  # a torchvision of another torch raises RuntimeError, OSError, AttributeError
-        first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-        raise PreflightError(
-            f"{label}: {name} cannot be imported: {type(error).__name__}: {first}",
-            "torchvision must be built for the installed torch: install it from the index that torch came from "
-            "(https://pytorch.org/get-started/locally). Encoders of transformers work without it, too.",
-        ) from error
-
-
-def has_torchvision(label: str) -> bool:
-    """Return True if torchvision is installed. Raises PreflightError for one of another torch: it breaks transformers."""
-    if find_spec("torchvision") is None:
-        return False
-    import_library("torchvision", label)
-    return True
 
 
 def find_weights(path: str, label: str, names: tuple[str, ...] = ("model.safetensors",)) -> Path:

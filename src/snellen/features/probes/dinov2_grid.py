@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from snellen.errors import MissingExtraError, UsageError
 from snellen.features.probes.holdout import holdout
+from snellen.installation import install_hint
 
 
 class GridRecipe(Struct, frozen=True):
@@ -183,7 +184,7 @@ def _fit(
     try:
         import torch
     except ImportError as error:
-        raise MissingExtraError("the grid of heads needs torch", "pip install 'snellen[features]'") from error
+        raise MissingExtraError("the grid of heads needs torch", install_hint("features")) from error
 
     deepest = max(count for count, _ in kinds)
     width = inputs.cls[0].shape[1]

@@ -21,6 +21,7 @@ from snellen.features.probes.results import ProbeResult, ScoredPart, score_parts
 from snellen.features.ranking.relevance import RowsOf, as_labels
 from snellen.features.ranking.similarity import check_values
 from snellen.features.store.tokens import PatchTokens
+from snellen.installation import install_hint
 
 if TYPE_CHECKING:
     from snellen.features.probes.networks import NetworkKind, NetworkRecipe
@@ -172,7 +173,7 @@ def network_probe(
         from snellen.features.probes.networks import NetworkRecipe, count_heads, require_device
     except ImportError as error:
         raise MissingExtraError(
-            f"the {kind} probe needs torch, which is not installed.", 'Install it with: pip install "snellen[features]"'
+            f"the {kind} probe needs torch, which is not installed.", install_hint("features")
         ) from error
     require_device(training.device)
     parts, protocol = split_parts(known, train_rows, test_rows, split, len(values), folds)

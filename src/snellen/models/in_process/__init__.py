@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from snellen.errors import MissingExtraError, UsageError
+from snellen.installation import install_hint
 from snellen.models.base import ModelOptions
 from snellen.models.local.model import require_usable
 
@@ -53,7 +54,7 @@ def _require(package: str, extra: str, name: str, options: ModelOptions) -> None
         if find_spec(needed) is None:
             raise MissingExtraError(
                 f"--model {package}:NAME needs {needed}, which is not installed.",
-                f'Install it with: pip install "snellen[{extra}]". For a server of its own, use --model api:NAME.',
+                f"{install_hint(extra)}\nFor a server of its own, use --model api:NAME.",
             )
     if not name:
         raise UsageError(

@@ -40,7 +40,7 @@ class Conversation(Struct, frozen=True):
     images: list[SentImage]
 
 
-def size_of(prompt: Prompt, media: MediaSettings) -> tuple[int, ...]:
+def size_of(prompt: Prompt, media: MediaSettings) -> tuple[int, int]:
     """Return (images, characters) of a prompt, without reading any: what decides how much padding it brings to a batch."""
     images = characters = 0
     for part in prompt.conversation_parts:
@@ -90,22 +90,16 @@ def _content(
 def encode(loaded: Loaded, conversations: Sequence[Conversation]) -> Any:
     """Return tensors of a batch: input_ids and attention_mask [rows, tokens], padded on the left, and the images.
 
-    Text of a question is text: `<image>` or `</s>` inside it stands for its letters, never for an image or an end
-    (`sanitize_control_tokens`, transformers 5.23; older ones ignore it).
+    Text of a question is text: `<image>` or `</s>` inside it stands for its letters, never for an image or an end.
 
     Raises:
-        BadRequestError: a prompt is longer than the model's context.
+        BadRequestError: a prompt is longer than the model's context, or holds a control token that this processor
+            cannot encode as text.
         Exception: whatever the template or the processor raises on a prompt that it does not accept.
     """
-    inputs = loaded.processor.apply_chat_template(
-        [conversation.messages for conversation in conversations],
-        add_generation_prompt=True,
-        tokenize=True,
-        return_dict=True,
-        return_tensors="pt",
-        sanitize_control_tokens=True,
-        processor_kwargs={"padding": True, "padding_side": "left"},
-    )
+    token = next((token for token in sorted(loaded.control_tokens) if _holds(conversations, token)), None)
+    messages = [conversation.messages for conversation in conversations]
+    inputs = _tokenized(loaded, messages) if token is None else _tokenized_as_text(loaded, messages, token)
     longest = int(inputs["attention_mask"].sum(dim=1).max())
     if loaded.context is not None and longest >= loaded.context:
         raise BadRequestError(
@@ -113,6 +107,51 @@ def encode(loaded: Loaded, conversations: Sequence[Conversation]) -> Any:
             "Try --max-pixels, --max-long-side, or fewer --frames (or a lower --fps).",
         )
     return inputs
+
+
+def _holds(conversations: Sequence[Conversation], token: str) -> bool:
+    return any(
+        token in part.get("text", "") for one in conversations for turn in one.messages for part in turn["content"]
+    )
+
+
+def _tokenized(loaded: Loaded, messages: Sequence[list[dict[str, Any]]], *, sanitize: bool = False) -> Any:
+    return loaded.processor.apply_chat_template(
+        messages,
+        add_generation_prompt=True,
+        tokenize=True,
+        return_dict=True,
+        return_tensors="pt",
+        sanitize_control_tokens=sanitize,
+        processor_kwargs={"padding": True, "padding_side": "left"},
+    )
+
+
+def _tokenized_as_text(loaded: Loaded, messages: Sequence[list[dict[str, Any]]], token: str) -> Any:
+    """Return tensors of prompts whose texts hold control tokens; each is encoded as its letters.
+
+    transformers does so without offsets and token types (`sanitize_control_tokens`, 5.23), which some processors need:
+    Idefics 3 raises, and PaliGemma would silently attend in another way.
+    """
+    blanked = [
+        [{**turn, "content": [_without_text(part) for part in turn["content"]]} for turn in one] for one in messages
+    ]
+    needed = set(_tokenized(loaded, blanked))
+    try:
+        inputs = _tokenized(loaded, messages, sanitize=True)
+    except (ValueError, NotImplementedError):
+        inputs = {}
+    if needed - set(inputs):
+        raise BadRequestError(
+            f"the question holds {token!r}, a control token of this model, which "
+            f"{type(loaded.processor).__name__} cannot encode as text.",
+            "Write the text without it.",
+        )
+    return inputs
+
+
+def _without_text(part: dict[str, Any]) -> dict[str, Any]:
+    return {**part, "text": "text"} if part["type"] == "text" else part
 
 
 def rendered(loaded: Loaded, conversations: Sequence[Conversation]) -> list[str]:

@@ -10,21 +10,27 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import importlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
 from snellen.errors import PreflightError
+from snellen.installation import install_hint
 
 SMALL_FILES = ("*.json", "*.jinja", "*.txt", "*.model")
 WEIGHTS = "*.safetensors"
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".h5", ".msgpack")
 # What can change an answer. Read-me files, images and training leftovers cannot.
 IDENTIFYING = (".json", ".jinja", ".txt", ".model", ".safetensors")
+
+
+VIDEO_PART = "video_processor"
 
 
 class Checkpoint(Struct, frozen=True):
@@ -189,12 +195,14 @@ class Loaded:
         context: tokens that prompt and answer may have together; None where the configuration does not say.
         inference_mode: generate in torch's inference mode. False for a model that is trained further: tensors that it
             keeps from inference mode cannot be trained with.
+        control_tokens: what the tokenizer does not read as text.
     """
 
     processor: Any
     model: Any
     context: int | None
     inference_mode: bool = True
+    control_tokens: frozenset[str] = frozenset()
 
 
 def pick_device(device: str) -> str:
@@ -254,14 +262,16 @@ def load(checkpoint: Checkpoint, name: str, device: str, dtype: str) -> Loaded:
         device: what the user asked for, `auto` included: with several GPUs, `auto` spreads the layers over them.
 
     Raises:
-        PreflightError: the checkpoint is incomplete or damaged, or does not fit into memory.
+        PreflightError: the checkpoint is incomplete or damaged, does not fit into memory, or torchvision is of another
+            torch: transformers then says only that a module of its own cannot be imported.
     """
     import torch
     import transformers
     from transformers.utils import logging
 
+    has_torchvision(name)
+
     # transformers is typed in parts, and its loaders return what their arguments say.
-    auto_processor: Any = transformers.AutoProcessor
     auto_model: Any = transformers.AutoModelForImageTextToText
     transformers_logging: Any = logging
     target = pick_device(device)
@@ -269,7 +279,7 @@ def load(checkpoint: Checkpoint, name: str, device: str, dtype: str) -> Loaded:
     verbose = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()
     try:
-        processor = auto_processor.from_pretrained(checkpoint.folder, trust_remote_code=False, local_files_only=True)
+        processor = read_processor(checkpoint)
         model, report = auto_model.from_pretrained(
             checkpoint.folder,
             dtype=getattr(torch, pick_dtype(dtype, target, stored_dtype(checkpoint.config))),
@@ -284,7 +294,7 @@ def load(checkpoint: Checkpoint, name: str, device: str, dtype: str) -> Loaded:
     except ImportError as error:
         raise PreflightError(
             f"{name}: its processor needs a package that is not installed: {_first_line(error)}",
-            "Install that package; torchvision must match the installed torch.",
+            f"{install_hint('local')}. torchvision must be of the installed torch.",
         ) from error
     except (MemoryError, torch.OutOfMemoryError) as error:
         raise PreflightError(
@@ -316,13 +326,96 @@ def load(checkpoint: Checkpoint, name: str, device: str, dtype: str) -> Loaded:
     return prepared(processor, model)
 
 
+def read_processor(checkpoint: Checkpoint) -> Any:
+    """Return the checkpoint's processor; without its video part where that cannot be loaded: images do not need it.
+
+    Raises ImportError for a package that images need, or where the class does not do without the part.
+    """
+    import transformers
+    from transformers.models.auto import processing_auto
+
+    auto_processor: Any = transformers.AutoProcessor
+    known: Any = processing_auto
+    settings: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
+    try:
+        return auto_processor.from_pretrained(checkpoint.folder, **settings)
+    except ImportError:
+        own = getattr(transformers, known.PROCESSOR_MAPPING_NAMES.get(checkpoint.config["model_type"]) or "", None)
+        if own is None or VIDEO_PART not in own.get_attributes():
+            raise
+        return without_video_part(own).from_pretrained(checkpoint.folder, **settings)
+
+
+class NoVideoPart:
+    """Stand-in for the video part of a processor: it has no setting. SmolVLM's asks for some with every prompt."""
+
+    def __getattr__(self, name: str) -> None:
+        if name.startswith("_"):
+            raise AttributeError(name)
+
+
+def without_video_part(processor_class: Any) -> Any:
+    """Return a processor class of transformers that neither loads nor checks its video part."""
+
+    class ImagesAndText(processor_class):  # type: ignore[misc]
+        video_processor = NoVideoPart()
+
+        @classmethod
+        def get_attributes(cls) -> list[str]:
+            return [name for name in super().get_attributes() if name != VIDEO_PART]
+
+        @classmethod
+        def from_args_and_dict(cls, args: Any, processor_dict: dict[str, Any], **kwargs: Any) -> Any:
+            return super().from_args_and_dict(args, {**processor_dict, VIDEO_PART: None}, **kwargs)
+
+    ImagesAndText.__name__ = processor_class.__name__
+    return ImagesAndText
+
+
 def prepared(processor: Any, model: Any, *, inference_mode: bool = True) -> Loaded:
     """Set the tokenizer's padding and the model's mode for generation."""
     processor.tokenizer.padding_side = "left"
     if processor.tokenizer.pad_token is None:
         processor.tokenizer.pad_token = processor.tokenizer.eos_token
     context = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-    return Loaded(processor, model.eval(), context if isinstance(context, int) else None, inference_mode)
+    return Loaded(
+        processor,
+        model.eval(),
+        context if isinstance(context, int) else None,
+        inference_mode,
+        control_tokens(processor),
+    )
+
+
+def control_tokens(processor: Any) -> frozenset[str]:
+    """Return the special tokens, and the other added ones that the chat template writes; line ends are text there."""
+    template = f"{getattr(processor, 'chat_template', None)} {getattr(processor.tokenizer, 'chat_template', None)}"
+    return frozenset(
+        token.content
+        for token in processor.tokenizer.added_tokens_decoder.values()
+        if token.special or (token.content in template and not token.content.isspace())
+    )
+
+
+def import_library(name: str, label: str) -> Any:
+    """Import a library. Raises PreflightError if it, or torchvision under it, does not load."""
+    try:
+        return importlib.import_module(name)
+    except Exception as error:  # a torchvision of another torch raises RuntimeError, OSError, AttributeError
+        first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+        raise PreflightError(
+            f"{label}: {name} cannot be imported: {type(error).__name__}: {first}",
+            "torchvision must be built for the installed torch: install it from the index that torch came from "
+            "(https://pytorch.org/get-started/locally).",
+        ) from error
+
+
+def has_torchvision(label: str) -> bool:
+    """Return True if torchvision is installed. Raises PreflightError for one of another torch: it breaks transformers."""
+    if find_spec("torchvision") is None:
+        return False
+    import_library("torchvision", label)
+    return True
 
 
 def release_memory() -> None:

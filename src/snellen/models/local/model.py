@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from snellen.errors import MissingExtraError, ModelError, UsageError
+from snellen.installation import install_hint
 from snellen.media import MediaCache, check_settings
 from snellen.models.base import Model, ModelOptions, effective
 from snellen.models.local.batching import Batches, Job
@@ -62,7 +63,7 @@ def open_model(name: str, options: ModelOptions, label: str | None = None) -> Lo
         if find_spec(package) is None:
             raise MissingExtraError(
                 f"a local model needs {package}, which is not installed.",
-                'Install it with: pip install "snellen[local]"',
+                install_hint("local"),
             )
     if not name:
         raise UsageError("no model is named.", "Write --model local:NAME, with a folder or a hub id owner/name.")
@@ -337,7 +338,9 @@ class LocalModel(Model):
         def read() -> None:
             readers.submit(settle, content, self._read, prompt, seed if settings.temperature > 0 else None)
 
-        job: Job[Reply] = Job(content, settings, size_of(prompt, self._options.media), read)
+        images, characters = size_of(prompt, self._options.media)
+        # Some processors misplace tokens of a text without images beside others with them: PaliGemma's does.
+        job: Job[Reply] = Job(content, (settings, images > 0), (images, characters), read)
         batches.submit(job)
         return job
 
@@ -378,7 +381,8 @@ class LocalModel(Model):
         from snellen.models.local.generate import generate
 
         seeds = [job.content.result().seed for job in jobs]
-        return generate(loaded, batch.inputs, jobs[0].batch_key, seeds, batch.prompts, stopped, self._static)
+        settings, _ = jobs[0].batch_key
+        return generate(loaded, batch.inputs, settings, seeds, batch.prompts, stopped, self._static)
 
 
 def settle(content: Future[RowContent], read: Callable[..., RowContent], *arguments: Any) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from snellen.errors import UsageError
-from snellen.local_server import LOOPBACK_NAMES, address_of, bind, is_loopback, require_packages, run_app
+from snellen.local_server import LOOPBACK_NAMES, address_of, bind, is_loopback, run_app
 from snellen.models.base import Model
 
 WAITING = 1000  # requests at once; more are answered 503 rather than held in memory
@@ -49,9 +49,7 @@ def serve(
 
     Raises:
         PreflightError: the port cannot be bound, or the model's own preflight fails.
-        MissingExtraError: starlette or uvicorn is not installed.
     """
-    require_packages("serving")
     if not is_loopback(host):
         unlocked = "" if key else ", without a key,"
         tell(f"warning: {host} is not a loopback address: whoever reaches this port may{unlocked} use the model.")

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from snellen.errors import MissingExtraError, SnellenError
+from snellen.installation import install_hint
 from snellen.media import read_header
 from snellen.models.tools.base import Context, ToolResult
 from snellen.models.tools.definitions import all_tools
@@ -43,9 +44,7 @@ def make_server(settings: ToolSettings, relay: str | None = None) -> Any:
         from mcp.types import CallToolResult, ImageContent, ListToolsResult, TextContent
         from mcp.types import Tool as Declared
     except ImportError:
-        raise MissingExtraError(
-            "the MCP server needs mcp 2, which is not installed.", "pip install 'snellen[agents]'"
-        ) from None
+        raise MissingExtraError("the MCP server needs mcp 2, which is not installed.", install_hint("agents")) from None
     tools = {tool.name: tool for tool in all_tools(settings, relay=relay)}
     context = Context(ToolImages(folder=Path(settings.images)))
 

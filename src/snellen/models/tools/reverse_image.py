@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from snellen.errors import MissingExtraError
+from snellen.installation import install_hint
 from snellen.models.tools.base import ImageHit, ToolError
 
 DEPENDENCIES = "PICS_DEPS_DIR"
@@ -27,7 +28,7 @@ def require() -> Any:
         import PicImageSearch
     except ImportError:
         raise MissingExtraError(
-            "reverse_engines needs PicImageSearch, which is not installed.", "pip install 'snellen[search]'"
+            "reverse_engines needs PicImageSearch, which is not installed.", install_hint("search")
         ) from None
     return PicImageSearch
 

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 
 from msgspec import structs
 
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.benchmarks.table.benchmark import Table
-from snellen.benchmarks.table.declaration import CellSpec
-from snellen.benchmarks.table.kit_reading import FORMS as KIT_FORMS
-from snellen.benchmarks.table.kit_reading import is_kit_reading
-from snellen.benchmarks.table.operations import ALL_LETTERS, LETTERS, columns_of
-from snellen.benchmarks.table.question import OmittedRow
-from snellen.benchmarks.table.survey import Survey
+from snellen.benchmarks.table.question import OmittedRow, Question
 from snellen.runs.check.check import Check, CheckSettings, OnProgress, Origin
 from snellen.runs.check.images import ImageReader
 from snellen.runs.check.result import CheckResult
 from snellen.runs.check.row import CheckedRow, row_of_question, row_of_sample
-from snellen.sources.pandas_cells import MISSING, ColumnForms
-from snellen.types import Blob
+from snellen.types import Blob, Sample
 
 
 def check_benchmark(
@@ -49,42 +43,42 @@ def check_benchmark(
         check = Check(settings, images)
         check.run(map(row_of_sample, benchmark.samples(data)), on_progress)
     else:
-
-        def on_read(blob: Blob, content: bytes) -> None:
-            images.saw(blob, content)
-            if on_progress is not None:
-                on_progress("images", images.read)
-
         benchmark.files(data)  # a benchmark of the catalogue without its data says what is needed
-        surveyed = benchmark.table.survey(data, on_read)
-        check = Check(structs.replace(settings, shuffled=surveyed.rules.shuffle is not None), images)
-        check.run(_table_rows(benchmark.table, data, surveyed, check), on_progress)
+        settings = structs.replace(settings, surveyed=True)
+        check = _checked_table(benchmark.table, data, settings, images, on_progress)
     reading = benchmark.reading(data)
     return check.result(Origin(name or benchmark.name, benchmark.name, reading.text if reading is not None else ""))
 
 
-def _table_rows(table: Table, data: Data, surveyed: Survey, check: Check) -> Iterator[CheckedRow | OmittedRow]:
-    """Yield the rows of a table; at its end add in how many pandas reads a cell otherwise."""
-    columns = {column for spec in surveyed.rules.declaration.rows.values() for column in _columns_of(spec)}
-    circular = table.circular(data)
-    compared = surveyed.form in KIT_FORMS and not is_kit_reading(table.declaration.source, data)
-    for row in table.rows(data):
-        if isinstance(row, OmittedRow):
-            yield row
-            continue
-        question, sample = row
-        words = [name for name in question.cells if name in columns and question.cells[name] in MISSING]
-        if compared and words:
-            detail = f"{words[0]!r} is {question.cells[words[0]]!r}"
-            check.add("as-kit-differs", question.place, question.id, detail)
-        yield row_of_question(question, sample, max(1, len(question.options)) if circular else 1)
-    if compared:
-        forms = ColumnForms()
-        for _, cells in table.cells(data):
-            forms.add(cells)
-        if differing := forms.differing_rows(columns):
-            check.add_whole("as-kit-differs", differing, "")
+def _checked_table(
+    table: Table, data: Data, settings: CheckSettings, images: ImageReader, on_progress: OnProgress | None
+) -> Check:
+    """Check the rows of a table as its survey reads them; in a pass of their own where the survey changed its rules.
+
+    That is the case for a table that was surveyed before, and for one whose options are shuffled.
+    """
+
+    def on_read(blob: Blob, content: bytes) -> None:
+        images.saw(blob, content)
+        if on_progress is not None:
+            on_progress("images", images.read)
+
+    check = Check(settings, images)
+    requests = _requests(circular=table.circular(data))
+    surveyed = table.survey(data, on_read, lambda row: check.add_row(_checked_row(row, requests), on_progress))
+    if not check.rows or surveyed.rules.shuffle is not None:
+        check = Check(structs.replace(settings, shuffled=surveyed.rules.shuffle is not None), images)
+        check.run((_checked_row(row, requests) for row in table.rows(data)), on_progress)
+    if surveyed.kit_differs:
+        check.add_whole("as-kit-differs", surveyed.kit_differs, "")
+    return check
 
 
-def _columns_of(spec: CellSpec) -> Iterator[str]:
-    yield from LETTERS if spec == ALL_LETTERS else columns_of(spec)
+def _requests(*, circular: bool) -> Callable[[Question], int]:
+    return lambda question: max(1, len(question.options)) if circular else 1
+
+
+def _checked_row(
+    row: tuple[Question, Sample] | OmittedRow, requests: Callable[[Question], int]
+) -> CheckedRow | OmittedRow:
+    return row if isinstance(row, OmittedRow) else row_of_question(*row, requests(row[0]))

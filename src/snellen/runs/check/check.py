@@ -9,28 +9,31 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from snellen.benchmarks.table.question import OmittedRow
+from snellen.benchmarks.table.question import OmittedRow, shown_answer
 from snellen.models.api.prices import Price
-from snellen.runs.check.duplicates import Duplicates, content_code
+from snellen.runs.check.duplicates import Duplicates
 from snellen.runs.check.even_sample import EvenSample
 from snellen.runs.check.finding import LEVELS, Findings
 from snellen.runs.check.gold_answers import GoldAnswers
 from snellen.runs.check.images import ImageFacts, ImageReader, file_name, image_findings
 from snellen.runs.check.options import option_findings
-from snellen.runs.check.result import CheckResult, LeftOutRow, example_of
+from snellen.runs.check.result import CheckResult, KindShare, LeftOutRow, example_of
 from snellen.runs.check.row import CheckedRow
 from snellen.runs.check.texts import TextLengths
 from snellen.runs.costs import PromptTotals
+from snellen.text import shorten
 from snellen.types import Generation, Image, MediaSettings, Text, Video
 
 LONGEST, LONG_TEXT = 5, 50_000
 """How many of the longest prompts are listed; characters above which a prompt is a finding."""
+LONGEST_EXAMPLE = 80
+"""Characters of a gold answer that is shown as an example of its kind."""
 FIRST_ROWS = 20
 """Rows of a finding that are listed unless all are wanted."""
 _MARK = re.compile(r"<(?:image|img|video)(?:[ _-]?\d{1,3})?>|<ImageHere>|\[image[ _-]?\d{1,3}\]", re.IGNORECASE)
 OnProgress: TypeAlias = Callable[[str, int], None]
 """Receives what is read, `images` or `rows`, and how many so far."""
-GOLD_CODES = frozenset({"answer-in-question", "gold-not-an-option"})
+GOLD_CODES = frozenset({"answer-in-question", "gold-not-an-option", "sentence-answers"})
 
 
 class CheckSettings(Struct, frozen=True):
@@ -44,6 +47,7 @@ class CheckSettings(Struct, frozen=True):
         price: for the cost; None: unknown.
         restricted: gold answers are neither shown nor examined.
         shuffled: options were shuffled, since the file's first option is always right.
+        surveyed: the rows are those of a table, whose survey leaves out what has the id of an earlier row.
     """
 
     examples: int = 10
@@ -54,6 +58,7 @@ class CheckSettings(Struct, frozen=True):
     price: Price | None = None
     restricted: bool = False
     shuffled: bool = False
+    surveyed: bool = False
 
 
 class Origin(Struct, frozen=True):
@@ -77,29 +82,36 @@ class Check:
         self._images = images or ImageReader(settings.media)
         self._limit = None if settings.all_rows else FIRST_ROWS
         self._findings = Findings(self._limit)
-        self._duplicates = Duplicates(self._findings, restricted=settings.restricted)
+        self._duplicates = Duplicates(self._findings, restricted=settings.restricted, ids=not settings.surveyed)
         self._gold = GoldAnswers(shuffled=settings.shuffled)
         self._lengths = TextLengths(LONGEST)
         self._totals = PromptTotals(settings.generation, settings.media, self._size, price=settings.price)
         self._examples: EvenSample[CheckedRow] = EvenSample(settings.examples, settings.seed)
         self._without_image: list[CheckedRow] = []
         self._omitted: list[LeftOutRow] = []
+        self._kinds: Counter[str] = Counter()
+        self._kind_examples: dict[str, str] = {}
         self._left_out = self._samples = self._bare = self._with_media = self._chances = 0
         self._chance = 0.0
 
     def run(self, rows: Iterable[CheckedRow | OmittedRow], on_progress: OnProgress | None = None) -> None:
         """Examine rows, in order."""
-        for number, row in enumerate(rows, 1):
-            if isinstance(row, OmittedRow):
-                self._omit(row)
-            else:
-                self._examine(row)
-            if on_progress is not None:
-                on_progress("rows", number)
+        for row in rows:
+            self.add_row(row, on_progress)
 
-    def add(self, code: str, row: str, sample_id: str, detail: str) -> None:
-        """Add a row to a finding that was made elsewhere."""
-        self._findings.add(code, row, sample_id, detail)
+    def add_row(self, row: CheckedRow | OmittedRow, on_progress: OnProgress | None = None) -> None:
+        """Examine the next row."""
+        if isinstance(row, OmittedRow):
+            self._omit(row)
+        else:
+            self._examine(row)
+        if on_progress is not None:
+            on_progress("rows", self.rows)
+
+    @property
+    def rows(self) -> int:
+        """Return how many rows were examined."""
+        return self._samples + self._left_out
 
     def add_whole(self, code: str, count: int, detail: str) -> None:
         """Add a finding about the data as a whole that was made elsewhere."""
@@ -114,9 +126,12 @@ class Check:
     def _examine(self, row: CheckedRow) -> None:
         self._samples += 1
         self._examples.add(row)
+        self._kinds[row.kind] += 1
+        if row.kind not in self._kind_examples:
+            self._kind_examples[row.kind] = shorten(shown_answer(row.answer), LONGEST_EXAMPLE)
         contents = self._images_of(row)
         videos = [part for part in row.sample.prompt.parts if isinstance(part, Video)]
-        contents += [content_code(_video_name(video)) for video in videos]
+        contents += [hash(tuple(_video_name(video))) for video in videos]
         self._duplicates.add(row, contents)
         if contents:
             self._with_media += 1
@@ -125,14 +140,15 @@ class Check:
             if self._limit is None or len(self._without_image) < self._limit:
                 self._without_image.append(row)
         self._examine_text(row)
+        moved = self._settings.shuffled or row.requests > 1
         for code, detail in option_findings(row):
-            if not (self._settings.restricted and code in GOLD_CODES):
+            if not (self._settings.restricted and code in GOLD_CODES) and (moved or code != "catch-all-option"):
                 self._findings.add(code, row.place, row.id, detail)
         if not self._settings.restricted:
             self._gold.add(row)
         if row.kind == "truth" or len(row.options) > 1:
             self._chances += 1
-            self._chance += 0.5 if row.kind == "truth" else 1.0 / len(row.options)
+            self._chance += 0.5 if row.kind == "truth" else 1.0 / _guesses(row)
         self._totals.add(row.sample, row.requests)
 
     def _images_of(self, row: CheckedRow) -> list[int]:
@@ -157,7 +173,8 @@ class Check:
         self._lengths.add(row.place, row.id, whole)
         if len(whole) > LONG_TEXT:
             self._findings.add("long-text", row.place, row.id, f"{len(whole):,} characters")
-        mark = next((match for text in texts if (match := _MARK.search(text))), None)
+        brackets = "<" in whole or "[" in whole
+        mark = next((match for text in texts if (match := _MARK.search(text))), None) if brackets else None
         if mark is not None:
             self._findings.add("mark-without-image", row.place, row.id, mark[0])
 
@@ -168,6 +185,7 @@ class Check:
     def result(self, origin: Origin) -> CheckResult:
         """Return the result, after all rows."""
         self._gold.report(self._findings)
+        self._duplicates.report()
         if self._with_media:
             for row in self._without_image:
                 self._findings.add("without-image", row.place, row.id)
@@ -179,10 +197,14 @@ class Check:
             data=origin.data,
             benchmark=origin.benchmark,
             reading=origin.reading,
-            rows=self._samples + self._left_out,
+            rows=self.rows,
             samples=self._samples,
             images=self._images.images,
             videos=self._totals.videos,
+            kinds={
+                kind: KindShare(count, "" if self._settings.restricted else self._kind_examples[kind])
+                for kind, count in self._kinds.most_common()
+            },
             levels={level: levels[level] for level in LEVELS},
             findings=findings,
             omitted=self._omitted,
@@ -202,6 +224,11 @@ class Check:
     def _facts_of(self, row: CheckedRow) -> Mapping[str, ImageFacts]:
         parts: list[Any] = [part for part in row.sample.prompt.parts if isinstance(part, Image)]
         return {part.blob.key: self._images.facts(part.blob) for part in parts}
+
+
+def _guesses(row: CheckedRow) -> int:
+    """Return how many answers a question with options has."""
+    return 2 ** len(row.options) - 1 if row.kind == "multi-choice" else len(row.options)
 
 
 def _video_name(video: Video) -> list[str]:

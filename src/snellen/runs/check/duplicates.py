@@ -2,69 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from hashlib import blake2b
+from array import array
+from collections.abc import Iterator, Sequence
 
-import msgspec
+import numpy as np
 
 from snellen.runs.check.finding import Findings
 from snellen.runs.check.row import CheckedRow
 
-_encode = msgspec.json.Encoder(enc_hook=str).encode
-
-
-def content_code(value: object) -> int:
-    """Return 64 bits of a digest: of a million values, two differing ones are equal with a chance of 3e-8."""
-    return int.from_bytes(blake2b(_encode(value), digest_size=8).digest(), "little")
-
 
 class Duplicates:
-    """Digests of the rows so far; of each row a few numbers and its place are held, never a text.
+    """Hashes of the rows so far: of each row a few numbers and its name as bytes, never a text of its question.
 
     Args:
         findings: where duplicates are added.
         restricted: gold answers are not compared.
+        ids: ids are compared; a survey has done so for the rows of a table.
     """
 
-    def __init__(self, findings: Findings, *, restricted: bool = False) -> None:
+    def __init__(self, findings: Findings, *, restricted: bool = False, ids: bool = True) -> None:
         self._findings = findings
-        self._restricted = restricted
-        self._questions: dict[int, tuple[str, int]] = {}
-        self._ids: dict[int, str] = {}
+        self._restricted, self._compares_ids = restricted, ids
+        self._questions, self._golds, self._ids = array("q"), array("q"), array("q")
+        self._names, self._ends = bytearray(), array("Q")
         self._images: dict[int, str] = {}
-        self._names: set[int] = set()
+        self._image_names: set[int] = set()
 
     def add(self, row: CheckedRow, images: Sequence[int]) -> None:
-        """Compare a row with those before it.
+        """Remember a row.
 
         Args:
             row: the row.
             images: a code for the content of each of its images and clips.
         """
-        self._add_id(row)
-        plain = " ".join(row.question.casefold().split())
-        options = [[letter, " ".join(text.casefold().split())] for letter, text in row.options.items()]
-        code = content_code([plain, options, images])
-        gold = 0 if self._restricted else content_code([str(row.kind), row.answer])
-        before = self._questions.setdefault(code, (row.place, gold))
-        if before[0] is row.place:
-            return
-        contradicts = before[1] != gold
-        self._findings.add(
-            "contradicting-answers" if contradicts else "duplicate-question", row.place, row.id, f"as {before[0]}"
-        )
+        plain = [" ".join(text.casefold().split()) for text in (row.question, *row.options.values())]
+        self._questions.append(hash((*plain, *row.options, *images)))
+        self._golds.append(0 if self._restricted else hash((row.kind, str(row.answer))))
+        if self._compares_ids:
+            self._ids.append(hash(row.id))
+        self._names += f"{row.place}\0{row.id}".encode(errors="surrogatepass")
+        self._ends.append(len(self._names))
 
-    def _add_id(self, row: CheckedRow) -> None:
-        before = self._ids.setdefault(content_code(row.id), row.place)
-        if before is not row.place:
-            self._findings.add("duplicate-id", row.place, row.id, f"as {before}")
+    def report(self) -> None:
+        """Add the findings about rows that repeat an earlier one, after all rows."""
+        for at, first in _repeated(self._ids):
+            self._add("duplicate-id", at, first)
+        for at, first in _repeated(self._questions):
+            contradicts = self._golds[at] != self._golds[first]
+            self._add("contradicting-answers" if contradicts else "duplicate-question", at, first)
+
+    def _add(self, code: str, at: int, first: int) -> None:
+        place, sample_id = self._name(at)
+        self._findings.add(code, place, sample_id, f"as {self._name(first)[0]}")
+
+    def _name(self, at: int) -> tuple[str, str]:
+        """Return place and id of a row by its number."""
+        name = self._names[self._ends[at - 1] if at else 0 : self._ends[at]].decode(errors="surrogatepass")
+        place, _, sample_id = name.partition("\0")
+        return place, sample_id
 
     def add_image(self, name: str, content: int) -> None:
         """Compare a named image with those before it; an image with a name that was added before is skipped."""
-        code = content_code(name)
-        if code in self._names:
+        code = hash(name)
+        if code in self._image_names:
             return
-        self._names.add(code)
+        self._image_names.add(code)
         before = self._images.setdefault(content, name)
         if before is not name:
             self._findings.add("duplicate-image", name, "", f"as {before}")
+
+
+def _repeated(codes: array[int]) -> Iterator[tuple[int, int]]:
+    """Yield the places of values that were there before, in order, with the place of the first one."""
+    if not codes:
+        return
+    values = np.frombuffer(codes, np.int64)
+    _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
+    firsts = first[inverse]
+    for at in np.flatnonzero(firsts != np.arange(len(values))).tolist():
+        yield at, int(firsts[at])

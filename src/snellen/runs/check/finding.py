@@ -7,6 +7,8 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from snellen.scoring.scorers import UNJUDGED
+
 Level: TypeAlias = Literal["error", "warning", "note"]
 LEVELS: tuple[Level, ...] = ("error", "warning", "note")
 
@@ -23,8 +25,12 @@ KINDS: Mapping[str, FindingKind] = {
     "duplicate-id": FindingKind("error", "have the id of an earlier sample"),
     "image-unreadable": FindingKind("error", "have an image that cannot be decoded"),
     "gold-not-an-option": FindingKind("error", "have a gold answer that is not among the options"),
+    "options-alike": FindingKind(
+        "error", "have an option or a gold answer that equals another one but for case or accents, which count there"
+    ),
     "always-first": FindingKind("warning", "have their first option as the gold answer, which is all of them"),
     "constant-answer": FindingKind("warning", "have the same gold answer, which is all of them"),
+    "sentence-answers": FindingKind("warning", f"have a free text as gold answer: {UNJUDGED}"),
     "unbalanced-answers": FindingKind("warning", "have gold answers that are not equally frequent"),
     "longest-option": FindingKind("warning", "have the longest option as gold answer, more often than chance"),
     "contradicting-answers": FindingKind("warning", "repeat an earlier question with another gold answer"),
@@ -39,7 +45,9 @@ KINDS: Mapping[str, FindingKind] = {
     "image-tiny": FindingKind("warning", "have an image with a side under 28 pixels, which some models refuse"),
     "image-elongated": FindingKind("warning", "have an image that is more than 20 times as long as wide"),
     "image-huge": FindingKind("warning", "have an image over 8,000 pixels a side or 5 MB, which some servers refuse"),
-    "catch-all-option": FindingKind("note", "have an option such as 'All of the above'"),
+    "catch-all-option": FindingKind(
+        "note", "have an option such as 'All of the above', and options that change places"
+    ),
     "as-kit-differs": FindingKind(
         "note", "have a cell that pandas, and so VLMEvalKit, reads as another value, such as None or NA as an empty one"
     ),

@@ -37,13 +37,9 @@ class GoldAnswers:
 
     def __init__(self, *, shuffled: bool = False) -> None:
         self._shuffled = shuffled
-        self._choices = 0
-        self._first = 0
-        self._positions: dict[int, Counter[int]] = {}
-        self._letters: Counter[str] = Counter()
-        self._expected: dict[str, float] = {}
+        self._positions: dict[tuple[str, ...], Counter[int]] = {}
         self._truths: Counter[str] = Counter()
-        self._open_answer: Any = None
+        self._open_answer: tuple[str, Any] = ("", None)
         self._open_rows = 0
         self._open_same = True
         self._longest = self._compared = 0
@@ -55,34 +51,52 @@ class GoldAnswers:
             self._add_choice(row)
         elif row.kind == "truth":
             self._truths["yes" if row.answer else "no"] += 1
-        elif row.kind in ("short", "count", "number"):
-            self._open_same = self._open_same and (not self._open_rows or row.answer == self._open_answer)
-            self._open_answer = row.answer
+        elif row.kind not in ("choice", "open"):
+            answer = row.kind, row.answer
+            self._open_same = self._open_same and (not self._open_rows or answer == self._open_answer)
+            self._open_answer = answer
             self._open_rows += 1
 
     def _add_choice(self, row: CheckedRow) -> None:
-        letters = list(row.options)
+        letters = tuple(row.options)
         position = letters.index(row.answer)
-        self._choices += 1
-        self._first += position == 0
-        self._letters[row.answer] += 1
-        self._positions.setdefault(len(letters), Counter())[position] += 1
-        for letter in letters:
-            self._expected[letter] = self._expected.get(letter, 0.0) + 1.0 / len(letters)
-        lengths = {letter: len(text.strip()) for letter, text in row.options.items()}
-        longest = max(lengths.values())
-        if list(lengths.values()).count(longest) == 1:
+        self._positions.setdefault(letters, Counter())[position] += 1
+        lengths = [len(text.strip()) for text in row.options.values()]
+        longest = max(lengths)
+        if lengths.count(longest) == 1:
             chance = 1.0 / len(letters)
             self._compared += 1
-            self._longest += lengths[row.answer] == longest
+            self._longest += lengths[position] == longest
             self._longest_expected += chance
             self._longest_variance += chance * (1.0 - chance)
 
+    @property
+    def _choices(self) -> int:
+        return sum(counts.total() for counts in self._positions.values())
+
+    def _first(self) -> int:
+        return sum(counts[0] for counts in self._positions.values())
+
+    def _letters(self) -> Counter[str]:
+        """Return how often each letter is the gold answer."""
+        letters: Counter[str] = Counter()
+        for names, counts in self._positions.items():
+            for position, count in counts.items():
+                letters[names[position]] += count
+        return letters
+
+    def _expected(self) -> dict[str, float]:
+        """Return how often each letter would be the gold answer if all of a row's options were equally likely."""
+        expected: dict[str, float] = {}
+        for names, counts in self._positions.items():
+            for letter in names:
+                expected[letter] = expected.get(letter, 0.0) + counts.total() / len(names)
+        return expected
+
     def shares(self) -> list[AnswerShare]:
         """Return the share of each letter, and of yes and no."""
-        letters = [
-            AnswerShare(letter, self._letters[letter], self._expected[letter]) for letter in sorted(self._expected)
-        ]
+        counted, expected = self._letters(), self._expected()
+        letters = [AnswerShare(letter, counted[letter], expected[letter]) for letter in sorted(expected)]
         half = self._truths.total() / 2
         return letters + [AnswerShare(word, self._truths[word], half) for word in ("yes", "no") if half]
 
@@ -92,7 +106,7 @@ class GoldAnswers:
             findings.add_whole(
                 "always-first", self._choices, "options are shuffled with a fixed seed before they are sent"
             )
-        elif self._choices >= FEWEST and self._first == self._choices:
+        elif self._choices >= FEWEST and self._first() == self._choices:
             findings.add_whole("always-first", self._choices, "a model that always says A scores 100 %")
         elif self._choices >= FEWEST:
             self._report_letters(findings)
@@ -100,20 +114,24 @@ class GoldAnswers:
         if truths >= FEWEST:
             self._report_truths(findings, truths)
         if self._open_rows >= FEWEST and self._open_same:
-            findings.add_whole("constant-answer", self._open_rows, repr(self._open_answer)[:80])
+            findings.add_whole("constant-answer", self._open_rows, repr(self._open_answer[1])[:80])
         self._report_longest(findings)
 
     def _report_letters(self, findings: Findings) -> None:
-        letter, count = self._letters.most_common(1)[0]
+        letter, count = self._letters().most_common(1)[0]
         if count == self._choices:
             findings.add_whole("constant-answer", count, f"always {letter}")
             return
-        strata = [[counts[at] for at in range(size)] for size, counts in self._positions.items()]
+        by_size: dict[int, Counter[int]] = {}
+        for names, counts in self._positions.items():
+            by_size.setdefault(len(names), Counter()).update(counts)
+        strata = [[counts[at] for at in range(size)] for size, counts in by_size.items()]
+        expected_counts = self._expected()
         shares = ", ".join(
-            f"{share.answer} {share.count / self._choices:.0%}" for share in self.shares()[: len(self._expected)]
+            f"{share.answer} {share.count / self._choices:.0%}" for share in self.shares()[: len(expected_counts)]
         )
-        expected = ", ".join(f"{self._expected[name] / self._choices:.0%}" for name in sorted(self._expected))
-        chance = sum(len_counts.total() / size for size, len_counts in self._positions.items()) / self._choices
+        expected = ", ".join(f"{expected_counts[name] / self._choices:.0%}" for name in sorted(expected_counts))
+        chance = sum(counts.total() / size for size, counts in by_size.items()) / self._choices
         self._report_unbalanced(findings, uniform_fit(strata), self._choices, shares, expected, letter, chance)
 
     def _report_truths(self, findings: Findings, rows: int) -> None:
@@ -130,7 +148,7 @@ class GoldAnswers:
     def _report_unbalanced(
         self, findings: Findings, fit: GoodnessOfFit, rows: int, shares: str, expected: str, most: str, chance: float
     ) -> None:
-        best = (self._letters[most] or self._truths[most]) / rows
+        best = (self._letters()[most] or self._truths[most]) / rows
         if fit.p_value >= ALPHA or best < chance + LEAST_GAIN:
             return
         findings.add_whole(

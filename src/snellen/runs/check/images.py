@@ -10,7 +10,6 @@ from msgspec import Struct
 from snellen.errors import MediaError, SnellenError
 from snellen.media import decode
 from snellen.media.encode import why_changed
-from snellen.runs.check.duplicates import content_code
 from snellen.sources.archive import MemberBlob
 from snellen.sources.blobs import FileBlob
 from snellen.types import Blob, MediaSettings
@@ -68,7 +67,7 @@ class ImageReader:
 
     def facts(self, blob: Blob) -> ImageFacts:
         """Return the facts of an image, reading it unless it was read before."""
-        key = content_code(blob.key)
+        key = hash(blob.key)
         facts = self._facts.get(key)
         if facts is None:
             try:
@@ -81,7 +80,7 @@ class ImageReader:
 
     def saw(self, blob: Blob, data: bytes) -> None:
         """Take the facts of an image from bytes that were read for another purpose."""
-        key = content_code(blob.key)
+        key = hash(blob.key)
         if key not in self._facts:
             self._remember(key, self._of_bytes(blob, data))
 

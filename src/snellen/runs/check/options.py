@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import NamedTuple
 
+from snellen.benchmarks.table.question import shown_answer
 from snellen.runs.check.row import CheckedRow
+from snellen.scoring.answers.fold import exact, folded
 
 CUT = 60
+NAMED = ("short", "text", "name")
+"""Kinds whose gold answers are texts."""
+DIFFERING = {"accents": "with other accents", "exact": "in another case"}
 _CATCH_ALL = re.compile(
     r"(?:all|none|neither|both|any)(?: of)?(?: the| these| those| them)?(?: (?:above|others?|options|choices|answers|following|these|"
     r"those))*(?: (?:above|are|is|correct|true|right|apply|applies))*|no (?:correct |right )?(?:answer|option)",
@@ -25,14 +32,53 @@ _SHORTEST, _SHORTEST_UNSPACED, _LONGEST = 3, 2, 300
 """Characters of an answer that is looked for in the question."""
 
 
+class _OptionText(NamedTuple):
+    """What an option's text says by itself: without case and blanks, and whether it can be odd."""
+
+    plain: str
+    leading: str
+    is_catch_all: bool
+    may_name_options: bool
+    is_marked: bool
+
+    @property
+    def is_odd(self) -> bool:
+        return bool(self.leading or self.is_catch_all or self.may_name_options or self.is_marked)
+
+
+@lru_cache(maxsize=65_536)
+def _option_text(text: str) -> _OptionText:
+    stripped = text.strip()
+    plain = _plain(stripped)
+    begins = plain.partition(" ")[0]
+    names = len(stripped) <= 2 * CUT and any(len(word.strip("(),.&")) == 1 for word in stripped.split())
+    return _OptionText(
+        plain,
+        _leading(stripped),
+        begins in _CATCH_ALL_FIRST and _CATCH_ALL.fullmatch(plain) is not None,
+        names and any(pattern.fullmatch(stripped.strip(" .")) for pattern in (_NAMED_OPTIONS, _ONE_NAMED)),
+        not _MARKS.isdisjoint(text) and _MARKED.search(text) is not None,
+    )
+
+
+_CATCH_ALL_FIRST = frozenset(("all", "none", "neither", "both", "any", "no"))
+_MARKS = frozenset("([*✓✔✅☑")
+
+
 def option_findings(row: CheckedRow) -> Iterator[tuple[str, str]]:
     """Yield code and detail of what is odd about the options and the gold answer of a row."""
     if row.options:
-        yield from _equal(row.options, row.answer)
-        yield from _letters(row.options)
-        yield from _marked(row.options)
+        about = {letter: _option_text(text) for letter, text in row.options.items()}
+        if len({option.plain for option in about.values()}) < len(about) or not "".join(row.options.values()).isascii():
+            yield from _equal(row.options, row.answer)
+        if any(option.is_odd for option in about.values()):
+            yield from _letters(row.options, about)
+            yield from _marked(row.options, about)
         if row.kind == "choice" and row.answer not in row.options:
             yield "gold-not-an-option", f"{str(row.answer)[:CUT]!r} is none of {', '.join(row.options)}"
+    yield from _alike_gold(row)
+    if row.kind == "judged":
+        yield "sentence-answers", f"{shown_answer(row.answer)[:CUT]!r}"
     yield from _in_question(row)
 
 
@@ -42,41 +88,48 @@ def _plain(text: str) -> str:
 
 
 def _equal(options: Mapping[str, str], gold: object) -> Iterator[tuple[str, str]]:
-    letters: dict[str, str] = {}
-    for letter, text in options.items():
-        plain = _plain(text)
-        if not plain:
-            continue
-        if (first := letters.get(plain)) is not None:
-            right = ", one of which is the gold answer" if gold in (first, letter) else ""
-            yield "equal-options", f"{first} and {letter} are {text.strip()[:CUT]!r}{right}"
-            return
-        letters[plain] = letter
+    """Yield options with the same text, and those that differ in case or accents alone."""
+    for code, fold in (("equal-options", exact), ("options-alike", folded)):
+        letters: dict[str, str] = {}
+        for letter, text in options.items():
+            key = fold(text)
+            if key and (first := letters.setdefault(key, letter)) != letter:
+                right = ", one of which is the gold answer" if gold in (first, letter) else ""
+                both = repr(text.strip()[:CUT])
+                if code == "options-alike":
+                    both = f"{options[first].strip()[:CUT]!r} and {both}"
+                yield code, f"{first} and {letter} are {both}{right}"
+                return
 
 
-def _letters(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _alike_gold(row: CheckedRow) -> Iterator[tuple[str, str]]:
+    """Yield a gold text that others of the table equal but for case or accents."""
+    if not row.options and (level := row.sample.meta.get("level")) in DIFFERING:
+        yield "options-alike", f"{shown_answer(row.answer)[:CUT]!r}, which another row has {DIFFERING[level]}"
+
+
+def _letters(options: Mapping[str, str], about: Mapping[str, _OptionText]) -> Iterator[tuple[str, str]]:
     """Yield options that hold letters of options, and options that stand for others."""
     whole = {text.strip().upper(): letter for letter, text in options.items()}
     drawn = set(whole) == set(options)  # every option is a letter, as where they stand in the image
     moved = any(whole[text] != text for text in whole) if drawn else False
     seen = set[str]()
     for letter, text in options.items():
-        stripped = text.strip()
+        option = about[letter]
         code = ""
-        leading = _leading(stripped)
-        if moved or (not drawn and leading in options and leading != letter):
+        if moved or (not drawn and option.leading in options and option.leading != letter):
             code = "letter-in-option"
-        elif _CATCH_ALL.fullmatch(_plain(stripped)):
+        elif option.is_catch_all:
             code = "catch-all-option"
-        elif _names_options(stripped, options):
+        elif option.may_name_options and _names_options(text.strip(), options):
             code = "option-names-options"
         if code and code not in seen:
             seen.add(code)
-            yield code, f"{letter} is {stripped[:CUT]!r}"
+            yield code, f"{letter} is {text.strip()[:CUT]!r}"
 
 
-def _marked(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    marked = [letter for letter, text in options.items() if _MARKED.search(text)]
+def _marked(options: Mapping[str, str], about: Mapping[str, _OptionText]) -> Iterator[tuple[str, str]]:
+    marked = [letter for letter, option in about.items() if option.is_marked]
     if len(marked) == 1:
         yield "marked-option", f"{marked[0]} is {options[marked[0]].strip()[:CUT]!r}"
 
@@ -100,22 +153,26 @@ def _names_options(text: str, options: Mapping[str, str]) -> bool:
 
 
 def _in_question(row: CheckedRow) -> Iterator[tuple[str, str]]:
-    if not row.own_text or row.kind not in ("choice", "choice_text", "short"):
+    if not row.own_text or row.kind not in ("choice", "choice_text", *NAMED):
         return
+    folded_question = row.question.casefold()
     if row.kind == "choice":
         gold = row.options.get(row.answer, "") if isinstance(row.answer, str) else ""
-        stated = _STATED.search(row.question)
+        may_state = any(word in folded_question for word in ("answer", "option", "choice"))
+        stated = _STATED.search(row.question) if may_state else None
         if stated is not None and stated[1] == row.answer:
             yield "answer-in-question", f"{stated[0]!r}"
             return
+        if gold and gold.split(None, 1)[0].casefold() not in folded_question:
+            return  # nearly every row
         others = [text for letter, text in row.options.items() if letter != row.answer]
     else:
         gold = row.answer if isinstance(row.answer, str) else ""
         others = [text for text in row.options.values() if _plain(text) != _plain(gold)]
     shortest = _SHORTEST_UNSPACED if _UNSPACED.search(gold[:_LONGEST]) else _SHORTEST
-    if len(gold.strip()) < shortest or _CATCH_ALL.fullmatch(_plain(gold)):
+    question = " ".join(folded_question.split())
+    if len(gold.strip()) < shortest or (phrase := _plain(gold)) not in question or _CATCH_ALL.fullmatch(phrase):
         return
-    question = " ".join(row.question.casefold().split())
     if _holds(question, gold) and not any(_holds(question, other) for other in others):
         yield "answer-in-question", f"{gold.strip()[:CUT]!r}"
 

@@ -59,6 +59,13 @@ class LeftOutRow(Struct, frozen=True):
     reason: str
 
 
+class KindShare(Struct, frozen=True):
+    """How many questions have a kind of answer, and the first gold answer of it."""
+
+    count: int
+    example: str
+
+
 class CheckResult(Struct, frozen=True):
     """Everything that a check says.
 
@@ -69,6 +76,7 @@ class CheckResult(Struct, frozen=True):
         rows: rows of the data, those included that are left out.
         samples: samples that can be asked.
         images, videos: images with different content, clips in all prompts.
+        kinds: by kind of answer, how many questions have it, and an example; the example is empty where answers are hidden.
         levels: number of findings by level.
         findings: the gravest first.
         omitted: rows that are left out, all or the first ones; `rows - samples` is their number.
@@ -88,6 +96,7 @@ class CheckResult(Struct, frozen=True):
     samples: int
     images: int
     videos: int
+    kinds: Mapping[str, KindShare]
     levels: Mapping[str, int]
     findings: list[Finding]
     omitted: list[LeftOutRow]

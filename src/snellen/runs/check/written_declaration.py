@@ -15,7 +15,7 @@ from snellen.atomic_write import replacing
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.benchmarks.table.answers import WORDS
 from snellen.benchmarks.table.benchmark import TRUE, Table
-from snellen.benchmarks.table.column_names import NAMES, plain_name
+from snellen.benchmarks.table.column_names import plain_name, role_names
 from snellen.benchmarks.table.columns import parse_map
 from snellen.benchmarks.table.declaration import OWN_NAMES, Cell, CellSpec, Declaration, Source, declaration
 from snellen.benchmarks.table.declaration_text import declaration_text
@@ -91,7 +91,7 @@ def moved_source(table: Table, data: Data, folder: Path) -> Source:
         if not is_address(written):
             source = structs.replace(source, **{source.kind: _relative(table.base / written, folder)})
     options = data.options
-    chosen = {key: options[key] for key in ("config", "split", "each", "sheet") if key in options}
+    chosen = {key: options[key] for key in ("config", "split", "each", "sheet", "encoding") if key in options}
     if "file" in options:
         located = locate_table(table.declaration.source, data, table.base)
         source = structs.replace(source, files=tuple(map(glob.escape, located.files)))
@@ -116,8 +116,9 @@ def _relative(path: Path, folder: Path) -> str:
 def _comments(path: Path, table: Table, data: Data, surveyed: Survey, name: str) -> Iterator[tuple[str, str]]:
     """Yield the comments by key: how each column was recognised, and what is a guess."""
     declared = surveyed.rules.declaration
-    circular = "\nIt was read with -o circular, which is a setting of the run." if data.options.get("circular") else ""
-    yield "", f"How `snellen check {name}` read this table. Correct it, then run it: snellen run {path.name}{circular}"
+    settings = [f"-o {key}" for key in ("circular", "prompt-language") if data.options.get(key)]
+    more = f"\nIt was read with {' and '.join(settings)}, a setting of the run." if settings else ""
+    yield "", f"How `snellen check {name}` read this table. Correct it, then run it: snellen run {path.name}{more}"
     if table.declaration.rows:
         return
     lines = [*surveyed.notes]
@@ -146,7 +147,7 @@ def _reason(role: str, spec: CellSpec, surveyed: Survey, *, mapped: bool) -> str
     if role not in OWN_NAMES:
         return "a slice, by its name: few values that repeat"
     columns = (spec,) if isinstance(spec, str) else spec if isinstance(spec, tuple) else (spec.column,)
-    names = NAMES[role]
+    names = role_names()[role]
     plain = {plain_name(column) for column in columns}
     if plain <= set(names.strong):
         return f"by its name{meaning}" if role != "id" else "by its name; rows that repeat an id are left out"

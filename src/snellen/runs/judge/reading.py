@@ -25,8 +25,8 @@ from snellen.runs.judge.model_replies import Verdicts
 from snellen.runs.trust import benchmark_of
 from snellen.scoring import metrics
 from snellen.scoring.readings import EVIDENCE, PROFILE, read_quote
+from snellen.scoring.replies.reply import visible
 from snellen.scoring.rubric import load_rubric
-from snellen.scoring.scorers import visible
 from snellen.scoring.scores import LEFT_OUT, Scores, score_record
 from snellen.sources.digests import digest
 from snellen.types import Metric, Record, Sample, Score
@@ -110,7 +110,7 @@ def require_readable(benchmark: Benchmark) -> None:
 
 def is_for_reader(benchmark: Benchmark, sample: Sample, record: Record, *, everything: bool = False) -> bool:
     """Return True for a reply that no judge decides and that the rules leave unread; of `everything`, for any reply."""
-    if record.status != "ok" or record.response is None or not visible(record.response.text):
+    if record.status != "ok" or record.response is None or not visible(record.response.text).text.strip():
         return False
     if benchmark.rubric is not None and scoring.rubric_for(benchmark, sample, record) is not None:
         return False

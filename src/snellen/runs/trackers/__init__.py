@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from typing import NamedTuple
 
 from snellen.errors import MissingExtraError, SnellenError, UsageError
+from snellen.installation import install_hint
 from snellen.redaction import redact
 from snellen.runs.trackers.content import TrackedRun
 from snellen.text import shorten
@@ -86,7 +87,7 @@ def parse_targets(texts: Sequence[str]) -> list[TrackerTarget]:
         if find_spec(tracker.package) is None:
             raise MissingExtraError(
                 f"--log {text} needs {tracker.package}, which is not installed.",
-                f'Install it with: pip install "snellen[{tracker.extra}]"',
+                install_hint(tracker.extra),
             )
         target = TrackerTarget(kind, name.strip())
         try:

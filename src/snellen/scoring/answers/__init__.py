@@ -16,7 +16,7 @@ GROUP = "snellen.answers"
 BUILT_IN: Mapping[str, str] = {
     "truth": "truth:Truth",
     "choice": "choice:Choice",
-    "choice_text": "choice:Choice",
+    "choice_text": "choice:ChoiceByText",
     "multi-choice": "choice:MultiChoice",
     "count": "number:Count",
     "number": "number:Number",

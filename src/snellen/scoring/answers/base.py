@@ -6,12 +6,13 @@ read by rules of its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from msgspec import Struct
 
 from snellen.scoring.answers.dress import undressed
+from snellen.scoring.replies.sentences import Sentence
 
 LEVELS = ("folded", "accents", "exact")
 """How strictly texts are compared: without case and accents, without case, or character by character."""
@@ -60,11 +61,13 @@ class AnswerType:
         kind: the name by which a column or an option chooses the type.
         expected: what a gold cell holds, for messages.
         is_closed: an answer can be told from prose, since few values are possible.
+        takes_lists: a gold value may be a list; of other types a list is several accepted answers.
     """
 
     kind: ClassVar[str] = ""
     expected: ClassVar[str] = "a value"
     is_closed: ClassVar[bool] = False
+    takes_lists: ClassVar[bool] = False
 
     def __init__(self, context: AnswerContext = AnswerContext()) -> None:
         self.context = context
@@ -93,11 +96,15 @@ class AnswerType:
         """Return a value as people write it."""
         return str(value)
 
-    def find(self, sentence: str) -> Sequence[Found]:
+    def candidates(self, text: str) -> Iterable[int]:
+        """Yield the places of a text around which a sentence may name a value; of closed types alone."""
+        return ()
+
+    def find(self, sentence: Sentence) -> Sequence[Found]:
         """Return every value that a sentence names, in order; empty for types that prose does not name."""
         return ()
 
-    def short(self, sentence: str) -> Found | None:
+    def short(self, sentence: Sentence) -> Found | None:
         """Return the value of a reply of one short sentence: the only one that it names."""
         found = self.find(sentence)
-        return found[0] if found and all(other.value == found[0].value for other in found[1:]) else None
+        return found[0] if found and all(self.same(other.value, found[0].value) for other in found[1:]) else None

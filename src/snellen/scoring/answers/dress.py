@@ -11,7 +11,9 @@ PAIRS = (
     ("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"),
 )  # fmt: skip
 """Marks that may stand around a whole answer. A mark is taken off at both ends or not at all."""
-_COMMAND = re.compile(r"\\(?:boxed|fbox|text|textbf|textit|textrm|mathrm|mathbf|mathit|mathsf|mbox|emph|underline)\s?\{")
+_COMMAND = re.compile(
+    r"\\(?:boxed|fbox|text|textbf|textit|textrm|mathrm|mathbf|mathit|mathsf|mbox|emph|underline)\s?\{"
+)
 _TAG = re.compile(r"<\s?(?P<name>[a-zA-Z][\w-]{0,20})(?:\s[^<>]{0,80})?>", re.ASCII)
 _HASHES = re.compile(r"#{2,6}\s+(?=\S)")
 _STOPS = ".。．｡"
@@ -57,7 +59,7 @@ def _inside(text: str, start: int, end: int) -> tuple[int, int] | None:
             text.startswith(opening, start)
             and text.endswith(closing, inner[0], end)
             and text[inner[0] : inner[1]].strip()
-            and (closing == "**" or text.find(closing, inner[0], end) == inner[1])
+            and (closing == "**" or closing not in text[inner[0] : inner[1]].strip(closing))
         ):
             return inner
     if first == "\\" and last == "}" and (match := _COMMAND.match(text, start, end)) is not None:
@@ -66,7 +68,11 @@ def _inside(text: str, start: int, end: int) -> tuple[int, int] | None:
     if first == "<" and last == ">" and (match := _TAG.match(text, start, end)) is not None:
         closing = f"</{match['name']}>"
         inner = (match.end(), end - len(closing))
-        if inner[0] < inner[1] and text[inner[1] : end].lower() == closing.lower() and text[inner[0] : inner[1]].strip():
+        if (
+            inner[0] < inner[1]
+            and text[inner[1] : end].lower() == closing.lower()
+            and text[inner[0] : inner[1]].strip()
+        ):
             return inner
     if first == "#" and (match := _HASHES.match(text, start, end)) is not None:
         return match.end(), end

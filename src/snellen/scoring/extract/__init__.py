@@ -1,33 +1,31 @@
-"""Strict answer extraction: the answer of a free-text reply, or the reason why there is none, and its comparison with gold.
+"""Reading of replies in stages, the first that decides, and the comparison of what was read with gold.
 
-`read` never looks at the gold answer; `correct` compares the extracted answer with it. The rules are in
-docs/extraction.md.
+1. verbatim: all that is said is a value, or an accepted answer; 2. declared: the reply marks its answer; 3. short: one short
+sentence; 4. prose: for choices, yes/no and numbers, what the statements assert; 5. a reader, if the user names one (`runs.judge`).
+The rules are in docs/extraction.md.
 """
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from snellen.errors import DataError
+from snellen.scoring.answers import BUILT_IN, AnswerContext, AnswerType, answer_type
+from snellen.scoring.answers.dress import undressed_span
+from snellen.scoring.answers.text import Text
 from snellen.scoring.extract.base import Reading, lettered
-from snellen.scoring.extract.numerals import digits
-from snellen.scoring.name_match import names, same
-from snellen.text import terms
+from snellen.scoring.extract.declared import declared
+from snellen.scoring.extract.stated import prose, short
+from snellen.scoring.replies.phrases import last_phrase
+from snellen.scoring.replies.reply import Visible, visible
+from snellen.scoring.replies.sentences import Sentence, sentences
 
-__all__ = ["KINDS", "Reading", "correct", "read"]
+__all__ = ["KINDS", "Reading", "correct", "is_right", "read", "read_as", "type_for"]
 
-KINDS = ("truth", "choice", "choice_text", "count", "number", "short")
+KINDS = tuple(BUILT_IN)
 _LONGEST = 80
-_LETTERED = re.compile(r"(?:A(?:nswer|NSWER): )?\(?([A-Z])[).:]?(?:\s+([^\s].*?))?\.?\s*", re.ASCII)
-_NUMBER = re.compile(r"(?:0|[1-9][0-9]{0,8})\.?\s*", re.ASCII)
-_TRUTH = {"yes": ("yes/no", True), "no": ("yes/no", False), "true": ("T/F", True), "false": ("T/F", False)}
-_TRUTH |= {"t": ("T/F", True), "f": ("T/F", False)}
-_YES = terms("yes y true t 1 correct right same 是 对 正确")
-RELATIVE = 0.01
-"""A number is correct within 1 % of the gold value, or when it is the gold value rounded to the digits it is given in."""
 
 
 def read(
@@ -41,127 +39,149 @@ def read(
     unit: str | None = None,
     gold: Any = None,
 ) -> Reading:
-    """Extract the answer of one reply.
+    """Read the answer of one reply.
 
     Args:
-        kind: truth, choice, choice_text, count, number or short.
+        kind: a kind of answer, see `snellen.scoring.answers`.
         reply: the model's reply, verbatim; any string.
         question: the question's text. Optional; it helps to understand full sentences.
         options: letter to text, or texts that are lettered A, B, … by position.
-        aliases: ignored; accepted so that a whole row can be passed.
-        form: `yes/no` or `T/F`, the answer format of a truth question.
+        aliases: further accepted answers.
+        form: `yes/no` or `T/F`, the words of a truth question.
         unit: the expected unit of a number; a reply in a compatible unit is converted.
-        gold: ignored; accepted so that a whole row can be passed.
+        gold: the gold answer. It and the aliases are looked at by the first stage alone, which asks whether the whole reply is an
+            accepted answer, as it asks of each option.
 
     Returns:
-        The reading. Its value is None, with a reason, where the reply gives no single answer. Of a reply longer than
-        `clean.LONGEST` characters only head and tail are read; the reason then says so.
+        The reading. Its value is None, with a reason, where the reply gives no single answer.
 
     Raises:
         DataError: for an unknown kind, or a choice without options.
     """
-    pairs = lettered(options) if kind in ("choice", "choice_text") else ()
-    if kind not in KINDS:
-        raise DataError(f"cannot read a reply of kind {kind!r}; kinds are {', '.join(KINDS)}.")
-    if kind in ("choice", "choice_text") and not pairs:
-        raise DataError(f"a reply of kind {kind!r} needs options: letter to text, or a list of texts.")
-    reading = shortcut(kind, reply, pairs, form)
-    if reading is None:
-        from snellen.scoring.extract.whole import read_whole, take_apart  # its tables of words: not for a plain reply
-
-        apart = take_apart(reply)
-        reading = read_whole(kind, apart, pairs, question, unit)
-        if apart.omitted:
-            cut = f"read at head and tail: {apart.omitted:,} of {len(reply):,} characters were left out"
-            reading = reading._replace(reason=cut if reading.reason is None else f"{reading.reason}; {cut}")
+    listed = tuple(options.items()) if isinstance(options, Mapping) else tuple(options or ())
+    answer = _type_of(kind, listed, isinstance(options, Mapping), question, unit or "", form or "")
+    accepted = [str(one) for one in (gold if isinstance(gold, (list, tuple)) else (gold,)) if one is not None]
+    reading = read_as(answer, reply, [*accepted, *aliases])
     if kind == "choice_text" and reading.value is not None:
-        reading = Reading(dict(pairs)[str(reading.value)], reading.reason)
+        reading = reading._replace(value=answer.context.options[reading.value])
     return reading
 
 
-def shortcut(kind: str, reply: str, pairs: tuple[tuple[str, str], ...], form: str | None) -> Reading | None:
-    """Return the reading of a plain short reply: a letter, a word or a number; None for any other reply.
+@lru_cache(maxsize=1_024)
+def _type_of(
+    kind: str, listed: tuple[Any, ...], lettered_already: bool, question: str, unit: str, form: str
+) -> AnswerType:
+    options = dict(lettered(dict(listed) if lettered_already else listed))
+    return type_for(kind, AnswerContext(options, question, unit, form))
 
-    It is what the full extraction returns (a test compares them), at a fraction of the time.
+
+def type_for(kind: str, context: AnswerContext) -> AnswerType:
+    """Return the answer type of a question.
+
+    Raises:
+        DataError: for an unknown kind, or a choice without options.
     """
-    if len(reply) > _LONGEST:
+    if kind in ("choice", "choice_text", "multi-choice") and not context.options:
+        raise DataError(f"a reply of kind {kind!r} needs options: letter to text, or a list of texts.")
+    return answer_type(kind, context)
+
+
+def read_as(kind: AnswerType, reply: str, accepted: Sequence[str] = ()) -> Reading:
+    """Read a reply as an answer of a type; `accepted` answers are looked at by the first stage alone."""
+    if len(reply) <= _LONGEST and (reading := _verbatim(kind, reply, (0, len(reply)), accepted)) is not None:
+        return reading
+    said = visible(reply)
+    if said.unfinished:
+        return Reading(None, "reasoning not finished")
+    if not said.text.strip():
+        return Reading(None, "empty reply")
+    reading = None if said.whole is None else _verbatim(kind, reply, said.whole, accepted)
+    reading = reading or _corrected(said, kind) or _staged(said, kind) or _unread(said, kind)
+    if said.omitted:
+        cut = f"read at head and tail: {said.omitted:,} of {len(reply):,} characters were left out"
+        reading = reading._replace(reason=cut if reading.reason is None else f"{reading.reason}; {cut}")
+    return reading
+
+
+def _staged(said: Visible, kind: AnswerType) -> Reading | None:
+    return declared(said, kind) or short(said, kind) or prose(said, kind)
+
+
+def _corrected(said: Visible, kind: AnswerType) -> Reading | None:
+    """Return what is read behind the last correction (`wait`, `actually`) of a reply; None if nothing is."""
+    low = said.text.lower()
+    tables = ("correction",) if kind.kind == "truth" else ("correction", "retraction")
+    ends = [place[1] for name in tables if (place := last_phrase(low, name)) is not None]
+    if not ends:
         return None
-    if kind in ("choice", "choice_text"):
-        return _option(reply, pairs)
-    if kind == "truth":
-        known = _TRUTH.get(reply.strip().removesuffix(".").lower())
-        return Reading(known[1], None) if known is not None and known[0] == form else None
-    if kind in ("count", "number") and _NUMBER.fullmatch(reply):
-        value = int(reply.strip().removesuffix("."))
-        return Reading(value if kind == "count" else float(value), None)
+    tail = said.tail(max(ends))
+    reading = _staged(tail, kind) if tail.text.strip() else None
+    if reading is not None and reading.value is not None:
+        return reading
+    before = _staged(said, kind)
+    doubts = any(sentence.has("negation", "wrong", "refusal") for sentence in sentences(tail.text[:600]))
+    return Reading(None, "corrects itself") if doubts and before is not None and before.value is not None else None
+
+
+def _verbatim(kind: AnswerType, reply: str, span: tuple[int, int], accepted: Sequence[str]) -> Reading | None:
+    """Return the value that all of a reply is: an option's letter or text, a value of its type, or an accepted answer."""
+    start, end = undressed_span(reply, *span)
+    text = reply[start:end]
+    if not text:
+        return None
+    if not isinstance(kind, Text):
+        value = kind.parse(text)
+        return None if value is None else Reading(value, None, (), "verbatim", ((start, end),))
+    if any(kind.same(text, one) for one in accepted):
+        return Reading(text, None, (), "verbatim", ((start, end),))
     return None
 
 
-def _option(reply: str, pairs: tuple[tuple[str, str], ...]) -> Reading | None:
-    match = _LETTERED.fullmatch(reply)
-    if match is None:
-        return None
-    letter, option_text = match.groups()
-    own = [text for name, text in pairs if name == letter]
-    # Options that are letters themselves, and a letter given twice, need more than a glance.
-    if len(own) != 1 or any(len(text.strip()) < 2 for _, text in pairs):
-        return None
-    if option_text is not None and option_text.strip().lower() != own[0].strip().removesuffix(".").lower():
-        return None
-    return Reading(letter, None)
+def _unread(said: Visible, kind: AnswerType) -> Reading:
+    """Return the reading without a value, with the reason."""
+    text = said.text.strip()
+    sentence = Sentence(text, 0, min(len(text), 400))
+    if sentence.has("refusal"):
+        return Reading(None, "refusal")
+    if text.endswith(("?", "？")):
+        return Reading(None, "a question in return")
+    if not kind.is_closed:
+        return Reading(None, "needs a reader")
+    return Reading(None, "hedged" if sentence.has("hedge") else "no answer")
 
 
-def correct(kind: str, value: Any, gold: Any, aliases: Sequence[str] = ()) -> bool:
+def correct(
+    kind: str, value: Any, gold: Any, aliases: Sequence[str] = (), context: AnswerContext = AnswerContext()
+) -> bool:
     """Return True if a value of `read` (or the whole Reading) is the gold answer; None never is.
 
     Args:
         kind: as for `read`.
         value: what was read.
-        gold: bool or a word for one (truth), letter (choice), option text (choice_text), int (count), number (number),
-            a name or a sequence of accepted names (short).
-        aliases: other accepted names or texts.
-
-    Numbers are compared as `RELATIVE` says. Names are compared by whole words after light normalisation (case,
-    diacritics, articles, apostrophes, hyphens, plurals), see `snellen.scoring.name_match`.
+        gold: the gold answer; of texts, numbers and single choices a sequence holds several accepted ones.
+        aliases: other accepted answers.
+        context: what the question says of its answer; several choices need its options.
     """
-    also: tuple[str, ...] = ()
-    if isinstance(value, Reading):
-        also, value = value.also, value.value
-    if value is None or gold is None:
+    reading = value if isinstance(value, Reading) else Reading(value, None)
+    if reading.value is None or gold is None:
         return False
-    if kind == "truth":
-        return bool(value) == _is_true(gold)
     if kind == "choice":
         accepted = [gold, *aliases] if isinstance(gold, str) else list(gold)
-        return any(str(value).strip().upper() == str(g).strip().strip("().").upper() for g in accepted)
-    if kind == "count":
-        wanted = digits(str(gold).strip())
-        return wanted is not None and int(value) == wanted
-    if kind == "number":
-        return _close(float(value), gold)
-    accepted = [gold, *aliases] if isinstance(gold, str) else [*gold, *aliases]
-    if kind == "choice_text":
-        return any(same(str(value), str(g)) for g in accepted)
-    return any(names(name, str(g)) for name in (str(value), *also) for g in accepted)
+        return any(_letter(reading.value) == _letter(one) for one in accepted)
+    answer = answer_type("text" if kind == "choice_text" else kind, context)
+    golds = gold if isinstance(gold, (list, tuple)) and not answer.takes_lists else (gold,)
+    return is_right(answer, reading, [*golds, *aliases])
 
 
-def _is_true(gold: Any) -> bool:
-    """Return a gold truth value as bool: True, `yes`, `T`, `true`, 1 … and their opposites."""
-    if isinstance(gold, str):
-        return gold.strip().strip(".").lower() in _YES
-    return bool(gold)
+def _letter(value: Any) -> str:
+    return str(value).strip().strip("().").upper()
 
 
-def _close(value: float, gold: Any) -> bool:
-    try:
-        wanted = float(gold)
-    except (TypeError, ValueError):
-        parsed = digits(str(gold).strip())
-        if parsed is None:
-            return False
-        wanted = float(parsed)
-    if math.isclose(value, wanted, rel_tol=RELATIVE, abs_tol=1e-9):
-        return True
-    text = f"{value:.12g}"
-    decimals = len(text.split(".")[1]) if "." in text and "e" not in text else 0
-    return decimals > 0 and math.isclose(round(wanted, decimals), value, rel_tol=1e-9)
+def is_right(answer: AnswerType, reading: Reading, accepted: Sequence[Any]) -> bool:
+    """Return True if a reading is one of the accepted answers, in any form in which the reply gives it.
+
+    Raises:
+        GoldError: an accepted answer is no value of the type.
+    """
+    golds = [answer.parse_gold(gold) for gold in accepted]
+    return any(answer.same(form, gold) for gold in golds for form in (reading.value, *reading.also))

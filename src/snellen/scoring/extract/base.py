@@ -1,31 +1,37 @@
-"""Readings and lettered options: the types that the fast path shares with the full extraction."""
+"""The reading of a reply, and why there may be none."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+VERBATIM = "verbatim"
+STAGES = (VERBATIM, "declared", "short", "prose", "reader")
+"""Stages of reading in their order: the first that finds an answer decides."""
 
 
 class Reading(NamedTuple):
-    """The extracted answer of a reply.
+    """The answer that was read from a reply.
 
     Attributes:
-        value: bool for truth, letter for choice, option text for choice_text, int for count, float for number, str for
-            short; None where the reply gives no single answer.
-        reason: why there is no value; None otherwise. For a long reply it also says that only a part was read.
-        also: other names that the reply gives for the same object (a scientific name in brackets); for `correct`.
+        value: as the answer type has it: bool, letter, int, float, text …; None where the reply gives no single answer.
+        reason: why there is no value; None otherwise. Of a very long reply it also says that only a part was read.
+        also: other forms in which the reply gives the same answer, for `correct`.
+        stage: which of `STAGES` read it; empty without a value.
+        places: spans of the reply that the value was read from; of two answers, those of both.
     """
 
-    value: bool | int | float | str | None
+    value: Any
     reason: str | None
     also: tuple[str, ...] = ()
+    stage: str = ""
+    places: tuple[tuple[int, int], ...] = ()
 
 
-def two_answers(values: Sequence[object]) -> Reading:
+def two_answers(values: Sequence[object], places: Sequence[tuple[int, int]] = ()) -> Reading:
     """Return the reading of a reply that gives several answers; the reason names up to four."""
-    return Reading(None, "two answers: " + ", ".join(str(value)[:40] for value in values[:4]))
+    return Reading(None, "two answers: " + ", ".join(str(value)[:40] for value in values[:4]), places=tuple(places[:4]))
 
 
 def lettered(options: Mapping[str, str] | Sequence[str] | None) -> tuple[tuple[str, str], ...]:

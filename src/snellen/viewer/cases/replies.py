@@ -13,8 +13,8 @@ from snellen.runs.judge.model_replies import Verdicts
 from snellen.runs.reviews.cases import is_read
 from snellen.runs.scoring import profiles_of, rubric_for, scores_of
 from snellen.scoring.calibration import OptionProbabilities, option_probabilities
-from snellen.scoring.extract.evidence import locate
-from snellen.scoring.readings import EVIDENCE, STAGE
+from snellen.scoring.readings import EVIDENCE, PROFILE, STAGE
+from snellen.scoring.scorers import reading_of
 from snellen.text import pretty_json
 from snellen.types import Record, Sample, Score
 from snellen.viewer.cases.opened_runs import OpenedRun, Seal
@@ -224,7 +224,7 @@ def _readings(
         if is_read(score) and record.response is not None:
             reading = _with_spans(reading, record.response.text, [tuple(score.detail[EVIDENCE])], seal)
         elif not judged and record.status == "ok" and record.response is not None and number < LOCATED_PROFILES:
-            reading = _with_place(reading, opened, sample, record.response.text, (names[0], score.extracted), seal)
+            reading = _with_place(reading, opened, sample, record.response.text, score.extracted, seal)
         readings.append(reading)
     return tuple(readings)
 
@@ -264,18 +264,17 @@ def _plain(value: Any) -> Any:
 
 
 def _with_place(
-    reading: ProfileReading, opened: OpenedRun, sample: Sample, reply: str, read: tuple[str, Any], seal: Seal
+    reading: ProfileReading, opened: OpenedRun, sample: Sample, reply: str, answer: Any, seal: Seal
 ) -> ProfileReading:
-    """Return the reading with the parts of the reply that the answer was read from; `read` is a profile and its answer."""
+    """Return the reading with the parts of the reply that its answer was read from and, of `strict`, the stage that read it."""
     if opened.benchmark is None or seal.withheld:
         return reading
-    profile, answer = read
-    scorer = opened.benchmark.score[profile]
-    try:
-        parts = locate(reply, lambda text: scorer(sample, text).extracted, answer)
-    except Exception:  # noqa: BLE001 - scorers of plug-ins may fail on parts of a reply; then there is no mark
+    found = reading_of(sample, reply)
+    if found is None or found.value != answer:
         return reading
-    return _with_spans(reading, reply, [(part.start, part.end) for part in parts], seal)
+    if found.value is not None and PROFILE in reading.profiles:
+        reading = replace(reading, stage=found.stage)
+    return _with_spans(reading, reply, found.places, seal)
 
 
 def cut_into_pieces(text: str, spans: Sequence[tuple[int, int]], characters: int) -> tuple[Piece, ...]:

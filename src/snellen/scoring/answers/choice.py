@@ -1,0 +1,557 @@
+"""Choices: one option of a question, or several, named by letter, text or place."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar
+
+from snellen.scoring.answers.base import AnswerContext, AnswerType, Found, GoldError
+from snellen.scoring.answers.dress import undressed
+from snellen.scoring.answers.fold import accents, exact, folded
+from snellen.scoring.answers.name import stemmed
+from snellen.scoring.replies.phrases import ordered, phrases, places_of, single_words
+from snellen.scoring.replies.sentences import Sentence, Word, words_of
+
+_JOINTS = frozenset((".", "…", ",", "/", "&", "와", "과", "と", "、", "and", "maybe", "perhaps"))
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_ALIKE = str.maketrans("АВСЕНКМОРТХΑΒΕΗΙΚΜΝΟΡΤΧΖавсеорх", "ABCEHKMOPTXABEHIKMNOPTXZabceopx")
+"""Cyrillic and Greek letters that look like Latin ones, as on the keyboard of their language."""
+_BARE = re.compile(r"[(\[<{]?\s?([^\W\d_])\s?[)\]>}]?[.:,)]?")
+_LED = re.compile(r"[(\[]?([^\W\d_])[)\]]?\s{0,2}(?:[.:)\-=,]\s{0,3}|\s(?=[(\"'])|(?<=[)\]])\s)(\S.*)", re.DOTALL)
+_TRAILED = re.compile(r"(.*\S)\s{0,2}[(\[]\s?([^\W\d_])\s?[)\]]\.?", re.DOTALL)
+_NAMED = re.compile(
+    r"(\D{2,30}?)\s{0,2}[:=]?\s{0,2}[(\[\"']?([^\W\d_])[)\]\"']?(?:\s{0,2}[.:)\-,]\s{0,3}(\S.*))?", re.DOTALL
+)
+_BLANKS = re.compile(r"\s+")
+_LIST_MARK = re.compile(r"\d{1,2}[.)]\s{1,3}(?=\S)")
+_END = re.compile(r"[.!?…。！？]\s|\n")
+
+
+class _Options:
+    """The options of a question, indexed by letter and by text."""
+
+    def __init__(self, options: tuple[tuple[str, str], ...]) -> None:
+        self.letters = dict(options)
+        self.latin = all(letter in LETTERS for letter in self.letters)
+        texts = {letter: text for letter, text in options if text.strip()}
+        self.by_text = [_index(fold, texts) for fold in (exact, accents, folded, stemmed)]
+        self.sequences: dict[str, list[tuple[tuple[str, ...], str]]] = {}
+        keyed, self.is_loose = _word_index(texts)
+        for letter, words in keyed.items():
+            if words:
+                self.sequences.setdefault(words[0], []).append((words, letter))
+        for listed in self.sequences.values():
+            listed.sort(key=lambda entry: -len(entry[0]))
+        heads = {
+            head
+            for text in texts.values()
+            for word in words_of(text)[:2]
+            for head in (word.text[: max(4, len(word.text) - 2)],)
+            if word.text not in _ARTICLES
+        }
+        self.longest = 400 + 2 * max((len(text) for text in texts.values()), default=0)
+        self.heads = (*heads, *(word for word in _ordinals() if len(word) > 1))
+        self.capital = (
+            re.compile(
+                f"(?<![^\\W_])[{re.escape(''.join(self.letters))}АВСЕНКМОРТХΑΒΕΗΙΚΜΝΟΡΤΧΖ](?![^\\W_\\u2e80-\\ud7ff])"
+            )
+            if self.letters
+            else None
+        )
+        self.holds_letters = any(len(text.strip()) == 1 for text in texts.values())
+
+    def letter(self, char: str) -> str | None:
+        """Return the option's letter that a character is or looks like; None if it is none."""
+        if char in self.letters:
+            return char
+        char = char.upper()
+        if char not in self.letters and self.latin:
+            char = char.translate(_ALIKE)
+        return char if char in self.letters else None
+
+    @cached_property
+    def typed(self) -> tuple[AnswerType, list[tuple[str, Any]]] | None:
+        """Return the type of which all options are values that differ (`25 °C`, dates, times), with the value of each."""
+        texts = [(letter, text) for letter, text in self.letters.items() if text.strip()]
+        if not all(any(char.isdigit() for char in text) for _, text in texts):
+            return None
+        from snellen.scoring.answers import answer_type  # it imports this module
+
+        for kind in ("quantity", "date", "time"):
+            answer = answer_type(kind)
+            values = [(letter, answer.parse(undressed(text))) for letter, text in texts]
+            known = [value for _, value in values if value is not None]
+            alike = any(answer.same(one, other) for at, one in enumerate(known) for other in known[:at])
+            if len(known) == len(values) > 1 and not alike:
+                return answer, values
+        return None
+
+    def valued(self, value: Any) -> str | None:
+        """Return the letter of the only option with a value of `typed`."""
+        answer, values = self.typed or (None, [])
+        named = [letter for letter, other in values if answer is not None and answer.same(value, other)]
+        return named[0] if len(named) == 1 else None
+
+    def exactly(self, text: str) -> str | None:
+        """Return the letter of the option with a text, character by character."""
+        fold, index = self.by_text[0]
+        return index.get(fold(text)) if index else None
+
+    def texted(self, text: str) -> str | None:
+        """Return the letter of the option with a text: the most exact match decides."""
+        for fold, index in self.by_text:
+            if (letter := index.get(fold(text))) is not None:
+                return letter
+        if self.typed is not None and (value := self.typed[0].parse(undressed(text))) is not None:
+            return self.valued(value)
+        return None
+
+
+def _index(fold: Any, texts: Mapping[str, str]) -> tuple[Any, dict[str, str]]:
+    """Return a fold and its index; texts that it merges are not in it."""
+    index: dict[str, str] = {}
+    merged: set[str] = set()
+    for letter, text in texts.items():
+        key = fold(text)
+        if key in index or key == "":
+            merged.add(key)
+        index.setdefault(key, letter)
+    for key in merged:
+        index.pop(key, None)
+    return fold, index
+
+
+def _word_index(texts: Mapping[str, str]) -> tuple[dict[str, tuple[str, ...]], bool]:
+    """Return each option's words, in the loosest form that keeps all of them apart, and whether that is the loosest."""
+    for loose in (True, False):
+        form = stemmed if loose else str
+        keyed = {
+            letter: tuple(form(word.text) for word in _kept(words_of(text), loose)) for letter, text in texts.items()
+        }
+        if len(set(keyed.values())) == len(keyed) and all(keyed.values()):
+            return keyed, loose
+    counts = list(keyed.values())
+    return {letter: words for letter, words in keyed.items() if counts.count(words) == 1 and words}, False
+
+
+def _kept(words: Sequence[Word], loose: bool) -> list[Word]:
+    """Return the words that are compared: without signs between words and leading articles, where that is enough."""
+    if not loose:
+        return [word for word in words if word.text not in _MARKUP]
+    kept = [word for word in words if word.text not in _PASSED]
+    if len(kept) > 1 and kept[0].text in _ARTICLES and len(kept[1].text) > 2 and kept[1].text.isalpha():
+        kept = kept[1:]
+    return kept
+
+
+_PASSED = frozenset("-'\"*_`$\\{}")
+_MARKUP = frozenset('"*_`$\\{}')
+_ARTICLES = frozenset(("a", "an", "the"))
+
+
+@lru_cache(maxsize=1_024)
+def _indexed(options: tuple[tuple[str, str], ...]) -> _Options:
+    return _Options(options)
+
+
+MOST_FOREIGN = 12
+"""Words of a sentence in another language than English at whose end a letter is an answer."""
+_ENGLISH = frozenset(
+    [
+        "the",
+        "is",
+        "are",
+        "a",
+        "an",
+        "of",
+        "it",
+        "this",
+        "that",
+        "and",
+        "or",
+        "in",
+        "on",
+        "to",
+        "not",
+        "class",
+        "point",
+        "vitamin",
+        "part",
+        "type",
+        "grade",
+        "group",
+        "figure",
+        "image",
+    ]
+)
+_MARKING = ("conclusion", "strong", "choose", "shows", "total", "negation", "adverb")
+_POINTING = frozenset(
+    ("it's", "that's", "be", "leaves", "towards", "toward", "says", "only", "to", "between", "for", "with", "so")
+)
+"""Words before a letter that stands for an answer, where the clause ends behind the letter."""
+
+
+class Choice(AnswerType):
+    """One option, as its letter."""
+
+    kind: ClassVar[str] = "choice"
+    expected: ClassVar[str] = "one of the options, by letter or text"
+    is_closed: ClassVar[bool] = True
+
+    def __init__(self, context: AnswerContext = AnswerContext()) -> None:
+        super().__init__(context)
+        self.options = _indexed(tuple(context.options.items()))
+
+    def parse(self, text: str) -> Any | None:
+        """Return the option that a whole text names: `B`, `(b)`, `B. red kite`, `red kite (B)`, `Option B`, `red kite`."""
+        options = self.options
+        if len(text) > options.longest:
+            return None
+        if len(text) > 1 and (letter := options.exactly(text)) is not None:
+            return letter
+        if (mark := _LIST_MARK.match(text)) is not None and options.texted(text) is None:
+            text = text[mark.end() :]
+        head, _, rest = text.partition(" ")
+        if rest and len(rest) < 4 and head.lower() in single_words("article"):
+            text = rest
+        if (bare := _BARE.fullmatch(text)) is not None and (letter := options.letter(bare[1])) is not None:
+            return letter
+        if (letter := options.texted(text)) is not None:
+            return letter
+        if (led := _LED.fullmatch(text)) is not None and (letter := options.letter(led[1])) is not None:
+            return letter if self._is_text_or_reason(led[2], letter, marked=not led[1].islower()) else None
+        if (trailed := _TRAILED.fullmatch(text)) is not None and (letter := options.letter(trailed[2])) is not None:
+            return letter if self.parse(undressed(trailed[1])) == letter else None
+        if (named := _NAMED.fullmatch(text)) is not None and _BLANKS.sub(" ", named[1]).strip().lower() in _nouns():
+            letter = options.letter(named[2])
+            return letter if letter and (not named[3] or options.texted(named[3]) in (letter, None)) else None
+        return None
+
+    def _is_text_or_reason(self, rest: str, letter: str, *, marked: bool) -> bool:
+        """Return True if what follows a letter is its option's text, or one clause that names, doubts and corrects nothing."""
+        rest = undressed(rest)
+        own = Choice.parse(self, rest)
+        if own is not None or self.options.texted(rest.split(",")[0].split(" - ")[0]) == letter:
+            return own in (letter, None)
+        clause = Sentence(rest, 0, len(rest))
+        if clause.words and clause.words[0].text in single_words("other") | {"though", "although"} and marked:
+            return _END.search(rest) is None
+        doubted = clause.asks or clause.has("wrong", "correction", "retraction", "or", "no", "negation")
+        others = any(
+            word.end - word.start == 1 and rest[word.start].isupper() and rest[word.start] != "I"
+            for word in clause.words
+        )
+        return (
+            marked
+            and not doubted
+            and not others
+            and _END.search(rest) is None
+            and not any(True for _ in self._texts(clause))
+        )
+
+    def parse_gold(self, cell: Any) -> Any:
+        """Return the letter of the option that a gold cell names."""
+        letter = self.parse(undressed(str(cell)))
+        if letter is None:
+            raise GoldError(f"{str(cell)[:80]!r} is not {self.expected}")
+        return letter
+
+    def candidates(self, text: str) -> Iterator[int]:
+        """Yield the places of letters, and of words with which an option's text or place begins."""
+        if self.options.capital is not None:
+            yield from (match.start() for match in self.options.capital.finditer(text))
+        yield from places_of(text.lower(), self.options.heads)
+
+    def find(self, sentence: Sentence) -> list[Found]:
+        """Return every option that a sentence names: by text, by place, or by a letter in the place of an answer."""
+        texts = [*self._texts(sentence), *self._places(sentence)]
+        if not texts and self.options.typed is not None:
+            values = [(self.options.valued(one.value), one) for one in self.options.typed[0].find(sentence)]
+            texts = [Found(letter, one.start, one.end) for letter, one in values if letter is not None]
+        letters = self._coordinated(sentence, list(self._letters(sentence, texts)))
+        own = {(found.value, at) for found in texts for at in range(found.start - 4, found.end + 3)}
+        alone = [
+            one
+            for one in letters
+            if not any(text.start <= one.start < text.end for text in texts) and (one.value, one.end) not in own
+        ]
+        return sorted([*texts, *alone], key=lambda found: found.start)
+
+    def _places(self, sentence: Sentence) -> Iterator[Found]:
+        """Yield the options named by their place: `the second option`, `the last one`, `第二个`."""
+        words, letters = sentence.words, list(self.options.letters)
+        for at, word in enumerate(words):
+            for size in (1, 2, 3):
+                place = _ordinals().get("".join(one.text for one in words[at : at + size]))
+                if place is None or (size > 1 and word.text < "\u2e80"):
+                    continue
+                after = words[at + size].text if at + size < len(words) else ""
+                noun = after in single_words("option") or after in _ONES or (not after.isalnum() and at <= 1)
+                if noun and place < len(letters):
+                    yield Found(letters[place], word.start, words[at + size - 1].end)
+
+    def _texts(self, sentence: Sentence) -> Iterator[Found]:
+        """Yield the options whose text stands in a sentence, the longest at each word."""
+        sequences = self.options.sequences
+        if not sequences:
+            return
+        words = [word for word in sentence.words if word.text not in (_PASSED if self.options.is_loose else _MARKUP)]
+        loose = [stemmed(word.text) if self.options.is_loose else word.text for word in words]
+        at = 0
+        while at < len(words):
+            for sequence, letter in sequences.get(loose[at], ()):
+                size = len(sequence)
+                if tuple(loose[at : at + size]) == sequence:
+                    yield Found(letter, words[at].start, words[at + size - 1].end)
+                    at += size - 1
+                    break
+            at += 1
+
+    def _letters(self, sentence: Sentence, texts: Sequence[Found]) -> Iterator[Found]:
+        """Yield the letters that stand in the place of an answer."""
+        words, options = sentence.words, self.options
+        named = {phrase.after: phrase for phrase in sentence.phrases if phrase.table in ("option", "answer")}
+        behind = {phrase.first for phrase in sentence.phrases if phrase.table in ("letter_after", "wrong")}
+        marks = {phrase.after for phrase in sentence.phrases if phrase.table in _MARKING}
+        marks |= {at + 1 for at, word in enumerate(words) if word.text in _POINTING or word.text.endswith("n't")}
+        is_foreign = len(words) <= MOST_FOREIGN and not any(word.text in _ENGLISH for word in words)
+        last = len(words)
+        while last and not words[last - 1].text.isalnum():
+            last -= 1
+        for at, word in enumerate(words):
+            if word.end - word.start != 1 or not word.text.isalpha():
+                continue
+            char = sentence.text[word.start]
+            letter = options.letter(char)
+            if letter is None:
+                continue
+            before = words[at - 1].text if at else ""
+            after = words[at + 1].text if at + 1 < len(words) else ""
+            bracketed = before in ("(", "[", '"', "'") and after in (")", "]", '"', "'")
+            opener = at - 1 if bracketed else at
+            noun = opener in named or (opener and words[opener - 1].text in (":", "is", "#") and (opener - 1) in named)
+            head = opener == 0 and not char.islower() and after in (")", ".", ":", "-", "]", ",") and before != "."
+            own = any(
+                found.value == letter and (0 <= found.start - word.end <= 4 or 0 <= word.start - found.end <= 4)
+                for found in texts
+            )
+            if char.islower() and not (bracketed or (noun and after in ("", ".", ",", ")"))):
+                continue
+            closing = at + 2 if bracketed else at + 1
+            foreign = is_foreign and (closing >= last or (opener == 0 and words[closing].text[:1] > "\u007f"))
+            pointed = opener in marks and (words[closing].text if closing < len(words) else "") in _ENDS
+            if (
+                (bracketed and not (opener and words[opener - 1].text in ("°", "=")))
+                or noun
+                or head
+                or own
+                or pointed
+                or (foreign and not _is_called(words, opener))
+                or (closing in behind and not _is_called(words, opener))
+            ):
+                yield Found(letter, word.start, word.end)
+
+    def _coordinated(self, sentence: Sentence, letters: list[Found]) -> list[Found]:
+        """Return the letters with those that are joined to one of them: the C of `option A or C`."""
+        words, joints = sentence.words, single_words("or") | single_words("and") | _JOINTS
+        places = {found.start for found in letters}
+        several = list(letters)
+        for step in (1, -1):
+            for at in range(len(words))[::step]:
+                near = at
+                while 0 <= near + step < len(words) and words[near + step].text in joints and abs(near - at) < 7:
+                    near += step
+                other = near + step
+                if (
+                    words[at].start in places
+                    and near != at
+                    and 0 <= other < len(words)
+                    and words[other].start not in places
+                ):
+                    word = words[other]
+                    char = sentence.text[word.start]
+                    between = {one.text for one in words[min(at, other) + 1 : max(at, other)]}
+                    if between <= {"."}:
+                        continue
+                    if word.end - word.start == 1 and char.isupper() and (letter := self.options.letter(char)):
+                        places.add(word.start)
+                        several.append(Found(letter, word.start, word.end))
+        return several
+
+    def same(self, value: Any, gold: Any) -> bool:
+        """Return True if a letter is the gold one, or one of several accepted ones."""
+        accepted = [gold] if isinstance(gold, str) else list(gold)
+        return any(str(value).strip().upper() == str(one).strip().strip("().").upper() for one in accepted)
+
+
+def _is_called(words: Sequence[Word], at: int) -> bool:
+    """Return True for a letter behind a number, a sign of degrees or a noun that takes a letter: `5 A`, `°C`, `point (C)`."""
+    if at == 0:
+        return False
+    before = words[at - 1].text
+    return before == "°" or before[-1].isdigit() or before in ("=", "+", "/", "&")
+
+
+@lru_cache(maxsize=1)
+def _nouns() -> frozenset[str]:
+    """Return the nouns that a letter may follow, bare and with an article."""
+    nouns = {*phrases("option"), *phrases("answer")}
+    return frozenset({*nouns, *(f"{article} {noun}" for article in ("the", "die", "la", "a", "is") for noun in nouns)})
+
+
+_BULLET = re.compile(r"^\s*[-*•]\s+")
+_SEVERAL = re.compile(r"\s*(?:[,;/&+、，\n]|\band\b|\bund\b|\bet\b|\by\b|\be\b|\bi\b|и|和|と|및)\s*")
+
+
+_GAP = frozenset(
+    (
+        "and",
+        "und",
+        "et",
+        "y",
+        "e",
+        "i",
+        "и",
+        "和",
+        "と",
+        "와",
+        "과",
+        "및",
+        "the",
+        "der",
+        "die",
+        "das",
+        "la",
+        "le",
+        "el",
+        "los",
+        "las",
+    )
+)
+"""Words between options that are listed."""
+
+
+_ONES = frozenset(
+    (
+        "one",
+        "description",
+        "statement",
+        "sentence",
+        "picture",
+        "个",
+        "项",
+        "個",
+        "選",
+        "选",
+        "の",
+        "번",
+        "entry",
+        "answer",
+    )
+)
+_ENDS = frozenset(
+    (
+        "",
+        ".",
+        ",",
+        ";",
+        ":",
+        "!",
+        ")",
+        "。",
+        "，",
+        "、",
+        "but",
+        "because",
+        "since",
+        "as",
+        "though",
+        "although",
+        "and",
+        "or",
+        "-",
+        "than",
+    )
+)
+
+
+@lru_cache(maxsize=1)
+def _ordinals() -> Mapping[str, int]:
+    """Return ordinals to places from 0; those of the last option are -1."""
+    rows = [row.split() for row in ordered("ordinal")]
+    places = {word: at for at, row in enumerate(rows[:-1]) for word in row}
+    return places | dict.fromkeys(rows[-1], -1)
+
+
+class ChoiceByText(Choice):
+    """One option, as its letter, where options are named by their texts: a letter that is an option's text is that option."""
+
+    kind: ClassVar[str] = "choice_text"
+
+    def parse(self, text: str) -> Any | None:
+        """Return the option that a whole text names, by its text first."""
+        letter = self.options.texted(text) if len(text) <= self.options.longest else None
+        return letter or super().parse(text)
+
+
+class MultiChoice(Choice):
+    """Several options, as a tuple of letters in order."""
+
+    kind: ClassVar[str] = "multi-choice"
+    expected: ClassVar[str] = "some of the options: `A,C`, `AC` or a list of their texts"
+    is_closed: ClassVar[bool] = False
+    takes_lists: ClassVar[bool] = True
+
+    def parse(self, text: str) -> Any | None:
+        """Return the options that a whole text lists."""
+        text = text.strip()
+        if text[:1] + text[-1:] in ("[]", "()", "{}") and len(text) > 3:
+            text = text[1:-1]
+        if text.isalpha() and text.isupper() and len(text) > 1 and len(set(text)) == len(text):
+            letters = [self.options.letter(char) for char in text]
+            if all(letters) and self.options.texted(text) is None:
+                return self._ordered(letters)
+        parts = [undressed(_BULLET.sub("", part)) for part in _SEVERAL.split(text) if part.strip()]
+        letters = [super(MultiChoice, self).parse(part) for part in parts]
+        if letters and all(letters):
+            return self._ordered(letters)
+        one = super().parse(text)
+        return None if one is None else (one,)
+
+    def _ordered(self, letters: Sequence[str | None]) -> tuple[str, ...]:
+        return tuple(letter for letter in self.options.letters if letter in letters)
+
+    def parse_gold(self, cell: Any) -> Any:
+        """Return the letters of the options that a gold cell lists; the cell may be a list."""
+        if isinstance(cell, (list, tuple, set, frozenset)):
+            parts = [super(MultiChoice, self).parse(undressed(str(part))) for part in cell]
+            value = self._ordered(parts) if parts and all(parts) else None
+        else:
+            value = self.parse(undressed(str(cell)))
+        if value is None:
+            raise GoldError(f"{str(cell)[:80]!r} is not {self.expected}")
+        return value
+
+    def short(self, sentence: Sentence) -> Found | None:
+        """Return the options that a sentence lists one after the other, where it rules out none."""
+        found = self.find(sentence)
+        if not found or sentence.asks or sentence.has("negation", "wrong", "or"):
+            return None
+        gaps = [sentence.text[one.end : other.start] for one, other in itertools.pairwise(found)]
+        if not all(
+            len(gap) < 12 and all(word.text in _GAP or not word.text.isalnum() for word in words_of(gap))
+            for gap in gaps
+        ):
+            return None
+        return Found(self._ordered([one.value for one in found]), found[0].start, found[-1].end)
+
+    def same(self, value: Any, gold: Any) -> bool:
+        """Return True if the same options are named, in any order."""
+        return set(value) == set(gold)
+
+    def show(self, value: Any) -> str:
+        """Return the letters, with commas."""
+        return ",".join(value)

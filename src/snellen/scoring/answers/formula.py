@@ -1,0 +1,178 @@
+"""Formulas in LaTeX: compared as written, then by math-verify in a process of its own where that is installed (`snellen[math]`)."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import re
+import subprocess
+import sys
+import threading
+import unicodedata
+from contextlib import suppress
+from functools import cache, lru_cache
+from importlib.util import find_spec
+from typing import NamedTuple
+
+from snellen.scoring.answers.base import AnswerType
+from snellen.text import terms
+
+MOST_CHARACTERS = 400
+"""Maximum characters of a formula."""
+SECONDS = 5.0
+"""Maximum time to compare two formulas; longer, and they count as written."""
+MEMORY = 4 << 30
+"""Maximum memory of the process that compares them."""
+STARTING_SECONDS = 60.0
+"""Maximum time for the process to import sympy."""
+_TOKEN = re.compile(r"\\[a-zA-Z]+|\\.|\d+(?:\.\d+)?|\S")
+_DROPPED = terms(
+    r"\left \right \displaystyle \textstyle \limits \nolimits \big \Big \bigl \bigr \Bigl \Bigr \, \; \: \! \quad \qquad \text \mathrm \mathbf \mathit "
+    r"\operatorname \rm $ ~"
+)
+_ALIKE = {
+    "−": "-", "–": "-", "×": r"\times", "·": r"\cdot", "⋅": r"\cdot", "÷": r"\div", "≤": r"\leq", "≥": r"\geq", r"\le": r"\leq", r"\ge": r"\geq",
+    "≠": r"\neq", r"\ne": r"\neq", "±": r"\pm", "∞": r"\infty", "√": r"\sqrt", "→": r"\to", r"\rightarrow": r"\to", "∈": r"\in", "∪": r"\cup",
+    "∩": r"\cap", "°": r"^\circ", r"\degree": r"^\circ", r"\dfrac": r"\frac", r"\tfrac": r"\frac", r"\cfrac": r"\frac", r"\lbrace": r"\{",
+    r"\rbrace": r"\}", r"\lvert": "|", r"\rvert": "|", "π": r"\pi", "α": r"\alpha", "β": r"\beta", "γ": r"\gamma", "δ": r"\delta", "θ": r"\theta",
+    "λ": r"\lambda", "μ": r"\mu", "σ": r"\sigma", "φ": r"\phi", "ω": r"\omega", "Δ": r"\Delta", "Σ": r"\Sigma", "Ω": r"\Omega", "∑": r"\sum", "∫": r"\int",
+}  # fmt: skip
+"""Signs and commands that are typeset alike."""
+_RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉", "01234567890123456789")
+_HIGH, _LOW = frozenset("⁰¹²³⁴⁵⁶⁷⁸⁹"), frozenset("₀₁₂₃₄₅₆₇₈₉")
+_WORDS = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}[,.]?\s+[A-Za-z]{3,}")
+_TEXT = re.compile(r"\\(?:text|mathrm|operatorname)\s?\{[^{}]{0,80}\}")
+
+
+class Expression(NamedTuple):
+    """A formula as written, and its tokens without what only sets the type."""
+
+    tokens: tuple[str, ...]
+    latex: str
+
+
+class Formula(AnswerType):
+    """A formula in LaTeX or plain signs.
+
+    Two are the same if they are typeset alike, or if math-verify finds them equal. Without the extra `math` the first alone counts.
+    """
+
+    kind = "formula"
+    expected = r"a formula, such as `\frac{x+1}{2}`"
+
+    def parse(self, text: str) -> Expression | None:
+        """Return the formula that a text is; None for words."""
+        if len(text) > MOST_CHARACTERS or _WORDS.search(_TEXT.sub(" ", text)):
+            return None
+        text = unicodedata.normalize("NFC", text).strip().strip("$").strip()
+        tokens = _tokens(text.rstrip("."))
+        return Expression(tokens, text) if tokens else None
+
+    def same(self, value: Expression, gold: Expression) -> bool:
+        """Return True if two formulas are written alike or are equal."""
+        return value.tokens == gold.tokens or (has_math_verify() and _equal(gold.latex, value.latex))
+
+    def show(self, value: Expression) -> str:
+        """Return the formula as it was written."""
+        return value.latex
+
+
+def _tokens(text: str) -> tuple[str, ...]:
+    """Return the tokens of a formula: commands, numbers and signs, without braces around a single one."""
+    tokens: list[str] = []
+    for match in _TOKEN.finditer(text):
+        sign = _ALIKE.get(match.group(), match.group())
+        if sign in _DROPPED:
+            continue
+        if sign in _HIGH or sign in _LOW:
+            tokens += ["^" if sign in _HIGH else "_", sign.translate(_RAISED)]
+        elif sign == r"^\circ":
+            tokens += ["^", r"\circ"]
+        elif sign == "*" and tokens[-1:] == ["*"]:
+            tokens[-1] = "^"
+        elif sign == "}" and tokens[-2:-1] == ["{"]:
+            tokens[-2:] = tokens[-1:]
+        elif sign.isdigit() and tokens[-1:] == [r"\frac"] and len(sign) == 2:
+            tokens += sign
+        else:
+            tokens.append(sign)
+    return tuple(tokens)
+
+
+@cache
+def has_math_verify() -> bool:
+    """Return True if formulas can be compared by their meaning."""
+    return find_spec("math_verify") is not None
+
+
+@lru_cache(maxsize=4_096)
+def _equal(gold: str, latex: str) -> bool:
+    """Return True if math-verify finds two formulas equal in time."""
+    return _verifier().ask(gold, latex)
+
+
+@cache
+def _verifier() -> _Verifier:
+    return _Verifier()
+
+
+class _Verifier:
+    """A process that compares formulas. It is ended and started anew when a comparison takes too long, whichever thread waits for it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[str] | None = None
+
+    def ask(self, gold: str, latex: str) -> bool:
+        """Return the process's verdict; False if it gives none in time."""
+        with self._lock:
+            if self._process is None or self._process.poll() is not None:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-P", "-m", "snellen.scoring.answers.formula"],
+                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, encoding="utf-8",
+                )  # fmt: skip
+                atexit.register(self._process.kill)
+                self._answer("", STARTING_SECONDS)
+            return self._answer(json.dumps([gold, latex]), SECONDS) == "true"
+
+    def _answer(self, line: str, seconds: float) -> str:
+        process, answers = self._process, list[str]()
+        if process is None or process.stdin is None or process.stdout is None:
+            return ""
+        try:
+            if line:
+                process.stdin.write(line + "\n")
+                process.stdin.flush()
+        except OSError:
+            return ""
+        reader = threading.Thread(target=lambda read=process.stdout.readline: answers.append(read()), daemon=True)
+        reader.start()
+        reader.join(seconds)
+        if reader.is_alive():
+            process.kill()
+            process.wait()
+            reader.join()
+            return ""
+        return answers[0].strip() if answers else ""
+
+
+def _serve() -> None:
+    """Answer pairs of formulas from the standard input, one a line, until it ends."""
+    from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse, verify
+
+    with suppress(ImportError):  # Windows has no limits
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    configs = [LatexExtractionConfig(), ExprExtractionConfig()]
+    print("ready", flush=True)
+    for line in sys.stdin:
+        gold, latex = (
+            [*parse(f"${text}$", extraction_config=configs, parsing_timeout=None)] for text in json.loads(line)
+        )
+        is_same = bool(gold and latex) and verify(gold, latex, timeout_seconds=None)
+        print("true" if is_same else "false", flush=True)
+
+
+if __name__ == "__main__":
+    _serve()

@@ -1,0 +1,74 @@
+"""Names of species, objects and people: compared by words, without plurals and articles, never across digits or signs."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any, ClassVar
+
+from snellen.scoring.answers.fold import folded
+from snellen.scoring.answers.numerals import ENGLISH_BELOW_HUNDRED
+from snellen.scoring.answers.text import Text
+
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]+|[^\W_\u3040-\u30ff\u3400-\u9fff]+|[^\w\s]|_")
+_POSSESSIVE = re.compile(r"'s?(?![^\W\d_])|(?<=s)'")
+_JOINT = re.compile(r"(?<=[^\W\d_])[-'](?=[^\W\d_])")
+_ARTICLES = frozenset(("a", "an", "the"))
+_IRREGULAR = {"leaves": "leaf", "wolves": "wolf", "mice": "mouse", "geese": "goose", "people": "person", "men": "man", "women": "woman", "children": "child", "feet": "foot", "knives": "knife"}  # fmt: skip
+_NUMBERS = {word: str(value) for word, value in ENGLISH_BELOW_HUNDRED.items() if value > 1}
+_SPELLINGS = _NUMBERS | {
+    "grey": "gray",
+    "colour": "color",
+    "coloured": "colored",
+    "moustached": "mustached",
+    "sulphur": "sulfur",
+}
+
+
+@lru_cache(maxsize=20_000)
+def stemmed(word: str) -> str:
+    """Return a lower-case word without plural and possessive, a number word as digits: `kites` and `kite's` are `kite`."""
+    word = word.casefold()
+    if not word.isascii():
+        word = folded(word)
+    if "'" in word:
+        word = word.removesuffix("'s").replace("'", "")
+    if word in _IRREGULAR or word in _SPELLINGS:
+        return _IRREGULAR.get(word) or _SPELLINGS[word]
+    if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")) and word.isalpha():
+        if word.endswith("ies") and len(word) > 4:
+            return word[:-3] + "y"
+        return word[:-2] if word.endswith(("ches", "shes", "xes", "sses", "zes")) else word[:-1]
+    return word
+
+
+@lru_cache(maxsize=50_000)
+def words(name: str) -> tuple[str, ...]:
+    """Return the words by which a name is compared; signs are words of their own.
+
+    >>> words("The Brewer's Blackbirds")
+    ('brewer', 'blackbird')
+    >>> words("-12 %")
+    ('-', '12', '%')
+    """
+    text = _JOINT.sub(" ", _POSSESSIVE.sub("", folded(name))).replace("&", " and ")
+    stems = [stemmed(word) for word in _WORD.findall(text)]
+    if len(stems) > 1 and stems[0] in _ARTICLES and len(stems[1]) > 2 and stems[1].isalpha():
+        stems = stems[1:]
+    return tuple(stems)
+
+
+def spoken_words(name: str) -> tuple[str, ...]:
+    """Return the words of a name that are letters or digits."""
+    return tuple(word for word in words(name) if word[0].isalnum())
+
+
+class Name(Text):
+    """A name, as the reply or the cell has it."""
+
+    kind: ClassVar[str] = "name"
+    expected: ClassVar[str] = "a name"
+
+    def same(self, value: Any, gold: Any) -> bool:
+        """Return True if two names have the same words, in order."""
+        return words(str(value)) == words(str(gold))

@@ -1,0 +1,407 @@
+"""Counts and numbers. A number may be asked for in a unit: another unit of the same dimension is converted."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any, ClassVar, NamedTuple
+
+from snellen.scoring.answers.base import AnswerType, Found, GoldError
+from snellen.scoring.answers.dress import undressed
+from snellen.scoring.answers.name import stemmed
+from snellen.scoring.answers.numerals import CJK_DIGITS, ENGLISH_BELOW_HUNDRED, find_numbers, parse_number
+from snellen.scoring.answers.units import convert, unit_at, unit_named
+from snellen.scoring.replies.phrases import ordered, phrases, places_of, single_words
+from snellen.scoring.replies.sentences import Sentence, words_of
+
+LONGEST = 120
+"""Characters of a text that is one number with a unit or a noun."""
+RELATIVE = Decimal("0.01")
+"""A number with decimals is right within 1 % of the gold value, or within half a unit of the gold's last digit."""
+_WORDS_OF_ABOUT = (
+    r"about|approximately|approx\.?|around|roughly|nearly|almost|exactly|circa|ca\.?|~|≈|etwa|ungefähr|rund|environ|unos|unas"
+    "|cerca de|около|примерно|约|大约|約"
+)
+_ABOUT = re.compile(rf"(?:{_WORDS_OF_ABOUT})\s*", re.IGNORECASE)
+_ABOUT_END = re.compile(rf"(?<![^\W_])(?:{_WORDS_OF_ABOUT})$", re.IGNORECASE)
+_RANGE = re.compile(r"\s{0,2}(?:-|–|—|to|bis|or|oder|或|~|à)\s{0,2}", re.IGNORECASE)
+_ZERO = frozenset(
+    (
+        "none",
+        "zero",
+        "nil",
+        "keine",
+        "keiner",
+        "aucun",
+        "aucune",
+        "ninguno",
+        "ninguna",
+        "nenhum",
+        "nenhuma",
+        "nessuno",
+        "nessuna",
+        "没有",
+        "ноль",
+    )
+)
+_NO = frozenset(
+    ("no", "kein", "keine", "keinen", "aucun", "aucune", "ningún", "ninguna", "nenhum", "nenhuma", "nessun", "nessuna")
+)
+
+
+class Amount(NamedTuple):
+    """A number as it was written: its value and the place of its last digit."""
+
+    value: Decimal
+    decimals: int
+
+
+class Number(AnswerType):
+    """A number, as a float."""
+
+    kind: ClassVar[str] = "number"
+    expected: ClassVar[str] = "a number"
+    is_closed: ClassVar[bool] = True
+
+    def parse(self, text: str) -> Any | None:
+        """Return the number that a whole text writes, perhaps with `about` before it and a unit or a noun of the question behind."""
+        if len(text) > LONGEST:
+            return None
+        text = text.strip()
+        text = text[match.end() :] if (match := _ABOUT.match(text)) is not None else text
+        found = parse_number(text, self._decimal())
+        if found is not None:
+            return self._value(found[0])
+        clause = _CLAUSE.search(text)
+        if clause is not None and clause.start() and (head := self.parse(text[: clause.start()])) is not None:
+            return head
+        sentence = Sentence(text, 0, len(text))
+        listed = list(self._amounts(sentence))
+        if len(listed) != 1 or text[: listed[0].start].strip():
+            return None
+        behind = [word.text for word in sentence.words if word.start >= listed[0].end]
+        fits = len(behind) <= 3 and all(
+            stemmed(word) in self._asked() or not word[0].isalnum() or self._is_unit(word) for word in behind
+        )
+        return self._value(listed[0].value) if fits and "?" not in behind else None
+
+    def _decimal(self) -> str:
+        """Return the decimal sign of a reply: a comma where the question is in a language that writes one."""
+        asked = {word.text for word in words_of(self.context.question[:300])}
+        is_english = not asked or not asked.isdisjoint(_ENGLISH)
+        return (
+            "," if self.context.decimal == "." and not is_english and asked & _COMMA_LANGUAGES else self.context.decimal
+        )
+
+    def _is_unit(self, word: str) -> bool:
+        return bool(self.context.unit) and word.casefold() == self.context.unit.casefold()
+
+    def _value(self, value: Any) -> Any | None:
+        return float(value)
+
+    def parse_gold(self, cell: Any) -> Amount:
+        """Return a gold number with the place of its last digit, by which a reply may be rounded."""
+        text = undressed(repr(cell) if isinstance(cell, float) else str(cell))
+        found = parse_number(text, self.context.decimal)
+        if found is None or isinstance(cell, bool):
+            raise GoldError(f"{str(cell)[:80]!r} is not {self.expected}")
+        return Amount(Decimal(found[0]), found[1])
+
+    def same(self, value: Any, gold: Any) -> bool:
+        """Return True if a number is the gold one: exactly for whole numbers, else within 1 % or the gold's own rounding."""
+        wanted = gold if isinstance(gold, Amount) else self.parse_gold(gold)
+        return is_close(
+            Decimal(repr(value)) if isinstance(value, float) else Decimal(value),
+            wanted,
+            self.context.tolerance,
+            self.context.level,
+        )
+
+    def show(self, value: Any) -> str:
+        """Return the number in digits."""
+        return f"{value:.12g}"
+
+    def candidates(self, text: str) -> Iterator[int]:
+        """Yield the places of digits and number words."""
+        yield from (match.start() for match in _DIGITS.finditer(text))
+        low = text.lower()
+        yield from places_of(low, _number_heads(low.isascii()))
+
+    def find(self, sentence: Sentence) -> list[Found]:
+        """Return the numbers that a sentence names as an answer; of several the total, or those of what is asked for."""
+        found = list(self._amounts(sentence))
+        if len({one.value for one in found}) > 1 and not self._is_either(sentence, found):
+            found = [one for one in found if sentence.text[one.start : one.end] not in self.context.question] or found
+            found = (
+                self._total(sentence, found)
+                or self._in_unit(sentence, found)
+                or self._asked_for(sentence, found)
+                or found
+            )
+        values = [(self._value(one.value), one) for one in found]
+        return [Found(value, one.start, one.end) for value, one in values if value is not None]
+
+    def _in_unit(self, sentence: Sentence, found: Sequence[Found]) -> list[Found]:
+        """Return the numbers that have the unit that is asked for, if they agree."""
+        wanted = unit_named(self.context.unit) if self.context.unit else None
+        return [
+            one
+            for one in found
+            if wanted and (self._unit_behind(sentence.text, one.end) or not sentence.text[one.end - 1].isdigit())
+        ]
+
+    @staticmethod
+    def _unit_behind(text: str, end: int) -> tuple[str, int] | None:
+        return unit_at(text, end + len(text[end:]) - len(text[end:].lstrip(" -")))
+
+    def _converted(self, text: str, found: Found) -> Found | None:
+        """Return a number in the unit that is asked for; None for one of another dimension."""
+        wanted = unit_named(self.context.unit) if self.context.unit else None
+        named = self._unit_behind(text, found.end) if wanted else None
+        if wanted is None or named is None or named[0] == wanted:
+            return found
+        value = convert(found.value, named[0], wanted)
+        return (
+            None
+            if value is None
+            else Found(Decimal(value.numerator) / Decimal(value.denominator), found.start, named[1])
+        )
+
+    def _is_either(self, sentence: Sentence, found: Sequence[Found]) -> bool:
+        """Return True for `3 or 4`: an `or` between the last two numbers, close to both."""
+        first, last = found[-2:]
+        between = sentence.text[first.end : last.start]
+        return len(between) < 20 and Sentence(between, 0, len(between)).has("or")
+
+    def _amounts(self, sentence: Sentence) -> Iterator[Found]:
+        """Yield the numbers of a sentence but for labels (`image 2`), list marks, ranges, bounds (`at least 3`), wholes (`of 3`)."""
+        text = sentence.text
+        found = [Found(one.value, one.start, one.end) for one in find_numbers(text, self._decimal())]
+        numbers = sorted([*found, *self._worded(sentence)], key=lambda one: one.start)
+        bounds, labels = _edges(sentence, "bound"), _edges(sentence, "label")
+        after = frozenset(sentence.words[phrase.first].start for phrase in sentence.phrases if phrase.table == "bound")
+        between = [text[one.end : other.start] for one, other in itertools.pairwise(numbers)]
+        ranged = {at for at, words in enumerate(between) if _RANGE.fullmatch(words)}
+        skipped, covered = False, 0
+        for at, number in enumerate(numbers):
+            before, behind = _bare_end(text, number.start), text[number.end :]
+            joined = at > 0 and between[at - 1].strip().lower() in single_words("and") | {",", "to", "-"}
+            labelled = before in labels and number.value == int(number.value) and ":" not in text[before : number.start]
+            listed = number.start == 0 and behind[:2] in (". ", ") ") and bool(behind[2:].strip())
+            bounded = before in bounds or number.end + len(behind) - len(behind.lstrip()) in after
+            before_sign = text[: number.start].rstrip()[-1:]
+            compound = (
+                (behind[:1] == "-" and behind[1:2].isalpha()) or before_sign in ("^", "±") or number.start < covered
+            )
+            skipped = (skipped and joined) or labelled or listed or bounded or compound or bool({at, at - 1} & ranged)
+            if (
+                not skipped
+                and not (at > 0 and _OF_ALL.fullmatch(between[at - 1]))
+                and (amount := self._converted(text, number))
+            ):
+                covered = amount.end
+                yield amount
+
+    def _worded(self, sentence: Sentence) -> Iterator[Found]:
+        """Yield numbers in words of other languages than English and Chinese."""
+        for word in sentence.words:
+            if (value := _numbers().get(word.text)) is not None:
+                yield Found(value, word.start, word.end)
+
+    def _asked(self) -> frozenset[str]:
+        return _asked_words(self.context.question[-2_000:])
+
+    def _asked_for(self, sentence: Sentence, found: Sequence[Found]) -> list[Found]:
+        """Return the numbers that are followed by a word of the question, within two words."""
+        asked = self._asked()
+        chosen = []
+        for one in found:
+            behind = [word for word in sentence.words if word.start >= one.end][:2]
+            if any(stemmed(word.text) in asked for word in behind):
+                chosen.append(one)
+        return chosen if len({one.value for one in chosen}) == 1 else []
+
+    def _total(self, sentence: Sentence, found: Sequence[Found]) -> list[Found]:
+        """Return the number behind a word of summing up or a sign of equality, or just before such a word."""
+        words = sentence.words
+        places = [
+            (words[one.first].start, words[one.after - 1].end)
+            for one in sentence.phrases
+            if one.table in ("total", "conclusion")
+        ]
+        places += [match.span() for match in _EQUALS.finditer(sentence.text)]
+        for start, end in sorted(places, reverse=True):
+            near = [
+                one for one in found if one.end <= start and sum(one.end <= word.start < start for word in words) <= 2
+            ]
+            behind = [one for one in found if one.start >= end]
+            if len({one.value for one in behind}) == 1:
+                return behind
+            if near and not behind:
+                return near[-1:]
+        return []
+
+
+_CLAUSE = re.compile(r"[,;(]\s|\s(?:because|since|as|weil|da|denn|porque|car)\s")
+_DIGITS = re.compile(r"\d+")
+_ENGLISH = frozenset(["the", "what", "how", "which", "is", "are", "does", "of", "many", "much", "who", "where", "when"])
+_COMMA_LANGUAGES = frozenset(
+    [
+        "wie",
+        "viele",
+        "viel",
+        "der",
+        "die",
+        "das",
+        "ist",
+        "welche",
+        "was",
+        "combien",
+        "quel",
+        "quelle",
+        "est",
+        "le",
+        "la",
+        "les",
+        "cuántos",
+        "cuántas",
+        "cuál",
+        "cuánto",
+        "el",
+        "los",
+        "quantos",
+        "quantas",
+        "qual",
+        "quanto",
+        "o",
+        "quanti",
+        "quante",
+        "quale",
+        "il",
+        "hoeveel",
+        "welke",
+        "het",
+        "ile",
+        "jaki",
+        "jaka",
+        "сколько",
+        "какая",
+        "какой",
+    ]
+)
+_OF_ALL = re.compile(r"\s?(?:of|out of|von|de|sur|su|из)(?: the| all| den| las| los| les)?\s?", re.IGNORECASE)
+_EQUALS = re.compile(r"=|≈|→")
+
+
+@lru_cache(maxsize=1_024)
+def _asked_words(question: str) -> frozenset[str]:
+    """Return the words of a question that name something."""
+    function = single_words("function")
+    return frozenset(
+        stemmed(word.text) for word in words_of(question) if word.text not in function and word.text[0].isalpha()
+    )
+
+
+def _outside_brackets(text: str, found: Sequence[Found]) -> list[Found]:
+    """Return the numbers that stand outside of brackets."""
+    return [one for one in found if text.count("(", 0, one.start) <= text.count(")", 0, one.start)]
+
+
+@lru_cache(maxsize=1)
+def _numbers() -> Mapping[str, int]:
+    """Return number words from 2 on; those of one are articles in many languages."""
+    listed = [(word, value) for row in phrases("number") for value, word in enumerate(row.split()) if value != 1]
+    return {word: value for word, value in listed if word != "-" and parse_number(word) is None}
+
+
+@lru_cache(maxsize=1)
+def _amounts_in_words() -> Mapping[str, int]:
+    """Return words such as `pair` and `nobody` to the number that they say."""
+    return {word: value for value, row in enumerate(ordered("amount")) for word in row.split()}
+
+
+@lru_cache(maxsize=2)
+def _number_heads(ascii_only: bool) -> tuple[str, ...]:
+    """Return what number words begin with, in all languages, and words for zero."""
+    words = {
+        *ENGLISH_BELOW_HUNDRED,
+        "a hundred",
+        "dozen",
+        "half",
+        "quarter",
+        "third",
+        *_ZERO,
+        *_NO,
+        *_numbers(),
+        *CJK_DIGITS,
+        "十",
+    }
+    return tuple(word for word in words if not ascii_only or word.isascii())
+
+
+def _bare_end(text: str, start: int) -> int:
+    """Return where the text before a number ends, without blanks, opening brackets and `about`."""
+    before = text[max(0, start - 40) : start].rstrip(" (#~≈.:")
+    shorter = _ABOUT_END.sub("", before).rstrip()
+    return start - len(text[max(0, start - 40) : start]) + len(shorter)
+
+
+def is_close(value: Decimal, gold: Amount, tolerance: float | None, level: str = "folded") -> bool:
+    """Return True if a value answers as a gold number does; see `RELATIVE`."""
+    if value == gold.value or level == "exact":
+        return value == gold.value
+    if tolerance is not None:
+        return abs(value - gold.value) <= Decimal(repr(tolerance)) * abs(gold.value)
+    if gold.value == gold.value.to_integral_value() and gold.decimals <= 0:
+        return False
+    half = Decimal(5).scaleb(-gold.decimals - 1) if gold.decimals < 20 else Decimal(0)
+    return abs(value - gold.value) <= max(RELATIVE * abs(gold.value), half)
+
+
+def _edges(sentence: Sentence, table: str) -> frozenset[int]:
+    """Return the ends of the phrases of a table."""
+    return frozenset(sentence.words[phrase.after - 1].end for phrase in sentence.phrases if phrase.table == table)
+
+
+class Count(Number):
+    """A whole number from 0, as an int."""
+
+    kind: ClassVar[str] = "count"
+    expected: ClassVar[str] = "a whole number"
+
+    def _value(self, value: Any) -> int | None:
+        return int(value) if value == int(value) and value >= 0 else None
+
+    def parse(self, text: str) -> int | None:
+        """Return the whole number that a whole text writes; `none` is 0."""
+        return 0 if text.strip().lower() in _ZERO else super().parse(text)
+
+    def parse_gold(self, cell: Any) -> Amount:
+        """Return a gold count; `3.0` is 3."""
+        amount = super().parse_gold(cell)
+        if amount.value != int(amount.value):
+            raise GoldError(f"{str(cell)[:80]!r} is not {self.expected}")
+        return Amount(amount.value, 0)
+
+    def show(self, value: Any) -> str:
+        """Return the count in digits."""
+        return str(value)
+
+    def find(self, sentence: Sentence) -> list[Found]:
+        """Return the counts of a sentence; `no birds` is 0 where birds are asked for."""
+        found, words, asked = super().find(sentence), sentence.words, self._asked()
+        named = self._asked_for(sentence, found)
+        for at, word in enumerate(words):
+            value = None if found else _amounts_in_words().get(word.text)
+            if value is not None and (
+                value == 0 or any(stemmed(near.text) in asked for near in words[at + 1 : at + 4])
+            ):
+                value = 0 if value == 1 and sentence.has("negation") else value
+                return [Found(value, word.start, word.end)]
+            none = word.text in _NO and any(stemmed(near.text) in asked for near in words[at + 1 : at + 4])
+            if (none and not named) or (word.text in _ZERO and at == 0 and not found):
+                return [Found(0, word.start, word.end)]
+        return found

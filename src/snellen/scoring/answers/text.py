@@ -1,0 +1,271 @@
+"""Texts: signs, words, codes, titles. Every character counts but for case, accents, blanks and outer punctuation."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, ClassVar
+
+from snellen.scoring.answers.base import AnswerType, Found
+from snellen.scoring.answers.fold import FOLDS
+from snellen.scoring.replies.phrases import single_words
+from snellen.scoring.replies.sentences import Sentence, Word
+
+BARE_WORDS, FRAMED_WORDS = 4, 5
+"""Words of a phrase that is taken for an answer by itself, and of one behind `It is`."""
+_QUOTED = re.compile(r"\"([^\"\n]{1,200})\"")
+_STOPS = frozenset(".!。！")
+_CLOSE = frozenset((",", ";"))
+_REASONS = frozenset(("because", "since", "weil", "denn", "porque", "car"))
+_DASHES = frozenset(("-", "—", "–"))
+
+
+class Text(AnswerType):
+    """A text, as the reply or the cell has it."""
+
+    kind: ClassVar[str] = "text"
+    expected: ClassVar[str] = "a text"
+
+    def parse(self, text: str) -> Any | None:
+        """Return the text; None for an empty one."""
+        return text.strip() or None
+
+    def same(self, value: Any, gold: Any) -> bool:
+        """Return True if two texts are equal at the level of the question's context."""
+        fold = FOLDS[self.context.level]
+        return fold(str(value)) == fold(str(gold))
+
+    def short(self, sentence: Sentence) -> Found | None:
+        """Return the phrase that a short reply is, or that is left of a sentence without the words of the question around it."""
+        words = _without_end(sentence.words)
+        quoted = list(_QUOTED.finditer(sentence.text))
+        plain = [word for word in words if not any(quote.start() < word.start < quote.end() for quote in quoted)]
+        if (
+            not words
+            or words[-1].text in (":", "：")
+            or sentence.asks
+            or sentence.opens("refusal")
+            or _is_open(sentence, plain)
+        ):
+            return None
+        start, end = self._frame(sentence, words)
+        framed = start > 0 or end < len(words)
+        if len(quoted) == 1 and (framed or len(plain) <= FRAMED_WORDS + 2 or quoted[0].start() == 0):
+            return Found(quoted[0][1], *quoted[0].span(1))
+        return self._phrase(sentence, words[start:end], framed)
+
+    def _asked(self) -> frozenset[str]:
+        return _words_of(self.context.question[-2_000:])
+
+    def _frame(self, sentence: Sentence, words: Sequence[Word]) -> tuple[int, int]:
+        """Return the words between those that the question says too, or that say nothing: `The umbrella is red`, `A robin is shown`."""
+        asked, known = self._asked(), _known_words()
+        opened = {one.first: one.after for one in sentence.phrases if one.table in _FRAMES}
+        verbs = {one.first for one in sentence.phrases if one.table == "shows"}
+        start, verb = 0, False
+        while start < len(words):
+            word = words[start]
+            contracted = word.text in single_words("subject") and word.text.endswith(("'s", "'re", "'est"))
+            if start in verbs and (start or opened[start] - start > 1 or word.text in _VERBS_ALONE):
+                start, verb = opened[start], True
+            elif start in opened and start not in verbs:
+                start = opened[start]
+            elif (
+                contracted
+                or word.text in known
+                or word.text in (",", ":")
+                or (word.text in asked and not (verb and self._is_capital(sentence, word)))
+            ):
+                start, verb = start + 1, verb or contracted
+            else:
+                break
+        named = next((at + 1 for at in range(2, min(5, len(words) - 1)) if words[at].text == "is"), 0)
+        if start == 1 and named and words[0].text == "the" and not sentence.text[words[named].start].islower():
+            start, verb = named, True  # `The brand is Acme.`
+        end = len(words)
+        while (
+            end > start + 1 and words[end - 1].text in asked | known and not self._is_capital(sentence, words[end - 1])
+        ):
+            end -= 1
+        if end < len(words) and not any(at in verbs for at in range(end, len(words))):
+            end = len(words)
+        return (start if (verb or start > 1) and start < len(words) else 0), end
+
+    @staticmethod
+    def _is_capital(sentence: Sentence, word: Word) -> bool:
+        return sentence.text[word.start].isupper()
+
+    def _phrase(self, sentence: Sentence, words: Sequence[Word], framed: bool) -> Found | None:
+        """Return a phrase without article and trailing clause, if it is one: no verb, no preposition, few words."""
+        while len(words) > 1 and words[0].text in single_words("adverb"):
+            words = words[1:]
+        called = [at for at, word in enumerate(words[:-1]) if word.text in ("called", "named")]
+        if called:
+            words, framed = words[called[-1] + 1 :], True
+        leading = (
+            len(words) > 1
+            and words[0].text in single_words("article")
+            and words[1].start > words[0].end
+            and words[1].text[0].isalpha()
+        )
+        has_article = bool(words) and (leading or _article_before(sentence, words[0].start))
+        words = words[leading:]
+        words, behind = _before_clause(words)
+        if not words or (behind and (behind < 0 or (not framed and behind > BARE_WORDS))):
+            return None
+        text = sentence.text[words[0].start : words[-1].end]
+        if ":" in [word.text for word in words] and not framed and " " in text:
+            return None
+        has_article = has_article or (framed and sentence.words[0].text in _VERBS_ALONE)
+        if words[0].text in single_words("subject") or not self._is_phrase(sentence, words, text, framed, has_article):
+            return None
+        return Found(text, words[0].start, words[-1].end)
+
+    def _is_phrase(self, sentence: Sentence, words: Sequence[Word], text: str, framed: bool, has_article: bool) -> bool:
+        asked, articles = self._asked(), single_words("article")
+        spaced = [word.text for word in words if word.text[0].isalnum() and word.text[0] < "\u2e80"]
+        unspaced = len(words) - len(spaced) if any(word.text[0] > "\u2e7f" for word in words) else 0
+        if len(text.split()) > (FRAMED_WORDS if framed else BARE_WORDS) or unspaced > 2 * BARE_WORDS:
+            return False
+        if unspaced and not framed and any(word.text in _SENTENCE_SIGNS for word in words):
+            return False
+        contracted = any("'" in word and word.split("'")[-1] in ("d", "m", "ll", "re", "ve", "t") for word in spaced)
+        if (
+            contracted
+            or any(word in _NO_PHRASE for word in spaced)
+            or (framed and any(word.endswith("ing") for word in spaced[1:]))
+        ):
+            return False
+        if spaced and not unspaced and all(word in asked or word in articles for word in spaced):
+            return False  # `a bird`, where a species of bird was asked for
+        named = text[0].isupper() or not text[0].isalpha() or bool(unspaced)
+        return not framed or has_article or named or self._covers(sentence, words)
+
+    def _covers(self, sentence: Sentence, words: Sequence[Word]) -> bool:
+        """Return True if the rest of a sentence is all that the question asks about: `What colour is the umbrella?`, `The umbrella is`."""
+        asked = [word.text for word in _sentence(self.context.question[-500:]).words if word.text[0].isalnum()]
+        verb = next((at for at, word in enumerate(asked) if word in single_words("shows")), len(asked))
+        about = {word for word in asked[verb + 1 :] if word not in single_words("function")}
+        rest = {word.text for word in sentence.words if word.end <= words[0].start or word.start >= words[-1].end}
+        return bool(about) and about <= rest
+
+
+_FRAMES = frozenset(("shows", "conclusion", "choose", "adverb", "subject"))
+"""Tables of phrases that open a sentence about the answer."""
+_VERBS_ALONE = frozenset(("es", "è", "é", "son", "sono", "são", "jest", "это"))
+"""Verbs that need no subject before them."""
+_SENTENCE_SIGNS = frozenset("我你他她它不是有在的了这那")
+_NO_PHRASE = frozenset(
+    [
+        "is",
+        "are",
+        "was",
+        "were",
+        "be",
+        "been",
+        "has",
+        "have",
+        "had",
+        "do",
+        "does",
+        "did",
+        "can",
+        "could",
+        "will",
+        "would",
+        "should",
+        "in",
+        "on",
+        "at",
+        "with",
+        "from",
+        "by",
+        "near",
+        "that",
+        "which",
+        "who",
+        "while",
+        "i",
+        "you",
+        "we",
+        "he",
+        "she",
+        "it",
+        "they",
+        "this",
+        "there",
+        "not",
+        "no",
+        "to",
+        "and",
+        "several",
+        "some",
+        "various",
+        "many",
+    ]
+)
+
+
+@lru_cache(maxsize=1)
+def _known_words() -> frozenset[str]:
+    """Return the words of a frame that say nothing themselves."""
+    tables = ("function", "subject", "adverb", "article")
+    return frozenset(word for table in tables for word in single_words(table)) - {"one", "word"}
+
+
+def _sentence(text: str) -> Sentence:
+    return Sentence(text, 0, len(text))
+
+
+@lru_cache(maxsize=1_024)
+def _words_of(text: str) -> frozenset[str]:
+    return frozenset(word.text for word in _sentence(text).words)
+
+
+def _is_open(sentence: Sentence, words: Sequence[Word]) -> bool:
+    """Return True if a sentence doubts, denies, or leaves a choice, outside of what it quotes."""
+    starts = {word.start for word in words}
+    for phrase in sentence.phrases:
+        word = sentence.words[phrase.first]
+        numbered = word.text == "no" and sentence.text[word.end : word.end + 1] == "."
+        if phrase.table in ("hedge", "or", "negation") and word.start in starts and not numbered:
+            return True
+    return False
+
+
+def _article_before(sentence: Sentence, start: int) -> bool:
+    before = [word for word in sentence.words if word.end <= start]
+    return bool(before) and before[-1].text in single_words("article") and before[-1].end < start
+
+
+def _without_end(words: Sequence[Word]) -> list[Word]:
+    """Return the words without final stops, emoji, and the copula that ends a Korean or Japanese sentence."""
+    kept = list(words)
+    while kept and (
+        kept[-1].text in _STOPS or (kept[-1].text[0] > "\u25ff" and unicodedata.category(kept[-1].text[0]) == "So")
+    ):
+        kept.pop()
+    for ending in ("입니다", "です", "이다"):
+        if len(kept) > len(ending) and "".join(word.text for word in kept[-len(ending) :]) == ending:
+            del kept[-len(ending) :]
+    return kept
+
+
+def _before_clause(words: Sequence[Word]) -> tuple[list[Word], int]:
+    """Return the words before a trailing clause or bracket, and the words of that clause; -1 for one that goes on with `but`."""
+    for at, word in enumerate(words[:-1]):
+        following = words[at + 1]
+        spaced = at > 0 and word.start > words[at - 1].end
+        dashed = spaced and word.text in _DASHES and following.start > word.end
+        bracket = (
+            spaced
+            and (word.text, words[-1].text) in (("(", ")"), ("[", "]"))
+            and len(following.text) > 2
+            and following.text.isalpha()
+        )
+        if at and (dashed or bracket or (word.text in _CLOSE and following.start > word.end) or word.text in _REASONS):
+            turned = following.text in ("but", "aber", "pero", "mais", "mas", "ma", "но", "但")
+            return list(words[:at]), -1 if turned else 0 if bracket or dashed else len(words) - at - 1
+    return list(words), 0

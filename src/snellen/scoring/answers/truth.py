@@ -1,0 +1,250 @@
+"""Truth values: yes or no, true or false, in the words of about sixteen languages, or the question's claim restated."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, ClassVar
+
+from snellen.scoring.answers.base import AnswerType, Found, GoldError
+from snellen.scoring.answers.dress import undressed
+from snellen.scoring.answers.name import stemmed
+from snellen.scoring.replies.phrases import phrases, places_of, single_words, telling
+from snellen.scoring.replies.sentences import Sentence, words_of
+
+_LETTERS = {"T/F": {"t": True, "f": False}, "yes/no": {"y": True, "n": False}}
+_LETTER = re.compile(r"(?<!\w)[TF](?!\w)")
+_AFFIRMING = re.compile(r"^(?:it|they|he|she|that)\b[^.\n]{1,30}\.?$", re.MULTILINE)
+_SIGNS = {"✓": True, "✔": True, "☑": True, "✅": True, "✗": False, "✘": False, "❌": False, "❎": False, "✖": False}
+_SPOKEN = frozenset(("yes", "no", "ja", "nein", "oui", "non", "sí", "sim", "да", "нет"))
+"""Words that open a sentence without a comma behind them."""
+MOST_EXTRA = 4
+"""Words beside those of the question in a sentence that restates it."""
+
+
+@lru_cache(maxsize=1)
+def _words() -> dict[str, bool]:
+    return {**dict.fromkeys(phrases("yes"), True), **dict.fromkeys(phrases("no"), False)}
+
+
+@lru_cache(maxsize=4_096)
+def _claim(question: str) -> tuple[tuple[str, ...], bool]:
+    """Return the content words of a question, and whether its claim is negative."""
+    sentence = Sentence(question, max(0, len(question) - 600), len(question))
+    return _content(sentence), sum(phrase.table == "negation" for phrase in sentence.phrases) % 2 == 1 and not _asks_no(
+        sentence
+    )
+
+
+def _asks_no(sentence: Sentence) -> bool:
+    """Return True if the only negation of a question is the `no` of `yes or no`."""
+    words = [word.text for word in sentence.words]
+    return "yes" in words and sum(phrase.table == "negation" for phrase in sentence.phrases) == 1
+
+
+def _content(sentence: Sentence) -> tuple[str, ...]:
+    function = _function_words()
+    turned = {
+        at for phrase in sentence.phrases if phrase.table == "negation" for at in range(phrase.first, phrase.after)
+    }
+    return tuple(
+        stemmed(word.text)
+        for at, word in enumerate(sentence.words)
+        if word.text[0].isalnum() and word.text not in function and at not in turned
+    )
+
+
+@lru_cache(maxsize=1)
+def _function_words() -> frozenset[str]:
+    return frozenset(phrases("function"))
+
+
+def _negations(sentence: Sentence) -> int:
+    """Return how often a sentence turns its claim: `not`, `no`, `is false`; not in `no doubt`."""
+    found = sentence.phrases
+    assured = {
+        at for one in found if one.table == "yes" and one.after - one.first > 1 for at in range(one.first, one.after)
+    }
+    turning = {one.first: one.after for one in found if one.table in ("negation", "no")}
+    covered: set[int] = set()
+    count = 0
+    for first in sorted(turning):
+        if first not in covered and first not in assured:
+            count += 1
+            covered.update(range(first, turning[first]))
+    return count
+
+
+class Truth(AnswerType):
+    """True or false."""
+
+    kind: ClassVar[str] = "truth"
+    expected: ClassVar[str] = "yes or no, true or false"
+    is_closed: ClassVar[bool] = True
+
+    def parse(self, text: str) -> bool | None:
+        """Return the truth value that a whole text writes."""
+        word = " ".join(text.lower().split()).strip("()[]").rstrip("!,;。")
+        if word in _SIGNS:
+            return _SIGNS[word]
+        for form, letters in _LETTERS.items():
+            if word in letters and self.context.form in (form, ""):
+                return letters[word]
+        return _words().get(word)
+
+    def parse_gold(self, cell: Any) -> bool:
+        """Return the truth value of a gold cell; 1 and 0 are true and false."""
+        if isinstance(cell, (bool, int, float)) and cell in (0, 1):
+            return bool(cell)
+        text = undressed(str(cell))
+        value = {"1": True, "0": False}.get(text, self.parse(text))
+        if value is None:
+            raise GoldError(f"{str(cell)[:80]!r} is not {self.expected}")
+        return value
+
+    def short(self, sentence: Sentence) -> Found | None:
+        """Return the value that a sentence states, if it is one."""
+        found = self.find(sentence)
+        return found[0] if found and all(one.value == found[0].value for one in found) else None
+
+    def candidates(self, text: str) -> Iterator[int]:
+        """Yield the places of words for yes and no, and of what the question claims."""
+        low = text.lower()
+        claim, _ = _claim(self.context.question)
+        words = [*telling("yes", low.isascii()), *telling("no", low.isascii()), *(word[:4] for word in claim[-1:])]
+        yield from places_of(low, words)
+        if self.context.form == "T/F":
+            yield from (match.start() for match in _LETTER.finditer(text))
+        yield from (match.start() for match in _AFFIRMING.finditer(low))
+
+    def find(self, sentence: Sentence) -> list[Found]:
+        """Return the value that a sentence states: at its head, at its end, or by restating the question."""
+        head = self._head(sentence)
+        found = [
+            head,
+            self._stance(sentence, after=head.end) if head else self._tail(sentence) or self._stance(sentence),
+        ]
+        if any(one is not None and one.value is None for one in found):
+            return [Found(value, 0, len(sentence.text)) for value in (True, False)]  # both are said
+        return [one for one in found if one is not None]
+
+    def _head(self, sentence: Sentence) -> Found | None:
+        words = sentence.words
+        letter = words[0].text if words and self.context.form == "T/F" and words[0].end == 1 else ""
+        if letter in _LETTERS["T/F"] and (len(words) == 1 or (not words[1].text[0].isalnum() and words[1].text != "/")):
+            return Found(_LETTERS["T/F"][letter], 0, 1)
+        for phrase in sentence.phrases:
+            if phrase.table not in ("yes", "no"):
+                continue
+            before, after = words[: phrase.first], words[phrase.after : phrase.after + 1]
+            led = not any(word.text[0].isalnum() for word in before) or (
+                sentence.opens("conclusion") and phrase.first <= 3
+            )
+            ended = not after or (not after[0].text[0].isalnum() and after[0].text != "/")
+            spoken = words[phrase.first].text in _SPOKEN and after and after[0].text in _function_words()
+            if led and (ended or spoken):
+                other = {"yes": "no", "no": "yes"}[phrase.table]
+                joints = single_words("or") | single_words("and") | {"/", ","}
+                near = [
+                    one
+                    for one in sentence.phrases
+                    if one.table == other and phrase.after < one.first <= phrase.after + 2
+                ]
+                if any(all(word.text in joints for word in words[phrase.after : one.first]) for one in near):
+                    return None
+                return Found(phrase.table == "yes", words[phrase.first].start, words[phrase.after - 1].end)
+        return None
+
+    def _tail(self, sentence: Sentence) -> Found | None:
+        """Return the value behind a verb or a sign, at the end of a clause: `the statement is false`, `… so: yes`, `I'd say no`."""
+        words = sentence.words
+        named = [
+            (phrase.first, phrase.after, phrase.table == "yes")
+            for phrase in sentence.phrases
+            if phrase.table in ("yes", "no")
+        ]
+        if self.context.form == "T/F":
+            named += [
+                (at, at + 1, word.text == "t")
+                for at, word in enumerate(words)
+                if sentence.text[word.start : word.end] in ("T", "F")
+            ]
+        found = None
+        for first, after, value in sorted(named):
+            while after < len(words) and words[after].text in _PARTICLES:
+                after += 1
+            ended = (
+                after >= len(words)
+                or not words[after].text[0].isalnum()
+                or words[after].text in ("because", "since", "as", "that")
+            )
+            before = words[first - 1].text if first else ""
+            clause = max((at for at, word in enumerate(words[:first]) if word.text in _BREAKS), default=-1)
+            turned = any(phrase.table == "negation" and clause < phrase.first < first for phrase in sentence.phrases)
+            if ended and (before in _links() or before in _LEADING or before.endswith("n't") or before == "not"):
+                if found is not None and found.value != (value != turned):
+                    return Found(None, 0, 0)
+                found = Found(value != turned, words[first].start, words[after - 1].end)
+        return found
+
+    def _stance(self, sentence: Sentence, after: int = 0) -> Found | None:
+        """Return the value of a sentence that restates the question, or denies it, in the question's own words."""
+        if not self.context.question or sentence.asks:
+            return None
+        asked = self.context.question.lower()
+        words = sentence.words
+        if any(phrase.table == "hedge" and words[phrase.first].text not in asked for phrase in sentence.phrases):
+            return None
+        reason = next((word.start for word in words[2:] if word.text in _REASONS), len(sentence.text))
+        part = Sentence(sentence.text, after, max(reason, after))
+        claim, negative = _claim(self.context.question)
+        content = _content(part)
+        value = (_negations(part) % 2 == 0) != negative
+        pronoun = next((at for at, word in enumerate(part.words) if word.text in _PRONOUNS), None)
+        if not content and 1 < len(part.words) <= 7 and pronoun is not None and pronoun < 2:
+            return Found(value, 0, len(sentence.text))  # `It is.`, `They are not.`
+        if pronoun is not None and len(claim) > 1 and claim[0] not in content:
+            claim = claim[1:]
+        if not claim or len(content) > min(len(claim) + MOST_EXTRA, 3 * len(claim) + 1):
+            return None
+        at = iter(content)
+        if not all(any(word == other for other in at) for word in claim):
+            return None
+        return Found(value, 0, len(sentence.text))
+
+
+@lru_cache(maxsize=1)
+def _links() -> frozenset[str]:
+    return frozenset(word.text for phrase in (*phrases("link"), *phrases("shows")) for word in words_of(phrase))
+
+
+_REASONS = frozenset(("because", "since", "weil", "denn", "porque", "car", "perché"))
+_BREAKS = frozenset((",", ";", ":", '"', "(", "but"))
+_LEADING = frozenset(
+    (
+        ":",
+        ",",
+        "→",
+        "=",
+        "a",
+        "so",
+        "say",
+        "think",
+        "towards",
+        "toward",
+        "guess",
+        "believe",
+        "therefore",
+        "it's",
+        "that's",
+        "thus",
+        "hence",
+        "，",
+        "：",
+    )
+)
+_PARTICLES = frozenset("的でですだ了です")
+_PRONOUNS = frozenset(
+    ("it", "it's", "they", "they're", "that", "that's", "this", "these", "those", "he", "she", "both")
+)

@@ -1,0 +1,267 @@
+"""The declared stage: an answer that the reply marks, in a container, behind a marker or a label, or as the only bold value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from snellen.scoring.answers.base import AnswerType
+from snellen.scoring.answers.dress import undressed, undressed_span
+from snellen.scoring.answers.name import stemmed
+from snellen.scoring.answers.text import Text
+from snellen.scoring.extract.base import Reading, two_answers
+from snellen.scoring.extract.stated import NOTHING, one_named, value_in
+from snellen.scoring.replies.phrases import phrases, places_of, single_words, telling
+from snellen.scoring.replies.reply import Visible, json_fields
+from snellen.scoring.replies.sentences import Phrase, Sentence, sentences, sentences_at, words_of
+
+CONTAINER, FINAL, PLAIN, EMPHASISED = 3, 2, 1, 0
+"""Ranks of marks: the highest that holds a value decides."""
+LONGEST = 20_000
+"""Characters in which labels are looked for."""
+_ARROW = re.compile(r"(?:^|\s)(?:=>|⇒|→|->|➡)\s*(?=\S)")
+_BOLD = re.compile(r"\*\*([^*\n]{1,120})\*\*|__([^_\n]{1,120})__")
+_LABEL = re.compile(
+    r"^[^\w\n]{0,8}(?P<key>[^\s:：][^:：\n]{0,60}?)[\"'*_ ]{0,3}[:：][ \t]{0,3}"
+    r"(?P<value>[^\n,]{1,200}(?:,[^\n]{0,200}[^\n,])?)",
+    re.MULTILINE,
+)
+_JOINTS = frozenset((":", "=", "："))
+_FINAL_WORDS = frozenset(("final", "finale", "endgültige", "最终", "최종", "окончательный", "definitiva"))
+_OF = 10
+"""Words between an announcing noun and its verb: `The answer to the question about the sign is`."""
+
+
+class Mark(NamedTuple):
+    """A marked answer: its rank, its value (None for one that is no value), other forms, and its place in the reply."""
+
+    rank: int
+    value: Any
+    also: tuple[str, ...]
+    place: tuple[int, int]
+
+
+def declared(said: Visible, kind: AnswerType) -> Reading | None:
+    """Return the answer that a reply marks; a reading without a value where two marks differ; None without a mark."""
+    marks = list(_contained(said, kind))
+    head = _head(said, kind)
+    if values := [mark for mark in marks if mark.value is not None]:
+        return _decided(values, said, kind)
+    if marks:
+        return Reading(None, "no value in the marked answer", places=(marks[-1].place,))
+    marks = list(_announced(said, kind))
+    for rank in (FINAL, PLAIN):
+        if values := [mark for mark in marks if mark.rank == rank]:
+            return _decided([*head, *values], said, kind)
+    values = [*_labelled(said, kind), *_emphasised(said, kind)]
+    return _decided(values, said, kind) if values else None
+
+
+def _head(said: Visible, kind: AnswerType) -> list[Mark]:
+    """Return the value that a reply opens with, alone on its line or in its sentence: a mark that another one contradicts."""
+    first = next(iter(sentences(said.text[:200])), None)
+    if first is None or isinstance(kind, Text) or said.offset:
+        return []
+    value = kind.parse(undressed(first.text))
+    return [] if value is None else [Mark(PLAIN, value, (), said.place(first.start, first.end))]
+
+
+def _decided(marks: Sequence[Mark], said: Visible, kind: AnswerType) -> Reading | None:
+    last = marks[-1]
+    others = [mark for mark in marks if not _alike(mark, last, kind)]
+    if not others:
+        return Reading(last.value, None, last.also, "declared", (last.place,))
+    if last.rank == EMPHASISED:
+        return None
+    shown = list(dict.fromkeys(kind.show(mark.value) for mark in (*others, last)))
+    return two_answers(shown, [others[-1].place, last.place])
+
+
+def _alike(first: Mark, second: Mark, kind: AnswerType) -> bool:
+    return bool(first.value == second.value or (isinstance(kind, Text) and kind.same(first.value, second.value)))
+
+
+def _contained(said: Visible, kind: AnswerType) -> Iterator[Mark]:
+    for start, end in said.containers:
+        text = said.reply[start:end]
+        value, also = (None, ()) if text.lower() in NOTHING else value_in(text, kind)
+        yield Mark(CONTAINER, value, also, _place_of(value, said, (start, end), kind))
+
+
+def _announced(said: Visible, kind: AnswerType) -> Iterator[Mark]:
+    """Yield the values that stand behind a marker, up to the end of the line or on the next one."""
+    text = said.text
+    low = text.lower()
+    places = [place for name in ("answer", "choose", "best") for place in places_of(low, telling(name, low.isascii()))]
+    places += [match.end() - 1 for match in _ARROW.finditer(text)]
+    for sentence in sentences_at(text, places):
+        for rank, at in _markers(sentence):
+            begin = sentence.start + at
+            stop = text.find("\n", begin)
+            stop = len(text) if stop < 0 else stop
+            if not text[begin:stop].strip(" :-*"):
+                begin = stop + len(text[stop:]) - len(text[stop:].lstrip())
+                stop = text.find("\n", begin) if "\n" in text[begin:] else len(text)
+            if (mark := _marked(said, begin, stop, rank, kind)) is not None:
+                yield mark
+
+
+def _markers(sentence: Sentence) -> Iterator[tuple[int, int]]:
+    """Yield rank and end of each marker of a sentence, in order; one that is only recalled (`at first I'd say`) is none."""
+    doubts = [phrase.first for phrase in sentence.phrases if phrase.table == "hedge"]
+    none = True
+    for phrase in sentence.phrases:
+        end = None
+        if any(first < phrase.first for first in doubts):
+            continue
+        if phrase.table == "choose" and not _is_negated(sentence, phrase):
+            end = _behind(sentence, phrase.after)
+        elif phrase.table == "answer":
+            end = _linked(sentence, phrase)
+        if end is not None:
+            none = False
+            yield (_rank(sentence, phrase) if phrase.table == "answer" else PLAIN), end
+    if none and (best := _best(sentence)) is not None:
+        yield PLAIN, best
+    elif none and (arrows := list(_ARROW.finditer(sentence.text))):
+        yield PLAIN, arrows[-1].end()
+
+
+def _best(sentence: Sentence) -> int | None:
+    """Return where the answer begins behind any noun that is called correct: `The correct description is`."""
+    words = sentence.words
+    for at, word in enumerate(words[:6]):
+        if word.text in single_words("best"):
+            for place in range(at + 1, min(len(words), at + 4)):
+                if words[place].text in _links() or words[place].text == ":":
+                    return _behind(sentence, place)
+    return None
+
+
+def _is_negated(sentence: Sentence, phrase: Phrase) -> bool:
+    return any(other.table == "negation" and 0 <= phrase.first - other.after <= 1 for other in sentence.phrases)
+
+
+def _rank(sentence: Sentence, phrase: Phrase) -> int:
+    before = {word.text for word in sentence.words[max(0, phrase.first - 3) : phrase.first]}
+    return FINAL if before & _FINAL_WORDS else PLAIN
+
+
+def _linked(sentence: Sentence, phrase: Phrase) -> int | None:
+    """Return where the answer begins behind an announcing noun and its verb or colon; None without one."""
+    words = sentence.words
+    at = phrase.after
+    if at >= len(words):
+        return len(sentence.text) if phrase.first <= 3 else None
+    while at < len(words) - 1 and words[at].text in single_words("final"):
+        at += 1
+    if words[at].text in (":", "=", "：", ")") or words[at].text in _links() or words[at].text[0] > "\u2e7f":
+        return _behind(sentence, at)
+    if words[at].text in ("-", ">", '"') and phrase.first <= 2:
+        return _behind(sentence, at + (words[at].text != '"'))
+    if phrase.first <= 6 and words[at].text in (
+        "here",
+        "has",
+        "must",
+        "should",
+        "would",
+        "therefore",
+        "then",
+        "hier",
+        "aquí",
+        "ici",
+    ):
+        for place in range(at, min(len(words), at + 4)):
+            if words[place].text in ("be", "is", "ist", "est", "es"):
+                return _behind(sentence, place)
+    if phrase.first <= 3 and words[at].text in ("to", "for", "of", "auf", "à", "a", "in", "(", "is"):
+        for place in range(at, min(len(words), at + _OF)):
+            if words[place].text in ("is", "ist", "est", "es", "é", "è", ":", "lautet", "would"):
+                return _behind(sentence, place)
+    return None
+
+
+def _behind(sentence: Sentence, at: int) -> int:
+    """Return the place behind links, colons and words of certainty, from a word on."""
+    words, skipped = sentence.words, _links() | single_words("adverb") | {"therefore", "thus", "that", "most", "indeed"}
+    while at < len(words) and (words[at].text in _JOINTS or words[at].text in skipped):
+        if words[at].text == "a":
+            break
+        at += 1
+        if words[at - 1].text in _JOINTS:
+            break
+    return words[at].start if at < len(words) else len(sentence.text)
+
+
+@lru_cache(maxsize=1)
+def _links() -> frozenset[str]:
+    return frozenset(word.text for phrase in phrases("link") for word in words_of(phrase)) - {"option"}
+
+
+def _marked(said: Visible, start: int, end: int, rank: int, kind: AnswerType) -> Mark | None:
+    """Return the value of a marked text; None if it is no value."""
+    text = said.text[start:end]
+    if not text.strip(" " if isinstance(kind, Text) else " .:*-"):
+        return None
+    place = undressed_span(said.reply, *said.written(start, end))
+    value, also = value_in(said.reply[slice(*place)], kind)
+    if value is None and not isinstance(kind, Text):
+        value, also = value_in(text, kind)
+    return None if value is None else Mark(rank, value, also, _place_of(value, said, place, kind))
+
+
+def _place_of(value: Any, said: Visible, place: tuple[int, int], kind: AnswerType) -> tuple[int, int]:
+    """Return the place of a text within a marked one."""
+    at = said.reply.find(value, *place) if isinstance(kind, Text) and value is not None else -1
+    return place if at < 0 else (at, at + len(value))
+
+
+def _labelled(said: Visible, kind: AnswerType) -> Iterator[Mark]:
+    """Yield the values of lines or JSON fields whose label the question asks for: `Species: red kite`, `"apples": 3`."""
+    question = kind.context.question
+    if not question or (":" not in said.text and "：" not in said.text):
+        return
+    asked = {stemmed(word.text) for word in Sentence(question, 0, len(question)).words}
+    fields = [(field["key"], field.span("value"), True) for field in json_fields(said.reply[: 2 * LONGEST])]
+    lines = (
+        [] if fields else [(line["key"], line.span("value"), False) for line in _LABEL.finditer(said.text[:LONGEST])]
+    )
+    for key, span, is_json in (*fields, *lines):
+        words = [word.text for word in Sentence(key, 0, len(key)).words if word.text[0].isalnum()]
+        words = [part for word in words for part in word.split("_")]
+        content = [stemmed(word) for word in words if word and word not in _plain_words()]
+        counted = (
+            is_json
+            and kind.kind in ("count", "number")
+            and words
+            and words[0].lower() in ("count", "total", "number", "value")
+        )
+        if len(words) > 6 or not (counted or (content and asked.issuperset(content))):
+            continue
+        start, end = undressed_span(said.reply, *(span if is_json else said.place(*span)))
+        value, also = value_in(said.reply[start:end], kind)
+        if value is not None and said.reply[start:end].lower() not in NOTHING:
+            yield Mark(EMPHASISED, value, also, (start, end))
+
+
+@lru_cache(maxsize=1)
+def _plain_words() -> frozenset[str]:
+    """Return the words of a label that name nothing."""
+    named = frozenset(("of", "number", "total", "the", "name", "value", "in", "on"))
+    return single_words("article") | single_words("final") | named
+
+
+def _emphasised(said: Visible, kind: AnswerType) -> Iterator[Mark]:
+    """Yield the bold parts of a reply that are values; those of open texts are none."""
+    if isinstance(kind, Text) or ("**" not in said.reply and "__" not in said.reply):
+        return
+    low = said.place(0, 1)[0] if said.text else 0
+    for bold in _BOLD.finditer(said.reply, low):
+        inner = undressed(bold[1] or bold[2])
+        value = kind.parse(inner)
+        if value is None and len(inner.split()) <= 6:
+            value = one_named(inner, kind)
+        if value is not None:
+            yield Mark(EMPHASISED, value, (), bold.span(1 if bold[1] else 2))

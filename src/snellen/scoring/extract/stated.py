@@ -1,0 +1,422 @@
+"""The short and the prose stage: a reply of one short sentence, and statements about a closed set of values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from snellen.scoring.answers.base import AnswerType, Found
+from snellen.scoring.answers.choice import Choice, MultiChoice
+from snellen.scoring.answers.dress import undressed, undressed_span
+from snellen.scoring.answers.text import BARE_WORDS, Text
+from snellen.scoring.extract.base import Reading, two_answers
+from snellen.scoring.replies.phrases import single_words
+from snellen.scoring.replies.reply import Visible
+from snellen.scoring.replies.sentences import Phrase, Sentence, sentences, sentences_at, spans
+
+MOST_WORDS = 14
+"""Words of a short reply."""
+MOST_SENTENCES = 400
+"""Sentences of prose that are weighed: the first 40 and the last."""
+
+
+_NUMBERS = ("count", "number")
+
+
+class Statement(NamedTuple):
+    """What a sentence says of the values: those that it asserts and those that it rules out."""
+
+    sentence: Sentence
+    asserted: tuple[Found, ...]
+    denied: tuple[Found, ...]
+    concludes: bool
+
+
+def value_in(text: str, kind: AnswerType) -> tuple[Any | None, tuple[str, ...]]:
+    """Return the value of a marked text, and other forms of it: all of it, else its first sentence or what that names alone."""
+    whole = undressed(text)
+    if not isinstance(kind, Text):
+        if (value := kind.parse(whole)) is not None:
+            return value, ()
+        parts = list(spans(whole, 0, min(len(whole), 400)))
+        if not parts:
+            return None, ()
+        first = Sentence(whole, *parts[0])
+        if (value := kind.parse(undressed(first.text))) is not None:
+            return value, ()
+        found = _asserted_short(first, kind)
+        return (found.value if found is not None else None), ()
+    return text_in(whole, kind)
+
+
+def text_in(whole: str, kind: AnswerType) -> tuple[str | None, tuple[str, ...]]:
+    """Return a marked text: its first line, or the first sentence where an explanation follows; the other forms also count."""
+    line = whole.split("\n", 1)[0].strip()
+    parts = list(spans(line, 0, len(line)))
+    if not parts or line.lower() in NOTHING:
+        return None, ()
+    first = Sentence(line, *parts[0])
+    if first.opens("refusal"):
+        return None, ()
+    named = kind.short(first)
+    if named is None and first.words[0].text in single_words("subject"):
+        return None, ()
+    forms = [line]
+    if len(parts) > 1 and len(line[parts[1][0] :].split()) >= FEWEST_OF_EXPLANATION:
+        forms.insert(0, undressed(first.text))
+    if named is not None:
+        forms.insert(0, undressed(str(named.value)))
+    forms = list(dict.fromkeys(filter(None, map(undressed, forms))))
+    if not forms or len(forms[0]) > LONGEST_TEXT:
+        return None, ()
+    return forms[0], tuple(forms[1:])
+
+
+FEWEST_OF_EXPLANATION, LONGEST_TEXT = 4, 200
+"""Words behind a first sentence that explain it; characters of a marked text."""
+NOTHING = frozenset(("null", "n/a", "nan", "?", "unknown", "undefined"))
+"""Texts of a marked answer that say there is none."""
+
+
+def one_named(text: str, kind: AnswerType) -> Any | None:
+    """Return the only value that a short text names; None for none or several."""
+    found = _asserted_short(Sentence(text, 0, len(text)), kind)
+    return None if found is None else found.value
+
+
+def short(said: Visible, kind: AnswerType) -> Reading | None:
+    """Return the answer of a reply of one short sentence, or of its first line or sentence where an explanation follows."""
+    text = said.text
+    parts = list(spans(text, 0, min(len(text), 2_000)))
+    if not parts:
+        return None
+    first, rest = Sentence(text, *parts[0]), text[parts[0][1] :]
+    size = sum(word.text[0].isalnum() for word in first.words)
+    if (
+        first.asks
+        or rest.rstrip("\"') \n").endswith(("?", "？"))
+        or size > (MOST_WORDS if rest.strip() else 2 * MOST_WORDS)
+    ):
+        return None
+    if isinstance(kind, Text):
+        found = kind.short(first) if _is_answer_line(said, first, rest) else None
+        if found is None:
+            return None
+        place = undressed_span(said.reply, *said.written(first.start + found.start, first.start + found.end))
+        words = first.words
+        if not rest.strip() and said.whole and words and (found.start, found.end) == (words[0].start, words[-1].end):
+            place = undressed_span(said.reply, *said.whole)
+        raw = said.reply[slice(*place)]
+        if not raw:
+            return None
+        also = [str(found.value)] if raw != found.value and any(mark in raw for mark in ("**", "`", "__")) else []
+        before = first.text[: found.start].rsplit(maxsplit=1)[-1:]
+        if before and before[0].lower() in single_words("article"):
+            also.append(f"{before[0]} {raw}")
+        return Reading(raw, None, tuple(also), "short", (place,))
+    value = kind.parse(undressed(first.text))
+    found = Found(value, 0, len(first.text)) if value is not None else _asserted_short(first, kind)
+    if found is None:
+        return None
+    if kind.kind == "truth" and _clashes(first, found, kind, rest):
+        return Reading(None, f"contradicts itself: {kind.show(found.value)}")
+    if rest.strip() and not _explains(rest, found, kind, bare=value is not None):
+        return None
+    place = said.place(first.start + found.start, first.start + found.end)
+    return Reading(found.value, None, (), "short", (place,))
+
+
+def _is_answer_line(said: Visible, first: Sentence, rest: str) -> bool:
+    """Return True if a first line or sentence may be an open answer: no heading, no label, no interjection, no list behind it."""
+    start, end = said.place(first.start, first.end)
+    opening = said.reply[:start].rsplit("\n", 1)[-1].strip()
+    if opening.startswith(("#", "{", "[", "-", "|")) or _DATA.match(said.reply) or "|" in first.text:
+        return False
+    if not rest.strip():
+        return True
+    if first.text.endswith((":", "!", "：", "！")) or rest.lstrip()[:1] == ":" or first.has("refusal"):
+        return False
+    if not rest.startswith("\n") and (
+        len(rest.split()) < FEWEST_OF_EXPLANATION or len(first.words) > BARE_WORDS + 2 or first.text[0] > "\u2e7f"
+    ):
+        return False
+    return _LISTED.match(said.reply, end) is None
+
+
+_DATA = re.compile(r"\s*(?:[{|]|#{1,6}\s|```\w*\s*[{\[])")
+_LISTED = re.compile(r"[*_`.。\s]{0,8}\n\s{0,4}(?:[-*•|]|\d+[.)])\s")
+
+
+def _clashes(first: Sentence, found: Found, kind: AnswerType, rest: str) -> bool:
+    """Return True if a reply says the opposite of its first word, in the same sentence or in a statement behind it."""
+    tail = Sentence(first.text, found.end, len(first.text))
+    stated = [one.value for one in kind.find(tail)] if tail.words else []
+    other = "no" if found.value else "yes"
+    behind = {word.end for word in tail.words if word.text in (",", ";", "and", "und", "et", "y")}
+    assured = {
+        at
+        for phrase in tail.phrases
+        if phrase.table == ("yes" if found.value else "no")
+        for at in range(phrase.first, phrase.after)
+    }
+    starts = [
+        tail.words[phrase.first].start
+        for phrase in tail.phrases
+        if phrase.table == other and phrase.first not in assured and _stands_alone(tail, phrase)
+    ]
+    stated += [not found.value for start in starts if len(tail.text[:start].rstrip()) in behind]
+    for sentence in sentences(rest[:1_000]):
+        stated += [one.value for one in _statement(sentence, kind).asserted]
+    return any(value != found.value for value in stated)
+
+
+def _stands_alone(sentence: Sentence, phrase: Phrase) -> bool:
+    """Return True for a `no` that is no article: before a sign, at the end, before `it`."""
+    after = sentence.words[phrase.after].text if phrase.after < len(sentence.words) else ""
+    return not after.isalnum() or after in single_words("subject")
+
+
+def _explains(rest: str, found: Found, kind: AnswerType, *, bare: bool) -> bool:
+    """Return True if what follows an answer names no other as an answer: no other line that is a value, no other conclusion."""
+    for line in rest[:4_000].split("\n"):
+        value = kind.parse(undressed(line)) if line.strip() and len(line) < 120 else None
+        if value is not None and value != found.value:
+            return False
+    if not kind.is_closed:
+        return bare
+    if kind.kind == "truth":
+        return True
+    statements = [_statement(sentence, kind) for sentence in sentences(rest[:4_000])]
+    if any(
+        statement.concludes and {one.value for one in statement.asserted} - {found.value} for statement in statements
+    ):
+        return False
+    return bare or not any({one.value for one in statement.asserted} - {found.value} for statement in statements)
+
+
+def _asserted_short(sentence: Sentence, kind: AnswerType) -> Found | None:
+    """Return the only value that a sentence asserts."""
+    if sentence.asks:
+        return None
+    if not isinstance(kind, Choice) or kind.kind == "multi-choice":
+        return None if kind.kind != "truth" and sentence.has("refusal") else kind.short(sentence)
+    statement = _statement(sentence, kind, hedged=True)
+    values = {found.value for found in statement.asserted}
+    return statement.asserted[-1] if len(values) == 1 else None
+
+
+def prose(said: Visible, kind: AnswerType) -> Reading | None:
+    """Return the only value that the statements of a reply assert; its last statement must agree."""
+    if isinstance(kind, MultiChoice):
+        return _concluded(said, kind)
+    if not kind.is_closed:
+        return None
+    if said.text.rstrip("\"') \n").endswith(("?", "？")):
+        return None
+    listed = sentences_at(said.text, kind.candidates(said.text))
+    if len(listed) > MOST_SENTENCES:
+        listed = [*listed[:40], *listed[40 - MOST_SENTENCES :]]
+    statements = [
+        statement for sentence in listed if (statement := _statement(sentence, kind)).asserted or statement.denied
+    ]
+    asserting = [statement for statement in statements if statement.asserted]
+    if not asserting:
+        return _left_over(statements, kind, said) or _only_named(listed, kind, said)
+    last = asserting[-1]
+    values = list(dict.fromkeys(found.value for found in last.asserted))
+    if len(values) != 1:
+        return two_answers(
+            [kind.show(value) for value in values], [_placed(said, last.sentence, found) for found in last.asserted]
+        )
+    value = values[0]
+    others = {found.value for statement in asserting for found in statement.asserted} - {value}
+    decides = last.concludes or last.sentence.has("correction")
+    if others and not decides:
+        clashing = next(s for s in reversed(asserting) if {found.value for found in s.asserted} - {value})
+        places = [
+            _placed(said, clashing.sentence, clashing.asserted[0]),
+            _placed(said, last.sentence, last.asserted[0]),
+        ]
+        return two_answers([*map(kind.show, others), kind.show(value)], places)
+    if any(
+        found.value == value
+        for statement in statements
+        if statement.sentence.start >= last.sentence.start
+        for found in statement.denied
+    ):
+        return Reading(None, f"contradicts itself: {kind.show(value)}")
+    return Reading(value, None, (), "prose", (_placed(said, last.sentence, last.asserted[-1]),))
+
+
+def _concluded(said: Visible, kind: MultiChoice) -> Reading | None:
+    """Return the options that the last sentence lists, if it concludes."""
+    ends = list(spans(said.text, max(0, len(said.text) - 2_000), len(said.text)))
+    last = Sentence(said.text, *ends[-1]) if ends else None
+    if last is None or not (_concludes(last)):
+        return None
+    found = kind.short(last)
+    return None if found is None else Reading(found.value, None, (), "prose", (_placed(said, last, found),))
+
+
+def _placed(said: Visible, sentence: Sentence, found: Found) -> tuple[int, int]:
+    return said.place(sentence.start + found.start, sentence.start + found.end)
+
+
+def _only_named(listed: Sequence[Sentence], kind: AnswerType, said: Visible) -> Reading | None:
+    """Return the only option that a reply names at all, though with doubt: `It might be B`."""
+    if not isinstance(kind, Choice) or any(sentence.has("refusal", "negation", "wrong", "or") for sentence in listed):
+        return None
+    named = [(sentence, one) for sentence in listed if not sentence.asks for one in kind.find(sentence)]
+    if len(listed) > 3 or len({one.value for _, one in named}) != 1:
+        return None
+    return Reading(named[-1][1].value, None, (), "prose", (_placed(said, *named[-1]),))
+
+
+def _left_over(statements: Sequence[Statement], kind: AnswerType, said: Visible) -> Reading | None:
+    """Return the option that is left where each of the others is ruled out in words."""
+    if not isinstance(kind, Choice) or kind.kind == "multi-choice":
+        return None
+    denied = {found.value for statement in statements for found in statement.denied}
+    left = [letter for letter in kind.options.letters if letter not in denied]
+    if len(left) != 1 or len(kind.options.letters) < 3:
+        return None
+    places = tuple(_placed(said, statement.sentence, statement.denied[-1]) for statement in statements)
+    return Reading(left[0], None, (), "prose", places[-1:])
+
+
+def _statement(sentence: Sentence, kind: AnswerType, hedged: bool = False) -> Statement:
+    """Return what a sentence asserts and rules out; a question, a condition or a comparison does neither."""
+    concludes = (
+        sentence.opens("conclusion") or sentence.has("strong") or (sentence.has("total") and kind.kind in _NUMBERS)
+    )
+    if sentence.asks:
+        return Statement(sentence, (), (), False)
+    found = list(kind.find(sentence))
+    if not found or (kind.kind in _NUMBERS and sentence.has("refusal")):
+        return Statement(sentence, (), (), concludes)
+    if not isinstance(kind, Choice):
+        words = sentence.words
+        unsure = any(
+            phrase.table == "hedge" and words[phrase.first].start < found[-1].end for phrase in sentence.phrases
+        )
+        return Statement(sentence, () if unsure and not concludes else tuple(found), (), concludes)
+    asserted: list[Found] = []
+    denied: list[Found] = []
+    stance: bool | None = True
+    for at, one in enumerate(found):
+        if at == 0 or not _is_listed(sentence, found[at - 1], one):
+            stance = _stance(sentence, one, found)
+        concludes = concludes or (stance is True and _is_confirmed(sentence, one))
+        if stance is not None:
+            (asserted if stance else denied).append(one)
+    if asserted and concludes:
+        asserted = _behind_conclusion(sentence, asserted)
+    if asserted and sentence.has("hedge") and not hedged and not concludes:
+        asserted = []
+    return Statement(sentence, tuple(asserted), tuple(denied), concludes)
+
+
+def _concludes(sentence: Sentence) -> bool:
+    """Return True if a sentence concludes: `so` and the like at its head or behind a comma, `therefore` anywhere."""
+    words = sentence.words
+    inside = any(
+        phrase.table == "conclusion" and words[phrase.first - 1].text in (",", ";", "-")
+        for phrase in sentence.phrases
+        if phrase.first
+    )
+    return (
+        inside
+        or sentence.opens("conclusion")
+        or sentence.has("strong")
+        or "✓" in sentence.text
+        or "✅" in sentence.text
+    )
+
+
+def _is_listed(sentence: Sentence, before: Found, one: Found) -> bool:
+    """Return True if only a comma, `or` or `and` stands between two options, so that one stance holds for both."""
+    gap = Sentence(sentence.text, before.end, one.start)
+    joints = single_words("or") | single_words("and") | {",", "、", "(", ")"}
+    return (
+        bool(gap.words)
+        and len(gap.words) < 4
+        and all(word.text in joints or word.text in ("the", "a", "an") for word in gap.words)
+    )
+
+
+def _behind_conclusion(sentence: Sentence, asserted: list[Found]) -> list[Found]:
+    """Return the options behind the last concluding word of a sentence, if there are any."""
+    words = sentence.words
+    ends = [words[phrase.after - 1].end for phrase in sentence.phrases if phrase.table in ("conclusion", "strong")]
+    behind = [one for one in asserted if one.start >= max(ends, default=0)]
+    return behind or [one for one in asserted if _is_confirmed(sentence, one)] or asserted
+
+
+def _stance(sentence: Sentence, found: Found, all_found: Sequence[Found]) -> bool | None:
+    """Return True for an asserted option, False for one that is ruled out, None for one that is only compared with."""
+    words = sentence.words
+    if any(word.text in _CROSSES for word in words):
+        return False
+    first = next((at for at, word in enumerate(words) if word.start >= found.start), len(words))
+    after = next((at for at, word in enumerate(words) if word.start >= found.end), len(words))
+    clause = _clause_start(words, first)
+    for phrase in sentence.phrases:
+        start, end = words[phrase.first].start, words[phrase.after - 1].end
+        if any(one.start < end and start < one.end for one in all_found):
+            continue  # the word is an option itself: yes, no, none of them
+        gap = [word.text for word in words[after : phrase.first]]
+        if phrase.table == "wrong" and phrase.first >= after and all(word in _GAP for word in gap):
+            return False
+        if phrase.table == "negation" and clause <= phrase.first < first and not _turned(words, phrase.after, first):
+            return False
+        if phrase.table == "hedge" and words[phrase.first].text in _AGAINST and clause <= phrase.first < first:
+            return None
+    return True
+
+
+def _is_confirmed(sentence: Sentence, found: Found) -> bool:
+    """Return True if a sentence calls an option the answer: `B is correct`, `B fits best`."""
+    words = sentence.words
+    after = next((at for at, word in enumerate(words) if word.start >= found.end), len(words))
+    return any(phrase.table == "letter_after" and 0 <= phrase.first - after <= 1 for phrase in sentence.phrases)
+
+
+_CROSSES = frozenset("✗✘❌❎✖")
+_GAP = single_words("adverb") | {":", ")", ".", '"', "-", "both", "really", "also"}
+_AGAINST = frozenset(
+    ("than", "instead", "rather", "unlike", "similar", "while", "although", "compared", "resembles", "resemble")
+)
+_BREAKS = frozenset(
+    (
+        ",",
+        ";",
+        ":",
+        "but",
+        "so",
+        "aber",
+        "sondern",
+        "pero",
+        "sino",
+        "mais",
+        "而是",
+        "而",
+        "—",
+        "–",
+        "therefore",
+        "но",
+        "а",
+    )
+)
+
+
+def _clause_start(words: Sequence[Any], first: int) -> int:
+    at = first
+    while at > 0 and words[at - 1].text not in _BREAKS:
+        at -= 1
+    return at
+
+
+def _turned(words: Sequence[Any], after: int, first: int) -> bool:
+    """Return True if `but` stands between a negation and an option: `not A but B`."""
+    return any(words[at].text in ("but", "sondern", "sino", "mais") for at in range(after, first))

@@ -1,0 +1,341 @@
+"""A reply as it is read: what is said outside of thinking, without markup, each character with its place in the reply.
+
+Everything here is linear in the length of the reply; tests check that on adversarial megabytes.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from snellen.scoring.answers.dress import undressed_span
+
+SEARCHED = 1_000_000
+"""Characters searched for thinking and answer containers: the first `HEAD` and the last of a longer reply."""
+LONGEST = 50_000
+"""Maximum characters read outside of thinking: the first `HEAD` and the last."""
+HEAD = 4_000
+MOST_CONTAINERS = 50
+"""Answer containers that are read: the last ones."""
+_LONGEST_BOX = 4_000
+
+Span = tuple[int, int]
+_THOUGHT = r"think|thinking|thought|thoughts|reason|reasoning|reflection|analysis|scratchpad|seed:think|cot"
+_THINK_TAG = re.compile(
+    rf"[<\[◁](?P<close>/)?\s?(?:{_THOUGHT})\s?[>\]▷]|<\|(?P<close2>end_of_|/)?(?:begin_of_)?(?:{_THOUGHT})\|>",
+    re.IGNORECASE,
+)
+_CHANNEL = re.compile(r"<\|channel\|>\s{0,3}(\w+)[^<]{0,80}<\|message\|>")
+_ANSWER_NAMES = "answer|ans|final|solution|response|output|result|prediction|choice"
+_ANSWER_TAG = re.compile(
+    rf"<\s?(?P<close>/)?\s?(?:final[_ -]?)?(?:{_ANSWER_NAMES})\s?>|<\|(?:begin|start)_of_(?:box|answer|solution)\|>"
+    r"|<\|(?P<end>end)_of_(?:box|answer|solution)\|>",
+    re.IGNORECASE,
+)
+_BOXED = re.compile(r"\\?\b(?:boxed|fbox)\s?\{")
+_HASHES = re.compile(r"^[ \t]*####[ \t]+(?=\S)", re.MULTILINE)
+_FIELD = re.compile(
+    r"[\"'](?P<key>[^\"'\n]{1,40})[\"']\s{0,3}:\s{0,3}"
+    r"(?P<value>\"(?:[^\"\n\\]|\\.){0,400}\"?|'[^'\n]{0,400}'?|\[[^\[\]{}]{0,400}\]|[^,}\n\]\[{]{1,60})"
+)
+_ANSWER_KEY = re.compile(
+    r"(?:(?:the|my|final|correct|predicted|best|model|selected|chosen)[_\s-]?){0,2}(?:answers?|ans|choice|option|letter|"
+    r"prediction|result|response|output|label|答案|结果|选项|antwort|respuesta|réponse|resposta|risposta|ответ|正解|回答|정답|답)(?:[_\s-]?(?:text|letter|value))?",
+    re.IGNORECASE,
+)
+# What is dropped, and what stands for something else: the first character decides quickly.
+_MARK = re.compile(
+    r"(?P<frac>\\[dt]?frac\s?\{(?P<above>[^{}]{1,60})\}\s?\{(?P<below>[^{}]{1,60})\})"
+    r"|(?P<word>\\(?:text|math|operator|bold|emph|under|mbox|hbox|left|right|display|q?quad|large|Large|bf|rm)[a-z]*\*?)"
+    r"|(?P<command>\^?\\circ(?![a-z])|\\[a-zA-Z]+|\\[^a-zA-Z\s]|\\ )"
+    r"|(?P<line><(?:br|/p|/li|/div|/h\d|/tr)\s?/?>)|(?P<tag></?[a-zA-Z][^<>\n]{0,80}>|<\|[^|<>\n]{1,40}\|>)"
+    r"|(?P<fence>^[ \t]*(?:```|~~~)[\w+-]*[ \t]*$)"
+    r"|(?P<start>^[ \t]*(?:#{1,6}[ \t]+|>[ \t]+|[•●▪◦‣·➢➤→✦*+-][ \t]+))"
+    r"|(?P<emphasis>\*+|__+|~~+|`+|[{}|]|(?<![A-Za-z0-9])_(?=[^\s_])|(?<=[^\s_])_(?![A-Za-z0-9]))"
+    r"|(?P<math>\$+(?!\d)|\$(?=\d[^$\n]{0,60}[\\^{=][^$\n]{0,60}\$|\d[\d.,]{0,12}\$(?!\d)))"
+    r"|(?P<invisible>[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe0f\ufeff])",
+    re.MULTILINE,
+)
+_HOLDS_MARK = re.compile(
+    r"[*_`#<>|~\\${}•●▪◦‣·➢➤→✦\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe0f\ufeff]|^[ \t]*[+-][ \t]", re.M
+)
+_SIGN_OF = {
+    "times": "×", "cdot": "×", "approx": "≈", "sim": "≈", "div": "÷", "pm": "±", "circ": "°", "degree": "°", "neq": "≠",
+    "ne": "≠", "leq": "≤", "geq": "≥", "le": "≤", "ge": "≥", "lt": "<", "gt": ">", "%": "%", "$": "$", "#": "#", "&": "&",
+    "_": "_", "pi": "π", "infty": "∞", "sqrt": "√", "*": "*",
+}  # fmt: skip
+
+
+_MAY_BE_MARKUP = frozenset('*_`~$}{|"\\')
+
+
+class _Plain(dict[int, str]):
+    """A translation table, filled on demand, from full-width and styled characters to plain ones, one to one."""
+
+    def __missing__(self, code: int) -> str:
+        char = chr(code)
+        category = unicodedata.category(char)
+        plain = char
+        if category == "Cc" and char not in "\n\t":
+            plain = "\n" if char == "\r" else " "
+        elif category == "Zs":
+            plain = " "
+        elif category in ("Zl", "Zp"):
+            plain = "\n"
+        elif code >= 0x2100 and not 0x3040 <= code < 0xFB00 and (wide := unicodedata.normalize("NFKC", char)) != char:
+            plain = wide if len(wide) == 1 else char
+        if len(self) < 20_000:
+            self[code] = plain
+        return plain
+
+
+_SIGNS = {"'": "‘’‚‛′ʼ´＇", '"': "“”„‟″«»「」『』《》〈〉＂", "-": "‐‑‒–−﹣－", ",": "、", "[": "【〔", "]": "】〕"}
+_PLAIN = _Plain({ord(sign): plain for plain, signs in _SIGNS.items() for sign in signs})
+
+
+class Visible(NamedTuple):
+    """What is said in a reply.
+
+    Attributes:
+        text: plain text without thinking and markup.
+        containers: spans of the reply that hold a marked answer: tags, boxes, `####`, JSON fields.
+        whole: the span of the reply in which all of it is said; None where thinking stands in between.
+        offset: characters of the plain text before `text`.
+        unfinished: the reply broke off while thinking, so that nothing was said.
+        omitted: characters of a very long reply that were not read.
+    """
+
+    reply: str
+    text: str
+    containers: tuple[Span, ...]
+    unfinished: bool
+    omitted: int
+    starts: Sequence[int]
+    origins: Sequence[int]
+    whole: Span | None
+    offset: int = 0
+
+    def place(self, start: int, end: int) -> Span:
+        """Return the span of the reply of a span of `text`."""
+        start, end = start + self.offset, end + self.offset
+        if start >= end:
+            at = self._origin(start)
+            return at, at
+        return self._origin(start), self._origin(end - 1) + 1
+
+    def tail(self, at: int) -> Visible:
+        """Return what is said from a character of `text` on."""
+        place = self._origin(at + self.offset)
+        after = tuple(span for span in self.containers if span[0] >= place)
+        return self._replace(text=self.text[at:], offset=self.offset + at, containers=after)
+
+    def _origin(self, at: int) -> int:
+        piece = bisect_right(self.starts, at) - 1
+        return self.origins[piece] + at - self.starts[piece] if piece >= 0 else at
+
+    def written(self, start: int, end: int) -> Span:
+        """Return the span of the reply of a span of `text`, with the signs around it that may be markup or its own.
+
+        Of marks that were opened in front of it on the same line none is taken.
+        """
+        low, high = self.place(start, end)
+        reply = self.reply
+        while high < len(reply) and reply[high] in _MAY_BE_MARKUP:
+            high += 1
+        while low and reply[low - 1] in _MAY_BE_MARKUP:
+            low -= 1
+        opened = reply[reply.rfind("\n", 0, low) + 1 : low]
+        for mark in ("**", "__", "`", "*", "_"):
+            if opened.count(mark) % 2 and reply.startswith(mark, low, high):
+                return low + len(mark), high
+            if opened.count(mark) % 2 and reply.endswith(mark, low, high):
+                return low, high - len(mark)
+        return low, high
+
+
+def plain(text: str) -> str:
+    """Normalise typography, one character for one: full-width and styled letters, quotes, dashes, blanks."""
+    if text.isascii() and text.isprintable():
+        return text
+    return text.translate(_PLAIN)
+
+
+def visible(reply: str) -> Visible:
+    """Take a reply apart. Never raises."""
+    omitted, windows = 0, [(0, len(reply))]
+    if len(reply) > SEARCHED:
+        windows = [(0, HEAD), (len(reply) - SEARCHED + HEAD, len(reply))]
+    if _HOLDS_MARK.search(reply) is None and "[" not in reply and "◁" not in reply and len(reply) <= LONGEST:
+        return Visible(reply, plain(reply), (), False, 0, (0,), (0,), (0, len(reply)))
+    spans, unfinished = _spoken(reply, windows)
+    containers = () if unfinished else tuple(_containers(reply, spans))
+    length = sum(end - start for start, end in spans)
+    if length > LONGEST:
+        omitted = length - LONGEST
+        spans = [*_cut(spans, HEAD), *_cut(spans, HEAD - LONGEST)]
+    parts, starts, origins = [], [], []
+    at = 0
+    for piece, origin in _pieces(reply, spans):
+        parts.append(piece)
+        starts.append(at)
+        origins.append(origin)
+        at += len(piece)
+    whole = spans[0] if len(spans) == 1 else None
+    return Visible(reply, plain("".join(parts)), containers, unfinished, omitted, starts, origins, whole)
+
+
+def _cut(spans: Sequence[Span], length: int) -> list[Span]:
+    """Return the first (or, of a negative length, the last) characters of spans."""
+    left, chosen = abs(length), []
+    for start, end in spans if length > 0 else reversed(spans):
+        take = min(left, end - start)
+        if take:
+            chosen.append((start, start + take) if length > 0 else (end - take, end))
+        left -= take
+    return chosen if length > 0 else chosen[::-1]
+
+
+def _spoken(reply: str, windows: Sequence[Span]) -> tuple[list[Span], bool]:
+    """Return the spans outside of thinking; True with no span if the reply ended inside of it."""
+    spans: list[Span] = []
+    inside = False
+    for low, high in windows:
+        channels = list(_CHANNEL.finditer(reply, low, high))
+        if channels:
+            last = channels[-1]
+            if last[1].lower() != "final":
+                return [], True
+            spans, inside, low = [], False, last.end()
+        at = low
+        for tag in _THINK_TAG.finditer(reply, low, high):
+            if tag["close"] or tag["close2"]:
+                if not inside:
+                    spans.clear()  # only the closing tag was written: all before it was thought
+                inside, at = False, tag.end()
+            elif not inside:
+                spans.append((at, tag.start()))
+                inside = True
+        if not inside:
+            spans.append((at, high))
+    spans = [span for span in spans if reply[slice(*span)].strip()]
+    return spans, not spans and bool(reply.strip())
+
+
+def outside_thinking(reply: str) -> list[Span]:
+    """Return start and end of each part of a reply outside of thinking; all of it if nothing else was written."""
+    return _spoken(reply, [(0, len(reply))])[0] or [(0, len(reply))]
+
+
+def _containers(reply: str, spans: Sequence[Span]) -> list[Span]:
+    """Return the spans of marked answers; a tag that holds a box is that box."""
+    found: list[Span] = []
+    for start, end in spans:
+        found += _tagged(reply, start, end)
+    for start, end in spans:
+        boxes = list(_boxed(reply, start, end))
+        found = [span for span in found if not any(span[0] <= box[0] and box[1] <= span[1] for box in boxes)] + boxes
+    if not found:
+        found = [
+            (match.end(), _line_end(reply, match.end(), end))
+            for start, end in spans
+            for match in _HASHES.finditer(reply, start, end)
+        ]
+    fields = [
+        span
+        for start, end in (found or spans)
+        if reply.find("{", start, end) >= 0
+        for span in _fields(reply, start, end)
+    ]
+    if fields:
+        found = [
+            span for span in found if not any(span[0] <= field[0] and field[1] <= span[1] for field in fields)
+        ] + fields
+    found = [undressed_span(reply, *span) for span in sorted(found)[-MOST_CONTAINERS:]]
+    return [span for span in found if span[0] < span[1]]
+
+
+def _line_end(reply: str, start: int, end: int) -> int:
+    at = reply.find("\n", start, end)
+    return end if at < 0 else at
+
+
+def _tagged(reply: str, start: int, end: int) -> Iterator[Span]:
+    opened = -1
+    for tag in _ANSWER_TAG.finditer(reply, start, end):
+        if not (tag["close"] or tag["end"]):
+            opened = tag.end()
+        elif opened >= 0:
+            yield opened, tag.start()
+            opened = -1
+    if opened >= 0:
+        yield opened, end
+
+
+def _boxed(reply: str, start: int, end: int) -> Iterator[Span]:
+    """Yield the contents of each `\\boxed{…}`; one that is all that is said holds all up to the last brace."""
+    at = start
+    for opening in _BOXED.finditer(reply, start, end):
+        if opening.start() < at:
+            continue
+        depth, at = 1, opening.end()
+        stop = min(end, at + _LONGEST_BOX)
+        while at < stop and depth:
+            depth += {"{": 1, "}": -1}.get(reply[at], 0)
+            at += 1
+        yield opening.end(), at - 1 if depth == 0 else at
+
+
+def _fields(reply: str, start: int, end: int) -> list[Span]:
+    """Return the spans of the answer fields of a JSON object, whole or cut off."""
+    first = reply.find("{", start, end)
+    fields = list(_FIELD.finditer(reply, first, min(end, first + 20_000)))
+    answers = [field for field in fields if _ANSWER_KEY.fullmatch(field["key"].strip())]
+    exact = [field for field in answers if "answer" in field["key"].lower() or "答案" in field["key"]]
+    chosen = exact or answers or (fields if len(fields) == 1 else [])
+    return [_unquoted(reply, *field.span("value")) for field in chosen]
+
+
+def json_fields(reply: str) -> Iterator[re.Match[str]]:
+    """Yield the fields of the JSON in a reply, with groups `key` and `value`."""
+    first = reply.find("{")
+    return _FIELD.finditer(reply, first) if first >= 0 else iter(())
+
+
+def _unquoted(reply: str, start: int, end: int) -> Span:
+    while end > start and reply[end - 1].isspace():
+        end -= 1
+    if end - start > 1 and reply[start] in "\"'":
+        return start + 1, end - 1 if reply[end - 1] == reply[start] else end
+    return start, end
+
+
+def _pieces(reply: str, spans: Sequence[Span]) -> Iterator[tuple[str, int]]:
+    """Yield the pieces of plain text in order, each with its place in the reply."""
+    for index, (start, end) in enumerate(spans):
+        if index:
+            yield "\n", start
+        at = start
+        for mark in _MARK.finditer(reply, start, end):
+            if mark.start() > at:
+                yield reply[at : mark.start()], at
+            at = mark.end()
+            kind = mark.lastgroup
+            if kind == "below" or mark["frac"] is not None:
+                yield mark["above"], mark.start("above")
+                yield "/", mark.end("above")
+                yield mark["below"], mark.start("below")
+            elif kind == "command":
+                name = mark[0][1:]
+                known = _SIGN_OF.get(name, "\n" if name in ("\\", "[", "]") else " " if name in "(), ;:! " else "")
+                yield known or name, mark.start() + (not known)
+            elif kind in ("line", "fence"):
+                yield "\n", mark.start()
+            elif kind in ("tag", "word"):
+                yield " ", mark.start()
+            elif mark[0] == "|":
+                yield "|", mark.start()
+        if at < end:
+            yield reply[at:end], at

@@ -1,0 +1,183 @@
+"""Sentences of a plain text with their words, and the phrases of phrases.toml that stand in them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from typing import NamedTuple
+
+from snellen.scoring.replies.phrases import phrases
+
+LONGEST = 2_000
+"""Maximum characters of a sentence; a longer one is read in pieces."""
+_TOKEN = re.compile(
+    r"[\u0e00-\u0e7f\u2e80-\ud7ff]|[^\W\u0e00-\u0e7f\u2e80-\ud7ff]+(?:'[^\W\u0e00-\u0e7f\u2e80-\ud7ff]+)*|[^\w\s]"
+)
+# A stop ends a sentence before a blank or the end; one of a script without blanks always does.
+_END = re.compile(r"[.!?…]+[\"')\]]*(?=\s|$)|[。！？；]+[\"')\]」』”]*|\n+")
+_TABLES = (
+    *("negation", "hedge", "correction", "conclusion", "total", "wrong", "letter_after", "option", "bound", "label"),
+    *("yes", "no", "refusal", "answer", "choose", "or", "and", "retraction", "subject", "shows", "strong", "adverb"),
+)
+
+
+class Word(NamedTuple):
+    """A word, a sign, or a character of a script without blanks: lower case, with its place in the text."""
+
+    text: str
+    start: int
+    end: int
+
+
+class Phrase(NamedTuple):
+    """A phrase of a table, from word `first` up to word `after`."""
+
+    table: str
+    first: int
+    after: int
+
+
+class Sentence:
+    """A sentence of a plain text.
+
+    Attributes:
+        start, end: its place in the text.
+        text: its characters.
+        asks: it is a question.
+    """
+
+    __slots__ = ("_phrases", "_words", "asks", "end", "start", "text")
+
+    def __init__(self, text: str, start: int, end: int) -> None:
+        self.text, self.start, self.end = text[start:end], start, end
+        self.asks = self.text.rstrip("\"') ").endswith(("?", "？"))
+        self._words: list[Word] | None = None
+        self._phrases: list[Phrase] | None = None
+
+    @property
+    def words(self) -> list[Word]:
+        """Return the words and signs, with their places in the sentence."""
+        if self._words is None:
+            self._words = words_of(self.text)
+        return self._words
+
+    @property
+    def phrases(self) -> list[Phrase]:
+        """Return the phrases that stand in it, the longest of each table at each word."""
+        if self._phrases is None:
+            self._phrases = list(_found([word.text for word in self.words]))
+        return self._phrases
+
+    def has(self, *tables: str) -> bool:
+        """Return True if it holds a phrase of one of the tables."""
+        return any(phrase.table in tables for phrase in self.phrases)
+
+    def opens(self, *tables: str) -> bool:
+        """Return True if it begins with a phrase of one of the tables, behind `and` and signs at most."""
+        at = 0
+        while at < len(self.words) and (
+            self.words[at].text in ("and", "but", "ok", "okay") or not self.words[at].text[0].isalnum()
+        ):
+            at += 1
+        return any(phrase.table in tables and phrase.first <= at for phrase in self.phrases)
+
+
+def words_of(text: str) -> list[Word]:
+    """Return the words and signs of a text, lower case."""
+    return [Word(match[0].lower(), match.start(), match.end()) for match in _TOKEN.finditer(text)]
+
+
+def sentences(text: str, start: int = 0, end: int | None = None) -> list[Sentence]:
+    """Return the sentences of a text; blank ones are left out."""
+    return [Sentence(text, low, high) for low, high in spans(text, start, len(text) if end is None else end)]
+
+
+def sentences_at(text: str, places: Iterable[int]) -> list[Sentence]:
+    """Return the sentences that hold one of some places of a text."""
+    wanted = sorted(set(places))
+    if not wanted:
+        return []
+    chosen, at = [], 0
+    for start, end in spans(text, 0, len(text)):
+        while at < len(wanted) and wanted[at] < start:
+            at += 1
+        if at < len(wanted) and wanted[at] < end:
+            chosen.append(Sentence(text, start, end))
+    return chosen
+
+
+def spans(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield start and end of the sentences of a text, with their full stop, without blanks around."""
+    at = start
+    for stop in _END.finditer(text, start, end):
+        if _goes_on(text, stop):
+            continue
+        yield from _trimmed(text, at, stop.end())
+        at = stop.end()
+    yield from _trimmed(text, at, end)
+
+
+def _trimmed(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    while start < end and text[start].isspace():
+        start += 1
+    while end > start and text[end - 1].isspace():
+        end -= 1
+    for low in range(start, end, LONGEST):
+        yield low, min(end, low + LONGEST)
+
+
+def _goes_on(text: str, stop: re.Match[str]) -> bool:
+    """Return True if a sentence goes on behind a stop: dots before a small letter, an abbreviation, a German date."""
+    if stop[0] == ".":
+        return _is_abbreviated(text, stop.start()) or (
+            _DATE.match(text, stop.end()) is not None and text[stop.start() - 1].isdigit()
+        )
+    return (
+        stop[0][0] in ".…"
+        and len(stop[0]) > 1 - (stop[0] == "…")
+        and text[stop.end() : stop.end() + 2].strip()[:1].islower()
+    )
+
+
+_DATE = re.compile(r" [^\W\d_]{3,12} \d{4}\b")
+
+
+def _is_abbreviated(text: str, stop: int) -> bool:
+    """Return True for a full stop behind an abbreviation, an initial or the number of a list."""
+    start = stop
+    while start > 0 and stop - start < 8 and (text[start - 1].isalnum() or text[start - 1] == "."):
+        start -= 1
+    word = text[start:stop]
+    if word.isdigit():
+        return start == 0 or text[start - 1] == "\n"
+    if len(word) == 1 and word.isupper():
+        before = text[max(0, start - 40) : start].rsplit("\n", 1)[-1].split()
+        return not before or (before[-1][0].isupper() and before[-1].lower() not in phrases("option"))
+    return word.lower() in phrases("abbreviation") and text[stop + 1 : stop + 2] not in ("\n", "")
+
+
+@cache
+def _by_head() -> dict[str, tuple[tuple[tuple[str, ...], str], ...]]:
+    """Return, by first word, the phrases that begin with it, longest first."""
+    heads: dict[str, list[tuple[tuple[str, ...], str]]] = {}
+    for table in _TABLES:
+        for phrase in phrases(table):
+            words = tuple(word.text for word in words_of(phrase))
+            heads.setdefault(words[0], []).append((words, table))
+    return {head: tuple(sorted(listed, key=lambda entry: -len(entry[0]))) for head, listed in heads.items()}
+
+
+def _found(words: Sequence[str]) -> Iterator[Phrase]:
+    heads = _by_head()
+    taken: dict[str, int] = {}
+    for at, word in enumerate(words):
+        listed = heads.get(word)
+        if listed is None:
+            if "'" in word and word.endswith("n't"):
+                yield Phrase("negation", at, at + 1)
+            continue
+        for phrase, table in listed:
+            if taken.get(table, 0) <= at and tuple(words[at : at + len(phrase)]) == phrase:
+                taken[table] = at + len(phrase)
+                yield Phrase(table, at, at + len(phrase))

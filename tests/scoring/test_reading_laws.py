@@ -1,0 +1,241 @@
+"""Laws of reading replies, for every kind of answer: dress, separation, permutation, abstention, blindness, frames."""
+
+from __future__ import annotations
+
+import string
+from typing import Any
+
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+
+from snellen.scoring.answers import AnswerContext, GoldError, answer_type
+from snellen.scoring.extract import Reading, is_right, read_as, type_for
+
+DRAWS = settings(max_examples=2_000, deadline=None)
+SIGNS = "+-−–—<>=≤≥≠%‰$€£¥#&@*/\\^_~|°±×÷→()[]{}.,:;!?'\"«»“”„「」…·•✓✗№§"
+LETTERS = (
+    string.ascii_letters
+    + string.digits
+    + "äöüßéèñçãøåłıАВСЕБГДжщαβγΩπ中文字牌停车場東京駅입구출구한글ابתש日は🛑🚫⚠️😀½²³"
+)
+TEXTS = st.text(st.sampled_from(LETTERS + SIGNS + "   "), min_size=1, max_size=24).filter(
+    lambda text: any(char.isprintable() and not char.isspace() and char != "\ufe0f" for char in text)
+)
+WORDS = st.lists(st.sampled_from(
+    ["No", "Smoking", "Exit", "St.", "John's", "C++", "C#", "A", "B+", "AB-", "vitamin", "Straße", "駅", "出口", "Выход", "R&D", "24/7", "1,5", "3.14", "-2", "#1", "@home", "x<y", "x>y", "re-sign", "resign", "Mr.", "Dr.", "U.S.", "Wi-Fi", "don't", "naïve", "café", "50%", "off", "$5", "10:05", "a.m.", "yes", "no", "none", "maybe", "true", "the", "an", "Answer", "key", "final", "(b)", "[3]", "{x}", "<b>", "\\alpha"]
+), min_size=1, max_size=5).map(" ".join)  # fmt: skip
+NUMBERS = st.one_of(
+    st.integers(-(10**6), 10**9).map(str),
+    st.integers(0, 10**9).map(lambda n: f"{n:,}"),
+    st.decimals(-9999, 9999, places=2).map(str),
+    st.decimals(0, 1, places=4).map(str),
+)
+COUNTS = st.integers(0, 10**6).map(str)
+QUANTITIES = st.builds(
+    lambda n, form: form.format(n),
+    st.one_of(st.integers(-50, 5_000).map(str), st.decimals(0, 999, places=2).map(str)),
+    st.sampled_from(
+        ["{} °C", "{} kg", "{}%", "{} km/h", "{} m", "${}", "€{}", "{} €", "{} GB", "{} °F", "{} cm", "{} mph", "{} lb"]
+    ),
+)
+DATES = st.dates().map(lambda day: day.isoformat()).filter(lambda text: text > "1000")
+TIMES = st.times().map(lambda time: time.strftime("%H:%M"))
+RATIOS = st.builds("{}:{}".format, st.integers(1, 99), st.integers(1, 9))
+TRUTHS = st.sampled_from(
+    ["yes", "no", "Yes", "No", "true", "false", "True", "False", "ja", "nein", "是", "否", "да", "нет", "sí"]
+)
+OPEN: dict[str, st.SearchStrategy[str]] = {
+    "text": TEXTS | WORDS,
+    "name": WORDS,
+    "judged": TEXTS | WORDS,
+    "number": NUMBERS,
+    "count": COUNTS,
+    "quantity": QUANTITIES | RATIOS,
+    "date": DATES,
+    "time": TIMES,
+    "truth": TRUTHS,
+}
+DRESSES = (
+    "{}", "**{}**", "Answer: {}", "The answer is {}.", "<answer>{}</answer>", "\\boxed{{{}}}", '"{}"', "`{}`", "  {}\n",
+    "I looked at the picture twice.\n\nAnswer: {}", "<think>Perhaps 7, or A, or yes. Let me see.</think>\n{}",
+    "**Answer:** {}", "Final answer: {}", "<think>\nhm\n</think>\n\n<answer>{}</answer>",
+)  # fmt: skip
+
+
+@st.composite
+def golds(draw: st.DrawFn) -> tuple[str, str]:
+    """Return a kind and a gold cell that it accepts."""
+    kind = draw(st.sampled_from(sorted(OPEN)))
+    gold = draw(OPEN[kind])
+    try:
+        answer_type(kind).parse_gold(gold)
+    except GoldError:
+        assume(False)
+    return kind, gold
+
+
+@st.composite
+def choices(draw: st.DrawFn) -> tuple[dict[str, str], str]:
+    """Return options whose texts differ, and the letter of one."""
+    texts = draw(
+        st.lists(
+            TEXTS | WORDS | NUMBERS | QUANTITIES,
+            min_size=2,
+            max_size=6,
+            unique_by=lambda text: " ".join(text.split()).casefold(),
+        )
+    )
+    options = dict(zip(string.ascii_uppercase, (text.strip() for text in texts), strict=False))
+    return options, draw(st.sampled_from(sorted(options)))
+
+
+def right(kind: str, reply: str, gold: Any, context: AnswerContext = AnswerContext()) -> tuple[bool, Reading]:
+    answer = type_for(kind, context)
+    reading = read_as(answer, reply, [str(gold)])
+    return reading.value is not None and is_right(answer, reading, [gold]), reading
+
+
+@DRAWS
+@given(golds(), st.sampled_from(DRESSES))
+def test_the_gold_answer_in_any_dress_is_right(drawn: tuple[str, str], dress: str) -> None:
+    kind, gold = drawn
+    assume(not any(mark in gold for mark in ("<", "boxed", "answer", "think", "####")) or "<" not in dress)
+    assume(gold.strip(".。 "))
+    reply = dress.format(gold)
+    found, reading = right(kind, reply, gold)
+    assert found, (kind, reply, reading)
+
+
+@DRAWS
+@given(
+    choices(),
+    st.sampled_from(DRESSES),
+    st.sampled_from(["{letter}", "({letter})", "{letter}. {text}", "{text}", "Option {letter}"]),
+)
+def test_an_option_in_any_dress_is_that_option(drawn: tuple[dict[str, str], str], dress: str, form: str) -> None:
+    options, letter = drawn
+    text = options[letter]
+    assume("text" not in form or len(text) > 1)  # a text of one letter may be another option's letter
+    assume(not any(mark in text for mark in ("<", "boxed", "answer", "think", "####", "{", "}")))
+    reply = dress.format(form.format(letter=letter, text=text))
+    found, reading = right("choice", reply, letter, AnswerContext(options))
+    assert found, (options, reply, reading)
+
+
+@DRAWS
+@given(golds(), st.data())
+def test_the_verbatim_reply_of_one_value_is_wrong_for_another(drawn: tuple[str, str], data: st.DataObject) -> None:
+    kind, gold = drawn
+    answer = answer_type(kind)
+    other = data.draw(OPEN[kind])
+    try:
+        values = answer.parse_gold(gold), answer.parse_gold(other)
+    except GoldError:
+        assume(False)
+    assume(not answer.same(read_as(answer, other, [other]).value, values[0]))
+    found, reading = right(kind, other, gold)
+    assert not found, (kind, gold, other, reading)
+
+
+@DRAWS
+@given(st.text(st.sampled_from("0123456789.,-+:/<>=%$°xyzABC "), min_size=1, max_size=8), st.data())
+def test_a_text_that_differs_by_one_sign_is_wrong(gold: str, data: st.DataObject) -> None:
+    assume(gold.strip() and gold == gold.strip())
+    at = data.draw(st.integers(0, len(gold) - 1))
+    sign = data.draw(st.sampled_from("0123456789.,-+:/<>=%$°"))
+    other = data.draw(
+        st.sampled_from([gold[:at] + gold[at + 1 :], gold[:at] + sign + gold[at:], gold[:at] + sign + gold[at + 1 :]])
+    )
+    strip = " .,;:"
+    assume(
+        other.strip(strip)
+        and " ".join(other.split()).strip(strip).casefold() != " ".join(gold.split()).strip(strip).casefold()
+    )
+    for kind in ("text", "name", "judged"):
+        if kind == "name" and "".join(other.split()) == "".join(gold.split()):
+            continue  # names are compared by words
+        found, reading = right(kind, other, gold)
+        assert not found, (kind, gold, other, reading)
+
+
+@DRAWS
+@given(choices(), st.randoms(), st.sampled_from(["{letter}", "The answer is {letter}.", "{text}", "Answer: {text}"]))
+def test_shuffled_options_move_the_letter_and_nothing_else(
+    drawn: tuple[dict[str, str], str], shuffle: Any, form: str
+) -> None:
+    options, letter = drawn
+    text = options[letter]
+    assume(len(text) > 1 and not any(mark in text for mark in ("<", "boxed", "{", "}")))
+    texts = list(options.values())
+    shuffle.shuffle(texts)
+    turned = dict(zip(options, texts, strict=True))
+    moved = next(name for name, other in turned.items() if other == text)
+    before = read_as(type_for("choice", AnswerContext(options)), form.format(letter=letter, text=text))
+    after = read_as(type_for("choice", AnswerContext(turned)), form.format(letter=moved, text=text))
+    assert before.value == letter and after.value == moved and before.stage == after.stage
+
+
+NOTHING = (
+    "", "   ", "\n", "I cannot tell from this image.", "I'm sorry, but I can't help with that.", "Could you upload the image again?",
+    "<think>It may be the first one, since", "Which of the two do you mean?", "抱歉，我无法判断。", "Das kann ich leider nicht erkennen.",
+)  # fmt: skip
+
+
+@given(st.sampled_from(sorted(OPEN)), st.sampled_from(NOTHING))
+def test_a_reply_without_an_answer_is_not_read(kind: str, reply: str) -> None:
+    reading = read_as(answer_type(kind, AnswerContext(question="What is shown?")), reply)
+    assert reading.value is None and reading.reason
+
+
+@DRAWS
+@given(
+    choices(),
+    st.data(),
+    st.sampled_from(
+        [
+            "{} or {}",
+            "Answer: {}\nAnswer: {}",
+            "<answer>{}</answer> <answer>{}</answer>",
+            "Either {} or {}.",
+            "\\boxed{{{}}} \\boxed{{{}}}",
+        ]
+    ),
+)
+def test_two_options_are_no_answer(drawn: tuple[dict[str, str], str], data: st.DataObject, form: str) -> None:
+    options, letter = drawn
+    other = data.draw(st.sampled_from([name for name in options if name != letter]))
+    assume(not any(len(text.strip()) < 3 or " " in text for text in options.values()))
+    reading = read_as(type_for("choice", AnswerContext(options)), form.format(letter, other))
+    assert reading.value is None, (options, reading)
+
+
+@DRAWS
+@given(golds(), st.data(), st.sampled_from(DRESSES))
+def test_only_the_verbatim_stage_looks_at_the_gold_answer(
+    drawn: tuple[str, str], data: st.DataObject, dress: str
+) -> None:
+    kind, gold = drawn
+    reply = dress.format(gold)
+    answer = answer_type(kind)
+    told = read_as(answer, reply, [data.draw(OPEN[kind])])
+    if told.stage != "verbatim":
+        assert told == read_as(answer, reply)
+
+
+@DRAWS
+@given(golds(), st.sampled_from(DRESSES), TEXTS | WORDS)
+@example(("count", "3"), "Answer: {}", "5")
+def test_what_is_thought_changes_no_reading_and_evidence_reads_the_same(
+    drawn: tuple[str, str], dress: str, thought: str
+) -> None:
+    kind, gold = drawn
+    assume("think" not in dress and "<" not in thought and "<" not in gold and "[" not in thought + gold)
+    answer = answer_type(kind)
+    plain = read_as(answer, dress.format(gold))
+    framed = read_as(answer, f"<think>{thought}</think>\n{dress.format(gold)}")
+    assert (plain.value, plain.reason) == (framed.value, framed.reason)
+    if plain.value is not None:
+        reply = dress.format(gold)
+        start, end = plain.places[0]
+        again = read_as(answer, reply[start:end], [reply[start:end]])
+        assert 0 <= start < end <= len(reply) and again.value == plain.value, (reply, reply[start:end], plain, again)
