@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from snellen.scoring.answers.fold import folded
-from snellen.scoring.replies.reply import outside_thinking
+from snellen.scoring.replies.reply import outside_thinking, visible
 from snellen.scoring.rubric import OPTION, QUOTE, REPLY_CHARACTERS, shortened, shown_parts, verdict_object
 from snellen.types import Sample, Score
 
@@ -73,6 +73,8 @@ def find_quote(quoted: str, reply: str) -> tuple[int, int] | None:
     Blanks are all alike, everything else counts. A place within a word or a number is none: `12` does not stand in `-12`,
     `12.5` or `12 %`.
     """
+    if visible(reply).unfinished:
+        return None
     pattern = re.compile(r"\s+".join(map(re.escape, quoted.split())))
     places = [
         match.span()

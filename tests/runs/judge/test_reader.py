@@ -119,6 +119,7 @@ def test_whole_words_and_numbers_can_be_quoted_and_parts_of_them_cannot(words):
     for part, whole in (("3", "-3"), ("4", "4.5"), ("5", "4.5"), ("7", "7 %"), ("wre", "wren")):
         assert whole not in words or find_quote(part, reply) is None
     assert find_quote(words[0], f"<think>{reply}</think> none") is None
+    assert find_quote(words[0], f"<think>{reply}") is None
 
 
 WORDS = st.sampled_from(
