@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from snellen.runs.export import export
     from snellen.runs.failures.judge import label_failures
     from snellen.runs.import_answers import import_run
-    from snellen.runs.judge.ask import judge
+    from snellen.runs.judge.ask import judge, read
     from snellen.runs.query import query
     from snellen.runs.redact import redact
     from snellen.runs.run import Run, load_run
@@ -54,7 +54,7 @@ _HOMES = {
     "snellen.runs.export": ("export",),
     "snellen.runs.failures.judge": ("label_failures",),
     "snellen.runs.import_answers": ("import_run",),
-    "snellen.runs.judge.ask": ("judge",),
+    "snellen.runs.judge.ask": ("judge", "read"),
     "snellen.runs.query": ("query",),
     "snellen.runs.redact": ("redact",),
     "snellen.runs.score": ("score",),
@@ -108,6 +108,7 @@ __all__ = [
     "label_failures",
     "load_run",
     "query",
+    "read",
     "redact",
     "report",
     "rerun",

@@ -101,7 +101,7 @@ def test_the_rubrics_of_the_package_are_whole(name):
         rubric.template, dict.fromkeys(["question", "options", "gold", "reply", "nonce"], "") | {"shape": rubric.shape}
     )
     assert "{gold}" not in rubric.system and "{reply}" not in rubric.system
-    assert ("{gold}" in rubric.template) == (name in ("match", "graded", "fika", "easi"))
+    assert ("{gold}" in rubric.template) == (name in ("match", "graded", "judged", "fika", "easi"))
 
 
 def test_a_rubric_keeps_its_digest_where_it_does_not_use_what_was_added_later():
@@ -212,8 +212,11 @@ def test_a_long_reply_keeps_its_beginning_and_its_end():
         ("not toml", "rubric own"),
         ('template = "{reply} {nonce}"', "verdict"),
         ('template = "{reply}"\n[verdict]\nlabels = {a = 1.0}', "{nonce} does not occur"),
-        ('template = "{reply} {nonce}"\n[verdict]\nfield = "x"', "either labels or a range"),
-        ('template = "{reply} {nonce}"\n[verdict]\nlabels = {a = 1.0}\nrange = [0.0, 1.0]', "either labels or a range"),
+        ('template = "{reply} {nonce}"\n[verdict]\nfield = "x"', "needs labels, a range or a quote"),
+        (
+            'template = "{reply} {nonce}"\n[verdict]\nlabels = {a = 1.0}\nrange = [0.0, 1.0]',
+            "needs labels, a range or a quote",
+        ),
         ('template = "{reply} {nonce}"\n[verdict]\nlabels = {a = 2.0}', "between 0 and 1"),
         ('template = "{reply} {nonce}"\n[verdict]\nrange = [1.0, 0.0]', "from low to high"),
         ('template = "{reply} {nonce}"\nfallback = "rule"\n[verdict]\nlabels = {a = 1.0}', "fallback"),
@@ -236,9 +239,12 @@ def test_gold_is_struck_out_of_texts_without_spaces_and_quotes_are_found_whateve
         assert not quotes(text, forms), text
 
 
-def test_a_rule_gives_the_label_that_scores_one_and_a_rubric_of_numbers_has_none():
+def test_a_rule_gives_the_label_that_scores_one_or_the_highest_number():
     schema = built_in("fika").verdict
     score = score_verdict(ruled(schema), schema)
     assert (score.value, score.verdict, score.detail["judge_source"]) == (1.0, "correct", "rule")
+    for name in ("graded", "vlm2-aba"):
+        schema = built_in(name).verdict
+        assert score_verdict(ruled(schema), schema).value == 1.0
     with pytest.raises(JudgeError, match="no label worth 1"):
-        ruled(built_in("graded").verdict)
+        ruled(Schema(labels={"half": 0.5}))

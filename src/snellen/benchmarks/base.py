@@ -268,6 +268,8 @@ class Benchmark:
             there is no answer in the reply, so that no judge is asked, and the scorer says what is wrong with it.
         ruled_correct: whether a rule takes this reply for correct without a judge; used only where the user asks for it
             (`snellen judge --rule`), and marked `judge_source` = `rule`.
+        rule_first: what `ruled_correct` takes for correct is always so, without a judge, and the scorer says so.
+        judge, reader: models that judge and read replies where the user names none; empty: none.
         headline: the metrics in one line; None where nothing is figured yet.
         details: what is reported beside the metrics of a profile: from the same scores, the profile's name, and what is known
             of the model. Its fields stand in summary.json and `--json` with the profile, its lines in the terminal.
@@ -324,6 +326,9 @@ class Benchmark:
     rubric: Callable[[Sample], Rubric | None] | None = None
     judged_text: Callable[[Sample, str], Judged | None] | None = None
     ruled_correct: Callable[[Sample, str], bool] | None = None
+    rule_first: bool = False
+    judge: str = ""
+    reader: str = ""
     headline: Callable[[Sequence[Metric]], Headline | None] | None = None
     details: Callable[[Scores, str, ModelFacts], SummaryDetails] | None = None
     tables: Callable[[Mapping[str, Any]], Sequence[DetailTable]] | None = None

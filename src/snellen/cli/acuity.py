@@ -13,7 +13,7 @@ from snellen.cli import options as shared
 from snellen.cli.acuity_tables import show_comparisons
 from snellen.cli.agent_options import AgentOptions
 from snellen.cli.console import note
-from snellen.cli.inline_judge import InlineJudgeOptions
+from snellen.cli.inline_judge import InlineJudgeOptions, InlineReaderOptions
 from snellen.cli.option_parsing import expand_options, only
 from snellen.cli.run import RunOptions, RunOutputOptions, run_benchmarks
 from snellen.errors import UsageError
@@ -200,6 +200,7 @@ def acuity(
         workers,
         budget,
         InlineJudgeOptions(),
+        InlineReaderOptions(),
         output,
     )
 

@@ -257,5 +257,5 @@ def _unscored(run: Run) -> str:
     """Return a hint if the answers have no labels because no judge has scored them yet."""
     from snellen.engine.endpoints import judge_command
 
-    unjudged = run.benchmark.rubric is not None and run.verdicts() is None
+    unjudged = run.benchmark.rubric is not None and ((said := run.verdicts()) is None or not said.by)
     return f"; its answers are not judged yet: {judge_command(run.path)}" if unjudged else ""

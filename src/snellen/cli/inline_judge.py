@@ -1,4 +1,4 @@
-"""Option --judge of `snellen run`: judge the replies right after the run, so that one command gives the scores."""
+"""Options --judge and --reader: ask models about the replies right after a run, so that one command gives the scores."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from snellen.engine.endpoints import judge_command
 from snellen.errors import UsageError
 
 if TYPE_CHECKING:
-    from snellen.benchmarks.base import Benchmark
+    from snellen.benchmarks.base import Benchmark, Data
     from snellen.engine.progress import Display
     from snellen.models.base import ModelOptions
+    from snellen.runs.judge.ask import AskedModels
     from snellen.runs.run import Run
     from snellen.runs.settings import JudgeSettings
 
 
 @dataclass(frozen=True)
 class InlineJudgeOptions:
-    """Judge that reads the replies after the run."""
+    """Judge that decides the replies after the run."""
 
     PANEL: ClassVar[str] = "Judge"
 
@@ -36,95 +37,189 @@ class InlineJudgeOptions:
             "--judge-model",
             metavar="KIND:NAME",
             help="Judge the replies with this model after the run, as `snellen judge RUN` does. Without a value the judge "
-            "is that of JUDGE_MODEL.",
+            "is that of JUDGE_MODEL; none asks no judge that a declaration names.",
             show_default="none",
+        ),
+    ] = None
+    rubric: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME|FILE",
+            help="Rubric of the judge: match, graded, judged, or a file (.toml).",
+            show_default="the benchmark's own",
         ),
     ] = None
     judge_base_url: JudgeUrl = None
     judge_key_env: JudgeKeyEnv = None
 
 
-def _command(run: Path, chosen: InlineJudgeOptions) -> str:
-    """Return the command that has the judge of `chosen` judge a run."""
-    from snellen.runs.judge.ask import spelled
+ReaderFor = Annotated[
+    str,
+    typer.Option(
+        "--reader-for",
+        metavar="unread|all",
+        help="Replies that the reader is asked about. What the rules read counts as they read it, in either case.",
+    ),
+]
 
-    model = None if chosen.judge in (None, JUDGE_DEFAULT) else spelled(str(chosen.judge))
-    return judge_command(run, model, chosen.judge_base_url, chosen.judge_key_env)
+
+@dataclass(frozen=True)
+class InlineReaderOptions:
+    """Reader that quotes the answers of replies which the rules leave unread."""
+
+    PANEL: ClassVar[str] = "Reader"
+
+    reader: Annotated[
+        str | None,
+        typer.Option(
+            "--reader",
+            metavar="KIND:NAME",
+            help="Let this model quote the answers of replies that the rules leave unread, as `snellen read RUN` does; "
+            "none asks no reader that a declaration names.",
+            show_default="none",
+        ),
+    ] = None
+    reader_for: ReaderFor = "unread"
+    reader_base_url: Annotated[
+        str | None,
+        typer.Option(
+            "--reader-base-url", help="Endpoint of the reader, up to and including /v1.", show_default="JUDGE_BASE_URL"
+        ),
+    ] = None
+    reader_key_env: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Name of the variable that holds the reader's key.",
+            show_default="JUDGE_API_KEY, else OPENAI_API_KEY",
+        ),
+    ] = None
+
+    def settings(self) -> JudgeSettings:
+        """Return the settings of the reader's endpoint."""
+        return {"base_url": self.reader_base_url, "key_env": self.reader_key_env}
+
+    def require_used(self) -> None:
+        """Raise UsageError for an option of a reader without one."""
+        changed = [
+            flag
+            for flag, value, default in (
+                ("--reader-for", self.reader_for, "unread"),
+                ("--reader-base-url", self.reader_base_url, None),
+                ("--reader-key-env", self.reader_key_env, None),
+            )
+            if value != default
+        ]
+        if self.reader is None and changed:
+            raise UsageError(f"{changed[0]} is given without --reader", f"Add --reader api:NAME, or omit {changed[0]}.")
 
 
-class InlineJudge:
-    """The judge of one call of `snellen run`.
+class AskedAfterRuns:
+    """The models that one call of `snellen run` asks about each finished run.
 
     Args:
-        chosen: the options of the command.
-        options: of the run's own requests; the judge's are as many at once, and wait as long.
-        benchmarks: all benchmarks of the call.
+        judging, reading: the options of the command.
+        subjects: all benchmarks of the call with their data.
+        options: of the run's own requests; those to judge and reader are as many at once, and wait as long.
 
     Raises:
-        UsageError: no benchmark of the call is judged, or an option of a judge is given without one.
-        JudgeError: no judge, no key, or one that cannot judge.
+        UsageError: no benchmark of the call leaves replies to a judge or has replies for a reader, or an option of one is
+            given without it.
+        JudgeError: no key, or a model that cannot judge.
     """
 
-    def __init__(self, chosen: InlineJudgeOptions, benchmarks: Sequence[Benchmark], options: ModelOptions) -> None:
-        from snellen.models.base import ModelOptions
-        from snellen.runs.judge.ask import appointed
+    def __init__(
+        self,
+        judging: InlineJudgeOptions,
+        reading: InlineReaderOptions,
+        subjects: Sequence[tuple[Benchmark, Data]],
+        options: ModelOptions,
+    ) -> None:
+        from snellen.runs.judge.ask import NO_MODEL, AskedModels, leaves_to_judge
 
-        self._chosen = chosen
-        self._settings: JudgeSettings = {
-            "base_url": chosen.judge_base_url,
-            "key_env": chosen.judge_key_env,
+        self._judging = judging
+        pace: JudgeSettings = {
             "concurrency": options.concurrency,
             "timeout_s": options.timeout_s,
             "patience_s": options.patience_s,
         }
-        judged = [benchmark.name for benchmark in benchmarks if benchmark.rubric is not None]
-        if not judged:
-            names = ", ".join(dict.fromkeys(benchmark.name for benchmark in benchmarks))
+        for flag, value in (
+            ("--judge-base-url", judging.judge_base_url),
+            ("--judge-key-env", judging.judge_key_env),
+            ("--rubric", judging.rubric),
+        ):
+            if value is not None and judging.judge is None and not any(each.judge for each, _ in subjects):
+                raise UsageError(
+                    f"{flag} is given without {JUDGE_OPTION}", f"Add {JUDGE_OPTION} api:NAME, or omit {flag}."
+                )
+        reading.require_used()
+        self._models = AskedModels(
+            judging.judge,
+            reading.reader,
+            judging.rubric,
+            reading.reader_for,
+            {"base_url": judging.judge_base_url, "key_env": judging.judge_key_env, **pace},
+            {**reading.settings(), **pace},
+        )
+        if judging.judge not in (None, NO_MODEL) and not any(leaves_to_judge(*subject) for subject in subjects):
+            names = ", ".join(dict.fromkeys(benchmark.name for benchmark, _ in subjects))
             raise UsageError(
                 f"{JUDGE_OPTION}: {names} is scored by rules, and no reply of it is for a judge",
-                f"Omit {JUDGE_OPTION}. To have all replies judged as well: {_command(Path('RUN'), chosen)} --rubric match",
+                f"Omit {JUDGE_OPTION}. To have all replies judged as well: {self.command(Path('RUN'))} --rubric match",
             )
-        self._model = None if chosen.judge == JUDGE_DEFAULT else chosen.judge
-        appointed(
-            self._model,
-            ModelOptions(base_url=chosen.judge_base_url, key_env=chosen.judge_key_env),
-            option=JUDGE_OPTION,
-        )
+        for benchmark, _ in subjects:
+            self._models.declared_by(benchmark).require(benchmark)
+
+    def of(self, benchmark: Benchmark) -> AskedModels:
+        """Return the models that are asked about runs of a benchmark."""
+        return self._models.declared_by(benchmark)
 
     def command(self, run: Path) -> str:
         """Return the command that judges a run with this judge."""
-        return _command(run, self._chosen)
+        from snellen.runs.judge.ask import spelled
 
-    def judge(self, run: Run, display: Display) -> Run | None:
-        """Judge the replies of a finished run, and score it; None if it has no reply for a judge."""
-        from snellen.runs.judge.ask import judge
+        chosen = self._judging
+        model = None if chosen.judge in (None, JUDGE_DEFAULT) else spelled(str(chosen.judge))
+        return judge_command(run, model, chosen.judge_base_url, chosen.judge_key_env)
 
-        if run.benchmark.rubric is None:
+    def ask(self, run: Run, display: Display) -> list[Run]:
+        """Ask about a finished run, and score it again; return the runs of reader and judge."""
+        from snellen.engine.run_folder import JUDGED
+        from snellen.runs.judge.ask import NO_MODEL
+
+        if run.all_failed:
+            note(f"note: {run.path} holds no reply to judge or read")
+            return []
+        if self._judging.judge is not None and run.benchmark.rubric is None:
             note(f"note: {run.benchmark.name} is scored by rules; nothing of it is judged")
-            return None
-        if run.all_failed or not run.judged_by():
+        done = self.of(run.benchmark).about(run, display)
+        wanted = self._judging.judge not in (None, NO_MODEL) and run.benchmark.rubric is not None
+        if wanted and not any(asked.meta.spec.benchmark == JUDGED for asked in done):
             note(f"note: {run.path} holds no reply for a judge")
-            return None
-        return judge(run.path, self._model, trust=True, display=display, **self._settings)
+        return done
 
 
-def inline_judge(
-    chosen: InlineJudgeOptions, benchmarks: Sequence[Benchmark], options: ModelOptions
-) -> InlineJudge | None:
-    """Return the judge of the call; None without --judge. Raises as `InlineJudge`."""
-    if chosen.judge is not None:
-        return InlineJudge(chosen, benchmarks, options)
-    for flag, value in (("--judge-base-url", chosen.judge_base_url), ("--judge-key-env", chosen.judge_key_env)):
-        if value is not None:
-            raise UsageError(f"{flag} is given without {JUDGE_OPTION}", f"Add {JUDGE_OPTION} api:NAME, or omit {flag}.")
-    return None
+def asked_after_runs(
+    judging: InlineJudgeOptions,
+    reading: InlineReaderOptions,
+    subjects: Sequence[tuple[Benchmark, Data]],
+    options: ModelOptions,
+) -> AskedAfterRuns | None:
+    """Return the models that are asked after the runs of a call; None without any. Raises as `AskedAfterRuns`."""
+    named = judging != InlineJudgeOptions() or reading != InlineReaderOptions()
+    if not named and not any(benchmark.judge or benchmark.reader for benchmark, _ in subjects):
+        return None
+    return AskedAfterRuns(judging, reading, subjects, options)
 
 
 def print_summary(judged: Run, *, as_json: bool) -> None:
-    """Print the SUMMARY_JSON line of a judged run; on stderr with --json."""
+    """Print the SUMMARY_JSON line of a judged run; on stderr with --json. Print nothing for another run."""
     import msgspec
 
+    from snellen.engine.run_folder import JUDGED
     from snellen.runs.judge.ask import verdicts
 
+    if judged.meta.spec.benchmark != JUDGED:
+        return
     line = f"SUMMARY_JSON {msgspec.json.encode(verdicts(judged)).decode()}"
     note(line) if as_json else print(line)

@@ -60,6 +60,31 @@ class JudgeEndpointOptions(EndpointOptions):
     ] = None
 
 
+@dataclass(frozen=True)
+class ReaderEndpointOptions(EndpointOptions):
+    """Address and pace of requests to a reader, where the command has no other endpoint."""
+
+    base_url: Annotated[
+        str | None,
+        typer.Option(
+            "--reader-base-url",
+            "--base-url",
+            help="OpenAI-compatible endpoint of the reader, up to and including /v1.",
+            show_default="JUDGE_BASE_URL",
+        ),
+    ] = None
+    key_env: Annotated[
+        str | None,
+        typer.Option(
+            "--reader-key-env",
+            "--key-env",
+            metavar="NAME",
+            help="Name of the environment variable (or line of .env) that holds the reader's key.",
+            show_default="JUDGE_API_KEY, else OPENAI_API_KEY",
+        ),
+    ] = None
+
+
 def judge_settings(
     generation: GenerationOptions,
     endpoint: EndpointOptions,

@@ -17,7 +17,13 @@ from snellen.cli.checks import CheckOptions, CheckReport
 from snellen.cli.console import note
 from snellen.cli.data_files import show_data_files, show_reading
 from snellen.cli.errors import tell
-from snellen.cli.inline_judge import InlineJudge, InlineJudgeOptions, inline_judge, print_summary
+from snellen.cli.inline_judge import (
+    AskedAfterRuns,
+    InlineJudgeOptions,
+    InlineReaderOptions,
+    asked_after_runs,
+    print_summary,
+)
 from snellen.cli.option_parsing import expand_options
 from snellen.cli.preview import (
     require_models,
@@ -150,6 +156,7 @@ def run_benchmarks(
     workers: shared.WorkerOptions,
     budget: shared.BudgetOptions,
     judging: InlineJudgeOptions,
+    readers: InlineReaderOptions,
     output: RunOutputOptions,
 ) -> None:
     """Run benchmarks against a model, or resume an unfinished run.
@@ -171,7 +178,7 @@ def run_benchmarks(
         from snellen.cli.run_plan import PlanCall, refuse_other_options, run_plan
 
         refuse_other_options(
-            (options, data, generation, endpoint, media, local, agents, workers, budget, judging, output)
+            (options, data, generation, endpoint, media, local, agents, workers, budget, judging, readers, output)
         )
         call = PlanCall(options.out, options.dry_run, output.as_json, output.quiet, output.profile, output.report)
         raise typer.Exit(run_plan(plan, call))
@@ -228,7 +235,8 @@ def run_benchmarks(
         if checks is not None:
             stack.enter_context(checks.errors(f"run {' '.join(benchmark)}"))
         benchmarks, faults = _check(specs, folders, output.profile, dry_run=options.dry_run)
-        judge = None if judging == InlineJudgeOptions() else inline_judge(judging, benchmarks, base.options)
+        subjects = [(each, spec.data) for spec, each in zip(specs, benchmarks, strict=True)]
+        asked = asked_after_runs(judging, readers, subjects, base.options)
         for line in () if checks is None else checks.possible(specs, benchmarks, output.profile):
             note(f"note: {line}")
         if options.dry_run:
@@ -246,7 +254,7 @@ def run_benchmarks(
             address = stack.enter_context(serving(server, note)).url
             served = structs.replace(base.options, base_url=address)
             specs = [_without_endpoint(structs.replace(spec, options=served), models) for spec in specs]
-        outcome = _perform_all(specs, folders, faults, output, judge, checks)
+        outcome = _perform_all(specs, folders, faults, output, asked, checks)
     status = finish(outcome, profile=output.profile, report=output.report, as_json=output.as_json)
     for judged in outcome.judged:
         print_summary(judged, as_json=output.as_json)
@@ -324,7 +332,7 @@ def _perform_all(
     folders: Sequence[Path],
     faults: dict[Path, PluginError],
     output: RunOutputOptions,
-    judge: InlineJudge | None,
+    asked: AskedAfterRuns | None,
     checks: CheckReport | None,
 ) -> ModelOutcome:
     """Perform the runs one after the other; of several, a failed one does not stop the others."""
@@ -348,6 +356,7 @@ def _perform_all(
             if spec.data.path is not None and verbose:
                 show_data_files(benchmark, spec.data)
             if verbose and (spec.data.path is not None or reading is not None):
+                judge = None if asked is None else asked.of(benchmark).judge
                 is_judged_table = judge is not None and benchmark.table is not None
                 for line in () if is_judged_table else benchmark.notices(spec.data):
                     note(f"note: {line}")
@@ -366,27 +375,25 @@ def _perform_all(
             tell(cause)
             outcome.failures.append(failure)
         else:
-            if judge is not None:
-                _judge(judge, outcome, output)
+            if asked is not None:
+                _ask(asked, outcome, output)
     return outcome
 
 
-def _judge(judge: InlineJudge, outcome: ModelOutcome, output: RunOutputOptions) -> None:
-    """Judge the last run of the outcome; a judge that fails is a failure of its own, and the run stays."""
+def _ask(asked: AskedAfterRuns, outcome: ModelOutcome, output: RunOutputOptions) -> None:
+    """Ask reader and judge about the last run of the outcome; one that fails is a failure of its own, and the run stays."""
     from snellen.engine.progress import display
     from snellen.engine.run_folder import JUDGED, derived_folder
 
     run = outcome.runs[-1]
     try:
-        judged = judge.judge(run, display(as_json=output.as_json, quiet=output.quiet))
+        outcome.judged += asked.ask(run, display(as_json=output.as_json, quiet=output.quiet))
     except InterruptedRunError:
         raise
     except SnellenError as error:
         tell(error)
-        outcome.judge_commands[run.path] = judge.command(run.path)
+        outcome.judge_commands[run.path] = asked.command(run.path)
         outcome.failures.append(FailedModel(derived_folder(run.path, JUDGED), JUDGED, None, error))
-    else:
-        outcome.judged += [] if judged is None else [judged]
 
 
 def _without_endpoint(spec: RunSpec, models: Sequence[str]) -> RunSpec:

@@ -67,7 +67,22 @@ def run_plan(path: str, call: PlanCall) -> int:
     if verbose:
         note(f"{plan.name}: {len(cells):,} runs in {out}")
     outcome = execute(cells, plan.limits, display=_display(call), note=note if verbose else _silent)
+    _ask(outcome, call)
     return _finish(plan.name, outcome, call)
+
+
+def _ask(outcome: PlanOutcome, call: PlanCall) -> None:
+    """Ask reader and judge about the runs of a plan, one after the other; an error stays with its cell."""
+    for end in outcome.cells:
+        if end.run is None or end.cell.asked is None or end.error is not None or end.run.all_failed:
+            continue
+        try:
+            end.cell.asked.about(end.run, _display(call)(end.cell))
+        except InterruptedRunError:
+            outcome.interrupted = True
+            return
+        except SnellenError as error:
+            end.error = error
 
 
 def _silent(line: str) -> None: ...
@@ -117,7 +132,9 @@ def _show_data(cells: Sequence[PlanCell], *, verbose: bool) -> None:
         if reading is not None:
             note(f"{cell.benchmark}: {reading.text}")
         if verbose and (cell.spec.data.path is not None or reading is not None):
-            for line in cell.subject.notices(cell.spec.data):
+            judge = None if cell.asked is None else cell.asked.judge
+            is_judged_table = judge is not None and cell.subject.table is not None
+            for line in () if is_judged_table else cell.subject.notices(cell.spec.data):
                 note(f"note: {cell.benchmark}: {line}")
 
 

@@ -13,6 +13,7 @@ from msgspec import structs
 from snellen.cli import options as shared
 from snellen.cli.checks import CheckReport, ScoreCheckOptions
 from snellen.cli.console import new_table, note, show, show_json
+from snellen.cli.inline_judge import InlineReaderOptions
 from snellen.cli.option_parsing import expand_options
 from snellen.cli.results import UNANSWERED, main_metrics, show_details
 from snellen.cli.tracker_log import LogTo, log_targets, log_tracked
@@ -129,12 +130,17 @@ def score(
             show_default="the verdicts in RUN_judged",
         ),
     ] = None,
+    reading: InlineReaderOptions,
     columns: AnswerFileOptions,
     prices: shared.PricesOfRun = None,
     checks: ScoreCheckOptions,
     output: ScoreOutputOptions,
 ) -> None:
-    """Score answers again, under any profile: those of a run, or those of another harness. Does not call any model."""
+    """Score answers again, under any profile: those of a run, or those of another harness.
+
+    Calls no model, but for --reader.
+    """
+    from snellen.engine.progress import display
     from snellen.engine.request_errors import ANSWERED
     from snellen.runs.reviews.rules import review_rules
     from snellen.runs.score import score as score_answers
@@ -170,6 +176,7 @@ def score(
             "--of, --wrong-gold, --ambiguous and --gold are for the profiles reviewed and audited",
             "Add --profile reviewed or --profile audited.",
         )
+    reading.require_used()
     targets = log_targets(output.log) if output.log else []
     total = differing = answered = 0
     classes = ClassTables() if as_json else None
@@ -205,6 +212,10 @@ def score(
             judge_replies=judge_replies,
             reviews=review_rules(reviews.of, reviews.wrong_gold, reviews.ambiguous, reviews.gold),
             trust=trust,
+            reader=reading.reader,
+            reader_for=reading.reader_for,
+            reader_settings=reading.settings(),
+            display=None if reading.reader is None else display(as_json=as_json),
         )
     if disagreements:
         notes = [f"the profiles differ on {differing:,} of {total:,} answers", *notes]

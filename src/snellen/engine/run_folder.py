@@ -24,9 +24,9 @@ from snellen.text import pretty_json
 from snellen.types import Record
 
 FORMAT = 1
-JUDGED, LABELLED = "judged", "failures"
-JUDGE_RUNS = (JUDGED, LABELLED)
-"""Benchmarks whose samples are the replies of another run: verdicts on them, and labels of failures."""
+JUDGED, LABELLED, READ = "judged", "failures", "read"
+JUDGE_RUNS = (JUDGED, LABELLED, READ)
+"""Benchmarks whose samples are the replies of another run: verdicts on them, labels of failures, and readings."""
 IMPORTED = "imported"
 """Kind of the model whose answers another program recorded, and the name of their origin in `environment`."""
 

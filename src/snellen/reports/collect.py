@@ -17,6 +17,7 @@ from snellen.reports.gallery_sample import StratifiedSample, Stratum, slice_of
 from snellen.reports.views import MANY, PageLimits, RunView
 from snellen.runs.answer_view import AnswerView
 from snellen.scoring.calibration import ConfidenceRows
+from snellen.scoring.readings import READER, STAGE
 from snellen.scoring.taxonomy import SEPARATOR, coarse_to_fine
 from snellen.types import Part, Score, Text
 
@@ -360,9 +361,9 @@ def _gallery_answer(
             verdicts.append(None)
         else:
             reason = clip(score.reason, 400) if score.reason else None
-            verdicts.append(
-                [score.verdict, text_of_value(convert_like_target(score.extracted, answer.target)), reason, score.value]
-            )
+            extracted = text_of_value(convert_like_target(score.extracted, answer.target))
+            stage = [READER] if score.detail.get(STAGE) == READER else []
+            verdicts.append([score.verdict, extracted, reason, score.value, *stage])
     answer_data = {
         "k": answer.repeat,
         "s": answer.status,

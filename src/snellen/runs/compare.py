@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from snellen.benchmarks.base import Benchmark
 from snellen.engine.fingerprint import differences
-from snellen.engine.run_folder import JUDGED, RunFolder, RunMeta
+from snellen.engine.run_folder import JUDGED, READ, RunFolder, RunMeta, derived_run
 from snellen.errors import DataError, DifferentSamplesError, RunError, UsageError
 from snellen.runs import scoring
 from snellen.runs.caveats import caveats
@@ -222,11 +222,23 @@ def same_questions(baseline: ComparedRun, other: ComparedRun, *, force: bool = F
     """
     gold = _gold(baseline, other)
     try:
-        return [*comparable(_present_meta(baseline), _present_meta(other), force=force), *gold]
+        same = comparable(_present_meta(baseline), _present_meta(other), force=force)
+        return [*same, *gold, *_readers(baseline, other)]
     except DifferentSamplesError as error:
         if not gold:
             raise
         raise DifferentSamplesError("\n  ".join([error.message, *gold]), error.hint) from error
+
+
+def _readers(baseline: ComparedRun, other: ComparedRun) -> list[str]:
+    """Return one line if other models, or one alone, read replies of the two runs."""
+    folders = [derived_run(side.folder, READ) for side in (baseline, other)]
+    models = ["no model" if folder is None else folder.meta().spec.model for folder in folders]
+    if models[0] == models[1]:
+        return []
+    return [
+        f"{models[0]} read replies of the baseline, and {models[1]} those of the other: part of the difference may come from that"
+    ]
 
 
 def _gold(baseline: ComparedRun, other: ComparedRun) -> list[str]:
@@ -269,7 +281,7 @@ def comparable(a: RunMeta, b: RunMeta, *, force: bool) -> list[str]:
     if not notes and (a.imported or b.imported):
         names = " and ".join(name for meta, name in ((a, "baseline"), (b, "other")) if meta.imported)
         notes.append(f"the answers of the {names} were imported: their prompts and settings are unknown")
-    elif not notes and a.identity.get("prompts") != b.identity.get("prompts") and a.spec.benchmark != JUDGED:
+    elif not notes and a.identity.get("prompts") != b.identity.get("prompts") and not a.judges:
         notes.append("the prompts differ (wording or number): part of the difference may come from that")
     if a.coverage.limit != b.coverage.limit:
         notes.append(f"asked with --limit {a.coverage.limit or 'none'} and {b.coverage.limit or 'none'}")
@@ -302,9 +314,9 @@ def questions_of(meta: RunMeta) -> dict[str, Any]:
     seed, so the seed counts there.
     """
     identity: Mapping[str, Any] = meta.identity
-    if meta.spec.benchmark == JUDGED and meta.spec.data.path is not None:
+    if meta.spec.benchmark in (JUDGED, READ) and meta.spec.data.path is not None:
         source = RunFolder(meta.spec.data.path).meta()
-        if source.spec.benchmark == JUDGED:
+        if source.spec.benchmark in (JUDGED, READ):
             raise RunError(
                 f"{meta.spec.data.path} is a judge's run, and run_meta.json names it as what was judged",
                 "The file was edited by hand; judge the run again.",

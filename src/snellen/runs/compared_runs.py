@@ -14,7 +14,6 @@ from snellen.benchmarks.table.summary import RESERVED
 from snellen.engine.run_folder import RunFolder, RunMeta
 from snellen.errors import NothingAnsweredError, UsageError
 from snellen.runs import scoring
-from snellen.runs.judge import verdicts
 from snellen.runs.run import Run, load_run
 from snellen.scoring import statistics
 from snellen.scoring.scores import ScoreBuilder, Scores
@@ -59,8 +58,7 @@ class ComparedRun:
         return [*SLICED_BY, *sorted(own - set(SLICED_BY))]
 
     def _score(self, profile: str) -> Scores:
-        judged = None if self.benchmark.rubric is None else verdicts.find_verdicts(self.folder)
-        replies = None if judged is None else verdicts.read(judged, self.folder)
+        replies = self.run.verdicts()
         if scoring.review_profiles(self.benchmark, profile):
             from snellen.runs.reviews.summary import reviewed_scores
 

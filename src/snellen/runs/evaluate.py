@@ -45,6 +45,10 @@ def evaluate(
     out: str | Path | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     display: Display | None = None,
+    judge: str | Model | None = None,
+    rubric: str | None = None,
+    reader: str | Model | None = None,
+    reader_for: str = "unread",
     **settings: Unpack[RunSettings],
 ) -> Run:
     """Run a benchmark with a model, or resume an unfinished run, and score it.
@@ -62,6 +66,10 @@ def evaluate(
         out: the run's folder; by default results/<benchmark>-<model>. A run that is there is resumed.
         on_progress: called a few times a second with a Progress, from the event loop, and once at the end.
         display: shows progress; takes precedence over `on_progress`.
+        judge, rubric: the model that judges what the benchmark leaves to one, as `snellen.judge` does, and a rubric in place
+            of the benchmark's own; `none` asks no judge that a declaration names.
+        reader, reader_for: the model that quotes the answers of replies which the rules leave `unread` (or of `all`), as
+            `snellen.read` does.
         data, images: where the benchmark's files are.
         benchmark_options: the options that `-o key=value` sets.
         limit: run only the first N samples.
@@ -86,14 +94,24 @@ def evaluate(
         TypeError: there is no such setting.
         SnellenError: see snellen.errors; answers received before it are on disk.
     """
+    from snellen.runs.judge.ask import NO_MODEL, AskedModels, leaves_to_judge  # it asks by means of this module
+
+    subject = benchmarks.find(benchmark) if isinstance(benchmark, str) else benchmark
+    asked = AskedModels(judge, reader, rubric, reader_for).declared_by(subject)
+    asked.require(subject)
     with _answering(model, processor, settings) as (model_name, opened):
         spec = run_spec(benchmark if isinstance(benchmark, str) else benchmark.name, model_name, settings)
+        if judge not in (None, NO_MODEL) and not leaves_to_judge(subject, spec.data):
+            raise UsageError(
+                f"{subject.name} is scored by rules, and no reply of it is for a judge",
+                "Omit judge. To have all replies judged as well: snellen.judge(run, model, rubric='match').",
+            )
         folder = Path(out) if out is not None else default_folder(spec)
         if spec.shard:
             from snellen.engine.sharding import shard_folder
 
             folder = shard_folder(folder, spec.shard)
-        return perform(
+        done = perform(
             spec,
             RunFolder(folder),
             benchmark=benchmark if isinstance(benchmark, Benchmark) else None,
@@ -101,6 +119,8 @@ def evaluate(
             display=display or (ProgressCallback(on_progress) if on_progress is not None else None),
             trust=True,  # the caller names the benchmark
         )
+    asked.about(done, display)
+    return done
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from snellen.engine.journal import storage_error
-from snellen.engine.run_folder import JUDGE_RUNS, JUDGED, RunFolder
+from snellen.engine.run_folder import JUDGE_RUNS, JUDGED, READ, RunFolder
 from snellen.errors import UsageError
 from snellen.models.base import ModelOptions
 from snellen.redaction.gold import WITHHELD, quotes
@@ -51,7 +51,7 @@ def redact(run: Run, folder: str | Path) -> list[Path]:
         SnellenError: the run's samples cannot be read again, or the folder cannot be written.
     """
     if run.meta.spec.benchmark in JUDGE_RUNS:
-        kind = "verdicts" if run.meta.spec.benchmark == JUDGED else "labels of failures"
+        kind = {JUDGED: "verdicts", READ: "readings"}.get(run.meta.spec.benchmark, "labels of failures")
         raise UsageError(f"{run.path} holds {kind}", "Give the run that they are about; its verdicts are included.")
     target = RunFolder(folder)
     _require_free(target.path, run.path)
@@ -162,7 +162,8 @@ def _meta(run: Run) -> dict[str, Any]:
         "state": meta.state,
         "totals": msgspec.to_builtins(meta.totals),
         "versions": meta.environment.get("versions", {}),
-        "judge": None if judge is None else judge.model,
+        "judge": None if judge is None or not judge.by else judge.model,
+        "reader": None if judge is None or not judge.reader else judge.reader,
     }
 
 

@@ -16,7 +16,7 @@ from snellen.benchmarks.base import Benchmark, Headline, ModelFacts, checked_dat
 from snellen.engine.data_paths import holds_built_set, located, same_questions
 from snellen.engine.folder_checks import is_own
 from snellen.engine.resume import verified_meta, with_size, without_record
-from snellen.engine.run_folder import JUDGED, RunFolder, RunMeta
+from snellen.engine.run_folder import JUDGED, READ, RunFolder, RunMeta, derived_run
 from snellen.errors import DataError, SnellenError, UsageError
 from snellen.runs.predictions import PredictionRows
 from snellen.runs.settings import find_benchmark
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from snellen.engine.request_errors import RequestErrors
-    from snellen.runs.judge.verdicts import Verdicts
+    from snellen.runs.judge.model_replies import Verdicts
     from snellen.runs.reviews.rules import ReviewRules
     from snellen.runs.scoring import Scored, Summary, SummaryBuilder
 
@@ -159,7 +159,7 @@ class Run:
         if data is None and images is None and not options:
             return self
         before = self.meta.spec.data
-        if self.meta.spec.benchmark == JUDGED and self._benchmark is None and data is not None:
+        if self.meta.spec.benchmark in (JUDGED, READ) and self._benchmark is None and data is not None:
             # It is made of the run that was judged, and cannot be made of where that is no longer.
             moved = structs.replace(self.meta.spec, data=structs.replace(before, path=Path(data)))
             self._benchmark = find_benchmark(moved, self.folder, trust=self.trust)
@@ -234,17 +234,17 @@ class Run:
             return {}
 
     def judged_by(self) -> str:
-        """Return one line about the judge and the judged replies; empty if no reply is for a judge."""
-        if self.benchmark.rubric is None:
+        """Return one line about the judge and the reader; empty if no reply is for a judge and no reader was asked."""
+        if self.benchmark.rubric is None and self._read_beside() is None:
             return ""
         if self._judged_by is None or self._judged_by[0] != self._last_verdict():
             self.summarize(save=False)
         return "" if self._judged_by is None else self._judged_by[1]
 
     def _last_verdict(self) -> int | None:
-        """Return the time of the last verdict in <run>_judged, in nanoseconds; None if there is none."""
-        judged = self._judged_beside()
-        return judged.results.stat().st_mtime_ns if judged is not None and judged.results.exists() else None
+        """Return the time of the last verdict or reading beside the run, in nanoseconds; None if there is none."""
+        beside = [folder for folder in (self._judged_beside(), self._read_beside()) if folder is not None]
+        return max((folder.results.stat().st_mtime_ns for folder in beside if folder.results.exists()), default=None)
 
     def _judged_beside(self) -> RunFolder | None:
         if self.benchmark.rubric is None:
@@ -253,29 +253,31 @@ class Run:
 
         return find_verdicts(self.folder)
 
-    def verdicts(self) -> Verdicts | None:
-        """Read the judge's replies in <run>_judged, if the benchmark's own rubrics were used."""
-        judged = self._judged_beside()
-        if judged is None:
-            return None
-        from snellen.runs.judge import verdicts
+    def _read_beside(self) -> RunFolder | None:
+        return derived_run(self.folder, READ)
 
-        return verdicts.read(judged, self.folder)
+    def verdicts(self) -> Verdicts | None:
+        """Read the judge's replies in <run>_judged, for what is left to a judge, and the reader's in <run>_read."""
+        if self._judged_beside() is None and self._read_beside() is None:
+            return None
+        from snellen.runs.judge.verdicts import said_of
+
+        return said_of(self.folder, is_judged=self.benchmark.rubric is not None)
 
     def summary_is_current(self) -> bool:
         """Return True if summary.json is newer than every answer and verdict, by the same judge, and this user's own."""
         if not self.own:
             return False
-        judged = self._judged_beside()
+        judged, read = self._judged_beside(), self._read_beside()
         try:
             written = self.folder.summary.stat().st_mtime_ns
-            newest = [self.folder.results, *([] if judged is None else [judged.results])]
+            newest = [self.folder.results, *(folder.results for folder in (judged, read) if folder is not None)]
             if any(path.stat().st_mtime_ns > written for path in newest):
                 return False
             saved = msgspec.json.decode(self.folder.summary.read_bytes(), type=dict[str, Any])
         except (OSError, ValueError, RecursionError):
             return False
-        return ("judge" in saved) == (judged is not None)
+        return ("judge" in saved) == (judged is not None) and ("reader" in saved) == (read is not None)
 
     def records(self) -> pa.Table:
         """Return one row for each sample (and repeat); see arrow.RECORDS for the columns."""
@@ -376,10 +378,10 @@ class Run:
             unanswered=scoring.Unanswered(spec.data, spec.repeats),
         )
         who = ""
-        if summary.for_judge:
-            from snellen.runs.judge.verdicts import judged_by
+        if summary.for_judge or (judge is not None and judge.reader):
+            from snellen.runs.judge.verdicts import judged_by, read_by
 
-            who = judged_by(summary, judge, self.path)
+            who = "; ".join(filter(None, (judged_by(summary, judge, self.path), read_by(summary, judge))))
         self._judged_by = (newest, who)
         if rows is not None:
             rows.write(self.folder.predictions)
@@ -419,7 +421,8 @@ class Run:
 
         benchmark, meta = self.benchmark, self.meta
         recorded = meta.totals.recorded
-        if benchmark.rubric is not None or builder.rows != recorded:
+        rules_alone = benchmark.rubric is None or (benchmark.rule_first and not builder.for_judge)
+        if not rules_alone or builder.rows != recorded or self._read_beside() is not None:
             self.summarize("all")
             return
         if unread:
@@ -466,13 +469,21 @@ class Run:
             "rows": summary.rows,
             "expected": summary.expected,
         }
-        if judge is not None:
+        if judge is not None and judge.by:
             head["judge"] = {
                 "model": judge.model,
                 "folder": judge.folder,
                 "replies": summary.for_judge,
                 "without_verdict": summary.without_verdict,
                 "out_of_range": summary.out_of_range,
+                **({"rubric": judge.version} if judge.version else {}),
+            }
+        if judge is not None and judge.reader:
+            head["reader"] = {
+                "model": judge.reader,
+                "folder": judge.reader_folder,
+                "read": summary.read_by_model,
+                "unread": summary.unread_by_model,
             }
         from snellen.runs.scoring import summary_json
 
@@ -482,7 +493,11 @@ class Run:
             old = msgspec.json.decode(self.folder.summary.read_bytes(), type=dict[str, Any])
         except (OSError, ValueError, RecursionError):
             old = {}
-        same = self.own and {name: old.get(name) for name in head} == head and old.get("judge") == head.get("judge")
+        same = (
+            self.own
+            and {name: old.get(name) for name in head} == head
+            and all(old.get(who) == head.get(who) for who in ("judge", "reader"))
+        )
         if set(rows) != set(self.benchmark.score) and same and (judge is None or self.summary_is_current()):
             merged = {profile["profile"]: profile for profile in old["profiles"]} | rows
             new["profiles"] = [merged[name] for name in self.benchmark.score if name in merged]

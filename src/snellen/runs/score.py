@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from snellen.benchmarks import registry as benchmarks
 from snellen.benchmarks.base import Benchmark, Data, checked_data
@@ -20,7 +20,11 @@ from snellen.runs.judge.verdicts import Replies, judged_by
 from snellen.runs.reviews.rules import ReviewRules
 from snellen.runs.run import Run, load_run
 from snellen.runs.scoring import Scored, Summary
-from snellen.runs.settings import AnswerFields, takes
+from snellen.runs.settings import AnswerFields, JudgeSettings, takes
+
+if TYPE_CHECKING:
+    from snellen.engine.progress import Display
+    from snellen.models.base import Model
 
 
 @takes(AnswerFields, defaults={"id_is": "id"})
@@ -36,9 +40,13 @@ def score(
     judge_replies: str | Path | None = None,
     reviews: ReviewRules | None = None,
     trust: bool = False,
+    reader: str | Model | None = None,
+    reader_for: str = "unread",
+    reader_settings: JudgeSettings | None = None,
+    display: Display | None = None,
     **fields: Unpack[AnswerFields],
 ) -> tuple[Summary, list[str]]:
-    """Score a run again, or answers that another harness wrote; no request is sent.
+    """Score a run again, or answers that another harness wrote; no request is sent, but to a reader.
 
     A run's folder brings its benchmark and data along, and its summary.json is rewritten. Any other file (see
     docs/interop.md) needs `benchmark`, and the data where the benchmark has none of its own.
@@ -54,6 +62,9 @@ def score(
             the verdicts in <run>_judged; a run's summary.json is then left as it is.
         reviews: how people's decisions become scores, for the profiles `reviewed` and `audited` of a run (docs/review.md).
         trust: as for `load_run`; a `benchmark` that is named here needs none.
+        reader, reader_for: the model that quotes the answers of a run's replies which the rules leave `unread` (or of
+            `all`), as `snellen.read` does.
+        reader_settings, display: settings of the reader's own run, and what shows its progress.
 
     Returns:
         The metrics by profile, and what a reader must know beside them, one line each.
@@ -81,6 +92,13 @@ def score(
                 f"To score its replies as answers to {benchmark} anyway, pass {folder.results} as the file.",
             )
         _same_set(moved)
+        if reader is not None:
+            from snellen.runs.judge.ask import NO_MODEL, AskedModels  # it opens models, and scoring needs none
+
+            asked = AskedModels(NO_MODEL, reader, replies=reader_for, reader_settings=reader_settings or {})
+            asked = asked.declared_by(moved.benchmark)
+            asked.require(moved.benchmark)
+            asked.about(moved, display)
         about = moved.meta.spec.data
         replies = (
             None if judge_replies is None else Replies(Path(judge_replies), moved.benchmark, id_is=id_is, data=about)
@@ -91,6 +109,11 @@ def score(
         remarks = [] if moved.writable else [f"{folder.path} is read-only: its summary.json is not updated"]
         lines = [*summary.notes, *([] if headline is None else [headline.text]), *remarks, *moved.notes()]
         return summary, [*lines, *(replies.notes() if replies is not None else ())]
+    if reader is not None:
+        raise UsageError(
+            f"a reader's readings are kept beside a run, and {path} is none",
+            "Make a run of the file first: snellen import FILE --benchmark NAME",
+        )
     if not path.exists():
         raise DataError(f"no such file or folder: {path}", "Check the path; `snellen list --runs` lists the runs here.")
     if benchmark is None:

@@ -16,8 +16,11 @@ from snellen.engine.resume import ANSWERED
 from snellen.engine.run_folder import RunFolder, RunMeta
 from snellen.errors import DataError, UsageError
 from snellen.redaction.gold import strike
+from snellen.runs.judge.model_replies import Verdicts
 from snellen.runs.predictions import PredictionRows
+from snellen.scoring.readings import PROFILE, READER, STAGE, score_reading
 from snellen.scoring.rubric import Rubric, gold_forms, score_verdict
+from snellen.scoring.scorers import NOT_JUDGED
 from snellen.scoring.scores import ScoreBuilder, Scores, score_record
 from snellen.scoring.statistics import mean, spread_metrics, with_cluster
 from snellen.types import Metric, Record, Response, Sample, Score
@@ -54,7 +57,8 @@ class Summary:
     """Metrics by profile; `rows` is how many records were scored, `expected` how many a complete run has.
 
     `for_judge` counts the replies that a rubric of the benchmark's own decides, `without_verdict` those of them that
-    have no verdict, `out_of_range` those whose verdict lies outside its range. `unread` counts, by profile, the replies
+    have no verdict, `out_of_range` those whose verdict lies outside its range. `read_by_model` counts the replies whose
+    answer a reader quoted, `unread_by_model` those of which it gave no usable quote. `unread` counts, by profile, the replies
     that could not be read, by the reason. `details` has, by profile, what belongs to it in JSON beside its metrics, and
     `notes` has lines for people.
     """
@@ -66,6 +70,8 @@ class Summary:
     for_judge: int = 0
     without_verdict: int = 0
     out_of_range: int = 0
+    read_by_model: int = 0
+    unread_by_model: int = 0
     unread: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     details: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     notes: Sequence[str] = ()
@@ -95,16 +101,26 @@ def review_profiles(benchmark: Benchmark, wanted: str | None) -> list[str]:
     return list(dict.fromkeys(name for name in names if name in (REVIEWED, AUDITED) and name not in benchmark.score))
 
 
-NOT_JUDGED = "not judged yet: snellen judge RUN"
+def rubric_for(
+    benchmark: Benchmark, sample: Sample, record: Record, verdicts: Mapping[str, str] | None = None
+) -> Rubric | None:
+    """Return the rubric for this reply; None if no judge decides it: no rubric, reply or answer, or a rule comes first.
 
-
-def rubric_for(benchmark: Benchmark, sample: Sample, record: Record) -> Rubric | None:
-    """Return the benchmark's rubric for this reply; None if no judge decides it: no rubric, reply or answer."""
+    It is the benchmark's own, unless the judge of `verdicts` went by another one.
+    """
     if benchmark.rubric is None or record.status != "ok" or record.response is None:
         return None
     if benchmark.judged_text is not None and benchmark.judged_text(sample, record.response.text) is None:
         return None
-    return benchmark.rubric(sample)
+    rubric = benchmark.rubric(sample)
+    if rubric is None or (benchmark.rule_first and is_ruled_correct(benchmark, sample, record.response.text)):
+        return None
+    return verdicts.rubric if isinstance(verdicts, Verdicts) and verdicts.rubric is not None else rubric
+
+
+def is_ruled_correct(benchmark: Benchmark, sample: Sample, reply: str) -> bool:
+    """Return True if a rule of the benchmark finds a reply correct, which then needs no judge."""
+    return benchmark.ruled_correct is not None and benchmark.ruled_correct(sample, reply)
 
 
 def scores_of(
@@ -116,13 +132,15 @@ def scores_of(
 ) -> dict[str, Score]:
     """Score one record under each profile: by its verdict if a judge decides it, else by the scorers.
 
+    Under the profile `strict`, a reply that the scorer leaves unread is scored by what a reader said of it, if one was asked.
+
     Args:
         benchmark: whose sample it is.
         sample, record: question and answer.
         scorers: profile to scorer.
-        verdicts: a judge's replies by `record_name`; a reply that has none is unscored.
+        verdicts: a judge's and a reader's replies by `record_name`; what is for a judge and has none is unscored.
     """
-    rubric = None if benchmark.rubric is None else rubric_for(benchmark, sample, record)
+    rubric = None if benchmark.rubric is None else rubric_for(benchmark, sample, record, verdicts)
     if rubric is None:
         scores: dict[str, Score] = {}
         read: dict[int, Score] = {}  # several profiles may share a scorer
@@ -130,10 +148,26 @@ def scores_of(
             if id(scorer) not in read:
                 read[id(scorer)] = score_record(sample, record, scorer)
             scores[profile] = read[id(scorer)]
+        if verdicts and (unread := scores.get(PROFILE)) is not None and unread.verdict == "invalid":
+            said = verdicts.get(record_name(sample.id, record.repeat))
+            if said is not None:
+                scores[PROFILE] = by_reader(sample, record, said, scorers[PROFILE], unread)
         return {profile: _sealed(benchmark, sample, score) for profile, score in scores.items()}
     reply = None if verdicts is None else verdicts.get(record_name(sample.id, record.repeat))
     score = Score(None, None, "unscored", NOT_JUDGED) if reply is None else score_verdict(reply, rubric.verdict)
     return dict.fromkeys(scorers, _sealed(benchmark, sample, score))
+
+
+def by_reader(sample: Sample, record: Record, said: str, scorer: Scorer, unread: Score) -> Score:
+    """Score a record by what a reader said of its reply; `unread` with a further reason if that is no reading."""
+    response = record.response
+    if record.status != "ok" or response is None:
+        return unread
+
+    def score(text: str) -> Score:
+        return score_record(sample, structs.replace(record, response=structs.replace(response, text=text)), scorer)
+
+    return score_reading(sample, response.text, said, score, unread)
 
 
 def _sealed(benchmark: Benchmark, sample: Sample, score: Score) -> Score:
@@ -255,6 +289,8 @@ class SummaryBuilder:
         self._unread: dict[str, Counter[str]] = {profile: Counter() for profile in scorers}
         self._answered = self._repeated = False
         self._for_judge = self._without_verdict = self._out_of_range = 0
+        self._read_by_model = self._unread_by_model = 0
+        self._readings = verdicts.readings if isinstance(verdicts, Verdicts) else frozenset()
         self._confidences: dict[str, ConfidenceRows] = {}
 
     def score(self, sample: Sample, record: Record) -> dict[str, Score]:
@@ -271,6 +307,11 @@ class SummaryBuilder:
             self._for_judge += 1
             self._without_verdict += value is None
             self._out_of_range += value is not None and not 0.0 <= value <= 1.0
+        if self._readings and (strict := scores.get(PROFILE)) is not None:
+            read = strict.detail.get(STAGE) == READER
+            self._read_by_model += read
+            asked = not read and strict.verdict == "invalid"
+            self._unread_by_model += asked and record_name(sample.id, record.repeat) in self._readings
         if scores and record.response is not None and record.response.logprobs:
             self._add_confidence(sample, record.response, scores)
         for profile, builder in self._builders.items():
@@ -306,6 +347,11 @@ class SummaryBuilder:
         for profile in self._builders:
             rows = self._confidences.setdefault(profile, ConfidenceRows())
             rows.add(sample.kind, cluster, scores.get(profile, NO_SCORE), probabilities)
+
+    @property
+    def for_judge(self) -> int:
+        """Return how many of the replies a judge decides."""
+        return self._for_judge
 
     def mean_scores(self, expected: int, name: str) -> dict[str, Metric]:
         """Return the mean score of the records under each profile, as a metric of this name."""
@@ -365,6 +411,8 @@ class SummaryBuilder:
             self._for_judge,
             self._without_verdict,
             self._out_of_range,
+            self._read_by_model,
+            self._unread_by_model,
             self._unread,
             details,
         )
@@ -373,9 +421,10 @@ class SummaryBuilder:
 def live_builder(benchmark: Benchmark, predictions: PredictionRows | None = None) -> SummaryBuilder:
     """Return a builder for a run that is going on.
 
-    Of a benchmark with rubrics, whose judge comes later, it scores by the default rule alone, for the progress line.
+    Of a benchmark with rubrics, whose judge comes later, it scores by the default rule alone, for the progress line; where
+    a rule comes first, what is left to the judge has no score yet.
     """
-    if benchmark.rubric is None:
+    if benchmark.rubric is None or benchmark.rule_first:
         return SummaryBuilder(benchmark, benchmark.score, predictions=predictions)
     return SummaryBuilder(replace(benchmark, rubric=None), profiles_of(benchmark, None))
 

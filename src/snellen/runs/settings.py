@@ -13,7 +13,7 @@ from msgspec import structs
 
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Benchmark, Data
-from snellen.engine.run_folder import JUDGED, LABELLED, RunFolder, RunSpec
+from snellen.engine.run_folder import JUDGED, LABELLED, READ, RunFolder, RunSpec
 from snellen.models.base import DEFAULTS, ModelOptions, ModelSettings
 from snellen.runs.trust import find_named
 from snellen.types import Generation, MediaSettings
@@ -132,6 +132,10 @@ def find_benchmark(spec: RunSpec, folder: RunFolder | None = None, *, trust: boo
         from snellen.runs.judge.benchmark import judged_benchmark
 
         return judged_benchmark(spec.data, trust=trust)
+    if spec.benchmark == READ:
+        from snellen.runs.judge.reading import reading_benchmark
+
+        return reading_benchmark(spec.data, trust=trust)
     if spec.benchmark == LABELLED:
         from snellen.runs.failures.benchmark import labelling_benchmark
 

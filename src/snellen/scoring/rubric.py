@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from hashlib import blake2b
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -21,10 +22,15 @@ from snellen.errors import JudgeError
 from snellen.text import normalized
 from snellen.types import Sample, Score, Text, Verdict
 
-BUILT_IN = ("match", "graded", "vlm2-ab", "vlm2-aba", "fika", "easi")
+BUILT_IN = ("match", "graded", "judged", "reader", "vlm2-ab", "vlm2-aba", "fika", "easi")
 NEEDED = ("reply", "nonce")
-PLACES = ("question", "options", "gold", "reply", "nonce", "shape")
+PLACES = ("question", "options", "gold", "criteria", "reply", "nonce", "shape")
+QUOTE, OPTION = "quote", "option"
+"""Members of a reader's object."""
+CRITERIA = "rubric"
+"""The name of a sample's meta that says what counts in judging it, as a tuple of one text."""
 REPLY_CHARACTERS = 20_000
+RUBRIC_BYTES = 1 << 20
 SOURCE, RULE = "judge_source", "rule"
 """The member of a verdict that names its source, and the value for a rule instead of a judge."""
 _PLACE = re.compile("{(" + "|".join(PLACES) + ")}")
@@ -45,6 +51,7 @@ class Schema(Struct, frozen=True, forbid_unknown_fields=True):
         reason: the member that holds the judge's reason; empty: no reason is requested.
         marker: literal text before the verdict, a whole number; empty: the verdict is a JSON object.
         reask: whether the judge is asked once more if its verdict cannot be parsed.
+        quote: the object is a reader's: it quotes the answer from the reply, and may name an option.
     """
 
     field: str = "verdict"
@@ -53,6 +60,7 @@ class Schema(Struct, frozen=True, forbid_unknown_fields=True):
     reason: str = ""
     marker: str = ""
     reask: bool = True
+    quote: bool = False
 
 
 class _Parts(Struct, frozen=True, forbid_unknown_fields=True):
@@ -81,6 +89,9 @@ class Rubric(Struct, frozen=True):
     def shape(self) -> str:
         """The requested form of the verdict, as the judge would write it: the object, or the line with the marker."""
         schema = self.verdict
+        if schema.quote:
+            copied = "<the answer, copied from the reply character by character>"
+            return f'{{"{QUOTE}": "{copied}" | null, "{OPTION}": "<letter of the option>" | null}}'
         if schema.marker and schema.range is not None:
             low, high = (int(end) for end in schema.range)
             if high - low < _FEW:
@@ -101,6 +112,29 @@ def built_in(name: str) -> Rubric:
             f"there is no rubric {name!r}", f"Rubrics: {', '.join(BUILT_IN)}; or give a file, .toml (docs/judge.md)."
         ).near(name, BUILT_IN)
     return parse_rubric(files(__package__).joinpath("rubrics", f"{name}.toml").read_text("utf-8"), name)
+
+
+def load_rubric(name: str) -> Rubric:
+    """Load a rubric of the package by name, or one of the user's own by path (.toml).
+
+    Raises:
+        JudgeError: there is none, or it is not a rubric.
+    """
+    path = Path(name)
+    if path.suffix != ".toml":
+        if name not in BUILT_IN and path.exists():
+            kind = "a folder" if path.is_dir() else "a file that does not end in .toml"
+            raise JudgeError(
+                f"rubric {name} is {kind}; a rubric file is TOML", "Name it with its ending: --rubric FILE.toml"
+            )
+        return built_in(name)
+    try:
+        if path.stat().st_size > RUBRIC_BYTES:
+            raise JudgeError(f"rubric {name}: larger than {RUBRIC_BYTES:,} bytes")
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise JudgeError(f"rubric {name}: cannot be read: {error}", "Check the path; it is a TOML file.") from error
+    return parse_rubric(text, name)
 
 
 def parse_rubric(text: str, name: str) -> Rubric:
@@ -124,7 +158,11 @@ def parse_rubric(text: str, name: str) -> Rubric:
     checks = {
         **{f"{{{place}}} does not occur in it": f"{{{place}}}" in prompt for place in NEEDED},
         "{reply} does not occur in its template": "{reply}" in parts.template or "{reply}" not in prompt,
-        "its verdict needs either labels or a range": bool(schema.labels) != (schema.range is not None),
+        "its verdict needs labels, a range or a quote, and one of them": (
+            bool(schema.labels) + (schema.range is not None) + schema.quote == 1
+        ),
+        "a reader must not see the gold answer: {gold}": not schema.quote or "{gold}" not in prompt,
+        "behind a marker stands a number, not a quote": not (schema.quote and schema.marker),
         "the scores of its labels must lie between 0 and 1": all(0 <= value <= 1 for value in schema.labels.values()),
         "its range must go from low to high": schema.range is None or schema.range[0] < schema.range[1],
         "the verdict and the reason need names of their own": schema.field not in ("", schema.reason),
@@ -168,6 +206,7 @@ def _digest(parts: _Parts) -> str:
         (described, "max_tokens", None),
         (described["verdict"], "marker", ""),
         (described["verdict"], "reask", True),
+        (described["verdict"], "quote", False),
     ):
         if holder[name] == unused:
             del holder[name]
@@ -190,8 +229,11 @@ def require_known_places(rubric: Rubric) -> None:
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
-    """Put values into the places of a template, in one pass: a reply that contains `{gold}` stays as it is."""
-    return _PLACE.sub(lambda match: values[match[1]], template)
+    """Put values into the places of a template, in one pass: a reply that contains `{gold}` stays as it is.
+
+    A place without a value stays empty.
+    """
+    return _PLACE.sub(lambda match: values.get(match[1], ""), template)
 
 
 def nonce(seed: int, sample_id: str, reply: str) -> str:
@@ -207,11 +249,18 @@ def places(rubric: Rubric, sample: Sample, reply: str, seed: int) -> dict[str, s
             p.text if isinstance(p, Text) else f"[{type(p).__name__.lower()}]" for p in sample.prompt.parts
         ),
         "options": f"\nOptions:\n{options}\n" if options else "",
-        "gold": gold_text(sample),
+        "gold": "" if rubric.verdict.quote else gold_text(sample),
+        "criteria": f"\nWhat counts here: {criteria}\n" if (criteria := criteria_of(sample)) else "",
         "reply": shortened(reply, REPLY_CHARACTERS),
         "nonce": nonce(seed, sample.id, reply),
         "shape": rubric.shape,
     }
+
+
+def criteria_of(sample: Sample) -> str:
+    """Return what a sample says that counts in judging it; empty without."""
+    criteria = sample.meta.get(CRITERIA, ())
+    return "\n".join(map(str, criteria)) if isinstance(criteria, tuple) else ""
 
 
 def gold_forms(sample: Sample) -> tuple[str, ...]:
@@ -238,10 +287,16 @@ def gold_text(sample: Sample) -> str:
 
 def shortened(text: str, characters: int) -> str:
     """Cut the middle out of a long text: a reply begins with its subject and ends with its answer."""
-    if len(text) <= characters:
-        return text
+    parts = shown_parts(len(text), characters)
+    return f"\n[… {len(text) - characters:,} characters left out …]\n".join(text[start:end] for start, end in parts)
+
+
+def shown_parts(length: int, characters: int) -> list[tuple[int, int]]:
+    """Return start and end of the parts of a text that `shortened` keeps: all of it, or head and tail."""
+    if length <= characters:
+        return [(0, length)]
     head = characters // 4
-    return f"{text[:head]}\n[… {len(text) - characters:,} characters left out …]\n{text[head - characters :]}"
+    return [(0, head), (length + head - characters, length)]
 
 
 def plain_letters(text: str) -> str:
@@ -263,18 +318,12 @@ class JudgeVerdict(Struct, frozen=True):
     source: str = "judge"
 
 
-def read_verdict(reply: str, schema: Schema) -> JudgeVerdict:
-    """Parse the verdict in a judge's reply.
-
-    With a marker: the number after its first hit (`read_marked`). Else the whole reply must be one JSON object that
-    holds the verdict. A surrounding code fence and a preceding closed <think> block are ignored, and so are further
-    members.
+def verdict_object(reply: str) -> dict[str, Any]:
+    """Parse a reply that is one JSON object; a surrounding code fence and a preceding closed <think> block are ignored.
 
     Raises:
         ValueError: it is anything else; the message tells the judge how to correct it.
     """
-    if schema.marker:
-        return read_marked(reply, schema)
     text = _THOUGHT.sub("", reply).strip()
     fence = _FENCE.match(text)
     if fence is not None and text.endswith("```") and len(text) >= fence.end() + 3:
@@ -287,19 +336,36 @@ def read_verdict(reply: str, schema: Schema) -> JudgeVerdict:
         raise ValueError(f"it is not one JSON object and nothing else ({error.msg} at character {error.pos})") from None
     if not isinstance(verdict, dict):
         raise ValueError("it is JSON, but not an object")
+    return verdict
+
+
+def read_verdict(reply: str, schema: Schema) -> JudgeVerdict:
+    """Parse the verdict in a judge's reply.
+
+    With a marker: the number after its first hit (`read_marked`). Else the whole reply must be one JSON object that
+    holds the verdict. A surrounding code fence and a preceding closed <think> block are ignored, and so are further
+    members.
+
+    Raises:
+        ValueError: it is anything else; the message tells the judge how to correct it.
+    """
+    if schema.marker:
+        return read_marked(reply, schema)
+    verdict = verdict_object(reply)
     if schema.field not in verdict:
         raise ValueError(f"the object has no {schema.field!r}")
     answer, reason = verdict[schema.field], verdict.get(schema.reason, "") if schema.reason else ""
     if not isinstance(reason, str):
         raise ValueError(f"{schema.reason!r} must be a text")
+    source = RULE if verdict.get(SOURCE) == RULE else "judge"
     if schema.range is None:
         if not isinstance(answer, str) or answer not in schema.labels:
             raise ValueError(f"{schema.field!r} is {_shown(answer)}; expected one of {', '.join(schema.labels)}")
-        return JudgeVerdict(answer, schema.labels[answer], reason, RULE if verdict.get(SOURCE) == RULE else "judge")
+        return JudgeVerdict(answer, schema.labels[answer], reason, source)
     low, high = schema.range
     if isinstance(answer, bool) or not isinstance(answer, (int, float)) or not low <= answer <= high:
         raise ValueError(f"{schema.field!r} is {_shown(answer)}; expected a number from {low:g} to {high:g}")
-    return JudgeVerdict(answer, (answer - low) / (high - low), reason)
+    return JudgeVerdict(answer, (answer - low) / (high - low), reason, source)
 
 
 def read_marked(reply: str, schema: Schema) -> JudgeVerdict:
@@ -336,11 +402,16 @@ def marked_or_object(answer: str | float, schema: Schema) -> str:
 
 
 def ruled(schema: Schema) -> str:
-    """Return the reply that stands for a judge's if a rule found an answer correct: the first label that scores 1.
+    """Return the reply that stands for a judge's if a rule found an answer correct: a label worth 1, or the highest number.
 
     Raises:
-        JudgeError: the rubric asks for a number, so that no label means "correct".
+        JudgeError: no label is worth 1, so that none means "correct".
     """
+    if schema.range is not None:
+        high = schema.range[1]
+        if schema.marker:
+            return marked_or_object(int(high), schema)
+        return msgspec.json.encode({schema.field: high, SOURCE: RULE}).decode()
     label = next((label for label, value in schema.labels.items() if value == 1.0), None)
     if label is None:
         raise JudgeError("the rubric has no label worth 1, which a rule could give", "Judge without --rule.")
@@ -351,14 +422,15 @@ def score_verdict(reply: str, schema: Schema) -> Score:
     """Score a judge's reply; unscored, with the reason, if it holds no verdict.
 
     A number out of its range is neither right nor wrong: `partial`, with a value below 0 or above 1. With more than two
-    labels, `detail` holds the label as `judge_verdict`, with its `judge_source`.
+    labels, `detail` holds the label as `judge_verdict`, with its `judge_source`; with fewer the source alone where it is a rule.
     """
     try:
         read = read_verdict(reply, schema)
     except ValueError as error:
         return Score(None, None, "unscored", f"no verdict: {error}")
     verdict: Verdict = "correct" if read.value == 1.0 else "wrong" if read.value == 0.0 else "partial"
-    detail = {"judge_verdict": read.answer, SOURCE: read.source} if len(schema.labels) > 2 else {}
+    source = {SOURCE: read.source} if read.source == RULE or len(schema.labels) > 2 else {}
+    detail = {"judge_verdict": read.answer, **source} if len(schema.labels) > 2 else source
     return Score(read.value, read.answer, verdict, read.reason or None, detail)
 
 

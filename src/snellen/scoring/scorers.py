@@ -1,4 +1,4 @@
-"""Ready-made scorers and a summary for benchmarks: `choice`, `truth`, `count`, `number`, `short` and `accuracy`.
+"""Ready-made scorers and a summary for benchmarks: `choice`, `truth`, `count`, `number`, `short`, `judged` and `accuracy`.
 
 A scorer compares the answer that `snellen.scoring.extract` reads from a reply with the sample's gold answer (`target`).
 A reply without exactly one answer is `invalid`, is worth 0 and stays in the denominator; its reason says why.
@@ -14,6 +14,7 @@ from snellen.scoring import metrics
 from snellen.scoring.answers import AnswerContext, AnswerType
 from snellen.scoring.answers.base import LEVELS
 from snellen.scoring.extract import KINDS, Reading, is_right, read_as, type_for
+from snellen.scoring.extract.base import VERBATIM
 from snellen.scoring.scores import SLICES, Scores
 from snellen.types import Metric, Sample, Score, Text
 
@@ -90,6 +91,39 @@ def short(sample: Sample, reply: str) -> Score:
     return _score("short", sample, reply)
 
 
+NOT_JUDGED = "not judged yet: snellen judge RUN"
+UNJUDGED = "without --judge only replies that are the gold answer word by word are right, and all others have no score"
+"""What `judged` does, for notices."""
+
+
+def judged(sample: Sample, reply: str) -> Score:
+    """Score a free-text reply by a rule alone: the gold answer itself, word by word, is right, all else is left to a judge.
+
+    Case, accents, blanks and outer punctuation do not count.
+
+    >>> from snellen import Prompt, Sample, Text
+    >>> sample = Sample("1", Prompt((Text("What is going on?"),)), "A man feeds the birds.", "judged")
+    >>> judged(sample, "a man feeds the birds").verdict, judged(sample, "Somebody feeds pigeons.").verdict
+    ('correct', 'unscored')
+    """
+    said = _reference(sample, reply)
+    if said is None:
+        return Score(None, None, "unscored", NOT_JUDGED)
+    return Score(1.0, said, "correct", "the reference answer itself")
+
+
+def is_reference(sample: Sample, reply: str) -> bool:
+    """Return True if a reply to a question of kind `judged` is its gold answer, word by word."""
+    return sample.kind == "judged" and _reference(sample, reply) is not None
+
+
+def _reference(sample: Sample, reply: str) -> str | None:
+    """Return what a reply says if that is a gold answer and nothing else."""
+    answer, accepted = _asked("judged", sample)
+    reading = read_as(answer, reply, list(map(str, accepted)))
+    return str(reading.value) if reading.stage == VERBATIM else None
+
+
 def by_kind(sample: Sample, reply: str) -> Score:
     """Score a reply by the kind of its sample, whichever that is.
 
@@ -98,13 +132,11 @@ def by_kind(sample: Sample, reply: str) -> Score:
     >>> by_kind(sample, "**no smoking**").verdict
     'correct'
     """
-    return _score(sample.kind, sample, reply)
+    return judged(sample, reply) if sample.kind == "judged" else _score(sample.kind, sample, reply)
 
 
 def _score(kind: str, sample: Sample, reply: str) -> Score:
-    answer = type_for(kind, _context(sample))
-    aliases = sample.meta.get("aliases") or ()
-    accepted = [*_accepted(answer, sample.target), *((aliases,) if isinstance(aliases, str) else aliases)]
+    answer, accepted = _asked(kind, sample)
     reading = read_as(answer, reply, list(map(str, accepted)))
     if reading.value is None:
         return Score(0.0, None, "invalid", reading.reason)
@@ -112,12 +144,19 @@ def _score(kind: str, sample: Sample, reply: str) -> Score:
     return Score(float(right), reading.value, "correct" if right else "wrong", reading.reason)
 
 
+def _asked(kind: str, sample: Sample) -> tuple[AnswerType, Sequence[Any]]:
+    """Return the type of a sample's answer and all answers that are accepted."""
+    answer = type_for(kind, _context(sample))
+    aliases = sample.meta.get("aliases") or ()
+    return answer, [*_accepted(answer, sample.target), *((aliases,) if isinstance(aliases, str) else aliases)]
+
+
 def reading_of(sample: Sample, reply: str) -> Reading | None:
     """Return how a reply is read by the kind of its sample; None for a kind that has no reading."""
     if sample.kind not in KINDS:
         return None
-    answer = type_for(sample.kind, _context(sample))
-    return read_as(answer, reply, list(map(str, _accepted(answer, sample.target))))
+    answer, accepted = _asked(sample.kind, sample)
+    return read_as(answer, reply, list(map(str, accepted)))
 
 
 def _accepted(answer: AnswerType, target: Any) -> Sequence[Any]:

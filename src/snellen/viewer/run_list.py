@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from snellen.engine.run_folder import JUDGE_RUNS
+from snellen.engine.run_folder import JUDGE_RUNS, READ
 from snellen.reports.tables import THRESHOLD, format_percent, metric_fields
 from snellen.runs.status import score_coverage
 from snellen.viewer.index import RunEntry
@@ -145,7 +145,7 @@ def make_row(entry: RunEntry) -> RunListRow:
     if entry.origin != "own":
         remarks.append({"imported": "imported answers", "foreign": "made elsewhere"}[entry.origin])
     if entry.judges:
-        remarks.append(f"judges {entry.judges}")
+        remarks.append(f"{'reads' if entry.benchmark == READ else 'judges'} {entry.judges}")
     recorded = totals.done + lost
     tokens = totals.input_tokens + totals.output_tokens
     values = {

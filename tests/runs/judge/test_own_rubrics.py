@@ -103,6 +103,7 @@ def test_verdicts_become_the_scores_of_the_run_under_every_profile(server):
     ]
     assert run.notes() == load_run("run").notes()
     kept = json.loads(Path("run/summary.json").read_text())["judge"]
+    assert len(kept.pop("rubric")) == 16
     assert kept == {
         "model": "api:stub-judge", "folder": "run_judged", "replies": 5, "without_verdict": 1, "out_of_range": 1,
     }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -34,6 +35,8 @@ from snellen.benchmarks.table.summary import (
 from snellen.benchmarks.table.survey import Survey, questions, survey
 from snellen.benchmarks.table.wording import prompt_of
 from snellen.errors import UsageError
+from snellen.scoring.rubric import CRITERIA, Rubric, criteria_of, load_rubric
+from snellen.scoring.scorers import UNJUDGED, is_reference
 from snellen.sources.hub import HUB
 from snellen.types import Prompt, Sample
 
@@ -58,6 +61,8 @@ OPTIONS: Mapping[str, str] = {
 }
 OnSampledRow: TypeAlias = Callable[[tuple[Question, Sample] | OmittedRow], None]
 """Receives a row: a question with its sample, or why it cannot be asked."""
+OF_ROWS = ("match", "graded")
+"""Rubrics of the package that a row's own cell may name; any other text says what counts."""
 TRUE = ("true", "1", "yes", "on")
 FALSE = ("", "false", "0", "no", "off")
 
@@ -132,12 +137,13 @@ def benchmark_of(declaration: Declaration, base: Path = Path()) -> Benchmark:
         base: the folder at which relative paths of its source begin.
     """
     declared = bool(declaration.report)
-    scored = declared or declaration.score is not None
+    rule = declaration.score or ScoreRule()
+    scored = declared or rule.is_given
     return Benchmark(
         name=declaration.name,
         version=declaration.version,
         samples=lambda data: samples(_chosen(declaration, data), data, base),
-        score=scorers(declaration.score or ScoreRule()) if scored else {"strict": strict},
+        score=scorers(rule) if scored else {"strict": strict},
         summarize=summary(declaration) if declared else summarize,
         profiles=DECLARED_PROFILES if scored else PROFILES,
         size=lambda data: _size(_chosen(declaration, data), data, base),
@@ -149,16 +155,41 @@ def benchmark_of(declaration: Declaration, base: Path = Path()) -> Benchmark:
         notices=lambda data: _notices(survey(_chosen(declaration, data), data, base)),
         cluster="image",
         table=Table(declaration, base),
+        rubric=_rubric(rule.judge.rubric, base),
+        ruled_correct=is_reference,
+        rule_first=True,
+        judge=rule.judge.model,
+        reader=rule.reader,
         examples=_examples(declaration.examples, base),
     )
 
 
 def _notices(surveyed: Survey) -> list[str]:
     """Return what is said before a run without a judge."""
-    sentences = surveyed.kinds["judged"]
-    golds = "1 gold is a sentence" if sentences == 1 else f"{sentences:,} golds are sentences"
-    compared = "it is" if sentences == 1 else "they are"
-    return [f"{golds}: without --judge {compared} compared word by word"] if sentences else []
+    count = surveyed.kinds["judged"]
+    golds = "1 gold is a free text" if count == 1 else f"{count:,} golds are free texts"
+    return [f"{golds}: {UNJUDGED}"] if count else []
+
+
+def _rubric(name: str, base: Path) -> Callable[[Sample], Rubric | None]:
+    """Return what says by which rubric a judge decides a free-text answer: its row's, else the table's.
+
+    Args:
+        name: a rubric of the package, or a file relative to `base`; empty: `judged`.
+        base: the folder of the declaration.
+    """
+
+    @cache
+    def loaded(name: str) -> Rubric:
+        return load_rubric(str(base / name) if name.endswith(DECLARATION) else name)
+
+    def rubric(sample: Sample) -> Rubric | None:
+        if sample.kind != "judged":
+            return None
+        own = criteria_of(sample)
+        return loaded(own if own in OF_ROWS else name or "judged")
+
+    return rubric
 
 
 def _examples(text: str, base: Path) -> str:
@@ -230,6 +261,8 @@ def _sample(question: Question, rules: TableRules, group: str, more: Mapping[str
     }
     if question.kind == "choice":
         meta |= {CHANCE: str(1 / len(question.options)), TARGET: question.answer}
+    elif question.kind == "judged" and question.rubric:
+        meta[CRITERIA] = (question.rubric,)
     elif question.kind == "multi-choice":
         meta |= {CHANCE: str(1 / (2 ** len(question.options) - 1))}
     elif question.kind == "truth":

@@ -46,7 +46,10 @@ from snellen.scoring.answers import AnswerContext, GoldError
 
 HEAD = 500
 """Rows that are looked at for the roles of columns."""
-ROLES = ("id", "image", "video", "question", "options", "answer", "kind", "hint", "history", "system", "category")
+ROLES = (
+    *("id", "image", "video", "question", "options", "answer", "kind", "hint", "rubric", "history", "system"),
+    "category",
+)
 FORMS = tuple(form for form in get_args(AnswerForm) if form)
 """Forms and kinds of an answer that --map answer=COLUMN:FORM names."""
 NO_COLUMN = "none"
@@ -157,6 +160,8 @@ class _Table:
             raise self._refusal()
         if "hint" not in self.mapping and (hints := self._named("hint", strong=True)):
             self._take("hint", hints[0])
+        if "rubric" not in self.mapping and (rubrics := self._named("rubric", strong=True)):
+            self._take("rubric", rubrics[0])
         ids = () if "id" in self.mapping else tuple(self._named("id", strong=True))
         if "category" not in self.mapping:
             for column in self._named("category", strong=True):
@@ -458,7 +463,9 @@ class _Table:
             return
         named = [spec if isinstance(spec, str) else "+".join(spec) for spec in fitting]
         choices = "".join(f"--map options={name} or " for name in named[:4]) or "--map options=COLUMN or "
-        others = {name for role in ("id", "answer", "hint", "category") for name in self._named(role, strong=True)}
+        others = {
+            name for role in ("id", "answer", "hint", "rubric", "category") for name in self._named(role, strong=True)
+        }
         if letters and not named and all(name in others or not self._values(name) for name in free):
             self.notes.append(f"the answers in `{column}` are letters, and no column could hold their options")
             return

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from snellen.errors import DataError
 from snellen.toml_text import parse_toml
@@ -162,7 +162,7 @@ class Cell(Strict, frozen=True, rename={"as_": "as", "from_": "from"}):
 
 CellSpec: TypeAlias = str | tuple[str, ...] | Cell
 WithoutImage: TypeAlias = Literal["drop", "keep", "stop"]
-OWN_NAMES = ("id", "image", "video", "question", "options", "answer", "hint", "history", "system", "kind")
+OWN_NAMES = ("id", "image", "video", "question", "options", "answer", "hint", "rubric", "history", "system", "kind")
 """Names of a row's values that mean something to Snellen; every other name becomes meta."""
 
 
@@ -221,7 +221,16 @@ class PromptStyle(Strict, frozen=True):
 
 
 Reading: TypeAlias = Literal[
-    "letter-or-text", "first-capital", "answer-line", "yes-no", "first-word-of", "number", "pair", "braces", "whole"
+    "letter-or-text",
+    "first-capital",
+    "answer-line",
+    "yes-no",
+    "first-word-of",
+    "number",
+    "pair",
+    "braces",
+    "whole",
+    "judged",
 ]
 Comparison: TypeAlias = Literal[
     "option", "text", "number", "pair", "contains", "contains-formula", "anls", "vqa-score", "relaxed", "exact"
@@ -229,6 +238,18 @@ Comparison: TypeAlias = Literal[
 
 
 ProfileName: TypeAlias = Literal["strict", "vlmevalkit", "lmms-eval"]
+
+
+class JudgeRule(Strict, frozen=True):
+    """The judge of free-text answers.
+
+    Attributes:
+        model: KIND:NAME; empty: the user names it.
+        rubric: `match`, `graded`, `judged` (default), or a rubric file relative to the TOML.
+    """
+
+    model: str = ""
+    rubric: str = ""
 
 
 class ScoreRule(Strict, frozen=True):
@@ -243,6 +264,8 @@ class ScoreRule(Strict, frozen=True):
         by: a column; `values` maps its values to other rules.
         values: see `by`.
         profiles: profile to the rule that it follows in place of this one.
+        judge: the judge of free-text answers (`read = "judged"`, or rows with a rubric), unless the user names one.
+        reader: KIND:NAME of the model that reads what the rules leave unread, unless the user names one.
         unreadable: always `wrong`; the share of unreadable replies is reported apart.
         open_option: under the profile `vlmevalkit` a question without options is a choice between its gold answer and
             this text.
@@ -258,6 +281,14 @@ class ScoreRule(Strict, frozen=True):
     unreadable: Literal["wrong"] = "wrong"
     open_option: str = ""
     profiles: Mapping[ProfileName, ScoreRule] = {}
+    judge: JudgeRule = JudgeRule()
+    reader: str = ""
+
+    @property
+    def is_given(self) -> bool:
+        """Return True for a rule of reading or comparison, and not of the models alone that are asked."""
+        rest: ScoreRule = structs.replace(self, judge=JudgeRule(), reader="")
+        return rest != ScoreRule()
 
 
 MetricName: TypeAlias = Literal[

@@ -105,7 +105,7 @@ def _kind(kind: str, surveyed: Survey, *, several: bool) -> str:
 def _columns(surveyed: Survey) -> Iterator[str]:
     rules = surveyed.rules
     rows = rules.declaration.rows
-    for role in ("question", "options", "answer", "kind", "image", "video", "hint", "history", "system"):
+    for role in ("question", "options", "answer", "kind", "image", "video", "hint", "rubric", "history", "system"):
         if role not in rows or (role == "options" and rules.in_question):
             continue
         form = ""

@@ -27,6 +27,7 @@ class Question(Struct, frozen=True):
         hint: a text before the question; empty without one.
         columns: the other declared values, which become meta.
         history: earlier turns of its conversation.
+        rubric: what counts in judging it; empty: nothing is said.
         system: the system text that is read before them; empty without one.
         cells: every text cell of the row, for operations and prompts that name a column; empty where none does.
         known: what the type of the answer must know beside the question, by its name in `AnswerContext`: `decimal`, `level` …
@@ -47,6 +48,7 @@ class Question(Struct, frozen=True):
     history: tuple[Turn, ...] = ()
     system: str = ""
     known: Mapping[str, Any] = {}
+    rubric: str = ""
 
 
 class OmittedRow(Struct, frozen=True):

@@ -34,10 +34,14 @@ from snellen.scoring.answers import AnswerContext, GoldError, kinds
 from snellen.types import Blob, Image, Kind, Video
 
 CUT = 80
+RUBRIC = "rubric"
+"""The role of the column that says what counts in judging a row."""
+RULED = ("truth", "count", "number")
+"""Kinds of a gold answer that need no judge, whatever the rubric of the row."""
 EMPTY_IMAGE = "image missing: its cell is empty"
 SETTLED = tuple(kind for kind in kinds() if kind not in ("short", "choice_text"))
 """Kinds that a column or the user may name."""
-OPEN_KINDS: Mapping[str, Kind] = {"yes-no": "truth", "number": "count"}
+OPEN_KINDS: Mapping[str, Kind] = {"yes-no": "truth", "number": "count", "judged": "judged"}
 """Reading rule of a declaration to the kind of its open answers; others are short."""
 
 
@@ -143,6 +147,7 @@ def _question(
     if not text.strip():
         raise CellError("its question is empty")
     options = _options(row, number, rules)
+    rubric = plain_text(value(declared.rows[RUBRIC], row, number)).strip() if RUBRIC in declared.rows else ""
     brackets = may_hold_mark("\n".join((text, *options.values())))
     if brackets and not rules.declared and not rules.in_question:
         text, options = numbered_marks(text, options)
@@ -161,6 +166,7 @@ def _question(
         raise CellError("it has one option; two or more were expected")
     else:
         options = {}
+        wanted = "judged" if rubric and _is_for_judge(cell, wanted, rules) else wanted
         answer, kind, known = _open_answer(cell, text, wanted, rules)
     hint = plain_text(value(declared.rows["hint"], row, number)) if "hint" in declared.rows else ""
     history = turns_of(value(declared.rows["history"], row, number)) if "history" in declared.rows else ()
@@ -180,6 +186,7 @@ def _question(
         history,
         plain_text(value(declared.rows["system"], row, number)) if "system" in declared.rows else "",
         known,
+        rubric,
     )
     brackets = (
         brackets or rules.needs_cells or may_hold_mark(hint)
@@ -300,10 +307,19 @@ def _reordered(
     return moved[0][0], tuple(sorted(letter for _, letter in moved))
 
 
+def _is_for_judge(cell: Any, wanted: str, rules: TableRules) -> bool:
+    """Return True for the gold answer of a row with a rubric, unless rules alone decide it: yes, no, a number, a named kind."""
+    if rules.open_kind:
+        return rules.open_kind == "short"
+    if wanted not in ("", OPEN):
+        return wanted in ("text", "name")
+    return kind_of(unmarked(cell.strip()) if isinstance(cell, str) else cell, rules.facts) not in RULED
+
+
 def _open_answer(cell: Any, question: str, wanted: str, rules: TableRules) -> tuple[Any, Kind, dict[str, Any]]:
     """Return the gold answer of a question without options, its kind, and what a type must know of it."""
     if rules.open_kind:
-        return *_declared_answer(cell, rules.open_kind), {}
+        return *_declared_answer(cell, wanted if wanted == "judged" else rules.open_kind), {}
     if isinstance(cell, str):
         cell = unmarked(cell.strip())
     texts = (
@@ -369,6 +385,8 @@ def _declared_answer(cell: Any, kind: Kind) -> tuple[Any, Kind]:
         if truth is None:
             raise CellError(f"answer {plain_text(cell)[:CUT]!r} is neither yes nor no")
         return truth, kind
+    if kind == "judged":
+        return plain_text(cell).strip(), kind
     texts = accepted_texts(cell)
     if kind in ("count", "number"):
         number = number_of(texts[0]) if len(texts) == 1 else None
@@ -378,4 +396,4 @@ def _declared_answer(cell: Any, kind: Kind) -> tuple[Any, Kind]:
         return (exact, "count") if kind == "count" and exact is not None else (float(number), "number")
     if not texts:
         raise CellError("it has no answer")
-    return (texts[0] if len(texts) == 1 else texts), "short"
+    return (texts[0] if len(texts) == 1 else texts), "judged" if kind == "judged" else "short"

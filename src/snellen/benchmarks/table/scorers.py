@@ -35,6 +35,7 @@ READY: Mapping[str, Scorer] = {
     "count": ready.count,
     "number": ready.number,
     "short": ready.short,
+    "judged": ready.judged,
 }
 TEXT_COMPARISONS = ("anls", "vqa-score", "relaxed", "contains", "contains-formula")
 """Comparisons of texts that a set of questions defines; under `strict` they see the short answer that was read."""
@@ -42,8 +43,15 @@ REFUSAL = "refusal, read as Z"
 
 
 def scorers(rule: ScoreRule) -> dict[str, Scorer]:
-    """Return the scorer of each profile."""
-    return {profile: _scorer(rule, profile) for profile in get_args(ProfileName)}
+    """Return the scorer of each profile; what is left to a judge is so under each of them."""
+    return {profile: _but_judged(_scorer(rule, profile)) for profile in get_args(ProfileName)}
+
+
+def _but_judged(scorer: Scorer) -> Scorer:
+    def score(sample: Sample, reply: str) -> Score:
+        return ready.judged(sample, reply) if sample.kind == "judged" else scorer(sample, reply)
+
+    return score
 
 
 def _scorer(rule: ScoreRule, profile: ProfileName) -> Scorer:

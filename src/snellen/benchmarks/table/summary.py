@@ -20,22 +20,8 @@ TARGET, REPLY, CHANCE, FORM, QUESTION, ROTATION, ROTATIONS = (
 )
 RESERVED = frozenset(
     (
-        *(
-            TARGET,
-            REPLY,
-            CHANCE,
-            FORM,
-            QUESTION,
-            ROTATION,
-            ROTATIONS,
-            "kind",
-            "repeat",
-            "unit",
-            "aliases",
-            "paths",
-            "names",
-        ),
-        *("decimal", "day_first", "tolerance"),
+        *(TARGET, REPLY, CHANCE, FORM, QUESTION, ROTATION, ROTATIONS, "kind", "repeat", "unit", "aliases", "paths"),
+        *("names", "decimal", "day_first", "tolerance", "rubric", "stage", "judge_source"),
     )
 )
 """Names of meta with a meaning of their own; a column of that name gets an underscore."""

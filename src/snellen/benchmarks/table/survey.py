@@ -298,7 +298,8 @@ class _Surveyor:
         text = self.data.options.get("kind", "").strip()
         if not text:
             return {}
-        if self.declaration.report or self.declaration.score is not None:
+        rule = self.declaration.score
+        if self.declaration.report or (rule is not None and rule.is_given):
             raise UsageError(
                 f"--kind {text}: the declaration of {table.name} says how its answers are read", "Omit --kind."
             )
@@ -388,9 +389,9 @@ class _Surveyor:
         form = rows["answer"].as_ if isinstance(rows["answer"], Cell) else ""
         convention = form if form in CONVENTIONS else counts.convention(column, name)
         open_kind: Kind = ""
-        if declared:
+        if declared or (rule is not None and rule.read == "judged"):
             open_kind = OPEN_KINDS.get(rule.read if rule else "", "short")
-        elif rule is not None:
+        elif rule is not None and rule.is_given:
             open_kind = {"bool": "truth", "text": "short"}.get(form) or counts.single_kind(column, name)
         elif not form and "kind" not in rows:
             counts.require_kind(column, name)

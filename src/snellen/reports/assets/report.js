@@ -35,7 +35,7 @@
     const at = profile ? names.indexOf(profile) : 0;
     if (at < 0) return null;
     const found = answer.v[at];
-    if (found) return { verdict: found[0], read: found[1], reason: found[2], value: found[3], profile: names[at] };
+    if (found) return { verdict: found[0], read: found[1], reason: found[2], value: found[3], stage: found[4], profile: names[at] };
     return { verdict: answer.s === "ok" ? "unscored" : "error", read: null, reason: null, value: null, profile: names[at] };
   }
 
@@ -136,7 +136,7 @@
       el("bdi", { class: "question" }, text.slice(0, 400)),
       el("dl", { class: "said" },
         asked.target === null ? null : [el("dt", {}, "target"), el("dd", {}, el("bdi", {}, asked.target))],
-        answer.e ? [el("dt", {}, "failed"), el("dd", {}, answer.e[0])] : [el("dt", {}, "extracted"), el("dd", {}, said(one.read))],
+        answer.e ? [el("dt", {}, "failed"), el("dd", {}, answer.e[0])] : [el("dt", {}, "extracted"), el("dd", {}, said(one.read), one.stage === "reader" ? el("small", {}, " read by a model") : null)],
         runs.length > 1 ? [el("dt", {}, "run"), el("dd", {}, el("bdi", {}, runs[answer.r].name))] : null)));
   }
 

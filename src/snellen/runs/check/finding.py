@@ -7,6 +7,8 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from snellen.scoring.scorers import UNJUDGED
+
 Level: TypeAlias = Literal["error", "warning", "note"]
 LEVELS: tuple[Level, ...] = ("error", "warning", "note")
 
@@ -28,9 +30,7 @@ KINDS: Mapping[str, FindingKind] = {
     ),
     "always-first": FindingKind("warning", "have their first option as the gold answer, which is all of them"),
     "constant-answer": FindingKind("warning", "have the same gold answer, which is all of them"),
-    "sentence-answers": FindingKind(
-        "warning", "have a gold answer that is a sentence: without --judge it is compared word by word"
-    ),
+    "sentence-answers": FindingKind("warning", f"have a free text as gold answer: {UNJUDGED}"),
     "unbalanced-answers": FindingKind("warning", "have gold answers that are not equally frequent"),
     "longest-option": FindingKind("warning", "have the longest option as gold answer, more often than chance"),
     "contradicting-answers": FindingKind("warning", "repeat an earlier question with another gold answer"),

@@ -27,10 +27,20 @@ from snellen.redaction.gold import WITHHELD, strike
 from snellen.runs.failures import answers
 from snellen.runs.failures.answers import Answered
 from snellen.runs.judge import verdicts
-from snellen.runs.judge.benchmark import JudgeQuestion, load_rubric, question_of
+from snellen.runs.judge.benchmark import JudgeQuestion, question_of
 from snellen.runs.trust import benchmark_of
 from snellen.scoring import statistics
-from snellen.scoring.rubric import Rubric, Schema, fill, gold_forms, parse_rubric, places, score_verdict, shortened
+from snellen.scoring.rubric import (
+    Rubric,
+    Schema,
+    fill,
+    gold_forms,
+    load_rubric,
+    parse_rubric,
+    places,
+    score_verdict,
+    shortened,
+)
 from snellen.scoring.scores import LEFT_OUT, Scores
 from snellen.sources.digests import digest
 from snellen.types import Generation, Metric, Prompt, Sample, Score, Text
@@ -82,8 +92,7 @@ def labelling_benchmark(data: Data, source: Benchmark | None = None, *, trust: b
     rubric = rubric_of(data.options.get("rubric", ""))
 
     def samples(settings: Data) -> Iterator[Sample]:
-        judged = None if subject.rubric is None else verdicts.find_verdicts(folder)
-        replies = None if judged is None else verdicts.read(judged, folder)
+        replies = verdicts.said_of(folder, is_judged=subject.rubric is not None)
         for answer in answers.answers(folder, subject, meta.spec, replies):
             if answer.failed:
                 yield question(answer, rubric, settings, subject)

@@ -186,12 +186,12 @@ def whose_decisions(
 
 
 def is_current(run: Run) -> bool:
-    """Return True if failures.jsonl is newer than the run's last answer and last verdict."""
-    from snellen.runs.judge.verdicts import find_verdicts
+    """Return True if failures.jsonl is newer than the run's last answer, verdict and reading."""
+    from snellen.runs.judge.verdicts import find_readings, find_verdicts
 
     written = (run.path / NAME).stat().st_mtime_ns
-    judged = find_verdicts(run.folder)
-    newest = [run.folder.results, *([] if judged is None else [judged.results])]
+    beside = (find_verdicts(run.folder), find_readings(run.folder))
+    newest = [run.folder.results, *(folder.results for folder in beside if folder is not None)]
     return not any(path.exists() and path.stat().st_mtime_ns > written for path in newest)
 
 

@@ -1,10 +1,10 @@
-"""Judging a run; `snellen judge` calls this. No request is sent before a judge and its key are known."""
+"""Judging and reading a run with a model: `snellen judge` and `snellen read`. No request is sent before model and key are known."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Unpack
@@ -15,18 +15,26 @@ from snellen.benchmarks.base import Benchmark, Data
 from snellen.dotenv_file import dotenv_value
 from snellen.engine.fingerprint import identity
 from snellen.engine.progress import Display
-from snellen.engine.run_folder import JUDGE_RUNS, JUDGED, RunFolder, derived_folder
+from snellen.engine.run_folder import JUDGE_RUNS, JUDGED, READ, RunFolder, RunSpec, derived_folder
 from snellen.errors import JudgeError, PreflightError, RunError, UsageError
 from snellen.models import registry as models
 from snellen.models.base import DEFAULTS, Model, ModelOptions, as_model
 from snellen.models.shutdowns import announced
 from snellen.runs.evaluate import perform
-from snellen.runs.judge.benchmark import LOST_SHARES, OWN, PROFILE, JudgeModel, judged_benchmark, load_rubric
+from snellen.runs.judge.benchmark import (
+    LEFT_TO_JUDGE,
+    LOST_SHARES,
+    OWN,
+    PROFILE,
+    JudgeModel,
+    judged_benchmark,
+)
 from snellen.runs.judge.extend import extend_judged
+from snellen.runs.judge.reading import ALL, UNREAD, has_for_reader, reading_benchmark, require_readable
 from snellen.runs.run import Run, load_run
-from snellen.runs.scoring import Scored
+from snellen.runs.scoring import Scored, rubric_for
 from snellen.runs.settings import JudgeSettings, run_spec, takes
-from snellen.scoring.rubric import require_known_places
+from snellen.scoring.rubric import load_rubric, require_known_places
 
 BASE_URL, KEY, MODEL = "JUDGE_BASE_URL", "JUDGE_API_KEY", "JUDGE_MODEL"
 SELF_HOSTED = "JUDGE_SELF_HOSTED"
@@ -57,7 +65,8 @@ def judge(
         run: the folder of the run to judge.
         model: the judge, KIND:NAME; None: the environment variable JUDGE_MODEL.
         rubric: `match`, `graded`, or the path of a rubric file; None: the rubrics of the run's benchmark, each for the
-            samples that it decides, whose verdicts then are the run's scores; `match` where it has none.
+            samples that it decides, whose verdicts then are the run's scores; `match` where it has none. Of a table with
+            questions of kind `judged`, any rubric is for those, and its verdicts are the run's scores.
         out: the verdicts' folder; None: <run>_judged.
         with_images: the judge sees the images of the question too.
         rule: what the benchmark's own rule takes for correct is not judged (`judge_source` is then `rule`).
@@ -75,10 +84,116 @@ def judge(
         JudgeError: no judge, no key, no such rubric, no reply, or none that a judge decides; nothing was asked.
         SnellenError: see snellen.errors; verdicts that were given are on disk.
     """
+    opened = _answered(run, benchmark, data, images, trust=trust)
+    source, subject = opened.folder, opened.benchmark
+    spec = run_spec(JUDGED, "", settings)
+    who = appointed(model, spec.options, option="--model")
+    if rule and subject.ruled_correct is None:
+        raise UsageError(f"{subject.name} has no rule to apply before the judge", "Omit --rule.")
+    if subject.groups is not None:  # each answer has chosen the next question by the benchmark's own reading
+        raise UsageError(
+            f"{subject.name} measures thresholds from the answers as it read them, and a judge would change none",
+            f"Score it without a judge: snellen score {run}",
+        )
+    chosen = _rubric_options(opened, rubric)
+    chosen |= {**({"images": "yes"} if with_images else {}), **({"rule": "yes"} if rule else {})}
+    about_run = Data(path=source.path, options=chosen, seed=spec.data.seed)
+    judged = judged_benchmark(about_run, subject)
+    if (chosen["rubric"] == OWN or LEFT_TO_JUDGE in chosen) and next(judged.samples(about_run), None) is None:
+        raise JudgeError(
+            f"{run} holds no reply that a rubric of {subject.name} decides",
+            "It is scored without a judge. To judge all replies, add --rubric match.",
+        )
+    spec = structs.replace(spec, data=about_run)
+    done = _conducted(spec, who, opened, out, lambda moved: judged_benchmark(moved, subject), display)
+    scored = Run(source, opened.meta, subject)
+    if subject.rubric is not None and not scored.summary_is_current():
+        scored.summarize("all")
+    return done
+
+
+def _rubric_options(run: Run, rubric: str | None) -> dict[str, str]:
+    """Return the options of a judged run that say by which rubric which replies are judged."""
+    subject = run.benchmark
+    if rubric is None:
+        return {"rubric": OWN if leaves_to_judge(subject, run.meta.spec.data) else "match"}
+    if rubric == OWN:
+        return {"rubric": OWN}
+    require_known_places(load_rubric(rubric))
+    # Where a table leaves replies to any judge, the rubric says how they are judged.
+    left = subject.rule_first and leaves_to_judge(subject, run.meta.spec.data)
+    return {"rubric": rubric, LEFT_TO_JUDGE: "yes"} if left else {"rubric": rubric}
+
+
+def leaves_to_judge(benchmark: Benchmark, data: Data) -> bool:
+    """Return True if a benchmark has questions whose replies a judge decides; of a table its rows are looked at."""
+    if benchmark.rubric is None or not benchmark.rule_first:
+        return benchmark.rubric is not None
+    return any(benchmark.rubric(sample) is not None for sample in benchmark.samples(data))
+
+
+@takes(JudgeSettings)
+def read(
+    run: str | Path,
+    model: str | Model,
+    *,
+    rubric: str | None = None,
+    replies: str = UNREAD,
+    out: str | Path | None = None,
+    benchmark: Benchmark | None = None,
+    data: str | Path | None = None,
+    images: str | Path | None = None,
+    trust: bool = False,
+    display: Display | None = None,
+    **settings: Unpack[JudgeSettings],
+) -> Run:
+    """Let a model quote the answers of replies that the rules leave unread, or resume that; the readings are a run of their own.
+
+    The model sees question, options and reply, never the gold answer. A quote that does not stand in the reply is refused; the
+    others are read by the run's own rules, under the profile `strict` alone (docs/reader.md).
+
+    Args:
+        run: the folder of the run.
+        model: the reader, KIND:NAME.
+        rubric: path of a reader's rubric; None: the package's.
+        replies: `unread`, or `all` for a study: what the rules read counts as they read it.
+        out: the readings' folder; None: <run>_read, where the run's scores find them.
+        benchmark, data, images, trust, display, settings: as for `snellen.judge`.
+
+    Raises:
+        JudgeError: no key, no such rubric, or no reply for a reader; nothing was asked.
+        SnellenError: see snellen.errors; readings that were given are on disk.
+    """
+    if replies not in (UNREAD, ALL):
+        raise UsageError(f"--reader-for {replies}: expected {UNREAD} or {ALL}", "Choose one of them.")
+    opened = _answered(run, benchmark, data, images, trust=trust)
+    subject = opened.benchmark
+    spec = run_spec(READ, "", settings)
+    who = appointed(model, spec.options, option="--reader")
+    options = {**({} if rubric is None else {"rubric": rubric}), **({} if replies == UNREAD else {"replies": replies})}
+    about_run = Data(path=opened.path, options=options, seed=spec.data.seed)
+    reading = reading_benchmark(about_run, subject)
+    if rubric is not None:
+        require_known_places(load_rubric(rubric))
+    folder = RunFolder(out if out is not None else derived_folder(opened.path, READ))
+    if not folder.exists() and next(reading.samples(about_run), None) is None:
+        raise JudgeError(f"{run} holds no reply for a reader: the rules read every one", "Its scores need no reader.")
+    spec = structs.replace(spec, data=about_run)
+    done = _conducted(spec, who, opened, folder.path, lambda moved: reading_benchmark(moved, subject), display)
+    scored = Run(opened.folder, opened.meta, subject)
+    if not scored.summary_is_current():
+        scored.summarize("all")
+    return done
+
+
+def _answered(
+    run: str | Path, benchmark: Benchmark | None, data: str | Path | None, images: str | Path | None, *, trust: bool
+) -> Run:
+    """Open a run that holds replies for a model. Raises UsageError, RunError or JudgeError for another one."""
     opened = load_run(run, benchmark=benchmark, trust=trust).moved(data, images)
     source, about = opened.folder, opened.meta
     if about.spec.benchmark in JUDGE_RUNS:
-        content = "verdicts" if about.spec.benchmark == JUDGED else "labels of failures"
+        content = {JUDGED: "verdicts", READ: "readings"}.get(about.spec.benchmark, "labels of failures")
         raise UsageError(
             f"{run} holds {content}; a judge's replies are not judged again", "Pass the run that they are about."
         )
@@ -89,55 +204,51 @@ def judge(
             f"{run} holds no reply to judge: {opened.request_errors().text.removeprefix('no score: ')}",
             f"Fix the cause, then resume the run: snellen rerun {run}",
         )
-    spec = run_spec(JUDGED, "", settings)
-    who = appointed(model, spec.options, option="--model")
-    subject = opened.benchmark
-    if rubric is None:
-        rubric = "match" if subject.rubric is None else OWN
-    if rule and subject.ruled_correct is None:
-        raise UsageError(f"{subject.name} has no rule to apply before the judge", "Omit --rule.")
-    if subject.groups is not None:  # each answer has chosen the next question by the benchmark's own reading
-        raise UsageError(
-            f"{subject.name} measures thresholds from the answers as it read them, and a judge would change none",
-            f"Score it without a judge: snellen score {run}",
-        )
-    chosen = {"rubric": rubric, **({"images": "yes"} if with_images else {}), **({"rule": "yes"} if rule else {})}
-    if rubric != OWN:
-        require_known_places(load_rubric(rubric))
-    about_run = Data(path=source.path, options=chosen, seed=spec.data.seed)
-    judged = judged_benchmark(about_run, subject)
-    if rubric == OWN and next(judged.samples(about_run), None) is None:
-        raise JudgeError(
-            f"{run} holds no reply that a rubric of {subject.name} decides",
-            "It is scored without a judge. To judge all replies, add --rubric match.",
-        )
-    folder = RunFolder(out if out is not None else derived_folder(source.path, JUDGED))
+    return opened
+
+
+def _conducted(
+    spec: RunSpec,
+    who: Judge,
+    source: Run,
+    out: str | Path | None,
+    asked: Callable[[Data], Benchmark],
+    display: Display | None,
+) -> Run:
+    """Ask a judge or a reader about a run, or resume that.
+
+    Args:
+        spec: the run of its replies, without its model.
+        who: the model.
+        source: the run that it is asked about.
+        out: the folder of its replies; None: the usual one.
+        asked: the benchmark whose samples are the source's replies, by the spec's data.
+        display: shows progress.
+    """
+    folder = RunFolder(out if out is not None else derived_folder(source.path, spec.benchmark))
     if folder.path.resolve() == source.path.resolve():
         raise UsageError(
             f"--out {folder.path} is the run that is judged; verdicts are a run of their own",
-            f"Omit --out to write them to {derived_folder(source.path, JUDGED)}.",
+            f"Omit --out to write them to {derived_folder(source.path, spec.benchmark)}.",
         )
     judging = who.opened()
-    spec = structs.replace(spec, model=who.name, data=about_run, options=who.options)
-    asking = JudgeModel(judging, folder.path)
+    spec = structs.replace(spec, model=who.name, options=who.options)
+    benchmark, asking = asked(spec.data), JudgeModel(judging, folder.path)
 
-    def judging_of(source: RunFolder) -> Mapping[str, Any]:
-        moved_spec = structs.replace(spec, data=structs.replace(about_run, path=source.path))
-        return identity(moved_spec, judged_benchmark(moved_spec.data, subject), asking)
+    def identity_of(source: RunFolder) -> Mapping[str, Any]:
+        moved = structs.replace(spec, data=structs.replace(spec.data, path=source.path))
+        return identity(moved, asked(moved.data), asking)
 
-    extend_judged(folder, source, judging_of, lambda: judged.samples(about_run))
-    done = perform(spec, folder, benchmark=judged, model=asking, display=display)
-    scored = Run(source, about, subject)
-    if subject.rubric is not None and not scored.summary_is_current():
-        scored.summarize("all")
-    return done
+    extend_judged(folder, source.folder, identity_of, lambda: benchmark.samples(spec.data))
+    return perform(spec, folder, benchmark=benchmark, model=asking, display=display)
 
 
 def verdicts(run: Run) -> dict[str, Any]:
     """Build the SUMMARY_JSON object of a judged run: the run, the judge, counts of verdicts, and the score."""
     counts: Counter[str] = Counter()
     labels: Counter[str] = Counter()
-    numbered = run.meta.spec.data.options.get("rubric") == OWN
+    options = run.meta.spec.data.options
+    numbered = options.get("rubric") == OWN or LEFT_TO_JUDGE in options
 
     def each(scored: Scored) -> None:
         (score,) = scored.scores.values()
@@ -167,6 +278,94 @@ def verdicts(run: Run) -> dict[str, Any]:
         "interval": metric.interval,
         "coverage": metric.coverage,
     }
+
+
+class AskedModels(Struct, frozen=True):
+    """Models that are asked about the replies of a run once it is finished.
+
+    Attributes:
+        judge: the judge of what the benchmark leaves to one; None: none.
+        reader: the reader of what the rules leave unread; None: none.
+        rubric: a rubric in place of the benchmark's own; None: its own.
+        replies: what the reader is asked about, `unread` or `all`.
+        judge_settings, reader_settings: as for `judge` and `read`.
+    """
+
+    judge: str | Model | None = None
+    reader: str | Model | None = None
+    rubric: str | None = None
+    replies: str = UNREAD
+    judge_settings: JudgeSettings = {}
+    reader_settings: JudgeSettings = {}
+
+    def declared_by(self, benchmark: Benchmark) -> AskedModels:
+        """Return these models, and those that the benchmark declares where none is named; `none` asks none."""
+
+        def chosen(named: str | Model | None, declared: str) -> str | Model | None:
+            name = (declared or None) if named is None else named
+            return None if name == NO_MODEL else name
+
+        return structs.replace(
+            self, judge=chosen(self.judge, benchmark.judge), reader=chosen(self.reader, benchmark.reader)
+        )
+
+    def require(self, benchmark: Benchmark) -> None:
+        """Check reader and judge before a run is paid for.
+
+        Raises:
+            JudgeError: one has no key, has been shut down or is none, or the rubric cannot be used.
+            UsageError: the benchmark has no replies for a reader.
+        """
+        if self.rubric is not None:
+            require_known_places(load_rubric(self.rubric))
+        if self.reader is not None:
+            require_readable(benchmark)
+        for option, model, settings in (
+            ("--judge", self.judge, self.judge_settings),
+            ("--reader", self.reader, self.reader_settings),
+        ):
+            if model is not None:
+                endpoint = ModelOptions(base_url=settings.get("base_url"), key_env=settings.get("key_env"))
+                appointed(model if model != DEFAULT_JUDGE else None, endpoint, option=option)
+
+    def about(self, run: Run, display: Display | None = None) -> list[Run]:
+        """Ask the models about a finished run; return their runs, none where there is nothing to ask.
+
+        Raises:
+            SnellenError: as `read` and `judge`; what was answered is on disk.
+        """
+        done: list[Run] = []
+        if self.reader is not None and (self.replies == ALL or has_for_reader(run)):
+            done.append(
+                read(
+                    run.path,
+                    self.reader,
+                    replies=self.replies,
+                    benchmark=run.benchmark,
+                    display=display,
+                    **self.reader_settings,
+                )
+            )
+        if self.judge is not None and has_for_judge(run):
+            model = None if self.judge == DEFAULT_JUDGE else self.judge
+            done.append(
+                judge(
+                    run.path, model, rubric=self.rubric, benchmark=run.benchmark, display=display, **self.judge_settings
+                )
+            )
+        return done
+
+
+def has_for_judge(run: Run) -> bool:
+    """Return True if a judge decides a reply of a run."""
+    benchmark = run.benchmark
+    return benchmark.rubric is not None and any(
+        rubric_for(benchmark, sample, record) is not None for sample, record in run.answers()
+    )
+
+
+NO_MODEL, DEFAULT_JUDGE = "none", "JUDGE_MODEL"
+"""Names in place of KIND:NAME: no model at all, and the judge of the environment."""
 
 
 class Judge(Struct, frozen=True):

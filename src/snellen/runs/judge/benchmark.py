@@ -30,16 +30,15 @@ from snellen.redaction.gold import WITHHELD, strike
 from snellen.runs import scoring
 from snellen.runs.trust import benchmark_of
 from snellen.scoring import metrics, statistics
+from snellen.scoring.readings import read_quote
 from snellen.scoring.rubric import (
-    BUILT_IN,
     SOURCE,
     Rubric,
     Schema,
-    built_in,
     fill,
     gold_forms,
+    load_rubric,
     marked_or_object,
-    parse_rubric,
     places,
     read_verdict,
     ruled,
@@ -53,11 +52,12 @@ from snellen.types import VERDICTS, Generation, Metric, Prompt, Record, Response
 PROFILE = "judge"
 OWN = ""
 """The value of the option `rubric` where the judged run's benchmark says by which rubric each reply is judged."""
+LEFT_TO_JUDGE = "left_to_judge"
+"""The option of a judged run with another rubric than the benchmark's own, which judges what that leaves to a judge."""
 UNANSWERED, NO_ANSWER = "unanswered", "no answer in the reply"
 LOST_SHARES = WITHOUT_VERDICT, OUT_OF_RANGE = "without_verdict", "out_of_range"
 """Metrics of a judged run that are no score of the model."""
 MOST_PARTS = 20
-RUBRIC_BYTES = 1 << 20
 RAW_INPUTS, RAW_OUTPUTS, RAW_FILE = "raw_judge_inputs", "raw_judge_outputs", "00000.jsonl"
 
 
@@ -71,6 +71,7 @@ class JudgeQuestion(Text, frozen=True, tag="question"):
         verdict: what a verdict looks like.
         shape: the same in words, for the second question.
         ruled: the verdict of a rule, which leaves the judge nothing to say; empty: there is none.
+        quoted_from: the reply that a reader's quote must stand in.
     """
 
     opened: str = ""
@@ -78,6 +79,14 @@ class JudgeQuestion(Text, frozen=True, tag="question"):
     verdict: Schema = Schema()
     shape: str = ""
     ruled: str = ""
+    quoted_from: str = ""
+
+    def require_readable(self, said: str) -> None:
+        """Raise ValueError if what a judge or a reader says is no verdict, or no quote from the reply."""
+        if self.verdict.quote:
+            read_quote(said, self.quoted_from)
+        else:
+            read_verdict(said, self.verdict)
 
 
 def question_of(prompt: Prompt) -> JudgeQuestion | None:
@@ -88,29 +97,6 @@ def question_of(prompt: Prompt) -> JudgeQuestion | None:
 def written_text(prompt: Prompt) -> str:
     """Return the text of a question to the judge for raw_judge_inputs, without keys and sealed gold."""
     return redact("\n".join(part.text for part in prompt.parts if isinstance(part, Text)))
-
-
-def load_rubric(name: str) -> Rubric:
-    """Load a rubric of the package by name, or one of the user's own by path (.toml).
-
-    Raises:
-        JudgeError: there is none, or it is not a rubric.
-    """
-    path = Path(name)
-    if path.suffix != ".toml":
-        if name not in BUILT_IN and path.exists():
-            kind = "a folder" if path.is_dir() else "a file that does not end in .toml"
-            raise JudgeError(
-                f"rubric {name} is {kind}; a rubric file is TOML", "Name it with its ending: --rubric FILE.toml"
-            )
-        return built_in(name)
-    try:
-        if path.stat().st_size > RUBRIC_BYTES:
-            raise JudgeError(f"rubric {name}: larger than {RUBRIC_BYTES:,} bytes")
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise JudgeError(f"rubric {name}: cannot be read: {error}", "Check the path; it is a TOML file.") from error
-    return parse_rubric(text, name)
 
 
 def judged_benchmark(data: Data, source: Benchmark | None = None, *, trust: bool = False) -> Benchmark:
@@ -130,12 +116,16 @@ def judged_benchmark(data: Data, source: Benchmark | None = None, *, trust: bool
     meta = located(folder, folder.meta())
     subject = source or benchmark_of(folder, meta, trust=trust)
     name = data.options.get("rubric", "match")
-    rubric_for_all = load_rubric(name) if name != OWN else None
+    chosen = load_rubric(name) if name != OWN else None
+    if chosen is not None and chosen.verdict.quote:
+        raise JudgeError(f"the rubric {chosen.name} is a reader's", f"Read with it: snellen read RUN --rubric {name}")
+    replaced, rubric_for_all = (chosen, None) if data.options.get(LEFT_TO_JUDGE) else (None, chosen)
     if rubric_for_all is None and subject.rubric is None:
         raise JudgeError(f"{subject.name} has no rubric of its own", "Name one: --rubric match, graded, or a file.")
 
     def rubric_of(sample: Sample) -> Rubric | None:
-        return rubric_for_all if subject.rubric is None or rubric_for_all is not None else subject.rubric(sample)
+        own = None if subject.rubric is None else subject.rubric(sample)
+        return rubric_for_all or (own and (replaced or own))
 
     @cache
     def own() -> tuple[int, str]:
@@ -188,6 +178,7 @@ def judged_benchmark(data: Data, source: Benchmark | None = None, *, trust: bool
             "rubric": "name or file of the rubric",
             "images": "yes: the judge sees the pictures too",
             "rule": "yes: what the benchmark's rule takes for correct is not judged",
+            LEFT_TO_JUDGE: "yes: only what the benchmark leaves to a judge is judged, by this rubric",
         },
         restricted=subject.restricted,
         headline=subject.headline if rubric_for_all is None else None,
@@ -220,7 +211,7 @@ def judged_sample(sample: Sample, record: Record, rubric: Rubric, data: Data, su
         meta[UNANSWERED] = record.error.kind if record.error is not None else record.status
         return Sample(name, Prompt(()), None, "open", group=group, meta=meta)
     shown_sample, reply = sample, record.response.text
-    if subject.judged_text is not None:
+    if subject.judged_text is not None and not rubric.verdict.quote:
         narrowed = subject.judged_text(sample, reply)
         if narrowed is None:
             meta[UNANSWERED] = NO_ANSWER
@@ -232,9 +223,11 @@ def judged_sample(sample: Sample, record: Record, rubric: Rubric, data: Data, su
     # A system text with the gold in it would be written to traces; rubrics put it into the template.
     system = fill(rubric.system, {**values, "gold": WITHHELD, "reply": "(below)"})
     part = JudgeQuestion(text, verdict=rubric.verdict, shape=rubric.shape)
-    if data.options.get("rule") and subject.ruled_correct is not None and subject.ruled_correct(sample, reply):
+    if rubric.verdict.quote:
+        part = structs.replace(part, quoted_from=reply)
+    elif (data.options.get("rule") or subject.rule_first) and scoring.is_ruled_correct(subject, sample, reply):
         part = structs.replace(part, ruled=ruled(rubric.verdict))
-    if subject.restricted:
+    if subject.restricted and not rubric.verdict.quote:
         forms = gold_forms(sample)
         written = strike(fill(rubric.template, {**values, "gold": WITHHELD}), forms)
         part = structs.replace(part, text=written, opened=text, forms=forms)
@@ -273,6 +266,8 @@ def verdict_row(sample: Sample, record: Record, score: Score) -> dict[str, Any]:
         reason = record.error.kind if record.error is not None else "no verdict"
         return {"sample_id": sample.id, "judge_verdict": "judge_error", SOURCE: "judge", "reason": reason}
     row = {"sample_id": sample.id, "judge_verdict": score.extracted, SOURCE: score.detail.get(SOURCE, "judge")}
+    if score.reason:
+        row["judge_reason"] = score.reason
     return row if not record.response.model else {**row, "judge_model": record.response.model}
 
 
@@ -358,7 +353,7 @@ class JudgeModel(Model):
             return Response(question.ruled)
         response = await self._ask(sample_id, 1, prompt, question.forms)
         try:
-            read_verdict(response.text, question.verdict)
+            question.require_readable(response.text)
         except ValueError as error:
             if question.verdict.reask:
                 second_prompt = _reask(prompt, question, response.text, str(error))

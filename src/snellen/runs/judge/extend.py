@@ -17,7 +17,7 @@ from msgspec import Struct, structs
 from snellen.engine import fingerprint, journal
 from snellen.engine.folder_checks import is_own
 from snellen.engine.journal import RecordHead, TimedRecordHead, storage_error
-from snellen.engine.run_folder import RunFolder
+from snellen.engine.run_folder import READ, RunFolder
 from snellen.runs.judge.benchmark import RAW_FILE, RAW_INPUTS, written_text
 from snellen.sources.journal_lines import bounded_lines
 from snellen.types import Record, Sample
@@ -43,7 +43,8 @@ def extend_judged(
     failed again) behind it loses its empty verdict; everything else is kept. Done in an order that a crash does not hurt.
 
     A journal that was damaged and mended has no such beginning. Then a verdict is kept if its answer is older than it and
-    the judge's question about that answer is the question on record in raw_judge_inputs.
+    the judge's question about that answer is the question on record in raw_judge_inputs. So it is with readings of replies
+    that other rules left unread.
 
     Args:
         judged: the folder of the verdicts; nothing is done where there is no run in it.
@@ -61,11 +62,14 @@ def extend_judged(
         return False
     recorded = str(judged.meta().identity.get("data", "")).partition(" ")[0]
     end, later = _since(source.results, recorded)
-    if end is not None and not later:
+    unchanged = end is not None and not later
+    if unchanged and judged.meta().spec.benchmark != READ:
         return False
     with judged.locked():
         meta = judged.meta()
-        if end is None:
+        if unchanged and not any(fingerprint.differences(meta.identity, identity(source))):
+            return False
+        if end is None or unchanged:
             if not _same_but_for_answers(meta.identity, identity(source)):
                 return False
             standing, later = _verdicts_that_still_hold(judged, source, questions())
@@ -107,12 +111,15 @@ def _since(path: Path, recorded: str) -> tuple[int | None, set[str]]:
 
 
 def _same_but_for_answers(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Return True if two judged runs differ in the judged answers alone: rubric and judge are the same."""
+    """Return True if two judged runs differ in the judged answers alone: rubric and judge are the same.
+
+    Which answers a reader is asked about depends on the rules of this version too.
+    """
     rubric_before, rubric_now = (
         str(data_identity.get("data", "")).partition(" ")[2] for data_identity in (before, now)
     )
     changed = {name for name, _, _ in fingerprint.differences(before, now)}
-    return "data" in changed and changed <= {"data", "prompts"} and rubric_before == rubric_now
+    return bool(changed) and changed <= {"data", "prompts"} and rubric_before == rubric_now
 
 
 def _verdicts_that_still_hold(

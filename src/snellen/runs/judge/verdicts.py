@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,14 +13,16 @@ from snellen.engine.final_records import final_records
 from snellen.engine.folder_checks import NOT_OWN, is_own
 from snellen.engine.journal import TimedRecordHead
 from snellen.engine.request_errors import one_line, request_errors
-from snellen.engine.run_folder import JUDGED, RunFolder, derived_run
+from snellen.engine.run_folder import JUDGED, READ, RunFolder, RunMeta, derived_run
 from snellen.errors import DataError, UsageError
 from snellen.formats.base import Problems
 from snellen.formats.columns import id_of, text_of
 from snellen.formats.readers import table_rows
 from snellen.runs.external_answers import keyed
-from snellen.runs.judge.benchmark import OWN, RAW_OUTPUTS
+from snellen.runs.judge.benchmark import LEFT_TO_JUDGE, OWN, RAW_OUTPUTS
+from snellen.runs.judge.model_replies import Verdicts
 from snellen.runs.scoring import Scored, Summary
+from snellen.scoring.rubric import Rubric, load_rubric
 
 if TYPE_CHECKING:
     from snellen.runs.run import Run
@@ -29,42 +30,42 @@ if TYPE_CHECKING:
 IDS = ("vid", "sample_id", "id")
 
 
-class Verdicts(Mapping[str, str]):
-    """A judge's replies by `record_name`.
-
-    Attributes:
-        by: whose they are, for people.
-        model, folder: the judge and its run; empty for those of a file.
-        failures: the commonest error of the judge's run and the command that asks it again; empty without errors.
-        used: the names that were asked for and found.
-    """
-
-    def __init__(
-        self, texts: Mapping[str, str], by: str, *, model: str = "", folder: str = "", failures: str = ""
-    ) -> None:
-        self.by = by
-        self.model = model
-        self.folder = folder
-        self.failures = failures
-        self.used: set[str] = set()
-        self._texts = texts
-
-    def __getitem__(self, name: str) -> str:
-        text = self._texts[name]
-        self.used.add(name)
-        return text
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._texts)
-
-    def __len__(self) -> int:
-        return len(self._texts)
-
-
 def find_verdicts(source: RunFolder) -> RunFolder | None:
-    """Return the run that judged `source` by its benchmark's own rubrics; None where there is none."""
+    """Return the run that judged what the benchmark of `source` leaves to a judge; None where there is none."""
     judged = derived_run(source, JUDGED)
-    return judged if judged is not None and judged.meta().spec.data.options.get("rubric") == OWN else None
+    if judged is None:
+        return None
+    options = judged.meta().spec.data.options
+    return judged if options.get("rubric") == OWN or options.get(LEFT_TO_JUDGE) else None
+
+
+def find_readings(source: RunFolder) -> RunFolder | None:
+    """Return the run of the reader that was asked about replies of `source`; None where there is none."""
+    return derived_run(source, READ)
+
+
+def rubric_in_place(judged: RunMeta) -> Rubric | None:
+    """Return the rubric that a judge went by in place of the benchmark's own; None if it went by that.
+
+    Raises:
+        JudgeError: its file is gone.
+    """
+    options = judged.spec.data.options
+    return load_rubric(options["rubric"]) if options.get(LEFT_TO_JUDGE) else None
+
+
+def said_of(source: RunFolder, *, is_judged: bool) -> Verdicts | None:
+    """Read what a judge and a reader said of a run's replies; None where none was asked.
+
+    Args:
+        source: the run.
+        is_judged: its benchmark leaves replies to a judge.
+    """
+    judged, asked = find_verdicts(source) if is_judged else None, find_readings(source)
+    verdicts = None if judged is None else read(judged, source)
+    if asked is None:
+        return verdicts
+    return (Verdicts({}, "") if verdicts is None else verdicts).with_readings(read(asked, source))
 
 
 def read(judged: RunFolder, source: RunFolder) -> Verdicts:
@@ -87,7 +88,13 @@ def read(judged: RunFolder, source: RunFolder) -> Verdicts:
     whose = "" if is_own(meta) else f" ({NOT_OWN})"
     commonest = request_errors(judged).commonest
     failures = f"{commonest} `{rerun_command(judged, meta)}` asks the judge again." if commonest else ""
-    return Verdicts(texts, f"{model} in {judged.path}{whose}", model=model, folder=str(judged.path), failures=failures)
+    by = f"{model} in {judged.path}{whose}"
+    verdicts = Verdicts(
+        texts, by, model=model, folder=str(judged.path), failures=failures, rubric=rubric_in_place(meta)
+    )
+    verdicts.cost = meta.totals.cost
+    verdicts.version = str(meta.identity.get("data", "")).rpartition(" ")[2]
+    return verdicts
 
 
 class Replies(Verdicts):
@@ -233,7 +240,7 @@ def judged_by(summary: Summary, verdicts: Verdicts | None, run: Path | None = No
     """
     if not summary.for_judge:
         return ""
-    if verdicts is None:
+    if verdicts is None or not verdicts.by:
         command = "" if run is None else f"`{judge_command(run)}` judges them, "
         return (
             f"{summary.for_judge:,} replies are not judged yet and have no score; {command}--judge-replies reads existing "
@@ -247,3 +254,17 @@ def judged_by(summary: Summary, verdicts: Verdicts | None, run: Path | None = No
         unread = f"; {len(verdicts.used):,} of the judge's replies hold none" if verdicts.used else ""
         return f"not judged by {verdicts.by}: {lacking}{unread}"
     return f"judged by {verdicts.by}: {verdicts_count:,} of {summary.for_judge:,} replies; {lacking}"
+
+
+def read_by(summary: Summary, verdicts: Verdicts | None) -> str:
+    """Return one line about the reader and the share of replies that it read; empty if none was asked."""
+    if verdicts is None or not verdicts.reader:
+        return ""
+    sent = summary.read_by_model + summary.unread_by_model
+    share = f"{summary.read_by_model / summary.rows:.1%}" if summary.rows else "none"
+    left = f"; it leaves {summary.unread_by_model:,} unread" if summary.unread_by_model else ""
+    cost = "" if verdicts.reader_cost is None else f"; it cost ${verdicts.reader_cost:,.4f}"
+    return (
+        f"read by {verdicts.reader} in {verdicts.reader_folder}: {summary.read_by_model:,} of {sent:,} replies that the "
+        f"rules leave unread, {share} of all replies{left}{cost}"
+    )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import structs
 
 from snellen.benchmarks.base import Benchmark
 from snellen.engine import fingerprint
@@ -16,11 +17,14 @@ from snellen.errors import FingerprintError, SnellenError, UsageError
 from snellen.media import check_settings
 from snellen.models.base import ModelOptions
 from snellen.runs.evaluate import checked, open_model
-from snellen.runs.plan.document import GENERATION, MEDIA, Plan, PlanEntry
+from snellen.runs.plan.document import ASKED, GENERATION, MEDIA, Plan, PlanEntry
 from snellen.runs.settings import find_benchmark, run_spec
 from snellen.sources.hub import HUB
 from snellen.text import pretty_json, slug
 from snellen.types import Generation, MediaSettings
+
+if TYPE_CHECKING:
+    from snellen.runs.judge.ask import AskedModels
 
 LOCAL = ("local", "embedded")
 """Kinds of models that this machine loads; they run one after the other."""
@@ -30,7 +34,8 @@ RECORD = "plan.json"
 RECORD_BYTES = 64 << 20
 
 
-class PlanCell(Struct, frozen=True):
+@dataclass(frozen=True)
+class PlanCell:
     """One run of a plan.
 
     Attributes:
@@ -39,6 +44,7 @@ class PlanCell(Struct, frozen=True):
         folder: where it goes.
         subject: the benchmark.
         fault: why it cannot be run, where its data are not there; it fails in its turn.
+        asked: the models that are asked about its replies.
     """
 
     model: str
@@ -48,6 +54,7 @@ class PlanCell(Struct, frozen=True):
     folder: Path
     subject: Benchmark
     fault: SnellenError | None = None
+    asked: AskedModels | None = None
 
     @property
     def row(self) -> str:
@@ -107,8 +114,35 @@ def cells_of(plan: Plan, out: Path | None = None) -> list[PlanCell]:
                     raise UsageError(f"{plan.path}, {where}: {error.message}", error.hint) from error
                 except SnellenError as error:
                     subject, fault = find_benchmark(spec, trust=True), error
-                cells.append(PlanCell(model.label, benchmark.label, setting.label, spec, folder, subject, fault))
+                asked = _asked(plan, _values(plan, model, benchmark, setting), subject, where)
+                cells.append(PlanCell(model.label, benchmark.label, setting.label, spec, folder, subject, fault, asked))
     return cells
+
+
+def _values(plan: Plan, model: PlanEntry, benchmark: PlanEntry, setting: PlanEntry) -> dict[str, Any]:
+    """Return the settings of a cell: those of the plan, its benchmark, its model and its setting, the later ones first."""
+    return {**plan.defaults, **benchmark.values, **model.values, **setting.values}
+
+
+def _asked(plan: Plan, values: Mapping[str, Any], subject: Benchmark, where: str) -> AskedModels | None:
+    """Return the models that are asked about a cell's replies, checked; None without any."""
+    named = {key: values[key] for key in ASKED if key in values}
+    if not named and not subject.judge and not subject.reader:
+        return None
+    from snellen.runs.judge.ask import AskedModels  # few plans ask any
+
+    try:
+        words = msgspec.convert(named, dict[str, str])
+        asked = AskedModels(
+            words.get("judge"),
+            words.get("reader"),
+            _place(plan, words.get("rubric")),
+            words.get("reader_for", "unread"),
+        ).declared_by(subject)
+        asked.require(subject)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{plan.path}, {where}: {error}", "judge, reader and rubric are texts.") from error
+    return asked
 
 
 def _spec(plan: Plan, model: PlanEntry, benchmark: PlanEntry, setting: PlanEntry, where: str) -> RunSpec:
@@ -120,7 +154,7 @@ def _spec(plan: Plan, model: PlanEntry, benchmark: PlanEntry, setting: PlanEntry
         }
     values = {**shared, **benchmark.values, **model.values, **setting.values}
     settings: dict[str, Any] = {
-        key: value for key, value in values.items() if key not in (*GENERATION, *MEDIA, *OF_DATA)
+        key: value for key, value in values.items() if key not in (*GENERATION, *MEDIA, *OF_DATA, *ASKED)
     }
     try:
         for part, names, kind in (("generation", GENERATION, Generation), ("media", MEDIA, MediaSettings)):

@@ -25,7 +25,9 @@ GENERATION = frozenset(Generation.__struct_fields__) - {"seed"}
 MEDIA = frozenset(MediaSettings.__struct_fields__)
 OPTIONS = frozenset(ModelOptions.__struct_fields__) - {"generation", "media"}
 RUN = frozenset({"limit", "repeats", "max_attempts", "max_cost", "max_tokens_total", "nproc", "ray", "strict_data"})
-SETTINGS = GENERATION | MEDIA | OPTIONS | RUN
+ASKED = frozenset({"judge", "rubric", "reader", "reader_for"})
+"""Models that are asked about the replies of a run."""
+SETTINGS = GENERATION | MEDIA | OPTIONS | RUN | ASKED
 OF_MODEL = SETTINGS | {"name", "label"}
 OF_BENCHMARK = (SETTINGS - {"nproc", "ray", "base_url", "key_env"}) | {
     "name",

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from snellen.engine.journal import record_name
 from snellen.errors import RunError, UsageError
 from snellen.runs.reviews.audit_sample import AUDIT_SAMPLE, AuditSample, read_audit_sample, stratum_name
-from snellen.runs.reviews.cases import VERDICT_FIELD
+from snellen.runs.reviews.cases import is_read, stratum_values
 from snellen.runs.reviews.rules import Ruling, TrueScore
 from snellen.runs.run import Run
 from snellen.runs.scoring import rubric_for
@@ -34,7 +34,7 @@ SLICE_REVIEWS = 10
 MOST_CHOICES = 64
 """Columns that a value in a metric's name is looked for in, with those of its other values."""
 MOST_LEVELS = 5
-JUDGE, EXTRACTOR = "judge", "extractor"
+JUDGE, EXTRACTOR, READER = "judge", "extractor", "reader"
 
 
 class AuditRows:
@@ -49,6 +49,7 @@ class AuditRows:
         self.groups: list[int] = []
         self.certain: list[bool] = []
         self.judged: list[bool] = []
+        self.read: list[bool] = []
         self.strata: list[str] = []
         self.repeats = 0
         self.reviews: dict[int, tuple[Ruling, TrueScore]] = {}
@@ -70,9 +71,9 @@ class AuditRows:
         self.certain.append(record.response is None)
         self.judged.append(rubric_for(self.benchmark, sample, record) is not None)
         self.repeats += record.repeat > 0
+        self.read.append(is_read(score))
         if self.sample is not None and self.sample.by:
-            fields = (score.verdict if name == VERDICT_FIELD else sample.meta.get(name) for name in self.sample.by)
-            self.strata.append(stratum_name(fields))
+            self.strata.append(stratum_name(stratum_values(self.sample.by, sample, score)))
         # A row's value is its number, so that it is known again after the builder has put the rows in order.
         self._parts.add(sample, Score(float(row), None, "partial"), record.repeat)
         if ruling is None:
@@ -150,6 +151,7 @@ class _Audit:
         self.group = np.array(rows.groups, dtype=np.int64)
         self.certain = np.array(rows.certain, dtype=bool)
         self.judged = np.array(rows.judged, dtype=bool)
+        self.read = np.array(rows.read, dtype=bool)
         self.probability = rows.probabilities()
         self.reviewed = np.array(sorted(rows.reviews), dtype=np.intp)
         reviews = [rows.reviews[row] for row in self.reviewed]
@@ -222,11 +224,15 @@ class _Audit:
         return Metric(name, value, len(chosen), interval, coverage=len(chosen) / total)
 
     def errors(self) -> list[Metric]:
-        """Return the error rates of extractor, judge and gold answers, and the shares of unclear questions."""
+        """Return the error rates of extractor, reader, judge and gold answers, and the shares of unclear questions."""
         everywhere, right = np.ones(len(self.values), dtype=bool), self.values > 0.5
         verdicts = ("right", "wrong")
         metrics = []
-        for name, rows in ((EXTRACTOR, ~self.judged), (JUDGE, self.judged)):
+        for name, rows in (
+            (EXTRACTOR, ~self.judged & ~self.read),
+            (READER, self.read),
+            (JUDGE, self.judged),
+        ):
             error = partial(self.share, words=("wrong",), among=verdicts)
             metrics.append(error(f"{name}_error", rows=rows))
             metrics.append(error(f"{name}_error/marked_right", rows=rows & right))
@@ -235,6 +241,25 @@ class _Audit:
             words = ("right", "wrong", "gold-wrong", "ambiguous", "unreadable")
             metrics.append(self.share(name, (word,), words, everywhere))
         return metrics
+
+    def effect_of_reader(self) -> Metric | None:
+        """Return what the errors of the reader change in the mean score; None if no model read a reply.
+
+        It is the share of the replies that it read, times the difference of their estimated true mean from the automatic one.
+        Without a value fewer than `SLICE_REVIEWS` of them are reviewed.
+        """
+        rows = np.flatnonzero(self.read)
+        if not len(rows):
+            return None
+        share, name = len(rows) / len(self.values), f"{READER}_effect"
+        result = self.estimate(rows, SLICE_REVIEWS)
+        if result is None:
+            return Metric(name, None, 0, coverage=0.0)
+        automatic = float(self.values[rows].mean())
+        interval = result.ci95.map(lambda end: (end - automatic) * share)
+        return Metric(
+            name, (result.value - automatic) * share, result.reviewed, interval, coverage=result.reviewed / len(rows)
+        )
 
 
 def audited(rows: AuditRows, base: Sequence[Metric], expected: int) -> tuple[list[Metric], dict[str, Any], list[str]]:
@@ -272,7 +297,22 @@ def audited(rows: AuditRows, base: Sequence[Metric], expected: int) -> tuple[lis
     metrics.append(Metric("reviewed_alone", result.people, result.reviewed, result.people_ci95, coverage=share))
     metrics += [metric for metric in errors if metric.n]
     details = _details(rows, audit, name, result, plan, errors)
-    return metrics, {"audit": details}, _lines(rows, audit, name, result, plan, named is None)
+    lines = _lines(rows, audit, name, result, plan, named is None)
+    effect = audit.effect_of_reader()
+    if effect is not None:
+        metrics += [effect] if effect.n else []
+        details["reader"] = {"read": int(audit.read.sum()), "effect": effect.value, "ci95": effect.ci95, "n": effect.n}
+        lines.insert(1, _reader_line(audit, name, effect))
+    return metrics, {"audit": details}, lines
+
+
+def _reader_line(audit: _Audit, name: str, effect: Metric) -> str:
+    """Return one line about the replies that a model read, and what its errors do to the score."""
+    read = int(audit.read.sum())
+    head = f"a model read {read:,} of {len(audit.values):,} replies ({read / len(audit.values):.1%})"
+    if effect.value is None:
+        return f"{head}; too few of them are reviewed to say what its errors change (at least {SLICE_REVIEWS})"
+    return f"{head}; its errors change {name} by {effect.value:+.4f}{bracketed(effect.ci95, '+.4f')}, from {effect.n:,} reviews"
 
 
 def _is_mean(metric: Metric, values: NDArray[np.float64]) -> bool:

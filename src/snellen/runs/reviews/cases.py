@@ -15,19 +15,22 @@ from snellen.runs.reviews.audit_sample import draw_place, stratum_name
 from snellen.runs.reviews.decisions import CaseKey
 from snellen.runs.run import Run
 from snellen.runs.scoring import Scored, differing, profiles_of, rubric_for
+from snellen.scoring.readings import READER, STAGE
 from snellen.types import Blob, Image, Record, Sample, Score, Text, Video
 
-UNPARSEABLE, PROFILES, JUDGE, MODELS, MARGIN = (
+UNPARSEABLE, PROFILES, READING, JUDGE, MODELS, MARGIN = (
     "unparseable",
     "profiles disagree",
+    "read by a model",
     "judge unsure",
     "models disagree",
     "margin",
 )
-WEIGHTS: Mapping[str, float] = {UNPARSEABLE: 16.0, PROFILES: 8.0, JUDGE: 4.0, MODELS: 2.0, MARGIN: 1.0}
+WEIGHTS: Mapping[str, float] = {UNPARSEABLE: 32.0, PROFILES: 16.0, READING: 8.0, JUDGE: 4.0, MODELS: 2.0, MARGIN: 1.0}
 """Order of the doubts: each weighs more than all after it together, so that the strongest comes first."""
 VERDICT_FIELD = "verdict"
-"""Name in `--by` for the automatic verdict; other names are fields of the samples' meta."""
+"""Name in `--by` for the automatic verdict; `stage` tells whether a model read the reply, other names are fields of the
+samples' meta."""
 
 
 class ReviewCase(Struct, frozen=True, kw_only=True, gc=False):
@@ -69,7 +72,7 @@ def read_cases(run: Run, profile: str | None = None, by: Sequence[str] = ()) -> 
     Args:
         run: the run; its judge's verdicts are read from the judged run beside it.
         profile: whose verdicts are reviewed; None: the benchmark's first.
-        by: fields of the samples' meta that make the strata, or `verdict`.
+        by: fields of the samples' meta that make the strata, `verdict` or `stage`.
 
     Raises:
         UsageError: no sample has one of the fields.
@@ -77,12 +80,12 @@ def read_cases(run: Run, profile: str | None = None, by: Sequence[str] = ()) -> 
     """
     name = reviewed_profile(run, profile)
     cases: list[ReviewCase] = []
-    known: set[str] = {VERDICT_FIELD}
+    known: set[str] = {VERDICT_FIELD, STAGE}
 
     def add(scored: Scored) -> None:
         score, meta = scored.scores[name], scored.sample.meta
         known.update(field for field in by if field in meta)
-        values = [score.verdict if field == VERDICT_FIELD else meta.get(field) for field in by]
+        values = stratum_values(by, scored.sample, score)
         cases.append(
             ReviewCase(
                 sample_id=scored.sample.id,
@@ -99,8 +102,21 @@ def read_cases(run: Run, profile: str | None = None, by: Sequence[str] = ()) -> 
     unknown = [field for field in by if field not in known]
     if unknown and cases:
         fields = ", ".join(sorted({name for sample, _ in _first(run) for name in sample.meta})) or "none"
-        raise UsageError(f"no sample has the meta field {unknown[0]!r}", f"--by takes verdict, and here: {fields}.")
+        raise UsageError(
+            f"no sample has the meta field {unknown[0]!r}", f"--by takes verdict, stage, and here: {fields}."
+        )
     return cases
+
+
+def stratum_values(by: Sequence[str], sample: Sample, score: Score) -> list[object]:
+    """Return what makes the stratum of a reply: its verdict, its stage (`reader`, else `rules`), or fields of its meta."""
+    own = {VERDICT_FIELD: score.verdict, STAGE: READER if is_read(score) else "rules"}
+    return [own[field] if field in own else sample.meta.get(field) for field in by]
+
+
+def is_read(score: Score) -> bool:
+    """Return True if a model read the answer that was scored."""
+    return score.detail.get(STAGE) == READER
 
 
 def _first(run: Run) -> Iterator[tuple[Sample, Record]]:
@@ -124,6 +140,8 @@ def _doubts(run: Run, scored: Scored, score: Score) -> Iterator[tuple[str, float
         yield UNPARSEABLE, 1.0
     if len(scored.scores) > 1 and differing(scored.scores):
         yield PROFILES, 1.0
+    if is_read(score):
+        yield READING, 1.0
     judged = run.benchmark.rubric is not None and rubric_for(run.benchmark, scored.sample, scored.record) is not None
     if judged and (score.verdict == "partial" or (score.verdict == "unscored" and score.value is None)):
         yield JUDGE, 1.0

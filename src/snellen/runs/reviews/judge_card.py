@@ -14,6 +14,7 @@ from msgspec import Struct
 from snellen.errors import RunError, UsageError
 from snellen.runs.compared_runs import SLICED_BY
 from snellen.runs.reviews.audit_sample import read_audit_sample
+from snellen.runs.reviews.cases import is_read
 from snellen.runs.reviews.current import CurrentReviews
 from snellen.runs.reviews.rules import ReviewRules, Ruling
 from snellen.runs.reviews.summary import base_profile
@@ -123,7 +124,9 @@ def judge_cards(
             if ruling is None or score.verdict not in MARKED:
                 continue
             judged = rubric_for(run.benchmark, answered, record) is not None
-            judge = (verdicts.model or verdicts.by) if judged and verdicts is not None else f"rules of {profile}"
+            judge = f"rules of {profile}"
+            if verdicts is not None and (judged or is_read(score)):
+                judge = (verdicts.model or verdicts.by) if judged else f"{verdicts.reader} as a reader"
             meta = {"kind": answered.kind, **answered.meta}
             cases[judge].append(
                 _Case(

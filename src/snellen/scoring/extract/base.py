@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-STAGES = ("verbatim", "declared", "short", "prose", "reader")
+VERBATIM = "verbatim"
+STAGES = (VERBATIM, "declared", "short", "prose", "reader")
 """Stages of reading in their order: the first that finds an answer decides."""
 
 

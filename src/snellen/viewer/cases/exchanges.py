@@ -47,10 +47,10 @@ class TracedAttempt:
 
 @dataclass(frozen=True)
 class JudgeExchange:
-    """What a judge was asked about a reply, and its answer.
+    """What a judge or a reader was asked about a reply, and its answer.
 
     Attributes:
-        model: the judge.
+        model: who was asked.
         run: key of its run.
         questions: the texts of its question and, where it was asked again, of the second one; empty: not on record.
         replies: its answers to them.
@@ -58,6 +58,7 @@ class JudgeExchange:
         error: kind and message of its failure.
         stale: True if it was asked before this reply was given.
         system: the system prompt.
+        role: `Judge` or `Reader`.
     """
 
     model: str
@@ -68,6 +69,7 @@ class JudgeExchange:
     error: tuple[str, str] | None = None
     stale: bool = False
     system: str = ""
+    role: str = "Judge"
 
 
 @dataclass(frozen=True)
@@ -169,14 +171,12 @@ class _JudgeLine(Struct):
 
 
 def judge_exchange(opened: OpenedRun, record: Record, seal: Seal) -> JudgeExchange | None:
-    """Return the exchange with the judge about a reply; None if no judge's run has a record of it."""
-    judge = opened.judge
-    if judge is None:
+    """Return the exchange with the judge or reader about a reply; None if no such run has a record of it."""
+    asked = opened.judged_by(record.sample_id, record.repeat)
+    if asked is None:
         return None
+    role, judge, judged = asked
     name = record_name(record.sample_id, record.repeat)
-    judged = judge.record(name, 0)
-    if judged is None:
-        return None
     questions = _raw_lines(judge, RAW_INPUTS, name)
     replies = _raw_lines(judge, RAW_OUTPUTS, name)
     response, error = judged.response, judged.error
@@ -193,6 +193,7 @@ def judge_exchange(opened: OpenedRun, record: Record, seal: Seal) -> JudgeExchan
         error=None if error is None else (clip(error.kind, 80), shown(error.message)),
         stale=judged.started_at < record.finished_at,
         system=shown(questions[-1].system) if questions else "",
+        role=role,
     )
 
 

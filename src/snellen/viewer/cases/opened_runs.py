@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from threading import Event, Lock, Thread
@@ -13,16 +13,19 @@ import msgspec
 from snellen.benchmarks.base import Benchmark
 from snellen.engine.journal import record_name
 from snellen.engine.resume import ANSWERED
-from snellen.engine.run_folder import JUDGED, RunFolder, derived_run
+from snellen.engine.run_folder import JUDGED, READ, derived_run
 from snellen.engine.study import studied
 from snellen.errors import SnellenError
 from snellen.redaction.gold import strike
+from snellen.runs.judge.verdicts import rubric_in_place
 from snellen.runs.run import Run, load_run
-from snellen.scoring.rubric import gold_forms
+from snellen.scoring.rubric import Rubric, gold_forms
 from snellen.types import Record, Sample
 from snellen.viewer.cases.line_places import LinePlaces
 from snellen.viewer.index.case_source import sample_bytes
 
+ROLES = {"Judge": JUDGED, "Reader": READ}
+"""Roles of models that are asked about replies, and the runs that they make."""
 HELD_SAMPLES = 20_000
 HELD_BYTES = 64 << 20
 """Memory of the held samples of one benchmark at most: some hold their images instead of referring to files."""
@@ -286,19 +289,35 @@ class OpenedRun:
         return answers[0] if answers else records[-1] if records else None
 
     @cached_property
-    def judge(self) -> OpenedRun | None:
-        """The run beside this one that judges its replies; None if there is none."""
+    def judges(self) -> Mapping[str, OpenedRun]:
+        """The runs beside this one whose models judge or read its replies, by the model's role."""
         if self.run is None:
-            return None
-        folder: RunFolder | None = derived_run(self.run.folder, JUDGED)
-        return None if folder is None else OpenedRun(f"{self.key}_judged", folder.path, self._shelves)
+            return {}
+        source = self.run.folder
+        beside = {role: (name, derived_run(source, name)) for role, name in ROLES.items()}
+        return {
+            role: OpenedRun(f"{self.key}_{name}", folder.path, self._shelves)
+            for role, (name, folder) in beside.items()
+            if folder is not None
+        }
+
+    @cached_property
+    def rubric_in_place(self) -> Rubric | None:
+        """The rubric that the judge went by in place of the benchmark's own; None if it went by that, or there is none."""
+        judge = self.judges.get("Judge")
+        return None if judge is None or judge.run is None else rubric_in_place(judge.run.meta)
+
+    def judged_by(self, sample_id: str, repeat: int) -> tuple[str, OpenedRun, Record] | None:
+        """Return role, run and record of the model that was asked about one reply; None if none was."""
+        for role, judge in self.judges.items():
+            if (record := judge.record(record_name(sample_id, repeat), 0)) is not None:
+                return role, judge, record
+        return None
 
     def judge_record(self, sample_id: str, repeat: int, asked_after: float) -> Record | None:
-        """Return the judge's record about one reply; None for one that was judged before this reply was given."""
-        if self.judge is None:
-            return None
-        record = self.judge.record(record_name(sample_id, repeat), 0)
-        return record if record is not None and record.started_at >= asked_after else None
+        """Return the record of what a judge or a reader said of one reply; None for one from before this reply was given."""
+        asked = self.judged_by(sample_id, repeat)
+        return None if asked is None or asked[2].started_at < asked_after else asked[2]
 
 
 class OpenedRuns:

@@ -9,8 +9,11 @@ from typing import Any
 from snellen.engine.journal import record_name
 from snellen.errors import SnellenError
 from snellen.reports.escape import clip, text_of_value
+from snellen.runs.judge.model_replies import Verdicts
+from snellen.runs.reviews.cases import is_read
 from snellen.runs.scoring import profiles_of, rubric_for, scores_of
 from snellen.scoring.calibration import OptionProbabilities, option_probabilities
+from snellen.scoring.readings import EVIDENCE, PROFILE, STAGE
 from snellen.scoring.scorers import reading_of
 from snellen.text import pretty_json
 from snellen.types import Record, Sample, Score
@@ -51,6 +54,7 @@ class ProfileReading:
         quotes: the parts of the reply that were read as the answer.
         selected: True for the profile that the page is viewed by.
         spans: start and end of these parts.
+        stage: the stage that read the answer, such as `reader`; empty: the profile does not say.
     """
 
     profiles: tuple[str, ...]
@@ -62,6 +66,7 @@ class ProfileReading:
     quotes: tuple[str, ...] = ()
     selected: bool = False
     spans: tuple[tuple[int, int], ...] = ()
+    stage: str = ""
 
 
 @dataclass(frozen=True)
@@ -183,8 +188,11 @@ def _scores(
     benchmark = opened.benchmark
     if sample is None or benchmark is None:
         return {}, ""
-    verdicts = None if judge_reply is None else {record_name(sample.id, record.repeat): judge_reply}
     try:
+        verdicts = None
+        if judge_reply is not None:
+            said = {record_name(sample.id, record.repeat): judge_reply}
+            verdicts = Verdicts(said, "", rubric=opened.rubric_in_place)
         return scores_of(benchmark, sample, record, profiles_of(benchmark, "all"), verdicts), ""
     except (SnellenError, ValueError, RecursionError) as error:
         return {}, clip(str(error), REASON_CHARACTERS)
@@ -213,8 +221,10 @@ def _readings(
     readings = []
     for number, (names, score) in enumerate(groups):
         reading = _reading(names, score, seal, selected=selected in names)
-        if not judged and record.status == "ok" and record.response is not None and number < LOCATED_PROFILES:
-            reading = _with_place(reading, opened, sample, record.response.text, (names[0], score.extracted), seal)
+        if is_read(score) and record.response is not None:
+            reading = _with_spans(reading, record.response.text, [tuple(score.detail[EVIDENCE])], seal)
+        elif not judged and record.status == "ok" and record.response is not None and number < LOCATED_PROFILES:
+            reading = _with_place(reading, opened, sample, record.response.text, score.extracted, seal)
         readings.append(reading)
     return tuple(readings)
 
@@ -232,7 +242,16 @@ def _reading(names: Sequence[str], score: Score, seal: Seal, *, selected: bool) 
         reason=clip(seal.clean(score.reason or ""), REASON_CHARACTERS),
         detail=seal.clean(detail),
         selected=selected,
+        stage=clip(str(score.detail.get(STAGE, "")), 40),
     )
+
+
+def _with_spans(reading: ProfileReading, reply: str, spans: Sequence[tuple[int, int]], seal: Seal) -> ProfileReading:
+    """Return the reading with the parts of the reply that it was read from."""
+    if seal.withheld:
+        return reading
+    quotes = tuple(dict.fromkeys(clip(seal.clean(reply[start:end]), VALUE_CHARACTERS) for start, end in spans))
+    return replace(reading, quotes=quotes, spans=tuple(spans))
 
 
 def _plain(value: Any) -> Any:
@@ -245,15 +264,17 @@ def _plain(value: Any) -> Any:
 
 
 def _with_place(
-    reading: ProfileReading, opened: OpenedRun, sample: Sample, reply: str, read: tuple[str, Any], seal: Seal
+    reading: ProfileReading, opened: OpenedRun, sample: Sample, reply: str, answer: Any, seal: Seal
 ) -> ProfileReading:
-    """Return the reading with the parts of the reply that the answer was read from; `read` is a profile and its answer."""
+    """Return the reading with the parts of the reply that its answer was read from and, of `strict`, the stage that read it."""
     if opened.benchmark is None or seal.withheld:
         return reading
     found = reading_of(sample, reply)
-    spans = found.places if found is not None and found.value == read[1] else ()
-    quotes = tuple(dict.fromkeys(clip(seal.clean(reply[start:end]), VALUE_CHARACTERS) for start, end in spans))
-    return replace(reading, quotes=quotes, spans=spans)
+    if found is None or found.value != answer:
+        return reading
+    if found.value is not None and PROFILE in reading.profiles:
+        reading = replace(reading, stage=found.stage)
+    return _with_spans(reading, reply, found.places, seal)
 
 
 def cut_into_pieces(text: str, spans: Sequence[tuple[int, int]], characters: int) -> tuple[Piece, ...]:

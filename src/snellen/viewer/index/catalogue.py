@@ -15,7 +15,7 @@ from msgspec import Struct
 from snellen.benchmarks import registry
 from snellen.engine.folder_checks import check_files, is_own
 from snellen.engine.request_errors import one_line
-from snellen.engine.run_folder import JUDGED, RunFolder, RunMeta, Totals
+from snellen.engine.run_folder import JUDGED, READ, RunFolder, RunMeta, Totals
 from snellen.errors import RedactedCopyError, RunError, SnellenError
 from snellen.reports.tables import THRESHOLD
 from snellen.runs.run import SavedSummary
@@ -33,8 +33,9 @@ STATE_REMARKS = {"open": "not finished", "budget": "interval wider than requeste
 """Words on states of a threshold that has a value."""
 
 
-class _Judge(Struct):
+class _Asked(Struct):
     judge: Any = None
+    reader: Any = None
 
 
 class _Times(Struct):
@@ -184,12 +185,13 @@ def _summary(
             return {}, {}, False
         content = folder.summary.read_bytes()
         saved = msgspec.json.decode(content, type=SavedSummary)
-        judged = msgspec.json.decode(content, type=_Judge).judge is not None
+        asked = msgspec.json.decode(content, type=_Asked)
         written = status.st_mtime_ns
         current = folder.results.exists() and folder.results.stat().st_mtime_ns <= written
-        beside = path.with_name(f"{path.name}_{JUDGED}") / "results.jsonl"
-        if judged and beside.is_file():
-            current = current and beside.stat().st_mtime_ns <= written
+        for model, name in ((asked.judge, JUDGED), (asked.reader, READ)):
+            beside = path.with_name(f"{path.name}_{name}") / "results.jsonl"
+            if model is not None and beside.is_file():
+                current = current and beside.stat().st_mtime_ns <= written
         metrics = {profile.profile: profile.metrics for profile in saved.profiles}
         remarks = threshold_remarks(content) if THRESHOLD.encode() in content else {}
         return metrics, remarks, current
@@ -230,8 +232,11 @@ def make_entries(files: Sequence[RunFiles], states: Mapping[str, RunIndexState])
     texts = ["" if run.meta is None else next(settings) for run in files]
     keys = {os.path.realpath(run.path): run.key for run in files}
     entries = [_entry(run, text, states.get(run.key), keys) for run, text in zip(files, texts, strict=True)]
-    judged = {entry.judges: entry.key for entry in entries if entry.judges and entry.benchmark == JUDGED}
-    return [replace(entry, judged=judged.get(entry.key, "")) for entry in entries]
+    judged, read = (
+        {entry.judges: entry.key for entry in entries if entry.judges and entry.benchmark == name}
+        for name in (JUDGED, READ)
+    )
+    return [replace(entry, judged=judged.get(entry.key, ""), read=read.get(entry.key, "")) for entry in entries]
 
 
 def _entry(run: RunFiles, settings: str, state: RunIndexState | None, keys: Mapping[str, str]) -> RunEntry:

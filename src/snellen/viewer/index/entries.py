@@ -75,6 +75,7 @@ class RunEntry:
         seed, fingerprint: as in run_meta.json.
         judges: key of the run that this one judges or labels; empty: it is no judge's run.
         judged: key of the run that judges this one; empty: there is none.
+        read: key of the run whose reader quotes its replies; empty: there is none.
         restricted: True if the gold answers must not be shown.
         samples: `ready` (all its records are in the index), `behind` (records were added since), `unscored` (in the
             index, with unknown verdicts: `problems` says why), `waiting` (not in the index yet), `unreadable`.
@@ -110,6 +111,7 @@ class RunEntry:
     fingerprint: str = ""
     judges: str = ""
     judged: str = ""
+    read: str = ""
     restricted: bool = False
     samples: SampleState = "waiting"
     indexed: int = 0

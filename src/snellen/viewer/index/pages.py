@@ -18,7 +18,7 @@ from snellen.errors import UsageError
 from snellen.viewer.index.entries import RunEntry
 from snellen.viewer.index.patterns import RunColumn, column_letter, parse_pattern
 from snellen.viewer.index.run_columns import ANSWER_STATUSES, RunColumns, SetColumns
-from snellen.viewer.index.run_state import JUDGE_UNSURE, PROFILES_DIFFER, RunIndexState
+from snellen.viewer.index.run_state import JUDGE_UNSURE, PROFILES_DIFFER, READ_BY_MODEL, RunIndexState
 from snellen.viewer.index.sample_page import (
     ANY_RUN,
     MOST_ROWS,
@@ -407,5 +407,6 @@ def _cell(run: RunColumns, profile: str, record: int, code: int) -> SampleCell:
         reason=scores.value(f"{column}.reason", record) or "",
         judge_unsure=bool(flags & JUDGE_UNSURE),
         profiles_differ=bool(flags & PROFILES_DIFFER),
+        read_by_model=bool(flags & READ_BY_MODEL),
         error=error,
     )

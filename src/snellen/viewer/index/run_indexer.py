@@ -24,7 +24,9 @@ from snellen.engine.request_errors import one_line
 from snellen.engine.run_folder import RunFolder
 from snellen.errors import RunError, SnellenError
 from snellen.runs.answer_view import answer_view
-from snellen.runs.judge.verdicts import Verdicts, find_verdicts
+from snellen.runs.judge.model_replies import Verdicts
+from snellen.runs.judge.verdicts import find_readings, find_verdicts
+from snellen.runs.reviews.cases import is_read
 from snellen.runs.run import Run
 from snellen.runs.scoring import SummaryBuilder, differing, profiles_of, rubric_for, scores_of
 from snellen.scoring.calibration import confidence_of, option_probabilities
@@ -36,6 +38,7 @@ from snellen.viewer.index.journal_tail import MOST_REPEATS, JournalRow, JournalT
 from snellen.viewer.index.run_state import (
     JUDGE_UNSURE,
     PROFILES_DIFFER,
+    READ_BY_MODEL,
     ROWS,
     RunIndexState,
 )
@@ -297,6 +300,7 @@ class RunIndexer:
             opened.benchmark, sample, record, opened.benchmark.score, opened.verdicts
         )
         flags = PROFILES_DIFFER if differing(scores) else 0
+        flags |= READ_BY_MODEL if any(map(is_read, scores.values())) else 0
         flags |= JUDGE_UNSURE if _judge_unsure(opened, sample, record, scores) else 0
         self._count(opened, sample, record, scores, failed=failed)
         if secret:
@@ -375,11 +379,11 @@ class RunIndexer:
     def _basis(self, entry: RunEntry) -> str:
         """Return the digest of what verdicts depend on beside the replies."""
         folder = RunFolder(entry.path)
-        judged: Any = None
+        said: Any = None
         try:
             meta = folder.meta()
-            source = find_verdicts(folder)
-            judged = None if source is None else results_stamp(source.results)
+            beside = (find_verdicts(folder), find_readings(folder))
+            said = [None if source is None else results_stamp(source.results) for source in beside]
             parts: Any = [
                 meta.fingerprint,
                 meta.spec.benchmark,
@@ -390,7 +394,7 @@ class RunIndexer:
         except SnellenError:
             parts = None
         content = msgspec.json.encode(
-            [__version__, parts, judged, self._gold, self._trust, entry.restricted], enc_hook=str
+            [__version__, parts, said, self._gold, self._trust, entry.restricted], enc_hook=str
         )
         return blake2b(content, digest_size=8).hexdigest()
 
@@ -449,7 +453,7 @@ def _judge_unsure(opened: OpenRun, sample: Sample, record: Record, scores: Mappi
     benchmark = opened.benchmark
     if benchmark.rubric is None or opened.verdicts is None:
         return False
-    rubric = rubric_for(benchmark, sample, record)
+    rubric = rubric_for(benchmark, sample, record, opened.verdicts)
     if rubric is None:
         return False
     reply = opened.verdicts.get(record_name(sample.id, record.repeat))

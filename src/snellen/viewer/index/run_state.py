@@ -43,7 +43,7 @@ CODE_OF_VERDICT: Mapping[Verdict, int] = {
     "error": CODES["failed"],
     "unscored": CODES["unscored"],
 }
-JUDGE_UNSURE, PROFILES_DIFFER = 1, 2
+JUDGE_UNSURE, PROFILES_DIFFER, READ_BY_MODEL = 1, 2, 4
 """Bits of the column `flags`."""
 PARTS = (
     ("code", pa.uint8()),

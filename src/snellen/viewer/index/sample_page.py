@@ -11,13 +11,14 @@ VERDICTS: tuple[CellVerdict, ...] = get_args(CellVerdict)
 """`missing`: no record. `partial`: worth more than 0 and less than 1. `unparseable`: no answer could be read from the reply.
 `failed`: no reply (an error or a timeout). `unscored`: no verdict of a judge yet. `unknown`: the benchmark or its data is
 not available here."""
-Sort: TypeAlias = Literal["id", "wrong", "disagree", "profiles", "judge", "margin", "confident", "unsure"]
+Sort: TypeAlias = Literal["id", "wrong", "disagree", "profiles", "judge", "reader", "margin", "confident", "unsure"]
 SORTS: Mapping[Sort, str] = {
     "id": "order of the benchmark",
     "wrong": "most models wrong",
     "disagree": "models disagree",
     "profiles": "profiles disagree",
     "judge": "judge unsure",
+    "reader": "read by a model",
     "margin": "smallest margin between the answers",
     "confident": "highest confidence",
     "unsure": "lowest confidence",
@@ -81,6 +82,7 @@ class SampleCell:
         extracted: what was read from the reply; empty where nothing was. Untrusted text.
         reason: why nothing was read, or why the verdict is what it is.
         judge_unsure: True if a judge decided it and its verdict is doubtful.
+        read_by_model: True if a reader quoted the answer that was scored.
         profiles_differ: True if the profiles disagree on this reply.
         error: error kind of a failed request; empty otherwise.
     """
@@ -91,6 +93,7 @@ class SampleCell:
     reason: str = ""
     judge_unsure: bool = False
     profiles_differ: bool = False
+    read_by_model: bool = False
     error: str = ""
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from snellen.viewer.index.patterns import Claim, VerdictPattern
 from snellen.viewer.index.run_columns import ANSWER_STATUSES, RunColumns, SetColumns
-from snellen.viewer.index.run_state import CODES, JUDGE_UNSURE, PROFILES_DIFFER
+from snellen.viewer.index.run_state import CODES, JUDGE_UNSURE, PROFILES_DIFFER, READ_BY_MODEL
 from snellen.viewer.index.sample_page import VERDICTS, CellVerdict, Sort
 
 CHUNK = 1 << 15
@@ -227,7 +227,7 @@ class SampleTable:
             mean = self.confidences
             rank = mean if sort == "confident" else 1 - mean
             return np.where(np.isnan(mean), 0, 1 + np.nan_to_num(rank) * 60_000).astype(np.uint16)
-        bit = PROFILES_DIFFER if sort == "profiles" else JUDGE_UNSURE
+        bit = {"profiles": PROFILES_DIFFER, "reader": READ_BY_MODEL}.get(sort, JUDGE_UNSURE)
         count = np.zeros(len(self.axis), np.uint16)
         for run, record in zip(self.runs, self.records, strict=True):
             count += self._of_rows((run.flags & bit) != 0, record)

@@ -340,6 +340,7 @@ def _row(
                 "title": clip(cell.reason or cell.error, 300),
                 "judge_unsure": cell.judge_unsure,
                 "profiles_differ": cell.profiles_differ,
+                "read_by_model": cell.read_by_model,
             }
             for letter, cell in zip(letters, row.cells, strict=True)
         ],

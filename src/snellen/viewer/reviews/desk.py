@@ -11,7 +11,7 @@ from msgspec import structs
 
 from snellen.errors import SnellenError
 from snellen.runs.reviews.audit_sample import AUDIT_SAMPLE, AuditSample, draw_place, read_audit_sample
-from snellen.runs.reviews.cases import JUDGE, MARGIN, MODELS, PROFILES, UNPARSEABLE, ReviewCase
+from snellen.runs.reviews.cases import JUDGE, MARGIN, MODELS, PROFILES, READING, UNPARSEABLE, ReviewCase
 from snellen.runs.reviews.decisions import CaseKey, VerdictReview, decision_id, disputed
 from snellen.runs.reviews.journal import ReviewJournal
 from snellen.viewer.index import RunEntry, SampleCell, SamplePage, SampleQuery, Sort, ViewIndex
@@ -20,7 +20,7 @@ from snellen.viewer.reviews.case_token import CasePlace
 
 REVIEWABLE = frozenset({"right", "wrong", "partial", "unparseable"})
 ORDERS: tuple[tuple[str, Sort], ...] = (
-    *(("any unparseable", "id"), ("", "profiles"), ("", "judge"), ("", "disagree"), ("", "margin")),
+    *(("any unparseable", "id"), ("", "profiles"), ("", "reader"), ("", "judge"), ("", "disagree"), ("", "margin")),
 )
 """Pattern and sort order of the pages of samples that a queue is made of; each brings one reason for doubt to the top."""
 FIRST_ROWS, FEWEST_ROWS, FIRST_REPLIES = 200, 5, 1_000
@@ -180,6 +180,7 @@ def _add_doubtful(
     applies = {
         "profiles": any(len(entry.profiles) != 1 for entry in entries),
         "judge": any(entry.judged for entry in entries),
+        "reader": any(entry.read for entry in entries),
         "disagree": len(entries) > 1,
     }
     for pattern, sort in ORDERS:
@@ -218,6 +219,8 @@ def _doubts(cell: SampleCell, share: float, margin: float | None) -> Iterator[tu
         yield UNPARSEABLE, 1.0
     if cell.profiles_differ:
         yield PROFILES, 1.0
+    if cell.read_by_model:
+        yield READING, 1.0
     if cell.judge_unsure:
         yield JUDGE, 1.0
     if 0.0 < share < 1.0:
