@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from typing import NamedTuple
 
 from snellen.scoring.answers.base import AnswerType
+from snellen.scoring.answers.numerals import WORDS
 from snellen.text import terms
 
 MOST_CHARACTERS = 400
@@ -26,17 +27,9 @@ MEMORY = 4 << 30
 STARTING_SECONDS = 60.0
 """Maximum time for the process to import sympy."""
 _TOKEN = re.compile(r"\\[a-zA-Z]+|\\.|\d+(?:\.\d+)?|\S")
-_DROPPED = terms(
-    r"\left \right \displaystyle \textstyle \limits \nolimits \big \Big \bigl \bigr \Bigl \Bigr \, \; \: \! \quad \qquad \text \mathrm \mathbf \mathit "
-    r"\operatorname \rm $ ~"
-)
-_ALIKE = {
-    "−": "-", "–": "-", "×": r"\times", "·": r"\cdot", "⋅": r"\cdot", "÷": r"\div", "≤": r"\leq", "≥": r"\geq", r"\le": r"\leq", r"\ge": r"\geq",
-    "≠": r"\neq", r"\ne": r"\neq", "±": r"\pm", "∞": r"\infty", "√": r"\sqrt", "→": r"\to", r"\rightarrow": r"\to", "∈": r"\in", "∪": r"\cup",
-    "∩": r"\cap", "°": r"^\circ", r"\degree": r"^\circ", r"\dfrac": r"\frac", r"\tfrac": r"\frac", r"\cfrac": r"\frac", r"\lbrace": r"\{",
-    r"\rbrace": r"\}", r"\lvert": "|", r"\rvert": "|", "π": r"\pi", "α": r"\alpha", "β": r"\beta", "γ": r"\gamma", "δ": r"\delta", "θ": r"\theta",
-    "λ": r"\lambda", "μ": r"\mu", "σ": r"\sigma", "φ": r"\phi", "ω": r"\omega", "Δ": r"\Delta", "Σ": r"\Sigma", "Ω": r"\Omega", "∑": r"\sum", "∫": r"\int",
-}  # fmt: skip
+_DROPPED = terms(WORDS["only_typesetting"])
+_PAIRS = WORDS["typeset_alike"].split()
+_ALIKE = dict(zip(_PAIRS[::2], _PAIRS[1::2], strict=True))
 """Signs and commands that are typeset alike."""
 _RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉", "01234567890123456789")
 _HIGH, _LOW = frozenset("⁰¹²³⁴⁵⁶⁷⁸⁹"), frozenset("₀₁₂₃₄₅₆₇₈₉")
@@ -126,34 +119,34 @@ class _Verifier:
     def ask(self, gold: str, latex: str) -> bool:
         """Return the process's verdict; False if it gives none in time."""
         with self._lock:
-            if self._process is None or self._process.poll() is not None:
-                self._process = subprocess.Popen(
-                    [sys.executable, "-P", "-m", "snellen.scoring.answers.formula"],
-                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, encoding="utf-8",
-                )  # fmt: skip
-                atexit.register(self._process.kill)
-                self._answer("", STARTING_SECONDS)
-            return self._answer(json.dumps([gold, latex]), SECONDS) == "true"
+            process = self._process
+            if process is None or process.poll() is not None:
+                command = [sys.executable, "-P", "-m", __name__]
+                null, pipe = subprocess.DEVNULL, subprocess.PIPE
+                process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=null, encoding="utf-8")  # noqa: S603
+                self._process = process
+                atexit.register(process.kill)
+                _answer(process, "", STARTING_SECONDS)
+            return _answer(process, json.dumps([gold, latex]) + "\n", SECONDS) == "true\n"
 
-    def _answer(self, line: str, seconds: float) -> str:
-        process, answers = self._process, list[str]()
-        if process is None or process.stdin is None or process.stdout is None:
-            return ""
-        try:
-            if line:
-                process.stdin.write(line + "\n")
-                process.stdin.flush()
-        except OSError:
-            return ""
-        reader = threading.Thread(target=lambda read=process.stdout.readline: answers.append(read()), daemon=True)
-        reader.start()
-        reader.join(seconds)
-        if reader.is_alive():
-            process.kill()
-            process.wait()
-            reader.join()
-            return ""
-        return answers[0].strip() if answers else ""
+
+def _answer(process: subprocess.Popen[str], line: str, seconds: float) -> str:
+    """Return a line of a process's answer; empty if it is ended for taking too long."""
+    timer = threading.Timer(seconds, process.kill)
+    timer.start()
+    try:
+        if process.stdin is not None and process.stdout is not None:
+            process.stdin.write(line)
+            process.stdin.flush()
+            if answer := process.stdout.readline():
+                return answer
+    except OSError:
+        pass
+    finally:
+        timer.cancel()
+    process.kill()
+    process.wait()
+    return ""
 
 
 def _serve() -> None:
