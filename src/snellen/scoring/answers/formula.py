@@ -19,20 +19,14 @@ from snellen.scoring.answers.numerals import WORDS
 from snellen.text import terms
 
 MOST_CHARACTERS = 400
-"""Maximum characters of a formula."""
-SECONDS = 5.0
-"""Maximum time to compare two formulas; longer, and they count as written."""
+SECONDS, STARTING_SECONDS = 5.0, 60.0
+"""Maximum time to compare two formulas, and to import sympy first; longer, and they count as written."""
 MEMORY = 4 << 30
 """Maximum memory of the process that compares them."""
-STARTING_SECONDS = 60.0
-"""Maximum time for the process to import sympy."""
 _TOKEN = re.compile(r"\\[a-zA-Z]+|\\.|\d+(?:\.\d+)?|\S")
-_DROPPED = terms(WORDS["only_typesetting"])
-_PAIRS = WORDS["typeset_alike"].split()
+_DROPPED, _PAIRS = terms(WORDS["only_typesetting"]), WORDS["typeset_alike"].split()
 _ALIKE = dict(zip(_PAIRS[::2], _PAIRS[1::2], strict=True))
-"""Signs and commands that are typeset alike."""
-_RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉", "01234567890123456789")
-_HIGH, _LOW = frozenset("⁰¹²³⁴⁵⁶⁷⁸⁹"), frozenset("₀₁₂₃₄₅₆₇₈₉")
+_SCRIPTS = {"<super>": "^", "<sub>": "_"}
 _WORDS = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}[,.]?\s+[A-Za-z]{3,}")
 _TEXT = re.compile(r"\\(?:text|mathrm|operatorname)\s?\{[^{}]{0,80}\}")
 
@@ -45,10 +39,7 @@ class Expression(NamedTuple):
 
 
 class Formula(AnswerType):
-    """A formula in LaTeX or plain signs.
-
-    Two are the same if they are typeset alike, or if math-verify finds them equal. Without the extra `math` the first alone counts.
-    """
+    """A formula in LaTeX or plain signs, the same as one that is typeset alike or that math-verify, where installed, finds equal."""
 
     kind = "formula"
     expected = r"a formula, such as `\frac{x+1}{2}`"
@@ -62,11 +53,9 @@ class Formula(AnswerType):
         return Expression(tokens, text) if tokens else None
 
     def same(self, value: Expression, gold: Expression) -> bool:
-        """Return True if two formulas are written alike or are equal."""
         return value.tokens == gold.tokens or (has_math_verify() and _equal(gold.latex, value.latex))
 
     def show(self, value: Expression) -> str:
-        """Return the formula as it was written."""
         return value.latex
 
 
@@ -77,8 +66,9 @@ def _tokens(text: str) -> tuple[str, ...]:
         sign = _ALIKE.get(match.group(), match.group())
         if sign in _DROPPED:
             continue
-        if sign in _HIGH or sign in _LOW:
-            tokens += ["^" if sign in _HIGH else "_", sign.translate(_RAISED)]
+        script = unicodedata.decomposition(sign).split(" ")[0] if len(sign) == 1 else ""
+        if script in _SCRIPTS:
+            tokens += [_SCRIPTS[script], unicodedata.normalize("NFKC", sign)]
         elif sign == r"^\circ":
             tokens += ["^", r"\circ"]
         elif sign == "*" and tokens[-1:] == ["*"]:
@@ -96,17 +86,6 @@ def _tokens(text: str) -> tuple[str, ...]:
 def has_math_verify() -> bool:
     """Return True if formulas can be compared by their meaning."""
     return find_spec("math_verify") is not None
-
-
-@lru_cache(maxsize=4_096)
-def _equal(gold: str, latex: str) -> bool:
-    """Return True if math-verify finds two formulas equal in time."""
-    return _verifier().ask(gold, latex)
-
-
-@cache
-def _verifier() -> _Verifier:
-    return _Verifier()
 
 
 class _Verifier:
@@ -134,19 +113,19 @@ def _answer(process: subprocess.Popen[str], line: str, seconds: float) -> str:
     """Return a line of a process's answer; empty if it is ended for taking too long."""
     timer = threading.Timer(seconds, process.kill)
     timer.start()
-    try:
+    answer = ""
+    with suppress(OSError):
         if process.stdin is not None and process.stdout is not None:
-            process.stdin.write(line)
-            process.stdin.flush()
-            if answer := process.stdout.readline():
-                return answer
-    except OSError:
-        pass
-    finally:
-        timer.cancel()
-    process.kill()
-    process.wait()
-    return ""
+            print(line, end="", file=process.stdin, flush=True)
+            answer = process.stdout.readline()
+    timer.cancel()
+    if not answer:
+        process.kill()
+        process.wait()
+    return answer
+
+
+_equal = lru_cache(maxsize=4_096)(_Verifier().ask)
 
 
 def _serve() -> None:
@@ -160,11 +139,8 @@ def _serve() -> None:
     configs = [LatexExtractionConfig(), ExprExtractionConfig()]
     print("ready", flush=True)
     for line in sys.stdin:
-        gold, latex = (
-            [*parse(f"${text}$", extraction_config=configs, parsing_timeout=None)] for text in json.loads(line)
-        )
-        is_same = bool(gold and latex) and verify(gold, latex, timeout_seconds=None)
-        print("true" if is_same else "false", flush=True)
+        pair = [parse(f"${text}$", extraction_config=configs, parsing_timeout=None) for text in json.loads(line)]
+        print("true" if all(pair) and verify(*pair, timeout_seconds=None) else "false", flush=True)
 
 
 if __name__ == "__main__":

@@ -15,11 +15,8 @@ from snellen.scoring.answers.fold import FOLDS
 from snellen.scoring.answers.structure import whole_json
 from snellen.scoring.rules.literals import literal_list
 
-MOST_CHARACTERS = 4_000
-MOST_ITEMS = 200
-"""Maximum size of a list. A longer text is no list."""
-LONGEST_ITEM = 100
-"""Maximum characters of an item."""
+MOST_CHARACTERS, MOST_ITEMS, LONGEST_ITEM = 4_000, 200, 100
+"""Maximum characters and items of a list, and characters of an item. A longer text is no list."""
 _MARK = re.compile(r"\s*(?:(?P<number>\(?\d{1,3}[.)])|[-*•·–])\s+(?=\S)")
 _ARROWS = r"\s*(?:→|->|=>|⇒|>)\s*"
 _SEPARATORS = (r"\s*\n\s*", _ARROWS, r"\s*[;；]\s*", r"\s*[|｜]\s*", r"\s*[,，、،]\s*")
@@ -27,9 +24,8 @@ _AND = re.compile(r"(?:^|\s+)(?:and|&|und|et|y|e|和|и)\s+(?=\S)", re.IGNORECAS
 _BRACKETS = {"[": "]", "(": ")", "{": "}", "【": "】"}
 _ANY_ORDER = re.compile(r"\b(?:any|no particular|whatever) order|beliebiger Reihenfolge|任意顺序", re.IGNORECASE)
 _ORDER = re.compile(
-    r"\b(?:order|sequence|sort(?:ed)?|rank(?:ed|ing)?|(?:a|de)scending|\w+(?:betic|ogic)ally|Reihenfolge|sortiert|ord(?:re|en))\b"
-    r"|\b(?:left|right|top|bottom|first|front|\w{3,12}est) to \w+|顺序|順序|依次|从.{1,4}到",
-    re.IGNORECASE,
+    r"(?i)\b(?:order|sequence|sort(?:ed)?|rank(?:ed|ing)?|(?:a|de)scending|\w+(?:betic|ogic)ally|Reihenfolge|sortiert|ord(?:re|en))\b"
+    r"|\b(?:left|right|top|bottom|first|front|\w{3,12}est) to \w+|顺序|順序|依次|从.{1,4}到"
 )
 
 
@@ -43,15 +39,13 @@ class Items(NamedTuple):
 class Listing(AnswerType):
     """Several texts, as JSON, one a line, or between commas, semicolons, bars or arrows.
 
-    The order counts where the question asks for one (`in order`, `from left to right`) or the gold answer is written as a sequence
-    (`a → b`, `1. a 2. b` on lines). Elsewhere it does not; an item that is twice in the gold answer must be twice in the reply.
+    The order counts where the question asks for one or the gold answer is written as a sequence: `a → b`, or `1. a 2. b` on lines.
     """
 
     kind = "list"
     expected = 'a list, such as `red, green` or `["red", "green"]`'
 
     def parse(self, text: str) -> Items | None:
-        """Return the items of a text."""
         text = text.strip()
         if not text or len(text) > MOST_CHARACTERS:
             return None
@@ -74,19 +68,16 @@ class Listing(AnswerType):
         return _items(parts, separator == _ARROWS)
 
     def parse_gold(self, cell: Any) -> Items:
-        """Return the items of a gold cell: a list, or its text."""
         values = cell.tolist() if hasattr(cell, "tolist") else cell
         values = sorted(values, key=str) if isinstance(values, set | frozenset) else values
         items: Items = super().parse_gold(json.dumps(values, default=str) if isinstance(values, list | tuple) else cell)
         return items
 
     def same(self, value: Items, gold: Items) -> bool:
-        """Return True if both have the same items, in the same order where that counts."""
         own, wanted = (list(map(FOLDS[self.context.level], listed.items)) for listed in (value, gold))
         return own == wanted if gold.is_sequence or self._is_ordered else Counter(own) == Counter(wanted)
 
     def show(self, value: Items) -> str:
-        """Return the items with commas between them, or arrows; as JSON where that would be read otherwise."""
         text = (" → " if value.is_sequence else ", ").join(value.items)
         return text if self.parse(text) == value else json.dumps(value.items, ensure_ascii=False)
 

@@ -24,19 +24,15 @@ _FIGURES = (
     r"(?:(?P<year>\d{4}|[〇零一二三四五六七八九]{4}) ?[年년] ?)?(?<!\d)(?P<month>\d{1,2}|[一二三四五六七八九十]{1,2}) ?[月월]"
     r"(?: ?(?P<day>\d{1,2}|[一二三四五六七八九十]{1,3}) ?[日号號일])?",
 )
-_TIME_OF_DAY = re.compile(
-    r"[T ]([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d)(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?(?![\w:])", re.ASCII
-)
+_TIME_OF_DAY = re.compile(r"(?a)[T ]([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d)(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?(?![\w:])")
 _WORD = re.compile(r"[^\W\d_]{3,12}")
 _BEFORE = re.compile(
-    r"(?:(?<!\w)(?P<name>[^\W\d_][\w-]{2,14})\.?,? )?(?P<date>(?:(?<!\w)(?:the|den|le|el|il|der) )?"
-    rf"(?:{_OPEN}(?:(?P<year>\d{{4}})[ -]|(?P<day>\d{{1,2}})(?:[a-z]{{2}}|[.º])?(?: of | de | di | |-|(?<=\.))))?)$",
-    re.IGNORECASE,
+    r"(?i)(?:(?<!\w)(?P<name>[^\W\d_][\w-]{2,14})\.?,? )?(?P<date>(?:(?<!\w)(?:the|den|le|el|il|der) )?"
+    rf"(?:{_OPEN}(?:(?P<year>\d{{4}})[ -]|(?P<day>\d{{1,2}})(?:[a-z]{{2}}|[.º])?(?: of | de | di | |-|(?<=\.))))?)$"
 )
 _AFTER = re.compile(
-    r"(?:\.?[ -](?:the )?(?P<day>\d{1,2})(?:st|nd|rd|th|\.)?(?![\w:/%-]|\.\d|,\d{3}(?!\d)))?"
-    r"(?:\.?(?:,| of| de| del|-)? ?(?P<year>\d{4})(?![\w:/%-]|[.,]\d))?",
-    re.IGNORECASE,
+    r"(?i)(?:\.?[ -](?:the )?(?P<day>\d{1,2})(?:st|nd|rd|th|\.)?(?![\w:/%-]|\.\d|,\d{3}(?!\d)))?"
+    r"(?:\.?(?:,| of| de| del|-)? ?(?P<year>\d{4})(?![\w:/%-]|[.,]\d))?"
 )
 _WEAK = re.compile(r"[^\W\d_A-Z]+\.? \d{1,2}|\d+ [^\W\d_A-Z]{1,4}", re.ASCII)
 """What may be words of a sentence: `march 5 miles`, `2 set`."""
@@ -67,41 +63,31 @@ def moment(year: str | None, month: str, day: str | None, clock: tuple[int, int,
 
 
 class Date(AnswerType):
-    """A date of at least two parts, one of them a year or a month's name.
+    """A date of a year or a month's name and more, at the precision of the gold answer: `1 March 2024` answers `March 2024`.
 
-    The gold answer's precision counts: `1 March 2024` answers `March 2024`, not the other way round. A value holds every reading:
-    `01/02/2024` has two where the table's column does not tell which is the day.
+    A value holds every reading: `01/02/2024` has two where the table's column does not tell which is the day.
     """
 
     kind = "date"
     expected = "a date, such as `2024-03-01` or `1 March 2024`"
 
     def parse(self, text: str) -> tuple[Moment, ...] | None:
-        """Return the readings of a text that is one date."""
         found = self._dates(text) if len(text) <= MOST_CHARACTERS else iter(())
         return next((date.value for date in found if (date.start, date.end) == (0, len(text))), None)
 
     def parse_gold(self, cell: Any) -> tuple[Moment, ...]:
-        """Return the one reading of a gold cell.
-
-        Raises:
-            GoldError: the cell holds no date, or one whose day and month cannot be told apart.
-        """
         readings: tuple[Moment, ...] = super().parse_gold(cell)
         if len(readings) > 1:
             raise GoldError(f"{str(cell)[:80]!r} may be {self.show(readings)}: write it as year-month-day")
         return readings
 
     def same(self, value: tuple[Moment, ...], gold: tuple[Moment, ...]) -> bool:
-        """Return True if a reading has every part that the gold date has."""
         return any(all(part in (None, own) for own, part in zip(reading, gold[0], strict=True)) for reading in value)
 
     def show(self, value: tuple[Moment, ...]) -> str:
-        """Return the date as ISO 8601 writes it, as far as it is known."""
         return " or ".join(map(_shown, value))
 
     def find(self, sentence: Sentence) -> Sequence[Found]:
-        """Return every date that a sentence names."""
         whole = sentence.text
         return [found for found in self._dates(whole) if not _WEAK.fullmatch(whole[found.start : found.end])]
 
@@ -155,19 +141,14 @@ def _shown(value: Moment) -> str:
 
 
 _CLOCK = re.compile(
-    r"(?<![\w.:,/-])(?P<hour>\d{1,2})(?:(?P<sign>[:.]| ?h ?| Uhr )(?P<minute>\d\d)(?::(?P<second>\d\d))?)?"
-    r"(?P<mark> ?(?:(?P<half>[ap]) ?\.?m\b\.?|(?:Uhr|hrs|h|o['’]clock)\b))?(?![\w:/%]|[.,]\d|-\d)",
-    re.IGNORECASE | re.ASCII,
+    r"(?ai)(?<![\w.:,/-])(?P<hour>\d{1,2})(?:(?P<sign>[:.]| ?h ?| Uhr )(?P<minute>\d\d)(?::(?P<second>\d\d))?)?"
+    r"(?P<mark> ?(?:(?P<half>[ap]) ?\.?m\b\.?|(?:Uhr|hrs|h|o['’]clock)\b))?(?![\w:/%]|[.,]\d|-\d)"
 )
 _CJK_CLOCK = re.compile(
-    r"(?:(?P<am>上午|早上|午前|오전)|(?P<pm>下午|晚上|午後|오후))? ?(?P<hour>\d{1,2}|[一二两三四五六七八九十]{1,3}) ?[点點时時시](?!间|間)"
-    r"(?: ?(?P<minute>\d{1,2}|[一二三四五六七八九十零]{1,3}) ?[分분]|(?P<by>半))?(?: ?(?P<second>\d{1,2}) ?[秒초])?",
-    re.ASCII,
+    r"(?a)(?:(?P<am>上午|早上|午前|오전)|(?P<pm>下午|晚上|午後|오후))? ?(?P<hour>\d{1,2}|[一二两三四五六七八九十]{1,3}) ?[点點时時시](?!间|間)"
+    r"(?: ?(?P<minute>\d{1,2}|[一二三四五六七八九十零]{1,3}) ?[分분]|(?P<by>半))?(?: ?(?P<second>\d{1,2}) ?[秒초])?"
 )
-_SPOKEN = re.compile(
-    r"\bhalf past (?P<hour>[a-z]{3,6}|\d{1,2})\b(?![:.]\d)|\b(?:12 )?(?P<name>noon|midnight)\b",
-    re.IGNORECASE | re.ASCII,
-)
+_SPOKEN = re.compile(r"(?ai)\bhalf past (?P<hour>[a-z]{3,6}|\d{1,2})\b(?![:.]\d)|\b(?:12 )?(?P<name>noon|midnight)\b")
 
 
 class Clock(NamedTuple):
@@ -184,22 +165,19 @@ class Clock(NamedTuple):
 
 
 class Time(AnswerType):
-    """A time of day, at the precision of the gold answer; no seconds are 0 seconds.
+    """A time of day, at the precision of the gold answer. Of 1 to 12 hours it leaves the half of the day open, as a dial does.
 
-    A gold time of 1 to 12 hours without am or pm leaves the half of the day open, as a dial does: `1:05 pm` answers `1:05`,
-    `13:05` does not. `01:05` is in the morning.
+    So `1:05 pm` answers `1:05`, `13:05` does not. `01:05` is in the morning.
     """
 
     kind = "time"
     expected = "a time of day, such as `10:05` or `1:05 pm`"
 
     def parse(self, text: str) -> Clock | None:
-        """Return the time of a text that is one time of day."""
         found = self.find(Sentence(text, 0, len(text))) if len(text) <= MOST_CHARACTERS else ()
         return next((time.value for time in found if (time.start, time.end) == (0, len(text))), None)
 
     def same(self, value: Clock, gold: Clock) -> bool:
-        """Return True if two times are the same to the minute, and to the second if the gold time has seconds."""
         if value.minute != gold.minute or (gold.second and value.second != gold.second):
             return False
         if not gold.half and value.half in ("am", "pm"):
@@ -207,13 +185,11 @@ class Time(AnswerType):
         return value.of_day() == gold.of_day()
 
     def show(self, value: Clock) -> str:
-        """Return hours, minutes, seconds if there are any, and the half of the day where it was given."""
         text = f"{value.hour:02d}" if value.half == "24" else str(value.hour)
         text += f":{value.minute:02d}" + (f":{value.second:02d}" if value.second else "")
         return f"{text} {value.half}" if value.half in ("am", "pm") else text
 
     def find(self, sentence: Sentence) -> Sequence[Found]:
-        """Return every time of day that a sentence names."""
         text = plain(sentence.text).replace("：", ":")
         matches = (match for pattern in (_CLOCK, _CJK_CLOCK, _SPOKEN) for match in pattern.finditer(text))
         found = [Found(_clock(match), match.start(), match.end()) for match in matches]

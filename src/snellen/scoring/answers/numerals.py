@@ -1,7 +1,6 @@
 """Written numbers: digits of every script and locale, fractions, powers of ten, English words, Chinese numerals.
 
-A value is an int, or a Decimal for what has decimals or is a fraction, so that values add and compare exactly. Its decimals are the
-place of the last digit as written: 2 for `10.50`, -6 for `3 million`, `EXACT` for a fraction.
+A value is an int, or a Decimal for what has decimals or is a fraction. Its decimals are the place of the last digit as written.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ import re
 import tomllib
 import unicodedata
 from decimal import Decimal
-from fractions import Fraction
 from importlib.resources import files
 from itertools import takewhile
 from typing import Any, NamedTuple
@@ -31,17 +29,13 @@ _STARTING = {*ENGLISH_BELOW_HUNDRED, *_PARTS, "a", "minus", "negative", "plus"}
 _NUMBER_WORDS = {*_STARTING, "hundred", "thousand", "million", "billion", "trillion", "dozen", "and", "point", "an"}
 CJK_DIGITS = {char: value for value, char in enumerate("零一二三四五六七八九")} | dict.fromkeys("两兩俩", 2) | {"〇": 0}
 _CJK_SCALES = {"十": 10, "百": 100, "千": 1_000, "万": 10**4, "萬": 10**4, "亿": 10**8, "億": 10**8}
-_VULGAR = {
-    char: Fraction(unicodedata.numeric(char)).limit_denominator(10).as_integer_ratio() for char in "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅐⅛⅜⅝⅞⅑⅒"
-}
 _RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻−", "0123456789+--")
 _PLAIN = str.maketrans("﹣－＋．，٫٬’\u00a0\u202f\u2009\u3000⁄／", "−−+.,.,'    //")
 _DIGIT = re.compile("(?![0-9])\\d")
 
 _START = re.compile(
-    r"(?P<sign>(?<![\w)\].,%°'+−–-])(?:[-–+]|− ?)|[负負]|マイナス)?"
-    r"(?P<body>\d+|\.(?=\d)|[½⅓⅔¼¾⅕-⅞⅐⅑⅒\\零〇一二两兩俩三四五六七八九十百千]|(?P<word>(?<![^\W_])(?:a|[a-z]{3,9})(?![^\W_])))",
-    re.IGNORECASE,
+    r"(?i)(?P<sign>(?<![\w)\].,%°'+−–-])(?:[-–+]|− ?)|[负負]|マイナス)?"
+    r"(?P<body>\d+|\.(?=\d)|[½⅓⅔¼¾⅕-⅞⅐⅑⅒\\零〇一二两兩俩三四五六七八九十百千]|(?P<word>(?<![^\W_])(?:a|[a-z]{3,9})(?![^\W_])))"
 )
 _TOKEN = re.compile(r"(?:\d+|(?=\.\d))(?:(?:[.,']|\{,\}|\\,| (?=\d{3}(?!\d)))\d+){0,40}", re.ASCII)
 _GLUED = re.compile(r"\d+(?:(?::\d+)+|(?:-\d+){2,}|(?:/\d+){2,}|(?:\.\d+){2,}(?!,)|(?:,\d+){2,40})", re.ASCII)
@@ -52,15 +46,11 @@ _UP = r"10 ?(?:(?:\^|\*\*) ?[{(]?([+−-]?\d{1,3})[})]?|([⁺⁻]?[⁰¹²³⁴-
 _TEN = re.compile(_UP, re.ASCII)
 _POWER = re.compile(r"[eE]([+-]?\d{1,3})(?!\w)| ?(?:[x×*·]|\\times|\\cdot) ?" + _UP, re.ASCII)
 _FRACTION = re.compile(
-    r"[½⅓⅔¼¾⅕-⅞⅐⅑⅒]|\\[dt]?frac ?(?:\{ ?(\d{1,15}) ?\} ?\{ ?(\d{1,15}) ?\}|(\d)(\d))"
-    r"|(0|[1-9]\d{0,14}) ?/ ?([1-9]\d{0,14})(?![\d/]|[.,]\d)",
-    re.ASCII,
+    r"(?a)[½⅓⅔¼¾⅕-⅞⅐⅑⅒]|\\[dt]?frac ?(?:\{ ?(\d{1,15}) ?\} ?\{ ?(\d{1,15}) ?\}|(\d)(\d))"
+    r"|(0|[1-9]\d{0,14}) ?/ ?([1-9]\d{0,14})(?![\d/]|[.,]\d)"
 )
-_SCALE = re.compile(
-    r"[kKMB](?![^\W_])| ?(?:(?:mio|mrd|tsd)\b\.?|[a-z]{2,10}\b|[万萬亿億]|千(?![克米瓦卡]))", re.IGNORECASE
-)
-_WORD = re.compile("([a-z]+)", re.IGNORECASE | re.ASCII)
-_NEXT = re.compile("[ -]([a-z]+)", re.IGNORECASE | re.ASCII)
+_SCALE = re.compile(r"(?i)[kmb](?![^\W_])| ?(?:(?:mio|mrd|tsd)\b\.?|[a-z]{2,10}\b|[万萬亿億]|千(?![克米瓦卡]))")
+_WORD = re.compile("(?ai)[ -]?([a-z]+)")
 _CJK = re.compile("[零〇一二两兩俩三四五六七八九十百千万萬亿億]{1,20}")
 _CJK_BEHIND = re.compile("分之([零一二两三四五六七八九十百千]{1,20})|[点點]([零〇一二三四五六七八九]{1,20})(?!分)")
 _SIGN = re.compile(r"− ?|[-–负負]|マイナス|(?:minus|negative)\s|(?P<plus>\+|plus\s)", re.IGNORECASE)
@@ -170,12 +160,11 @@ def _digits_at(text: str, at: int, decimal: str, scaled: bool) -> _Body | None:
     if (ten := _TEN.match(text, at)) is not None:
         return _scaled(1, 0, ten)[0], 0, ten.end()
     token = _TOKEN.match(text, at)
-    tokens = (token[0], re.split("[ ']", token[0])[0]) if token is not None else ()
-    read, digits = next(
-        ((read, part) for part in tokens if (read := _interpreted(part, decimal)) is not None), (None, "")
-    )
-    if read is None:
-        return None
+    digits = token[0] if token is not None else ""
+    if (read := _interpreted(digits, decimal)) is None:
+        digits = re.split("[ ']", digits)[0]
+        if (read := _interpreted(digits, decimal)) is None:
+            return None
     end = at + len(digits)
     if digits.isdigit() and (part := _fraction_at(text, end + text.startswith(" ", end), int(digits))) is not None:
         return part
@@ -190,7 +179,7 @@ def _digits_at(text: str, at: int, decimal: str, scaled: bool) -> _Body | None:
 
 def _interpreted(token: str, decimal: str) -> tuple[Value, int] | None:
     """Return value and decimals of digits with separators; None if these separate no thousands and decimals."""
-    if len(token) > MOST_DIGITS:
+    if not 0 < len(token) <= MOST_DIGITS:
         return None
     if token.isdigit():
         return int(token), 0
@@ -205,11 +194,11 @@ def _interpreted(token: str, decimal: str) -> tuple[Value, int] | None:
 
 def _fraction_at(text: str, at: int, whole: int = 0) -> _Body | None:
     """Read `3/4`, `½` or `\\frac{3}{4}`, and add it to a whole number."""
-    match = _FRACTION.match(text, at)
-    top, bottom = (
-        [*(int(part) for part in match.groups() if part), *_VULGAR.get(match[0], ())] if match is not None else (0, 0)
-    )
-    return (Decimal(whole * bottom + top) / bottom, EXACT, match.end()) if match is not None and bottom else None
+    if (match := _FRACTION.match(text, at)) is None:
+        return None
+    parts = [part for part in match.groups() if part] or unicodedata.normalize("NFKC", match[0]).split("⁄")
+    top, bottom = map(int, parts)
+    return (Decimal(whole * bottom + top) / bottom, EXACT, match.end()) if bottom else None
 
 
 def _scaled(value: Value, decimals: int, by: int | re.Match[str]) -> tuple[Value, int]:
@@ -223,7 +212,7 @@ def _scaled(value: Value, decimals: int, by: int | re.Match[str]) -> tuple[Value
 def _words_at(text: str, at: int) -> _Body | None:
     """Read English words: `twenty-one`, `a hundred and five`, `three point five`, `one and a half`, `two thirds`, `half a dozen`."""
     words, ends = list[str](), list[int]()
-    while (match := (_NEXT if words else _WORD).match(text, at)) is not None and len(words) < 20:
+    while (match := _WORD.match(text, at)) is not None and len(words) < 20:
         at, word = match.end(), match[1].lower()
         if word not in _NUMBER_WORDS:
             break

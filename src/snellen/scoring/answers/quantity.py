@@ -60,7 +60,6 @@ class Quantity(AnswerType):
     expected = "a number with a unit, such as `30 °C`, `$10.50`, `45%` or `1:2`"
 
     def parse(self, text: str) -> Amount | Ratio | None:
-        """Return the amount or ratio that a text writes."""
         if len(text) > MOST_CHARACTERS:
             return None
         for pattern, replacement in _LATEX if "\\" in text else ():
@@ -72,7 +71,6 @@ class Quantity(AnswerType):
         return found.value if found is not None and found.end == len(text) else None
 
     def same(self, value: Amount | Ratio, gold: Amount | Ratio) -> bool:
-        """Return True if two amounts are equal, the unit of either given by the question where it has none."""
         if isinstance(value, Ratio) or isinstance(gold, Ratio):
             return value == gold
         given = "" if value.unit == "°" and gold.unit in _TEMPERATURES else value.unit
@@ -90,13 +88,11 @@ class Quantity(AnswerType):
         return self._near(back, number, EXACT, exact and there.denominator == 1)
 
     def show(self, value: Amount | Ratio) -> str:
-        """Return the number and the unit's symbol."""
         if isinstance(value, Ratio):
             return ":".join(value.parts)
         return f"{written(value.number, self.context.decimal)} {value.unit}".strip()
 
     def find(self, sentence: Sentence) -> Sequence[Found]:
-        """Return every amount that a sentence names."""
         text, found = plain(sentence.text), list[Found]()
         for number in find_numbers(text, self.context.decimal):
             if found and number.start < found[-1].end:

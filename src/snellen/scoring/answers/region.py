@@ -1,15 +1,11 @@
-"""Boxes and points in an image.
-
-Nothing is converted: a reply's coordinates count in the space of the gold answer, be that pixels, 0 to 1 or 0 to 1000. A box in another
-space overlaps the gold box by chance alone.
-"""
+"""Boxes and points in an image. A reply's coordinates count in the space of the gold answer, be that pixels, 0 to 1 or 0 to 1000."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from snellen.scoring.answers.base import AnswerType, Found, GoldError
 from snellen.scoring.answers.dress import undressed
@@ -60,26 +56,17 @@ class Spot(NamedTuple):
 
 
 class Box(AnswerType):
-    """A box `[x1, y1, x2, y2]`, the same as another that it overlaps by half or more (intersection over union).
-
-    Replies write coordinates in JSON, with names, between tags or brackets, or bare.
-    """
+    """A box `[x1, y1, x2, y2]`, the same as another that it overlaps by half or more (intersection over union)."""
 
     kind = "box"
     expected = "a box of four numbers, such as `[16, 16, 48, 48]` from left and top to right and bottom"
-    sizes: ClassVar[tuple[int, ...]] = (4,)
-    gold_sizes: ClassVar[tuple[int, ...]] = (4,)
+    sizes: tuple[int, ...] = (4,)
+    gold_sizes: tuple[int, ...] = (4,)
 
     def parse(self, text: str) -> Any | None:
-        """Return the value that a text writes."""
         return _shape(_coordinates(text), self.sizes)
 
     def parse_gold(self, cell: Any) -> Any:
-        """Return the value of a gold cell: text, a list, or a structure.
-
-        Raises:
-            GoldError: the cell holds no value of this type.
-        """
         data = cell.tolist() if hasattr(cell, "tolist") else cell
         value = _shape(_coordinates(undressed(data) if isinstance(data, str) else data), self.gold_sizes)
         if value is None:
@@ -87,16 +74,13 @@ class Box(AnswerType):
         return value
 
     def same(self, value: Any, gold: Any) -> bool:
-        """Return True if the boxes overlap enough."""
         return bool(value.overlap(gold) >= OVERLAP)
 
     def show(self, value: Rectangle | Spot) -> str:
-        """Return the coordinates as a list."""
         numbers = value[:2] if isinstance(value, Spot) and not value.radius else value
         return "[" + ", ".join(f"{number:.12f}".rstrip("0").rstrip(".") for number in numbers) + "]"
 
     def find(self, sentence: Sentence) -> Sequence[Found]:
-        """Return every value in brackets, tags or JSON of a text."""
         found = [Found(_shape(_coordinates(one.value), self.sizes), *one[1:]) for one in json_in(sentence.text)]
         for match in _IN_TEXT.finditer(sentence.text):
             if not any(one.value and one.start <= match.start() < one.end for one in found):
@@ -105,11 +89,7 @@ class Box(AnswerType):
 
 
 class Point(Box):
-    """A point `[x, y]`.
-
-    A gold answer of four numbers is a box in which the point lies, edges included; of three, a circle `[x, y, radius]`; of two, a
-    point from which the reply's is at most 1 % of the larger coordinate away, or the table's tolerance.
-    """
+    """A point `[x, y]` in the gold box or circle, edges included, or near the gold point: `NEAR`, or the table's tolerance."""
 
     kind = "point"
     expected = "a point `[x, y]`, a circle `[x, y, radius]`, or a box `[x1, y1, x2, y2]`"
@@ -117,7 +97,6 @@ class Point(Box):
     gold_sizes = (2, 3, 4)
 
     def same(self, value: Any, gold: Any) -> bool:
-        """Return True if a point lies in the gold region or near the gold point."""
         if isinstance(gold, Rectangle):
             return bool(gold.x1 <= value.x <= gold.x2 and gold.y1 <= value.y <= gold.y2)
         near = NEAR if self.context.tolerance is None else self.context.tolerance

@@ -15,8 +15,7 @@ from snellen.scoring.replies.sentences import Sentence
 
 MOST_CHARACTERS = 200_000
 """Maximum characters of an answer in JSON."""
-TRIES = 200
-PASSES = 8
+TRIES, PASSES = 200, 8
 """Maximum places at which JSON is tried, and passes over the text, which keep the search linear."""
 
 
@@ -63,27 +62,20 @@ def whole_json(text: str) -> Any | None:
 
 
 class JsonValue(AnswerType):
-    """A JSON object.
-
-    Every field of the gold object must be in the answer and be the same: numbers as the kind `number` compares them, texts without
-    case, accents and outer punctuation, lists item by item. Further fields are ignored.
-    """
+    """A JSON object that has every field of the gold object, compared as the kinds `number` and `text` do, lists item by item."""
 
     kind = "json"
     expected = 'a JSON object, such as `{"colour": "red", "count": 3}`'
 
     def parse(self, text: str) -> dict[str, Any] | None:
-        """Return the object of a text that is one JSON object."""
         value = whole_json(text)
         return value if isinstance(value, dict) and value else None
 
     def parse_gold(self, cell: Any) -> dict[str, Any]:
-        """Return the object of a gold cell, text or structure."""
         value: dict[str, Any] = super().parse_gold(json.dumps(cell, default=str) if isinstance(cell, dict) else cell)
         return value
 
     def show(self, value: Any) -> str:
-        """Return the object as JSON, with its decimals as they were written."""
         if isinstance(value, dict):
             fields = (f"{json.dumps(key, ensure_ascii=False)}: {self.show(part)}" for key, part in value.items())
             return "{" + ", ".join(fields) + "}"
@@ -92,11 +84,9 @@ class JsonValue(AnswerType):
         return str(value) if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False)
 
     def find(self, sentence: Sentence) -> Sequence[Found]:
-        """Return every outermost object of a text."""
         return [found for found in json_in(sentence.text[:MOST_CHARACTERS], "{") if found.value]
 
     def same(self, value: Any, gold: Any) -> bool:
-        """Return True if the answer has every field of the gold object with the same value."""
         fold = FOLDS[self.context.level]
         if isinstance(gold, dict):
             fields = {fold(key): part for key, part in value.items()} | value if isinstance(value, dict) else {}

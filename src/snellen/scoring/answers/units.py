@@ -1,17 +1,18 @@
 """Units of quantities: the names that people write, see units.toml, one symbol for each, and conversion by pint.
 
-The symbol is the normal form: `kilometres per hour`, `km/h` and `kph` are all `km/h`. A currency's is its ISO code.
+`kilometres per hour`, `km/h` and `kph` are all `km/h`. A currency's symbol is its ISO code.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 import tomllib
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache, lru_cache
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import Any
 
 from snellen.text import terms
 
@@ -19,59 +20,45 @@ MINOR = terms("¢ p")
 """A hundredth of a currency."""
 PARTS_OF = {("ft", "in"): 12, ("lb", "oz"): 16, ("h", "min"): 60, ("min", "s"): 60, ("m", "cm"): 100}
 """Units that are written one after the other, `5 ft 10 in`, with how many of the second make one of the first."""
-_NOT_CONVERTED = {"°": 1, "rad": 1, "arcmin": 1, "arcsec": 1, "%": 2, "‰": 2, "rpm": 3}
+_NOT_CONVERTED = {"°": 1, "rad": 1, "arcmin": 1, "arcsec": 1, "%": 2, "‰": 2, "rpm": 3, "dB": 5}
 """What pint takes for plain numbers, by what it measures: 45° is no percent."""
 _POWER = re.compile(
     r"(?P<word>square|sq\.?|cubic|cu\.?)? ?(?P<name>[^\d²³^]{1,20}?) ?(?:(?P<high>[²³])|\^?\{?(?P<low>[23])\}?)?"
 )
 _PER = re.compile(r" ?/ ?| per | pro | par | por ")
 _PIECE = re.compile(r"(?: ?-?)(?:[A-Za-zµμÀ-ž]+\.?|[^\w\s]|[^\W\d_]|_)(?:[²³]|\^?\{?[23]\}?(?![\d.,]))?")
+_POWERED = re.compile("[nµmcdk]?m|in|ft|yd|mi|s")
 _LONGEST = 40
 
 
-class _Names(NamedTuple):
-    """Name to symbol, with case and without where that is one; symbol to pint's name; currencies; lengths and the second."""
-
-    exact: dict[str, str]
-    folded: dict[str, str]
-    pint: dict[str, str]
-    currencies: dict[str, str]
-    powered: frozenset[str]
-    may_be: dict[str, set[str]]
+@cache
+def _table() -> dict[str, dict[str, str]]:
+    return tomllib.loads(files(__package__).joinpath("units.toml").read_text("utf-8"))
 
 
 @cache
-def _names() -> _Names:
-    table = tomllib.loads(files(__package__).joinpath("units.toml").read_text("utf-8"))
-    others = dict.fromkeys(table["currencies"].pop("others").split(), "")
-    units, money = table["units"], table["currencies"] | others
-    pint = {symbol: names.split()[0] for symbol, names in units.items()}
-    exact: dict[str, str] = {}
-    for symbol, names in (*units.items(), *table["names"].items(), *money.items()):
+def _names() -> tuple[dict[str, str], dict[str, str]]:
+    """Return name to symbol, and the same without case, empty where case tells units apart."""
+    table, exact, folded = _table(), dict[str, str](), dict[str, str]()
+    for symbol, names in (table["units"] | table["names"] | table["currencies"]).items():
         spaced = [name.replace("_", " ") for name in (symbol, *names.split())]
         plurals = [f"{name}s" for name in spaced[1:] if len(name) > 2 and re.fullmatch("[a-zà-ÿ -]+", name)]
         exact |= dict.fromkeys((*spaced, *plurals), symbol)
-    powered = terms("m in ft yd mi s") | {f"{letter}m" for letter in "nµmcdk"}
-    prefixed = (
-        (letter, base) for letters, bases in table["prefixed"].items() for letter in letters for base in bases.split()
-    )
-    for letter, base in prefixed:
-        words = table["prefixes"][letter].split()
-        pint.setdefault(letter + base, words[0] + pint[base])
-        for name in [name for name, known in exact.items() if known == base]:
-            for prefix in (letter, *words):
-                if (len(prefix) == 1) == (name == base or len(name) < 3):
-                    exact.setdefault(prefix + name, letter + base)
-    folded: dict[str, set[str]] = {}
+    for letters, bases in table["prefixed"].items():
+        for letter, base in itertools.product(letters, bases.split()):
+            for name in [name for name, known in exact.items() if known == base]:
+                for prefix in (letter, *table["prefixes"][letter].split()):
+                    if (len(prefix) == 1) == (name == base or len(name) < 3):
+                        exact.setdefault(prefix + name, letter + base)
     for name, symbol in exact.items():
-        folded.setdefault(name.casefold(), set()).add(symbol)
-    alone = {name: next(iter(found)) for name, found in folded.items() if len(found) == 1 and len(name) > 1}
-    may_be = {symbol: {symbol, *others.split()} for symbol, others in table["may_be"].items()}
-    return _Names(exact, alone, pint, money, powered, may_be)
+        same = folded.get(name.casefold(), symbol) == symbol and len(name) > 1
+        folded[name.casefold()] = symbol if same else ""
+    return exact, folded
 
 
 def _known(name: str) -> str | None:
-    return _names().exact.get(name) or _names().folded.get(name.casefold())
+    exact, folded = _names()
+    return exact.get(name) or folded.get(name.casefold()) or None
 
 
 @lru_cache(maxsize=4_096)
@@ -94,7 +81,8 @@ def _powered(name: str) -> str | None:
     if (known := _known(name)) is not None:
         return known
     match = _POWER.fullmatch(name)
-    if match is None or (symbol := _known(match["name"])) not in _names().powered:
+    symbol = None if match is None else _known(match["name"])
+    if match is None or symbol is None or _POWERED.fullmatch(symbol) is None:
         return None
     word, figure = (match["word"] or "")[:1], match["low"] or match["high"] or ""
     power = {"s": "²", "c": "³", "2": "²", "3": "³", "²": "²", "³": "³"}.get(word or figure)
@@ -115,13 +103,13 @@ def unit_at(text: str, at: int) -> tuple[str, int] | None:
 
 def is_currency(unit: str) -> bool:
     """Return True if a symbol is that of a currency."""
-    return unit in _names().currencies
+    return unit in _table()["currencies"]
 
 
 def may_be_same(unit: str, other: str) -> bool:
     """Return True if two symbols name one unit, as `¥` and `JPY` may."""
-    may_be = _names().may_be
-    return not may_be.get(unit, {unit}).isdisjoint(may_be.get(other, {other}))
+    units, others = ({name, *_table()["may_be"].get(name, "").split()} for name in (unit, other))
+    return not units.isdisjoint(others)
 
 
 def convert(value: int | Decimal, unit: str, wanted: str) -> Fraction | None:
@@ -153,8 +141,13 @@ def _measures(unit: str) -> set[int]:
 
 def _expression(unit: str) -> str:
     """Return a symbol as an expression of pint."""
-    bases = ((part.rstrip("²³"), {"²": "**2", "³": "**3"}.get(part[-1], "")) for part in unit.split("/"))
-    return "/".join(_names().pint.get(base, "unknown_unit") + power for base, power in bases)
+    units, prefixes = _table()["units"], _table()["prefixes"]
+    parts = []
+    for part in unit.split("/"):
+        base, power = part.rstrip("²³"), {"²": "**2", "³": "**3"}.get(part[-1], "")
+        prefix, base = ("", base) if base in units else (prefixes.get(base[:1], "").split(" ")[0], base[1:])
+        parts.append(prefix + units.get(base, "unknown_unit").split()[0] + power)
+    return "/".join(parts)
 
 
 @cache
