@@ -21,11 +21,10 @@ _LATEX = (
     (re.compile(r"\\([%$€£#])"), r"\1"),
     (re.compile(r"\\[,;: ]|~"), " "),
 )
-_SIGN = "[A-Za-z]{0,3}[$€£¥￥₩₹₽₺₪₴₫฿₱₦₿]|[A-Z]{2,3}|Rs\\.?|[Kk]r\\.?|R[p$]|Fr\\."
-_MONEY = re.compile(rf"(?P<sign>[-−–+]?)(?P<name>{_SIGN}) ?(?=[-−–+.\d])")
-_MONEY_ENDING = re.compile(rf"(?:(?<![\w)])[-−–+])?(?<![0-9A-Za-z])(?:{_SIGN}) ?$")
-_PERCENT = "百分之"
-_RATIO = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(?: ?: ?(\d{1,9}(?:\.\d{1,9})?)){1,4}", re.ASCII)
+_SIGN = "[A-Za-z]{0,3}[$€£¥￥₩₹₽₺₪₴₫฿₱₦₿]|[A-Z]{2,3}|Rs\\.?|[Kk]r\\.?|R[p$]|Fr\\.|百分之"
+_SIGNED = re.compile(rf"(?P<sign>[-−–+]?)(?P<name>{_SIGN}) ?(?:(?=[-−–+.\d])|(?<=百分之))")
+_SIGN_BEFORE = re.compile(rf"(?:(?<![\w)])[-−–+])?(?<![0-9A-Za-z])(?:{_SIGN}) ?$")
+_RATIO = re.compile(r"\d{1,9}(?:\.\d{1,9})?(?: ?: ?\d{1,9}(?:\.\d{1,9})?){1,4}", re.ASCII)
 _SLASHED = re.compile(r"\d+ ?/ ?\d+")
 _LINK = re.compile(r",? ?(?:and |und )?", re.IGNORECASE)
 _NAMES = re.compile(r"[(\[] ?([^()\[\]]{1,20}?) ?[)\]]|\bin (\S{1,20}?)(?=[?.,;:)]|$)")
@@ -36,43 +35,34 @@ _TEMPERATURES = ("°C", "°F", "K")
 
 
 class Amount(NamedTuple):
-    """A number with its unit's symbol, empty without one, and its decimals as written."""
+    """A number with its unit's symbol, empty without one, and its decimals as written. The unit of a ratio is all of it: `1:2`."""
 
     number: Value
     unit: str
     decimals: int
 
 
-class Ratio(NamedTuple):
-    """Numbers with colons between them, compared as written: `1:2` is not `2:4`, nor `1:05` `1:5`."""
-
-    parts: tuple[str, ...]
-
-
 class Quantity(AnswerType):
-    """A number with a unit.
+    """A number with a unit, that of the question where it has none. Units that convert are converted.
 
-    Units that convert are converted. Whole numbers and money are exact, other numbers within 1 % or the rounding of the gold answer, or
-    within the table's tolerance. A number without a unit is in the unit that the question asks for.
+    Whole numbers and money are exact, others within 1 % or the rounding of the gold answer, or within the table's tolerance.
     """
 
     kind = "quantity"
     expected = "a number with a unit, such as `30 °C`, `$10.50`, `45%` or `1:2`"
 
-    def parse(self, text: str) -> Amount | Ratio | None:
+    def parse(self, text: str) -> Amount | None:
         if len(text) > MOST_CHARACTERS:
             return None
         for pattern, replacement in _LATEX if "\\" in text else ():
             text = pattern.sub(replacement, text)
         text = " ".join(plain(text).replace("：", ":").replace("∶", ":").split())
         if _RATIO.fullmatch(text) is not None:
-            return Ratio(tuple(part.strip() for part in text.split(":")))
+            return Amount(1, text.replace(" ", ""), 0)
         found = self._amount_at(text, 0)
         return found.value if found is not None and found.end == len(text) else None
 
-    def same(self, value: Amount | Ratio, gold: Amount | Ratio) -> bool:
-        if isinstance(value, Ratio) or isinstance(gold, Ratio):
-            return value == gold
+    def same(self, value: Amount, gold: Amount) -> bool:
         given = "" if value.unit == "°" and gold.unit in _TEMPERATURES else value.unit
         unit, wanted = given or self._asked(gold.unit), gold.unit or self._asked(value.unit)
         number, answer = Fraction(gold.number), Fraction(value.number)
@@ -83,53 +73,53 @@ class Quantity(AnswerType):
             factors = [1 if name in MINOR else 100 for name in (unit, wanted)] if MINOR & {unit, wanted} else [1, 1]
             return answer * factors[0] == number * factors[1]
         there, back = convert(gold.number, wanted, unit), convert(value.number, unit, wanted)
-        if there is None or back is None:
-            return False
-        return self._near(back, number, EXACT, exact and there.denominator == 1)
+        is_exact = exact and there is not None and there.denominator == 1
+        return back is not None and self._near(back, number, EXACT, is_exact)
 
-    def show(self, value: Amount | Ratio) -> str:
-        if isinstance(value, Ratio):
-            return ":".join(value.parts)
-        return f"{written(value.number, self.context.decimal)} {value.unit}".strip()
+    def show(self, value: Amount) -> str:
+        return (
+            value.unit if ":" in value.unit else f"{written(value.number, self.context.decimal)} {value.unit}".strip()
+        )
 
     def find(self, sentence: Sentence) -> Sequence[Found]:
         text, found = plain(sentence.text), list[Found]()
         for number in find_numbers(text, self.context.decimal):
-            if found and number.start < found[-1].end:
-                continue
-            money, start = _MONEY_ENDING.search(text, max(0, number.start - 7), number.start), number.start
-            amount = self._amount_at(text, money.start()) if money is not None else None
-            if amount is None or not is_currency(amount.value.unit):
-                amount = self._amount_at(text, start - 3 * text.endswith(_PERCENT, 0, start))
-            if amount is not None:
-                found.append(amount)
+            free = found[-1].end if found else 0
+            if number.start >= free:
+                before = _SIGN_BEFORE.search(text, max(free, number.start - 7), number.start)
+                amount = self._amount_at(text, before.start()) if before is not None else None
+                if amount is None or amount.end <= number.start:
+                    amount = self._amount_at(text, number.start)
+                found += [] if amount is None else [amount]
         return found
 
     def _amount_at(self, text: str, start: int) -> Found | None:
         """Return the amount that starts at a place: `$5`, `5 kg`, `5 ft 10 in`, `百分之五`."""
-        before, decimal = _MONEY.match(text, start), self.context.decimal
-        currency = (
-            unit_named(before["name"]) if before is not None else "%" if text.startswith(_PERCENT, start) else None
-        )
-        if currency == "%" or (before is not None and currency is not None and is_currency(currency)):
-            number = number_at(text, start + 3 if before is None else before.end(), decimal)
-            sign = "" if before is None else before["sign"]
+        before, decimal = _SIGNED.match(text, start), self.context.decimal
+        sign, name = before.group("sign", "name") if before is not None else ("", "")
+        unit = "%" if name == "百分之" else unit_named(name) or ""
+        if before is not None and (is_currency(unit) or unit == "%"):
+            number = number_at(text, before.end(), decimal)
             if number is None or (sign and text[number.start] in "-−–+"):
                 return None
             after = unit_at(text, number.end)
-            end = after[1] if after is not None and may_be_same(after[0], currency or "") else number.end
-            value = negated(number.value) if sign in ("-", "−", "–") else number.value
-            return Found(Amount(value, currency or "", number.decimals), start, end)
-        if (bare := number_at(text, start, decimal, scaled=False)) is None:
+            end = after[1] if after is not None and may_be_same(after[0], unit) else number.end
+            return Found(
+                Amount(negated(number.value) if sign in tuple("-−–") else number.value, unit, number.decimals),
+                start,
+                end,
+            )
+        if (number := number_at(text, start, decimal, scaled=False)) is None:
             return None
-        number = bare
-        if (unit := self._unit_at(text, bare.end)) is None and (longer := number_at(text, start, decimal)) is not None:
-            number, unit = longer, self._unit_at(text, longer.end)
-        if unit is None:
+        if (behind := self._unit_at(text, number.end)) is None and (
+            scaled := number_at(text, start, decimal)
+        ) is not None:
+            number, behind = scaled, self._unit_at(text, scaled.end)
+        if behind is None:
             return Found(Amount(number.value, "", number.decimals), start, number.end)
         if _SLASHED.fullmatch(text, start, number.end) is not None and number.value > 1:
             return None  # a blood pressure of 120/80 mmHg
-        return self._with_parts(text, Amount(number.value, unit[0], number.decimals), start, unit[1])
+        return self._with_parts(text, Amount(number.value, behind[0], number.decimals), start, behind[1])
 
     def _with_parts(self, text: str, amount: Amount, start: int, end: int) -> Found:
         """Return an amount with the smaller units after it added, in the smallest of them."""
