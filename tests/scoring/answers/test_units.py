@@ -30,7 +30,16 @@ def test_names_of_units_in_words_and_signs_are_one_symbol() -> None:
 
 
 def test_units_of_different_dimensions_and_currencies_do_not_convert() -> None:
-    for pair in (("°", "%"), ("bit", "%"), ("B/s", "Hz"), ("rpm", "Hz"), ("dB", "%"), ("kg", "m"), ("USD", "EUR"), ("", "m")):
+    for pair in (
+        ("°", "%"),
+        ("bit", "%"),
+        ("B/s", "Hz"),
+        ("rpm", "Hz"),
+        ("dB", "%"),
+        ("kg", "m"),
+        ("USD", "EUR"),
+        ("", "m"),
+    ):
         assert units.convert(1, *pair) is None
     for (unit, wanted), factor in {("°", "arcmin"): 60, ("‰", "%"): Fraction(1, 10), ("kB", "bit"): 8000}.items():
         assert units.convert(1, unit, wanted) == factor
