@@ -173,7 +173,7 @@ class Number(AnswerType):
         """Return a number without `million` where the question asks in millions."""
         low, asked = written.lower(), self.context.question.lower()
         for word, exponent in SCALES.items():
-            if word in low and word in asked:
+            if len(word) > 3 and word in low and word in asked:
                 return Decimal(value).scaleb(-exponent)
         return value
 

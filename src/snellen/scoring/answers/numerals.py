@@ -21,7 +21,7 @@ WORDS: dict[str, Any] = tomllib.loads(files(__package__).joinpath("words.toml").
 UNITS = {word: value for value, word in enumerate(WORDS["below_twenty"].split())}
 ENGLISH_BELOW_HUNDRED = UNITS | {word: 10 * at for at, word in enumerate(WORDS["tens"].split(), 2)}
 """English words of one number each: twenty-one is two words."""
-_SCALES, _PARTS = (
+SCALES, _PARTS = (
     {word: int(value) for value, words in WORDS[table].items() for word in words.split()}
     for table in ("scales", "parts")
 )
@@ -172,7 +172,7 @@ def _digits_at(text: str, at: int, decimal: str, scaled: bool) -> _Body | None:
         return (*_scaled(*read, power), power.end())
     if (scale := _SCALE.match(text, end)) is not None and (scaled or len(scale[0]) > 1 or not scale[0].isascii()):
         word = scale[0].strip(" .")
-        exponent = _SCALES.get(word if len(word) == 1 else word.lower())
+        exponent = SCALES.get(word if len(word) == 1 else word.lower())
         return (*read, end) if exponent is None else (*_scaled(*read, exponent), scale.end())
     return (*read, end)
 
@@ -244,8 +244,8 @@ def _whole(words: list[str]) -> tuple[int, int]:
         value = ENGLISH_BELOW_HUNDRED.get(word, 1 if word in ("a", "an") and not at else None)
         if value is not None and (0 < value < room or not at):
             current, room = current + value, 10 if value >= 20 else 0
-        elif word in _SCALES and 0 < used == at:
-            power, room = 10 ** _SCALES[word], 100
+        elif word in SCALES and 0 < used == at:
+            power, room = 10 ** SCALES[word], 100
             total, current = (total, current * 100) if power == 100 else (total + (current or 1) * power, 0)
         elif word == "dozen" and 0 < used == at and room < 100:
             return (total + current) * 12, at + 1
