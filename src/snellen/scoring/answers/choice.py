@@ -14,6 +14,7 @@ from snellen.scoring.answers.fold import accents, exact, folded
 from snellen.scoring.answers.name import stemmed
 from snellen.scoring.replies.phrases import ordered, phrases, places_of, single_words
 from snellen.scoring.replies.sentences import Sentence, Word, words_of
+from snellen.text import terms
 
 _JOINTS = frozenset((".", "…", ",", "/", "&", "와", "과", "と", "、", "and", "maybe", "perhaps"))
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -408,52 +409,11 @@ _BULLET = re.compile(r"^\s*[-*•]\s+")
 _SEVERAL = re.compile(r"\s*(?:[,;/&+、，\n]|\band\b|\bund\b|\bet\b|\by\b|\be\b|\bi\b|и|和|と|및)\s*")
 
 
-_GAP = frozenset(
-    (
-        "and",
-        "und",
-        "et",
-        "y",
-        "e",
-        "i",
-        "и",
-        "和",
-        "と",
-        "와",
-        "과",
-        "및",
-        "the",
-        "der",
-        "die",
-        "das",
-        "la",
-        "le",
-        "el",
-        "los",
-        "las",
-    )
-)
+_GAP = terms("and und et y e i и 和 と 와 과 및 the der die das la le el los las")
 """Words between options that are listed."""
 
 
-_ONES = frozenset(
-    (
-        "one",
-        "description",
-        "statement",
-        "sentence",
-        "picture",
-        "个",
-        "项",
-        "個",
-        "選",
-        "选",
-        "の",
-        "번",
-        "entry",
-        "answer",
-    )
-)
+_ONES = terms("one description statement sentence picture 个 项 個 選 选 の 번 entry answer")
 _ENDS = frozenset(
     (
         "",

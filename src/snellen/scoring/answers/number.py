@@ -17,6 +17,7 @@ from snellen.scoring.answers.numerals import CJK_DIGITS, ENGLISH_BELOW_HUNDRED, 
 from snellen.scoring.answers.units import convert, unit_at, unit_named
 from snellen.scoring.replies.phrases import ordered, phrases, places_of, single_words
 from snellen.scoring.replies.sentences import Sentence, words_of
+from snellen.text import terms
 
 LONGEST = 120
 """Characters of a text that is one number with a unit or a noun."""
@@ -29,25 +30,7 @@ _WORDS_OF_ABOUT = (
 _ABOUT = re.compile(rf"(?:{_WORDS_OF_ABOUT})\s*", re.IGNORECASE)
 _ABOUT_END = re.compile(rf"(?<![^\W_])(?:{_WORDS_OF_ABOUT})$", re.IGNORECASE)
 _RANGE = re.compile(r"\s{0,2}(?:-|–|—|to|bis|or|oder|或|~|à)\s{0,2}", re.IGNORECASE)
-_ZERO = frozenset(
-    (
-        "none",
-        "zero",
-        "nil",
-        "keine",
-        "keiner",
-        "aucun",
-        "aucune",
-        "ninguno",
-        "ninguna",
-        "nenhum",
-        "nenhuma",
-        "nessuno",
-        "nessuna",
-        "没有",
-        "ноль",
-    )
-)
+_ZERO = terms("none zero nil keine keiner aucun aucune ninguno ninguna nenhum nenhuma nessuno nessuna 没有 ноль")
 _NO = frozenset(
     ("no", "kein", "keine", "keinen", "aucun", "aucune", "ningún", "ninguna", "nenhum", "nenhuma", "nessun", "nessuna")
 )

@@ -12,6 +12,7 @@ from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.name import stemmed
 from snellen.scoring.replies.phrases import phrases, places_of, single_words, telling
 from snellen.scoring.replies.sentences import Sentence, words_of
+from snellen.text import terms
 
 _LETTERS = {"T/F": {"t": True, "f": False}, "yes/no": {"y": True, "n": False}}
 _LETTER = re.compile(r"(?<!\w)[TF](?!\w)")
@@ -229,29 +230,7 @@ def _links() -> frozenset[str]:
 
 _REASONS = frozenset(("because", "since", "weil", "denn", "porque", "car", "perché"))
 _BREAKS = frozenset((",", ";", ":", '"', "(", "but"))
-_LEADING = frozenset(
-    (
-        ":",
-        ",",
-        "→",
-        "=",
-        "a",
-        "so",
-        "say",
-        "think",
-        "towards",
-        "toward",
-        "guess",
-        "believe",
-        "therefore",
-        "it's",
-        "that's",
-        "thus",
-        "hence",
-        "，",
-        "：",
-    )
-)
+_LEADING = terms(": , → = a so say think towards toward guess believe therefore it's that's thus hence ， ：")
 _PARTICLES = frozenset("的でですだ了です")
 _PRONOUNS = frozenset(
     ("it", "it's", "they", "they're", "that", "that's", "this", "these", "those", "he", "she", "both")

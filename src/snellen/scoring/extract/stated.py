@@ -15,6 +15,7 @@ from snellen.scoring.extract.base import Reading, two_answers
 from snellen.scoring.replies.phrases import single_words
 from snellen.scoring.replies.reply import Visible
 from snellen.scoring.replies.sentences import Phrase, Sentence, sentences, sentences_at, spans
+from snellen.text import terms
 
 MOST_WORDS = 14
 """Words of a short reply."""
@@ -440,27 +441,7 @@ _GAP = single_words("adverb") | {":", ")", ".", '"', "-", "both", "really", "als
 _AGAINST = frozenset(
     ("than", "instead", "rather", "unlike", "similar", "while", "although", "compared", "resembles", "resemble")
 )
-_BREAKS = frozenset(
-    (
-        ",",
-        ";",
-        ":",
-        "but",
-        "so",
-        "aber",
-        "sondern",
-        "pero",
-        "sino",
-        "mais",
-        "而是",
-        "而",
-        "—",
-        "–",
-        "therefore",
-        "но",
-        "а",
-    )
-)
+_BREAKS = terms(", ; : but so aber sondern pero sino mais 而是 而 — – therefore но а")
 
 
 def _clause_start(words: Sequence[Any], first: int) -> int:
