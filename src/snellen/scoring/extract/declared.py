@@ -196,8 +196,8 @@ def _behind(sentence: Sentence, at: int) -> int:
     """Return the place behind links, colons and words of certainty, from a word on."""
     words, skipped = sentence.words, _links() | single_words("adverb") | {"therefore", "thus", "that", "most", "indeed"}
     while at < len(words) and (words[at].text in _JOINTS or words[at].text in skipped):
-        if words[at].text == "a":
-            break
+        if words[at].text == "a" or not any(word.text[0].isalnum() for word in words[at + 1 :]):
+            break  # an article that may be a letter, or the answer itself
         at += 1
         if words[at - 1].text in _JOINTS:
             break
