@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from snellen.scoring.answers import kinds
+from snellen.scoring.answers import AnswerContext, kinds
 from snellen.scoring.extract import correct, read
 
 OPTIONS = {"A": "golden eagle", "B": "red kite", "C": "common buzzard", "D": "osprey"}
@@ -23,10 +23,10 @@ GIVEN: dict[str, dict[str, Any]] = {
     "quantity": {"question": "How long is the bird in cm?", "unit": "cm"},
 }
 WHICH = {"question": "What species of bird is this?"}
-VOCABULARY = """A B C D a i I yes no not true false is are the answer final : . , ; ( ) [ ] { } < > / | # * ** ` ``` $ \\ \\boxed{
+WORDS = """A B C D a i I yes no not true false is are the answer final : . , ; ( ) [ ] { } < > / | # * ** ` ``` $ \\ \\boxed{
 \\text{ \\frac{ <think> </think> <answer> </answer> wait actually so therefore or and either neither than but because golden
 eagle red kite osprey buzzard three 3 2-3 2,5 1. 10:30 half dozen cm m ft " ' "answer": "B" 是 不是 选 答案 三 第二 （ ） ： Ｂ ½ ² → ✓ ✗ - --
-... ? ! % it this There option first last none of above don't can't maybe March 2024-03-01 [1,2,3,4] $5 60% x^2""".split()
+... ? ! % it this There option first last none of above don't can't maybe March 2024-03-01 [1,2,3,4] $5 60% x^2"""
 MEGABYTE = 1_000_000
 HOSTILE = [
     *(
@@ -80,25 +80,17 @@ def is_value_or_reason(kind: str, reply: str) -> bool:
 
 
 @pytest.mark.parametrize("kind", kinds())
-@given(reply=st.text(st.characters(), max_size=400) | st.lists(st.sampled_from(VOCABULARY), max_size=60).map(" ".join))
+@given(
+    reply=st.text(st.characters(), max_size=400) | st.lists(st.sampled_from(WORDS.split()), max_size=60).map(" ".join)
+)
 @settings(max_examples=150, deadline=None)
 def test_any_text_and_any_word_salad_gives_a_value_or_a_reason(kind: str, reply: str) -> None:
     assert is_value_or_reason(kind, reply)
 
 
-@pytest.mark.parametrize("kind", kinds())
-@given(
-    question=st.text(max_size=200),
-    reply=st.sampled_from(["It is.", "They are not the same.", "3 birds", "This is a hawk."]),
-)
-@settings(max_examples=50, deadline=None)
-def test_any_question_will_do(kind: str, question: str, reply: str) -> None:
-    read(kind, reply, **{**GIVEN.get(kind, {}), "question": question})
-
-
 def cpu_s(kind: str, text: str) -> float:
     start = time.process_time()
-    assert len(text) < 100 or read(kind, text, **GIVEN.get(kind, WHICH)) is not None
+    read(kind, text, **GIVEN.get(kind, WHICH))
     return time.process_time() - start
 
 
@@ -127,14 +119,8 @@ def test_a_known_answer_is_read_in_every_dress(
     inner = lead.format(answer) if dress.startswith(("```", "<think", "{}", "\n")) else answer
     block = "\n" if dress.startswith(("#", ">", "-", "```")) else ""
     reply = pad + (dress.format(inner) if inner != answer else lead.format(block + dress.format(answer))) + pad
-    reading = read(kind, reply, **GIVEN.get(kind, WHICH))
-    assert reading.value is not None and correct_by(kind, reading, value), (reply, reading)
-
-
-def correct_by(kind: str, reading: Any, value: Any) -> bool:
-    from snellen.scoring.answers import AnswerContext
-
     given = GIVEN.get(kind, WHICH)
     options = given.get("options", {})
     context = AnswerContext(options if isinstance(options, dict) else {}, given["question"], given.get("unit", ""))
-    return correct(kind, reading, value, context=context)
+    reading = read(kind, reply, **given)
+    assert correct(kind, reading, value, context=context), (reply, reading)
