@@ -20,6 +20,8 @@ from snellen.cli import main
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "runs_0_1"
 RUNS = ["chart", "fgbmk", "fika", "killed", "mindcube", "vlm2"]
+READ_OTHERWISE = {"fgbmk": {"strict"}, "mindcube": {"strict"}}
+"""Profiles whose rules of reading have changed: `C5` names no option any more, and a bare name is read."""
 COMMANDS = {
     "chart": ["chart", "--limit", "40"],
     "fgbmk": ["fgbmk", "--data", "data/fgbmk", "--images", "data/birds"],
@@ -76,7 +78,10 @@ def test_a_run_of_0_1_scores_to_the_same_figures(name: str, old: Path, capsys: p
     assert run_command("score", f"runs/{name}", "--profile", "all", "--json") == 0
     expected = as_expected((old / "expected" / f"{name}.json").read_text())
     assert expected
-    assert figures(capsys.readouterr().out) == expected
+    found = figures(capsys.readouterr().out)
+    assert found.keys() == expected.keys()
+    differing = {profile for profile, metric in found if found[profile, metric] != expected[profile, metric]}
+    assert differing <= READ_OTHERWISE.get(name, set())
 
 
 @pytest.mark.parametrize(

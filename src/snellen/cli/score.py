@@ -20,6 +20,7 @@ from snellen.cli.tracker_log import LogTo, log_targets, log_tracked
 from snellen.errors import UsageError
 from snellen.runs.check_cases import answers_case, threshold_cases
 from snellen.scoring.metric_text import legend, mark, span
+from snellen.text import json_or_none
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -146,6 +147,7 @@ def score(
     from snellen.runs.score import score as score_answers
     from snellen.runs.score_rows import disagreement, per_sample_file
     from snellen.runs.scoring import LINES, summary_json
+    from snellen.scoring.extract.base import READING_VERSION
     from snellen.scoring.taxonomy import ClassTables
 
     as_json, per_sample = output.as_json, output.per_sample
@@ -177,6 +179,7 @@ def score(
             "Add --profile reviewed or --profile audited.",
         )
     reading.require_used()
+    read_before = _reading_version(results)
     targets = log_targets(output.log) if output.log else []
     total = differing = answered = 0
     classes = ClassTables() if as_json else None
@@ -245,6 +248,12 @@ def score(
         notes = [*notes, costs.sentence(cost, per_correct)]
     elif (paid := _recorded_cost(results, trust=trust)) is not None:
         notes = [*notes, paid]
+    if read_before not in (None, READING_VERSION) and "strict" in summary.metrics:
+        notes = [
+            *notes,
+            f"profile strict reads replies by version {READING_VERSION} of its rules; the summary before was of version {read_before} "
+            "(docs/extraction.md)",
+        ]
     for line in [*summary.unread_lines(), *notes]:
         note(f"note: {line}" if not line.startswith(" ") else line)
     if targets:
@@ -258,6 +267,15 @@ def score(
             log_tracked(targets, tracked_answers(summary.benchmark, results.name, summary.metrics))
     if status := report.finish(UNANSWERED if lacks else 0, as_json=as_json):
         raise typer.Exit(status)
+
+
+def _reading_version(results: Path) -> int | None:
+    """Return the version of the reading rules behind a run's summary.json; None without one."""
+    try:
+        content = json_or_none((results / "summary.json").read_bytes())
+    except OSError:
+        return None
+    return int(content.get("reading_version") or 1) if isinstance(content, dict) else None
 
 
 def _show_tables(results: Path, summary: Summary, answered: int, *, trust: bool) -> None:

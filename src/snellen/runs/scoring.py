@@ -18,6 +18,7 @@ from snellen.errors import DataError, UsageError
 from snellen.redaction.gold import strike
 from snellen.runs.judge.model_replies import Verdicts
 from snellen.runs.predictions import PredictionRows
+from snellen.scoring.extract.base import READING_VERSION
 from snellen.scoring.readings import PROFILE, READER, STAGE, score_reading
 from snellen.scoring.rubric import Rubric, gold_forms, score_verdict
 from snellen.scoring.scorers import NOT_JUDGED
@@ -490,9 +491,10 @@ def differing(scores: Mapping[str, Score]) -> bool:
 
 
 def summary_json(summary: Summary) -> dict[str, Any]:
-    """Convert to the stable form {benchmark, profiles: [{profile, metrics: [{name, value, n, ci95, unit, …}]}]}."""
+    """Convert to the stable form {benchmark, reading_version, profiles: [{profile, metrics: [{name, value, n, ci95, …}]}]}."""
     return {
         "benchmark": summary.benchmark,
+        "reading_version": READING_VERSION,
         "profiles": [
             {
                 "profile": profile,

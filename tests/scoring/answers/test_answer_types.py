@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from snellen.scoring.answers import AnswerContext, GoldError, answer_type, units
 from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.moment import MONTHS
+from snellen.scoring.replies.sentences import Sentence
 
 DRESS = ("{}", "**{}**", '"{}"', "`{}`", "{}.", " {}\n", "<answer>{}</answer>", "“{}”", "\\boxed{{{}}}")
 UNITS = sorted(set(units._names()[0].values()))
@@ -126,7 +127,7 @@ SAME = {
         ("March 1st, 2024", "2024-03-01"), ("1. März 2024", "01.03.2024"), ("2024年3月1日", "1 March 2024"), ("Friday, 1 March 2024", "March 2024"),
         ("01/02/2024", "2024-02-01"), ("01/02/2024", "2024-01-02"), ("1 de marzo de 2024", "2024-03-01 00:00:00"), ("1 марта 2024", "2024-03-01"),
     ],
-    "time": [("1:05 pm", "13:05"), ("1:05 pm", "1:05"), ("10.05 Uhr", "10:05:00"), ("five past ten", "10:05"), ("17h30", "5:30 pm"), ("10点5分", "10:05")],
+    "time": [("1:05 pm", "13:05"), ("1:05 pm", "1:05"), ("10.05 Uhr", "10:05:00"), ("half past ten", "10:30"), ("17h30", "5:30 pm"), ("10点5分", "10:05")],
     "list": [("Blue and red", "red, blue"), ("- red\n- blue", '["red", "blue"]'), ("a → b", "a > b")],
     "box": [("<box>(16,16),(48,48)</box>", "[16, 16, 48, 48]"), ('{"bbox_2d": [15, 16, 48, 49]}', "[16, 16, 48, 48]"), ("x1=16, y1=16, x2=48, y2=48", "16 16 48 48")],
     "point": [("(5, 6)", "[1, 2, 5, 8]"), ('{"point_2d": [500, 501]}', "[500, 500]"), ("[5, 6]", "[5, 5, 2]")],
@@ -193,7 +194,7 @@ def test_any_text_and_any_cell_is_a_value_or_a_refusal(kind: str) -> None:
         shown = answers.show(gold)
         value = answers.parse_gold(shown)
         assert kind == "point" or answers.same(value, gold), (shown, value, gold)
-        for found in answers.find(text):
+        for found in answers.find(Sentence(text, 0, len(text))):
             value = answers.parse(text[found.start : found.end])
             assert value is not None and (value == found.value or kind == "point"), text[found.start : found.end]
 
@@ -259,7 +260,7 @@ FOUND = [
 @pytest.mark.parametrize(("kind", "sentence", "shown"), FOUND)
 def test_every_value_that_a_sentence_names_is_found(kind: str, sentence: str, shown: list[str]) -> None:
     answers = answer_type(kind)
-    assert [answers.show(found.value) for found in answers.find(sentence)] == shown
+    assert [answers.show(found.value) for found in answers.find(Sentence(sentence, 0, len(sentence)))] == shown
 
 
 def cpu_s(read: Callable[[str], object], text: str) -> float:
@@ -276,5 +277,5 @@ def test_reading_takes_time_in_proportion_to_the_length(kind: str) -> None:
     answers = answer_type(kind)
     for piece in PIECES:
         short, long = (piece * (length // len(piece)) for length in (2_000, 16_000))
-        for read in (answers.parse, answers.find):
+        for read in (answers.parse, lambda text: answers.find(Sentence(text, 0, len(text)))):
             assert min(cpu_s(read, long) for _ in range(3)) < 24 * max(cpu_s(read, short), 0.004), (kind, piece)

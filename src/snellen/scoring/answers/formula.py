@@ -15,31 +15,18 @@ from importlib.util import find_spec
 from typing import NamedTuple
 
 from snellen.scoring.answers.base import AnswerType
+from snellen.scoring.answers.numerals import WORDS
 from snellen.text import terms
 
 MOST_CHARACTERS = 400
-"""Maximum characters of a formula."""
-SECONDS = 5.0
-"""Maximum time to compare two formulas; longer, and they count as written."""
+SECONDS, STARTING_SECONDS = 5.0, 60.0
+"""Maximum time to compare two formulas, and to import sympy first; longer, and they count as written."""
 MEMORY = 4 << 30
 """Maximum memory of the process that compares them."""
-STARTING_SECONDS = 60.0
-"""Maximum time for the process to import sympy."""
 _TOKEN = re.compile(r"\\[a-zA-Z]+|\\.|\d+(?:\.\d+)?|\S")
-_DROPPED = terms(
-    r"\left \right \displaystyle \textstyle \limits \nolimits \big \Big \bigl \bigr \Bigl \Bigr \, \; \: \! \quad \qquad \text \mathrm \mathbf \mathit "
-    r"\operatorname \rm $ ~"
-)
-_ALIKE = {
-    "−": "-", "–": "-", "×": r"\times", "·": r"\cdot", "⋅": r"\cdot", "÷": r"\div", "≤": r"\leq", "≥": r"\geq", r"\le": r"\leq", r"\ge": r"\geq",
-    "≠": r"\neq", r"\ne": r"\neq", "±": r"\pm", "∞": r"\infty", "√": r"\sqrt", "→": r"\to", r"\rightarrow": r"\to", "∈": r"\in", "∪": r"\cup",
-    "∩": r"\cap", "°": r"^\circ", r"\degree": r"^\circ", r"\dfrac": r"\frac", r"\tfrac": r"\frac", r"\cfrac": r"\frac", r"\lbrace": r"\{",
-    r"\rbrace": r"\}", r"\lvert": "|", r"\rvert": "|", "π": r"\pi", "α": r"\alpha", "β": r"\beta", "γ": r"\gamma", "δ": r"\delta", "θ": r"\theta",
-    "λ": r"\lambda", "μ": r"\mu", "σ": r"\sigma", "φ": r"\phi", "ω": r"\omega", "Δ": r"\Delta", "Σ": r"\Sigma", "Ω": r"\Omega", "∑": r"\sum", "∫": r"\int",
-}  # fmt: skip
-"""Signs and commands that are typeset alike."""
-_RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉", "01234567890123456789")
-_HIGH, _LOW = frozenset("⁰¹²³⁴⁵⁶⁷⁸⁹"), frozenset("₀₁₂₃₄₅₆₇₈₉")
+_DROPPED, _PAIRS = terms(WORDS["only_typesetting"]), WORDS["typeset_alike"].split()
+_ALIKE = dict(zip(_PAIRS[::2], _PAIRS[1::2], strict=True))
+_SCRIPTS = {"<super>": "^", "<sub>": "_"}
 _WORDS = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}[,.]?\s+[A-Za-z]{3,}")
 _TEXT = re.compile(r"\\(?:text|mathrm|operatorname)\s?\{[^{}]{0,80}\}")
 
@@ -52,10 +39,7 @@ class Expression(NamedTuple):
 
 
 class Formula(AnswerType):
-    """A formula in LaTeX or plain signs.
-
-    Two are the same if they are typeset alike, or if math-verify finds them equal. Without the extra `math` the first alone counts.
-    """
+    """A formula in LaTeX or plain signs, the same as one that is typeset alike or that math-verify, where installed, finds equal."""
 
     kind = "formula"
     expected = r"a formula, such as `\frac{x+1}{2}`"
@@ -69,11 +53,9 @@ class Formula(AnswerType):
         return Expression(tokens, text) if tokens else None
 
     def same(self, value: Expression, gold: Expression) -> bool:
-        """Return True if two formulas are written alike or are equal."""
         return value.tokens == gold.tokens or (has_math_verify() and _equal(gold.latex, value.latex))
 
     def show(self, value: Expression) -> str:
-        """Return the formula as it was written."""
         return value.latex
 
 
@@ -84,8 +66,9 @@ def _tokens(text: str) -> tuple[str, ...]:
         sign = _ALIKE.get(match.group(), match.group())
         if sign in _DROPPED:
             continue
-        if sign in _HIGH or sign in _LOW:
-            tokens += ["^" if sign in _HIGH else "_", sign.translate(_RAISED)]
+        script = unicodedata.decomposition(sign).split(" ")[0] if len(sign) == 1 else ""
+        if script in _SCRIPTS:
+            tokens += [_SCRIPTS[script], unicodedata.normalize("NFKC", sign)]
         elif sign == r"^\circ":
             tokens += ["^", r"\circ"]
         elif sign == "*" and tokens[-1:] == ["*"]:
@@ -105,17 +88,6 @@ def has_math_verify() -> bool:
     return find_spec("math_verify") is not None
 
 
-@lru_cache(maxsize=4_096)
-def _equal(gold: str, latex: str) -> bool:
-    """Return True if math-verify finds two formulas equal in time."""
-    return _verifier().ask(gold, latex)
-
-
-@cache
-def _verifier() -> _Verifier:
-    return _Verifier()
-
-
 class _Verifier:
     """A process that compares formulas. It is ended and started anew when a comparison takes too long, whichever thread waits for it."""
 
@@ -126,34 +98,34 @@ class _Verifier:
     def ask(self, gold: str, latex: str) -> bool:
         """Return the process's verdict; False if it gives none in time."""
         with self._lock:
-            if self._process is None or self._process.poll() is not None:
-                self._process = subprocess.Popen(
-                    [sys.executable, "-P", "-m", "snellen.scoring.answers.formula"],
-                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, encoding="utf-8",
-                )  # fmt: skip
-                atexit.register(self._process.kill)
-                self._answer("", STARTING_SECONDS)
-            return self._answer(json.dumps([gold, latex]), SECONDS) == "true"
+            process = self._process
+            if process is None or process.poll() is not None:
+                command = [sys.executable, "-P", "-m", __name__]
+                null, pipe = subprocess.DEVNULL, subprocess.PIPE
+                process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=null, encoding="utf-8")  # noqa: S603
+                self._process = process
+                atexit.register(process.kill)
+                _answer(process, "", STARTING_SECONDS)
+            return _answer(process, json.dumps([gold, latex]) + "\n", SECONDS) == "true\n"
 
-    def _answer(self, line: str, seconds: float) -> str:
-        process, answers = self._process, list[str]()
-        if process is None or process.stdin is None or process.stdout is None:
-            return ""
-        try:
-            if line:
-                process.stdin.write(line + "\n")
-                process.stdin.flush()
-        except OSError:
-            return ""
-        reader = threading.Thread(target=lambda read=process.stdout.readline: answers.append(read()), daemon=True)
-        reader.start()
-        reader.join(seconds)
-        if reader.is_alive():
-            process.kill()
-            process.wait()
-            reader.join()
-            return ""
-        return answers[0].strip() if answers else ""
+
+def _answer(process: subprocess.Popen[str], line: str, seconds: float) -> str:
+    """Return a line of a process's answer; empty if it is ended for taking too long."""
+    timer = threading.Timer(seconds, process.kill)
+    timer.start()
+    answer = ""
+    with suppress(OSError):
+        if process.stdin is not None and process.stdout is not None:
+            print(line, end="", file=process.stdin, flush=True)
+            answer = process.stdout.readline()
+    timer.cancel()
+    if not answer:
+        process.kill()
+        process.wait()
+    return answer
+
+
+_equal = lru_cache(maxsize=4_096)(_Verifier().ask)
 
 
 def _serve() -> None:
@@ -167,11 +139,8 @@ def _serve() -> None:
     configs = [LatexExtractionConfig(), ExprExtractionConfig()]
     print("ready", flush=True)
     for line in sys.stdin:
-        gold, latex = (
-            [*parse(f"${text}$", extraction_config=configs, parsing_timeout=None)] for text in json.loads(line)
-        )
-        is_same = bool(gold and latex) and verify(gold, latex, timeout_seconds=None)
-        print("true" if is_same else "false", flush=True)
+        pair = [parse(f"${text}$", extraction_config=configs, parsing_timeout=None) for text in json.loads(line)]
+        print("true" if all(pair) and verify(*pair, timeout_seconds=None) else "false", flush=True)
 
 
 if __name__ == "__main__":

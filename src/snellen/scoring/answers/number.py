@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import lru_cache
+from math import isfinite
 from typing import Any, ClassVar, NamedTuple
 
 from snellen.scoring.answers.base import AnswerType, Found, GoldError
@@ -113,7 +114,8 @@ class Number(AnswerType):
         return bool(self.context.unit) and word.casefold() == self.context.unit.casefold()
 
     def _value(self, value: Any) -> Any | None:
-        return float(value)
+        number = float(value)
+        return number if isfinite(number) else None
 
     def parse_gold(self, cell: Any) -> Amount:
         """Return a gold number with the place of its last digit, by which a reply may be rounded."""
@@ -146,8 +148,9 @@ class Number(AnswerType):
     def find(self, sentence: Sentence) -> list[Found]:
         """Return the numbers that a sentence names as an answer; of several the total, or those of what is asked for."""
         found = list(self._amounts(sentence))
-        new = [one for one in found if not self._is_echo(sentence.text[one.start : one.end])]
-        found = new or (found if len(sentence.words) < 4 else [])
+        if not self._is_either(sentence, found):
+            new = [one for one in found if not self._is_echo(sentence.text[one.start : one.end])]
+            found = new or [one for one in found if not 1_800 <= one.value <= 2_100 or len(sentence.words) < 4]
         if len({one.value for one in found}) > 1 and not self._is_either(sentence, found):
             found = (
                 self._total(sentence, found)
@@ -170,7 +173,7 @@ class Number(AnswerType):
         """Return a number without `million` where the question asks in millions."""
         low, asked = written.lower(), self.context.question.lower()
         for word, exponent in SCALES.items():
-            if word in low and word in asked:
+            if len(word) > 3 and word in low and word in asked:
                 return Decimal(value).scaleb(-exponent)
         return value
 
@@ -201,10 +204,13 @@ class Number(AnswerType):
         )
 
     def _is_either(self, sentence: Sentence, found: Sequence[Found]) -> bool:
-        """Return True for `3 or 4`: an `or` between the last two numbers, close to both."""
+        """Return True for `3 or 4` and `1 and 2`: only such a word between the last two numbers, or an `or` close to both."""
+        if len(found) < 2:
+            return False
         first, last = found[-2:]
-        between = sentence.text[first.end : last.start]
-        return len(between) < 20 and Sentence(between, 0, len(between)).has("or")
+        between = Sentence(sentence.text, first.end, last.start)
+        alone = len(between.words) == 1 and (between.has("and") or between.words[0].text == ",")
+        return alone or (last.start - first.end < 20 and between.has("or"))
 
     def _amounts(self, sentence: Sentence) -> Iterator[Found]:
         """Yield the numbers of a sentence but for labels (`image 2`), list marks, ranges, bounds (`at least 3`), wholes (`of 3`)."""

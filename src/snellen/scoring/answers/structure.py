@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from fractions import Fraction
 from typing import Any
 
-from snellen.scoring.answers.base import AnswerType, Found, GoldError
-from snellen.scoring.answers.listing import folded
+from snellen.scoring.answers.base import AnswerType, Found
+from snellen.scoring.answers.fold import FOLDS
+from snellen.scoring.answers.number import Amount, is_close
 from snellen.scoring.answers.numerals import parse_number
 from snellen.scoring.replies.sentences import Sentence
 
 MOST_CHARACTERS = 200_000
 """Maximum characters of an answer in JSON."""
-TRIES = 200
-PASSES = 8
+TRIES, PASSES = 200, 8
 """Maximum places at which JSON is tried, and passes over the text, which keep the search linear."""
 
 
@@ -57,87 +56,48 @@ def json_in(text: str, opening: str = "{[") -> Iterator[Found]:
 def whole_json(text: str) -> Any | None:
     """Return the JSON object or array that a text is, a code fence around it removed; None if it is none."""
     text = text.strip().removeprefix("```").removesuffix("```").strip()
-    if len(text) > MOST_CHARACTERS:
-        return None
-    bare = text.removeprefix("json").removeprefix("JSON").strip()
+    bare = text.removeprefix("json").removeprefix("JSON").strip() if len(text) <= MOST_CHARACTERS else ""
     found = next(json_in(bare), None) if bare[:1] in ("{", "[") else None
     return found.value if found is not None and (found.start, found.end) == (0, len(bare)) else None
 
 
 class JsonValue(AnswerType):
-    """A JSON object.
-
-    Every field of the gold object must be in the answer and be the same: numbers as numbers (whole ones exactly, others within 1 %,
-    or the table's tolerance), texts without case and outer punctuation, lists item by item. Further fields are ignored.
-    """
+    """A JSON object that has every field of the gold object, compared as the kinds `number` and `text` do, lists item by item."""
 
     kind = "json"
     expected = 'a JSON object, such as `{"colour": "red", "count": 3}`'
 
     def parse(self, text: str) -> dict[str, Any] | None:
-        """Return the object of a text that is one JSON object."""
         value = whole_json(text)
         return value if isinstance(value, dict) and value else None
 
     def parse_gold(self, cell: Any) -> dict[str, Any]:
-        """Return the object of a gold cell, text or structure.
-
-        Raises:
-            GoldError: the cell holds no object.
-        """
-        value = self.parse(json.dumps(cell, default=str) if isinstance(cell, dict) else str(cell))
-        if value is None:
-            raise GoldError(f"{str(cell)[:80]!r} is not {self.expected}")
+        value: dict[str, Any] = super().parse_gold(json.dumps(cell, default=str) if isinstance(cell, dict) else cell)
         return value
 
-    def same(self, value: dict[str, Any], gold: dict[str, Any]) -> bool:
-        """Return True if the answer has every field of the gold object with the same value."""
-        return self._same(value, gold)
-
-    def show(self, value: dict[str, Any]) -> str:
-        """Return the object as JSON."""
-        return _written(value)
+    def show(self, value: Any) -> str:
+        if isinstance(value, dict):
+            fields = (f"{json.dumps(key, ensure_ascii=False)}: {self.show(part)}" for key, part in value.items())
+            return "{" + ", ".join(fields) + "}"
+        if isinstance(value, list):
+            return "[" + ", ".join(map(self.show, value)) + "]"
+        return str(value) if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False)
 
     def find(self, sentence: Sentence) -> Sequence[Found]:
-        """Return every outermost object of a text."""
-        whole = sentence.text
-        return [found for found in json_in(whole[:MOST_CHARACTERS], "{") if found.value]
+        return [found for found in json_in(sentence.text[:MOST_CHARACTERS], "{") if found.value]
 
-    def _same(self, value: Any, gold: Any) -> bool:
+    def same(self, value: Any, gold: Any) -> bool:
+        fold = FOLDS[self.context.level]
         if isinstance(gold, dict):
-            if not isinstance(value, dict):
-                return False
-            fields = {folded(key): part for key, part in value.items()} | value
-            return all(
-                (name := key if key in fields else folded(key)) in fields and self._same(fields[name], part)
-                for key, part in gold.items()
-            )
+            fields = {fold(key): part for key, part in value.items()} | value if isinstance(value, dict) else {}
+            names = {key: key if key in fields else fold(key) for key in gold}
+            return all(name in fields and self.same(fields[name], gold[key]) for key, name in names.items())
         if isinstance(gold, list):
-            return isinstance(value, list) and len(value) == len(gold) and all(map(self._same, value, gold))
-        if gold is None or isinstance(gold, bool) or value is None or isinstance(value, bool):
+            return isinstance(value, list) and len(value) == len(gold) and all(map(self.same, value, gold))
+        if any(part is None or isinstance(part, bool | dict | list) for part in (value, gold)):
             return value is gold
-        if isinstance(gold, int | Decimal):
-            return self._near(value, gold)
-        return isinstance(value, str | int | Decimal) and folded(str(value)) == folded(gold)
-
-    def _near(self, value: Any, gold: int | Decimal) -> bool:
-        number = parse_number(value, self.context.decimal) if isinstance(value, str) else (value, 0)
-        if number is None or not isinstance(number[0], int | Decimal):
-            return False
-        tolerance = self.context.tolerance
-        if tolerance is None:
-            tolerance = 0.0 if isinstance(gold, int) else 0.01
-        return abs(Fraction(number[0]) - Fraction(gold)) <= abs(Fraction(gold)) * Fraction(tolerance)
-
-
-def _written(value: Any) -> str:
-    """Return a value as JSON, with its decimals as they were written."""
-    if isinstance(value, dict):
-        return (
-            "{"
-            + ", ".join(f"{json.dumps(key, ensure_ascii=False)}: {_written(part)}" for key, part in value.items())
-            + "}"
-        )
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_written, value)) + "]"
-    return str(value) if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False)
+        if isinstance(gold, str):
+            return fold(str(value)) == fold(gold)
+        read = parse_number(value, self.context.decimal) if isinstance(value, str) else (value, 0)
+        wanted = Amount(Decimal(gold), -int(Decimal(gold).as_tuple().exponent))
+        return read is not None and is_close(Decimal(read[0]), wanted, self.context.tolerance, self.context.level)

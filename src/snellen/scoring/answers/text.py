@@ -39,7 +39,7 @@ class Text(AnswerType):
 
     def short(self, sentence: Sentence) -> Found | None:
         """Return the phrase that a short reply is, or that is left of a sentence without the words of the question around it."""
-        words = _without_end(sentence.words)
+        words = _without_end(_without_contrast(sentence.words))
         quoted = list(_QUOTED.finditer(sentence.text))
         plain = [word for word in words if not any(quote.start() < word.start < quote.end() for quote in quoted)]
         if (
@@ -263,6 +263,18 @@ def _without_end(words: Sequence[Word]) -> list[Word]:
         if len(kept) > len(ending) and "".join(word.text for word in kept[-len(ending) :]) == ending:
             del kept[-len(ending) :]
     return kept
+
+
+def _without_contrast(words: Sequence[Word]) -> Sequence[Word]:
+    """Return the words before `, not a crow`."""
+    for at, word in enumerate(words[:-1]):
+        if (
+            at
+            and word.text == ","
+            and words[at + 1].text in ("not", "nicht", "kein", "keine", "pas", "no", "não", "non")
+        ):
+            return words[:at]
+    return words
 
 
 def _before_clause(words: Sequence[Word]) -> tuple[list[Word], int]:

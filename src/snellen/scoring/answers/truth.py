@@ -180,6 +180,8 @@ class Truth(AnswerType):
                 or words[after].text in ("because", "since", "as", "that")
             )
             before = words[first - 1].text if first else ""
+            if before == "not" and words[first].text in ("yes", "no"):
+                continue
             clause = max((at for at, word in enumerate(words[:first]) if word.text in _BREAKS), default=-1)
             turned = any(phrase.table == "negation" and clause < phrase.first < first for phrase in sentence.phrases)
             if ended and (before in _links() or before in _LEADING or before.endswith("n't") or before == "not"):

@@ -11,6 +11,10 @@ STAGES = (VERBATIM, "declared", "short", "prose", "reader")
 """Stages of reading in their order: the first that finds an answer decides."""
 
 
+READING_VERSION = 2
+"""Version of the rules by which profile `strict` reads replies; it stands in each summary.json from 2 on."""
+
+
 class Reading(NamedTuple):
     """The answer that was read from a reply.
 

@@ -49,7 +49,7 @@ _ANSWER_KEY = re.compile(
 # What is dropped, and what stands for something else: the first character decides quickly.
 _MARK = re.compile(
     r"(?P<frac>\\[dt]?frac\s?\{(?P<above>[^{}]{1,60})\}\s?\{(?P<below>[^{}]{1,60})\})"
-    r"|(?P<word>\\(?:text|math|operator|bold|emph|under|mbox|hbox|left|right|display|q?quad|large|Large|bf|rm)[a-z]*\*?)"
+    r"|(?P<word>\\(?:boxed|fbox|text|math|operator|bold|emph|under|mbox|hbox|left|right|display|q?quad|large|Large|bf|rm)[a-z]*\*?)"
     r"|(?P<command>\^?\\circ(?![a-z])|\\[a-zA-Z]+|\\[^a-zA-Z\s]|\\ )"
     r"|(?P<line><(?:br|/p|/li|/div|/h\d|/tr)\s?/?>)|(?P<tag></?[a-zA-Z][^<>\n]{0,80}>|<\|[^|<>\n]{1,40}\|>)"
     r"|(?P<fence>^[ \t]*(?:```|~~~)[\w+-]*[ \t]*$)"
