@@ -30,7 +30,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OPENAI_API_KEY", "sk-key-of-the-model-0123456789")
         table = write_questions(root / "data")
-        ask(table, root / "plain", ["A", "It is brown. The answer is B.", "Either A or B."])
+        ask(table, root / "plain", ["A", "It is brown. The answer is B.", "It is A or B."])
         ask(table, root / "small", ["The wren, so (A).", "C", "C"], media=MediaSettings(max_long_side=32))
     return root
 

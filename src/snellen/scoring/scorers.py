@@ -19,6 +19,8 @@ from snellen.scoring.scores import SLICES, Scores
 from snellen.types import Metric, Sample, Score, Text
 
 Summary: TypeAlias = Callable[[Scores, str], list[Metric]]
+TEXT_LEVEL = "text_level"
+"""Name of the meta that holds the `level` of `AnswerContext`; a table's column `level` is a slice."""
 
 
 def choice(sample: Sample, reply: str) -> Score:
@@ -174,7 +176,7 @@ def _context(sample: Sample) -> AnswerContext:
         form=str(meta.get("form") or ""),
         decimal=str(meta.get("decimal") or "."),
         day_first=meta.get("day_first"),
-        level=meta["level"] if meta.get("level") in LEVELS else LEVELS[0],
+        level=meta[TEXT_LEVEL] if meta.get(TEXT_LEVEL) in LEVELS else LEVELS[0],
         tolerance=meta.get("tolerance"),
     )
 

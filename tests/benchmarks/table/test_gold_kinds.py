@@ -162,12 +162,12 @@ def test_a_row_with_options_is_asked_openly_where_its_kind_says_so(tmp_path: Pat
 
 def test_texts_and_options_that_differ_in_case_or_accents_alone_are_compared_with_them(tmp_path: Path) -> None:
     _, samples = read(answers("Polish", "polish", "peché", "péché", "Wren"), tmp_path)
-    assert [sample.meta.get("level") for sample in samples] == ["exact", "exact", "accents", "accents", None]
+    assert [sample.meta.get("text_level") for sample in samples] == ["exact", "exact", "accents", "accents", None]
     strict = registry.find(str(tmp_path / "my.jsonl")).score["strict"]
     assert [strict(samples[0], reply).verdict for reply in ("Polish", "polish")] == ["correct", "wrong"]
     assert strict(samples[4], "wren").verdict == "correct"
     rows = [{"question": "Which?", "A": "Polish", "B": "polish", "answer": gold} for gold in "AB"]
-    assert [sample.meta["level"] for sample in read(rows, tmp_path)[1]] == ["exact", "exact"]
+    assert [sample.meta["text_level"] for sample in read(rows, tmp_path)[1]] == ["exact", "exact"]
 
 
 def test_a_column_called_level_keeps_its_figures(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ from snellen.benchmarks.table.survey import Survey, questions, survey
 from snellen.benchmarks.table.wording import prompt_of
 from snellen.errors import UsageError
 from snellen.scoring.rubric import CRITERIA, Rubric, criteria_of, load_rubric
-from snellen.scoring.scorers import UNJUDGED, is_reference
+from snellen.scoring.scorers import TEXT_LEVEL, UNJUDGED, is_reference
 from snellen.sources.hub import HUB
 from snellen.types import Prompt, Sample
 
@@ -255,10 +255,9 @@ def _group_of(question: Question, surveyed: Survey) -> str:
 
 def _sample(question: Question, rules: TableRules, group: str, more: Mapping[str, str] = {}) -> Sample:
     meta: dict[str, Any] = {
-        f"{name}_" if name in RESERVED or name in question.known else name: text
-        for name, text in question.columns.items()
-        if text
+        f"{name}_" if name in RESERVED else name: text for name, text in question.columns.items() if text
     }
+    known = {TEXT_LEVEL if name == "level" else name: value for name, value in question.known.items()}
     if question.kind == "choice":
         meta |= {CHANCE: str(1 / len(question.options)), TARGET: question.answer}
     elif question.kind == "judged" and question.rubric:
@@ -274,7 +273,7 @@ def _sample(question: Question, rules: TableRules, group: str, more: Mapping[str
         kind=question.kind,
         options=question.options,
         group=group or more.get(QUESTION, ""),
-        meta={**meta, **question.known, **more},
+        meta={**meta, **known, **more},
     )
 
 

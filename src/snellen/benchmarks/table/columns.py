@@ -23,7 +23,7 @@ from snellen.benchmarks.table.cells import (
     whole,
 )
 from snellen.benchmarks.table.column_names import IMAGE_IDS, plain_name, role_names
-from snellen.benchmarks.table.declaration import AnswerForm, Cell, CellSpec
+from snellen.benchmarks.table.declaration import OWN_NAMES, AnswerForm, Cell, CellSpec
 from snellen.benchmarks.table.gold_kinds import OPEN, checked, kind_named
 from snellen.benchmarks.table.history import turns_of
 from snellen.benchmarks.table.images import is_address, names_media
@@ -166,7 +166,7 @@ class _Table:
         if "category" not in self.mapping:
             for column in self._named("category", strong=True):
                 if self._is_category(column):
-                    self._take(f"{column}_" if column in ROLES else column, column)
+                    self._take(f"{column}_" if column in OWN_NAMES else column, column)
         unused = tuple(
             column
             for column in self.columns

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from snellen.scoring import metrics, scorers, statistics
-from snellen.scoring.answers.base import LEVELS
 from snellen.scoring.scores import Column, Scores
 from snellen.scoring.statistics.intervals import cluster_word
 from snellen.types import Metric, Sample, Score
@@ -21,7 +20,7 @@ TARGET, REPLY, CHANCE, FORM, QUESTION, ROTATION, ROTATIONS = (
 RESERVED = frozenset(
     (
         *(TARGET, REPLY, CHANCE, FORM, QUESTION, ROTATION, ROTATIONS, "kind", "repeat", "unit", "aliases", "paths"),
-        *("names", "decimal", "day_first", "tolerance", "rubric", "stage", "judge_source"),
+        *("names", "decimal", "day_first", "tolerance", "rubric", "stage", "judge_source", scorers.TEXT_LEVEL),
     )
 )
 """Names of meta with a meaning of their own; a column of that name gets an underscore."""
@@ -49,8 +48,6 @@ def summarize(scores: Scores, profile: str) -> list[Metric]:
     if kinds is not None and len(kinds.names) > 1:
         figures += [metrics.accuracy(rows, f"accuracy/kind/{kind}") for kind, rows in first.by("kind")]
     for name in sorted(set(scores.meta) - RESERVED):
-        if name == "level" and set(scores.meta[name].names) <= set(LEVELS):
-            continue  # how strictly texts are compared, and no column of the table
         figures += [metrics.accuracy(rows, f"accuracy/{name}/{value}") for value, rows in first.by(name)]
     figures += position_bias(scores)
     figures += [metrics.share(scores, "invalid", "invalid"), metrics.share(scores, "error", "error")]
