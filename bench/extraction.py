@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,11 +24,26 @@ Row = dict[str, Any]
 
 
 def snellen_rule(row: Row) -> bool:
-    given = {name: row[name] for name in ("question", "options", "form", "unit") if name in row}
-    reading = read(row["kind"], row["reply"], **given)
+    reading = read(row["kind"], row["reply"], **given_of(row))
     if row["expect"] is None:
         return reading.value is None
     return correct(row["kind"], reading, row["expect"], row.get("aliases", ()))
+
+
+def outcome(row: Row) -> str:
+    """Return right, unread or wrong; a reply without an answer is right when nothing is read."""
+    reading = read(row["kind"], row["reply"], **given_of(row))
+    if row["expect"] is None:
+        return "right" if reading.value is None else "wrong"
+    return "unread" if reading.value is None else "right" if snellen_rule(row) else "wrong"
+
+
+def stage_of(row: Row) -> str:
+    return read(row["kind"], row["reply"], **given_of(row)).stage
+
+
+def given_of(row: Row) -> Row:
+    return {name: row[name] for name in ("question", "options", "form", "unit") if name in row}
 
 
 def first_match_rule(row: Row) -> bool:
@@ -40,7 +55,7 @@ def first_match_rule(row: Row) -> bool:
     elif kind == "choice":
         match = re.search(r"\b([A-H])\b", reply)
         value = match.group(1) if match else None
-    elif kind in ("count", "number"):
+    elif kind in ("count", "number", "quantity"):
         match = re.search(r"-?\d+(?:\.\d+)?", reply)
         value = float(match.group()) if match else None
     else:
@@ -76,11 +91,19 @@ def main() -> None:
             for group in (row["kind"], row["level"]):
                 right[name, group][0] += rule(row)
                 right[name, group][1] += 1
-    groups = ["truth", "choice", "choice_text", "count", "number", "short", "easy", "hard", "none"]
-    print(f"{'':12}" + "".join(f"{name:>14}" for name in RULES) + f"{'n':>7}")
+    groups = [*dict.fromkeys(row["kind"] for row in rows), "easy", "hard", "none"]
+    read_as = {group: Counter(outcome(row) for row in rows if group in (row["kind"], row["level"])) for group in groups}
+    print(f"{'':12}" + "".join(f"{name:>14}" for name in RULES) + f"{'unread':>9}{'wrong':>8}{'n':>7}")
     for group in groups:
         shares = (right[name, group][0] / right[name, group][1] for name in RULES)
-        print(f"{group:12}" + "".join(f"{share:14.1%}" for share in shares) + f"{right['snellen', group][1]:7}")
+        counts, n = read_as[group], right["snellen", group][1]
+        print(
+            f"{group:12}"
+            + "".join(f"{share:14.1%}" for share in shares)
+            + f"{counts['unread'] / n:9.1%}{counts['wrong'] / n:8.1%}{n:7}"
+        )
+    stages = Counter(stage_of(row) for row in rows)
+    print("read by stage: " + ", ".join(f"{name or 'unread'} {count:,}" for name, count in stages.most_common()))
     start = time.process_time()
     for row in rows:
         snellen_rule(row)
@@ -89,13 +112,14 @@ def main() -> None:
     print(
         f"\n{len(rows) / spent:,.0f} replies/s on one core ({spent / len(rows) * 1e6:.0f} µs a reply of {words:.0f} words)"
     )
-    timed("choice", "B", options={"A": "osprey", "B": "red kite"})
+    options = {"A": "osprey", "B": "red kite"}
+    timed("choice", "B", options=options)
     timed("truth", "Yes")
-    timed("choice", "B. red kite", options={"A": "osprey", "B": "red kite"})
-    reasoning = (
-        "The tail is forked and the body is rufous, which is unlike what is seen in other birds of this size. " * 15
-    )
-    timed("choice", reasoning + "Therefore, the answer is B.", options={"A": "osprey", "B": "red kite"})
+    timed("choice", "B. red kite", options=options)
+    reasoning = "The tail is forked and the body is rufous, which is unlike what is seen in other birds of this size. "
+    for kilobytes in (1, 8, 30):
+        timed("choice", reasoning * (kilobytes * 10) + "Therefore, the answer is B.", options=options)
+        timed("choice", f"<think>{reasoning * (kilobytes * 10)}</think>\nB", options=options)
 
 
 def timed(kind: str, reply: str, **given: Any) -> None:
@@ -106,7 +130,7 @@ def timed(kind: str, reply: str, **given: Any) -> None:
         read(kind, varied, **given)
         times.append(time.process_time_ns() - start)
     median = sorted(times)[len(times) // 2] / 1000
-    print(f"{median:8.0f} µs  {kind}, {len(reply.split())} words: {reply[:24]!r}")
+    print(f"{median:8.0f} µs  {kind}, {len(reply):,} characters: {reply[:24]!r}")
 
 
 if __name__ == "__main__":
