@@ -100,7 +100,7 @@ def right(kind: str, reply: str, gold: Any, context: AnswerContext = AnswerConte
 def test_the_gold_answer_in_any_dress_is_right(drawn: tuple[str, str], dress: str) -> None:
     kind, gold = drawn
     assume(not any(mark in gold for mark in ("<", "boxed", "answer", "think", "####")) or "<" not in dress)
-    assume(gold.strip(".。 "))
+    assume(gold.strip(".。:：,; "))
     reply = dress.format(gold)
     found, reading = right(kind, reply, gold)
     assert found, (kind, reply, reading)

@@ -24,7 +24,7 @@ _AND = re.compile(r"(?:^|\s+)(?:and|&|und|et|y|e|和|и)\s+(?=\S)", re.IGNORECAS
 _BRACKETS = {"[": "]", "(": ")", "{": "}", "【": "】"}
 _ANY_ORDER = re.compile(r"\b(?:any|no particular|whatever) order|beliebiger Reihenfolge|任意顺序", re.IGNORECASE)
 _ORDER = re.compile(
-    r"(?i)\b(?:order|sequence|sort(?:ed)?|rank(?:ed|ing)?|(?:a|de)scending|\w+(?:betic|ogic)ally|Reihenfolge|sortiert|ord(?:re|en))\b"
+    r"(?i)\b(?:order|sequence|sort(?:ed)?|rank(?:ed|ing)?|\w*scending|\w+(?:betic|ogic)ally|Reihenfolge|sortiert|ord(?:re|en))\b"
     r"|\b(?:left|right|top|bottom|first|front|\w{3,12}est) to \w+|顺序|順序|依次|从.{1,4}到"
 )
 

@@ -27,8 +27,8 @@ _FIGURES = (
 _TIME_OF_DAY = re.compile(r"(?a)[T ]([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d)(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?(?![\w:])")
 _WORD = re.compile(r"[^\W\d_]{3,12}")
 _BEFORE = re.compile(
-    r"(?i)(?:(?<!\w)(?P<name>[^\W\d_][\w-]{2,14})\.?,? )?(?P<date>(?:(?<!\w)(?:the|den|le|el|il|der) )?"
-    rf"(?:{_OPEN}(?:(?P<year>\d{{4}})[ -]|(?P<day>\d{{1,2}})(?:[a-z]{{2}}|[.º])?(?: of | de | di | |-|(?<=\.))))?)$"
+    r"(?i)(?:(?<!\w)(?P<name>[^\W\d_][\w-]{2,14})\.?,? )?(?P<date>(?:(?<!\w)(?:the|den|le|el|der) )?"
+    rf"(?:{_OPEN}(?:(?P<year>\d{{4}})[ -]|(?P<day>\d{{1,2}})(?:[a-z]{{2}}|[.º])?(?: of | de | |-|(?<=\.))))?)$"
 )
 _AFTER = re.compile(
     r"(?i)(?:\.?[ -](?:the )?(?P<day>\d{1,2})(?:st|nd|rd|th|\.)?(?![\w:/%-]|\.\d|,\d{3}(?!\d)))?"

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from snellen.scoring.answers.dress import undressed_span
+from snellen.text import terms
 
 SEARCHED = 1_000_000
 """Characters searched for thinking and answer containers: the first `HEAD` and the last of a longer reply."""
@@ -23,16 +24,16 @@ MOST_CONTAINERS = 50
 _LONGEST_BOX = 4_000
 
 Span = tuple[int, int]
-_THOUGHT = r"think|thinking|thought|thoughts|reason|reasoning|reflection|analysis|scratchpad|seed:think|cot"
+_THOUGHTS = terms("think thinking thought thoughts reason reasoning reflection analysis scratchpad seed:think cot")
 _THINK_TAG = re.compile(
-    rf"[<\[◁](?P<close>/)?\s?(?:{_THOUGHT})\s?[>\]▷]|<\|(?P<close2>end_of_|/)?(?:begin_of_)?(?:{_THOUGHT})\|>",
+    r"[<\[◁](?P<close>/)?\s?(?P<name>[a-z:]{3,10})\s?[>\]▷]"
+    r"|<\|(?P<close2>end_of_|/)?(?:begin_of_)?(?P<name2>[a-z:]{3,10})\|>",
     re.IGNORECASE,
 )
 _CHANNEL = re.compile(r"<\|channel\|>\s{0,3}(\w+)[^<]{0,80}<\|message\|>")
-_ANSWER_NAMES = "answer|ans|final|solution|response|output|result|prediction|choice"
+_ANSWERS = terms("answer ans final solution response output result prediction choice box")
 _ANSWER_TAG = re.compile(
-    rf"<\s?(?P<close>/)?\s?(?:final[_ -]?)?(?:{_ANSWER_NAMES})\s?>|<\|(?:begin|start)_of_(?:box|answer|solution)\|>"
-    r"|<\|(?P<end>end)_of_(?:box|answer|solution)\|>",
+    r"<\s?(?P<close>/)?\s?(?:final[_ -]?)?(?P<name>[a-z]{3,10})\s?>|<\|(?:begin|start|(?P<end>end))_of_(?P<name2>[a-z]{3,8})\|>",
     re.IGNORECASE,
 )
 _BOXED = re.compile(r"\\?\b(?:boxed|fbox)\s?\{")
@@ -41,24 +42,25 @@ _FIELD = re.compile(
     r"[\"'](?P<key>[^\"'\n]{1,40})[\"']\s{0,3}:\s{0,3}"
     r"(?P<value>\"(?:[^\"\n\\]|\\.){0,400}\"?|'[^'\n]{0,400}'?|\[[^\[\]{}]{0,400}\]|[^,}\n\]\[{]{1,60})"
 )
-_ANSWER_KEY = re.compile(
-    r"(?:(?:the|my|final|correct|predicted|best|model|selected|chosen)[_\s-]?){0,2}(?:answers?|ans|choice|option|letter|"
-    r"prediction|result|response|output|答案|结果|选项|antwort|respuesta|réponse|resposta|risposta|ответ|正解|回答|정답|답)(?:[_\s-]?(?:text|letter|value))?",
-    re.IGNORECASE,
+_KEY_PARTS = terms("the my final correct predicted best model selected chosen text letter value")
+_KEYS = terms(
+    "answer answers ans choice option letter prediction result response output 答案 结果 选项 antwort respuesta réponse resposta risposta ответ "
+    "正解 回答 정답 답"
 )
-# What is dropped, and what stands for something else: the first character decides quickly.
-_MARK = re.compile(
-    r"(?P<frac>\\[dt]?frac\s?\{(?P<above>[^{}]{1,60})\}\s?\{(?P<below>[^{}]{1,60})\})"
-    r"|(?P<word>\\(?:boxed|fbox|text|math|operator|bold|emph|under|mbox|hbox|left|right|display|q?quad|large|Large|bf|rm)[a-z]*\*?)"
-    r"|(?P<command>\^?\\circ(?![a-z])|\\[a-zA-Z]+|\\[^a-zA-Z\s]|\\ )"
-    r"|(?P<line><(?:br|/p|/li|/div|/h\d|/tr)\s?/?>)|(?P<tag></?[a-zA-Z][^<>\n]{0,80}>|<\|[^|<>\n]{1,40}\|>)"
-    r"|(?P<fence>^[ \t]*(?:```|~~~)[\w+-]*[ \t]*$)"
-    r"|(?P<start>^[ \t]*(?:#{1,6}[ \t]+|>[ \t]+|[•●▪◦‣·➢➤→✦*+-][ \t]+))"
-    r"|(?P<emphasis>\*+|__+|~~+|`+|[{}|]|(?<![A-Za-z0-9])_(?=[^\s_])|(?<=[^\s_])_(?![A-Za-z0-9]))"
-    r"|(?P<math>\$+(?!\d)|\$(?=\d[^$\n]{0,60}[\\^{=][^$\n]{0,60}\$|\d[\d.,]{0,12}\$(?!\d)))"
-    r"|(?P<invisible>[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe0f\ufeff])",
-    re.MULTILINE,
-)
+_MARKS = {
+    "frac": r"\\[dt]?frac\s?\{(?P<above>[^{}]{1,60})\}\s?\{(?P<below>[^{}]{1,60})\}",
+    "word": r"\\(?:boxed|fbox|text|math|operator|bold|emph|under|[mh]box|left|right|display|q?quad|[lL]arge|bf|rm)[a-z]*\*?",
+    "command": r"\^?\\circ(?![a-z])|\\[a-zA-Z]+|\\[^a-zA-Z\s]|\\ ",
+    "line": r"<(?:br|/p|/li|/div|/h\d|/tr)\s?/?>",
+    "tag": r"</?[a-zA-Z][^<>\n]{0,80}>|<\|[^|<>\n]{1,40}\|>",
+    "fence": r"^[ \t]*(?:```|~~~)[\w+-]*[ \t]*$",
+    "start": r"^[ \t]*(?:#{1,6}[ \t]+|>[ \t]+|[•●▪◦‣·➢➤→✦*+-][ \t]+)",
+    "emphasis": r"\*+|__+|~~+|`+|[{}|]|(?<![A-Za-z0-9])_(?=[^\s_])|(?<=[^\s_])_(?![A-Za-z0-9])",
+    "math": r"\$+(?!\d)|\$(?=\d[^$\n]{0,60}[\\^{=][^$\n]{0,60}\$|\d[\d.,]{0,12}\$(?!\d))",
+    "invisible": r"[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe0f\ufeff]",
+}
+"""Signs that are markup: most are dropped, some stand for another sign or a line end."""
+_MARK = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _MARKS.items()), re.MULTILINE)
 _MAY_MARK = "*_`#<>|~\\${}[◁•●▪◦‣·➢➤→✦\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufe0f\ufeff"
 _MAY_START = ("\n- ", "\n+ ", "\n  - ", "Question", "Q:", "User", "Human", "Frage", "Pregunta", "问题")
 _SIGN_OF = {
@@ -229,6 +231,8 @@ def _spoken(reply: str, windows: Sequence[Span]) -> tuple[list[Span], bool]:
             spans, inside, low = [], False, last.end()
         at = low
         for tag in _THINK_TAG.finditer(reply, low, high):
+            if (tag["name"] or tag["name2"]).lower() not in _THOUGHTS:
+                continue
             if tag["close"] or tag["close2"]:
                 if not inside:
                     spans.clear()  # only the closing tag was written: all before it was thought
@@ -283,6 +287,8 @@ def _line_end(reply: str, start: int, end: int) -> int:
 def _tagged(reply: str, start: int, end: int) -> Iterator[Span]:
     opened = -1
     for tag in _ANSWER_TAG.finditer(reply, start, end):
+        if (tag["name"] or tag["name2"]).lower() not in _ANSWERS:
+            continue
         if not (tag["close"] or tag["end"]):
             opened = tag.end()
         elif opened >= 0:
@@ -310,10 +316,16 @@ def _fields(reply: str, start: int, end: int) -> list[Span]:
     """Return the spans of the answer fields of a JSON object, whole or cut off."""
     first = reply.find("{", start, end)
     fields = list(_FIELD.finditer(reply, first, min(end, first + 20_000)))
-    answers = [field for field in fields if _ANSWER_KEY.fullmatch(field["key"].strip())]
+    answers = [field for field in fields if _is_answer_key(field["key"])]
     exact = [field for field in answers if "answer" in field["key"].lower() or "答案" in field["key"]]
     chosen = exact or answers or (fields if len(fields) == 1 else [])
     return [_unquoted(reply, *field.span("value")) for field in chosen]
+
+
+def _is_answer_key(key: str) -> bool:
+    """Return True for the name of a field that holds an answer: `answer`, `final_answer`, `answer text`."""
+    parts = re.split(r"[_\s-]", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key.strip()).lower())
+    return not _KEYS.isdisjoint(parts) and all(part in _KEYS or part in _KEY_PARTS for part in parts if part)
 
 
 def json_fields(reply: str) -> Iterator[re.Match[str]]:
