@@ -17,17 +17,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from snellen.scoring.answers import AnswerContext
 from snellen.scoring.extract import correct, read
 
 DATA = Path(__file__).parents[1] / "tests" / "scoring" / "data"
 Row = dict[str, Any]
 
 
+def context_of(row: Row) -> AnswerContext:
+    return AnswerContext(question=row.get("question") or "", unit=row.get("unit") or "")
+
+
 def snellen_rule(row: Row) -> bool:
     reading = read(row["kind"], row["reply"], **given_of(row))
     if row["expect"] is None:
         return reading.value is None
-    return correct(row["kind"], reading, row["expect"], row.get("aliases", ()))
+    return correct(row["kind"], reading, row["expect"], row.get("aliases", ()), context_of(row))
 
 
 def outcome(row: Row) -> str:
@@ -62,7 +67,7 @@ def first_match_rule(row: Row) -> bool:
         value = reply.strip().strip(".") or None
     if expect is None or value is None:
         return value is expect
-    return correct(kind, value, expect, row.get("aliases", ()))
+    return correct(kind, value, expect, row.get("aliases", ()), context_of(row))
 
 
 def substring_rule(row: Row) -> bool:

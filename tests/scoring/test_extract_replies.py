@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from snellen.scoring.answers import AnswerContext
 from snellen.scoring.extract import correct, read
 
 DATA = Path(__file__).parent / "data"
@@ -23,13 +24,17 @@ def read_row(row: dict[str, Any]) -> Any:
     return read(row["kind"], row["reply"], **given)
 
 
+def context_of(row: dict[str, Any]) -> AnswerContext:
+    return AnswerContext(question=row.get("question") or "", unit=row.get("unit") or "")
+
+
 def outcome(row: dict[str, Any]) -> str:
     reading = read_row(row)
     if row["expect"] is None:
         return "nothing" if reading.value is None and reading.reason else "wrong"
     if reading.value is None:
         return "unread"
-    return "right" if correct(row["kind"], reading, row["expect"], row.get("aliases", ())) else "wrong"
+    return "right" if correct(row["kind"], reading, row["expect"], row.get("aliases", ()), context_of(row)) else "wrong"
 
 
 def test_labelled_replies_are_read_as_a_careful_reader_does_or_left_unread() -> None:
@@ -47,4 +52,14 @@ def test_the_set_has_at_least_400_replies_half_of_them_hard_over_all_kinds() -> 
     labelled = [row for path in BATCHES for row in rows(path)]
     assert len(labelled) >= 400
     assert sum(row["level"] == "hard" for row in labelled) >= len(labelled) / 2
-    assert {row["kind"] for row in labelled} == {"truth", "choice", "choice_text", "count", "number", "short"}
+    assert {row["kind"] for row in labelled} == {
+        "truth",
+        "choice",
+        "choice_text",
+        "count",
+        "number",
+        "short",
+        "text",
+        "name",
+        "quantity",
+    }

@@ -146,11 +146,9 @@ class Number(AnswerType):
 
     def _is_echo(self, written: str) -> bool:
         """Return True for a number that the question says too."""
-        question = self.context.question
-        return (
-            any(char.isdigit() for char in written)
-            and re.search(rf"(?<![\d.,]){re.escape(written)}(?![\d])", question) is not None
-        )
+        edge = r"\d" if written[-1].isdigit() else r"\w"
+        pattern = rf"(?<![{edge}.,]){re.escape(written)}(?!{edge})"
+        return re.search(pattern, self.context.question, re.IGNORECASE) is not None
 
     def _unscaled(self, value: Any, written: str) -> Any:
         """Return a number without `million` where the question asks in millions."""

@@ -12,6 +12,7 @@ from snellen.scoring.answers.base import AnswerType, Found
 from snellen.scoring.answers.fold import FOLDS
 from snellen.scoring.replies.phrases import single_words
 from snellen.scoring.replies.sentences import Sentence, Word
+from snellen.text import terms
 
 BARE_WORDS, FRAMED_WORDS = 4, 5
 """Words of a phrase that is taken for an answer by itself, and of one behind `It is`."""
@@ -70,6 +71,8 @@ class Text(AnswerType):
             contracted = word.text in single_words("subject") and word.text.endswith(("'s", "'re", "'est"))
             if start in verbs and (start or opened[start] - start > 1 or word.text in _VERBS_ALONE):
                 start, verb = opened[start], True
+            elif verb and word.text in _NO_PHRASE:
+                break
             elif start in opened and start not in verbs:
                 start = opened[start]
             elif (
@@ -113,7 +116,13 @@ class Text(AnswerType):
         has_article = bool(words) and (leading or _article_before(sentence, words[0].start))
         words = words[leading:]
         words, behind = _before_clause(words)
-        if not words or (behind and (behind < 0 or (not framed and behind > BARE_WORDS))):
+        verbless = (
+            framed
+            and not any(word.text in single_words("shows") for word in sentence.words if word.end <= words[0].start)
+            if words
+            else False
+        )
+        if not words or (behind and verbless) or (behind and (behind < 0 or (not framed and behind > BARE_WORDS))):
             return None
         text = sentence.text[words[0].start : words[-1].end]
         colons = [at for at, word in enumerate(words[:-1]) if word.text == ":" and words[at + 1].start > word.end]
@@ -169,54 +178,10 @@ _FRAMES = frozenset(("shows", "conclusion", "choose", "adverb", "subject"))
 _VERBS_ALONE = frozenset(("es", "è", "é", "son", "sono", "são", "jest", "это"))
 """Verbs that need no subject before them."""
 _SENTENCE_SIGNS = frozenset("我你他她它不是有在的了这那")
-_NO_PHRASE = frozenset(
-    [
-        "is",
-        "are",
-        "was",
-        "were",
-        "be",
-        "been",
-        "has",
-        "have",
-        "had",
-        "do",
-        "does",
-        "did",
-        "can",
-        "could",
-        "will",
-        "would",
-        "should",
-        "in",
-        "on",
-        "at",
-        "with",
-        "from",
-        "by",
-        "near",
-        "that",
-        "which",
-        "who",
-        "while",
-        "i",
-        "you",
-        "we",
-        "he",
-        "she",
-        "it",
-        "they",
-        "this",
-        "there",
-        "not",
-        "no",
-        "to",
-        "and",
-        "several",
-        "some",
-        "various",
-        "many",
-    ]
+_NO_PHRASE = terms(
+    "is are was were be been has have had do does did can could will would should in on at with from by near that which who while "
+    "i you we he she it they this there not no to several some various many under over behind beside between during for across along "
+    "into onto"
 )
 
 

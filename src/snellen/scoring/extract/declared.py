@@ -8,11 +8,12 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from snellen.scoring.answers.base import AnswerType
+from snellen.scoring.answers.choice import Choice, MultiChoice
 from snellen.scoring.answers.dress import undressed, undressed_span
 from snellen.scoring.answers.name import stemmed
 from snellen.scoring.answers.text import Text
 from snellen.scoring.extract.base import Reading, two_answers
-from snellen.scoring.extract.stated import NOTHING, one_named, value_in
+from snellen.scoring.extract.stated import NOTHING, one_named, statement_of, value_in
 from snellen.scoring.replies.phrases import phrases, places_of, single_words, telling
 from snellen.scoring.replies.reply import Visible, json_fields, visible
 from snellen.scoring.replies.sentences import Phrase, Sentence, sentences, sentences_at, words_of
@@ -54,7 +55,7 @@ def declared(said: Visible, kind: AnswerType) -> Reading | None:
     marks = list(_announced(said, kind))
     for rank in (FINAL, PLAIN):
         if values := [mark for mark in marks if mark.rank == rank]:
-            return _decided([*head, *values], said, kind)
+            return _decided([*head, *values, *_contradicting(said, kind, values[-1])], said, kind)
     values = [*_labelled(said, kind), *_emphasised(said, kind)]
     return _decided(values, said, kind) if values else None
 
@@ -66,6 +67,18 @@ def _head(said: Visible, kind: AnswerType) -> list[Mark]:
         return []
     value = kind.parse(undressed(first.text))
     return [] if value is None else [Mark(PLAIN, value, (), said.place(first.start, first.end))]
+
+
+def _contradicting(said: Visible, kind: AnswerType, last: Mark) -> list[Mark]:
+    """Return what a concluding statement behind the last mark says, if it is another option."""
+    if not isinstance(kind, Choice) or isinstance(kind, MultiChoice):
+        return []
+    found = []
+    for sentence in sentences_at(said.text, kind.candidates(said.text)):
+        statement = statement_of(sentence, kind)
+        if statement.concludes and said.place(sentence.start, sentence.start)[0] >= last.place[1]:
+            found += [Mark(PLAIN, one.value, (), last.place) for one in statement.asserted if one.value != last.value]
+    return found[:1]
 
 
 def _decided(marks: Sequence[Mark], said: Visible, kind: AnswerType) -> Reading | None:
@@ -125,7 +138,8 @@ def _markers(sentence: Sentence) -> Iterator[tuple[int, int]]:
         end = None
         if any(first < phrase.first for first in doubts):
             continue
-        if phrase.table == "choose" and not _is_negated(sentence, phrase):
+        labelled = sentence.words[phrase.after - 1].text == ":" and phrase.first
+        if phrase.table == "choose" and not labelled and not _is_negated(sentence, phrase):
             end = _behind(sentence, phrase.after)
         elif phrase.table == "answer":
             end = _linked(sentence, phrase)

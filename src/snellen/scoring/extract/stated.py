@@ -102,8 +102,11 @@ def short(said: Visible, kind: AnswerType) -> Reading | None:
     ):
         return None
     if isinstance(kind, Text):
-        found = kind.short(first) if _is_answer_line(said, first, rest) else None
-        if found is None:
+        if _concludes(first) and first.conclusion is not first:
+            return None  # its last part answers, see `_concluded`
+        found = kind.short(first)
+        framed = found is not None and repeats(Sentence(first.text, 0, found.start), kind)
+        if found is None or not _is_answer_line(said, first, rest, framed=framed):
             return None
         place = undressed_span(said.reply, *said.written(first.start + found.start, first.start + found.end))
         words = first.words
@@ -130,7 +133,7 @@ def short(said: Visible, kind: AnswerType) -> Reading | None:
     return Reading(found.value, None, (), "short", (place,))
 
 
-def _is_answer_line(said: Visible, first: Sentence, rest: str) -> bool:
+def _is_answer_line(said: Visible, first: Sentence, rest: str, *, framed: bool) -> bool:
     """Return True if a first line or sentence may be an open answer: no heading, no label, no interjection, no list behind it."""
     start, end = said.place(first.start, first.end)
     opening = said.reply[:start].rsplit("\n", 1)[-1].strip()
@@ -140,8 +143,10 @@ def _is_answer_line(said: Visible, first: Sentence, rest: str) -> bool:
         return True
     if first.text.endswith((":", "!", "：", "！")) or rest.lstrip()[:1] == ":" or first.has("refusal"):
         return False
-    if not rest.startswith("\n") and (
-        len(rest.split()) < FEWEST_OF_EXPLANATION or len(first.words) > BARE_WORDS + 2 or first.text[0] > "\u2e7f"
+    if (
+        not framed
+        and not rest.startswith("\n")
+        and (len(rest.split()) < FEWEST_OF_EXPLANATION or len(first.words) > BARE_WORDS + 2 or first.text[0] > "\u2e7f")
     ):
         return False
     return _LISTED.match(said.reply, end) is None
@@ -171,7 +176,7 @@ def _clashes(first: Sentence, found: Found, kind: AnswerType, rest: str) -> bool
     ]
     stated += [not found.value for start in starts if len(tail.text[:start].rstrip()) in behind]
     for sentence in sentences(rest[:1_000]):
-        stated += [one.value for one in _statement(sentence, kind).asserted]
+        stated += [one.value for one in statement_of(sentence, kind).asserted]
     return any(value != found.value for value in stated)
 
 
@@ -191,7 +196,7 @@ def _explains(rest: str, found: Found, kind: AnswerType, *, bare: bool) -> bool:
         return bare
     if kind.kind == "truth":
         return True
-    statements = [_statement(sentence, kind) for sentence in sentences(rest[:4_000])]
+    statements = [statement_of(sentence, kind) for sentence in sentences(rest[:4_000])]
     if any(
         statement.concludes and {one.value for one in statement.asserted} - {found.value} for statement in statements
     ):
@@ -213,7 +218,7 @@ def _asserted_short(sentence: Sentence, kind: AnswerType) -> Found | None:
             if found is None
             else Found(found.value, found.start + part.start, found.end + part.start)
         )
-    statement = _statement(sentence, kind, hedged=True)
+    statement = statement_of(sentence, kind, hedged=True)
     values = {found.value for found in statement.asserted}
     return statement.asserted[-1] if len(values) == 1 else None
 
@@ -228,7 +233,7 @@ def prose(said: Visible, kind: AnswerType) -> Reading | None:
     if len(listed) > MOST_SENTENCES:
         listed = [*listed[:40], *listed[40 - MOST_SENTENCES :]]
     statements = [
-        statement for sentence in listed if (statement := _statement(sentence, kind)).asserted or statement.denied
+        statement for sentence in listed if (statement := statement_of(sentence, kind)).asserted or statement.denied
     ]
     asserting = [statement for statement in statements if statement.asserted]
     if not asserting:
@@ -272,11 +277,13 @@ def prose(said: Visible, kind: AnswerType) -> Reading | None:
 def _concluded(said: Visible, kind: AnswerType) -> Reading | None:
     """Return what the last sentence says, if it concludes or repeats the question: `So the name is Aoife.`"""
     ends = list(spans(said.text, max(0, len(said.text) - 1_500), len(said.text)))
-    if len(ends) < 2:
+    if not ends:
         return None
     last = Sentence(said.text, *ends[-1])
     part = last.conclusion
     concludes = _concludes(last)
+    if len(ends) < 2 and part is last:
+        return None
     if last.asks or last.has("refusal") or (isinstance(kind, MultiChoice) and not concludes):
         return None
     if not isinstance(kind, (Text, MultiChoice)) and part.has("hedge", "or", "bound"):
@@ -284,7 +291,7 @@ def _concluded(said: Visible, kind: AnswerType) -> Reading | None:
     if not concludes and not (repeats(part, kind) and not part.has("hedge")):
         return None
     found = kind.short(part)
-    if found is None or (isinstance(kind, Text) and not part.words[0].start < found.start):
+    if found is None or (isinstance(kind, Text) and part is last and not part.words[0].start < found.start):
         return None
     offset = last.start + (part.start if part is not last else 0)
     place = undressed_span(said.reply, *said.written(offset + found.start, offset + found.end))
@@ -336,7 +343,7 @@ def _left_over(statements: Sequence[Statement], kind: AnswerType, said: Visible)
     return Reading(left[0], None, (), "prose", places[-1:])
 
 
-def _statement(sentence: Sentence, kind: AnswerType, hedged: bool = False) -> Statement:
+def statement_of(sentence: Sentence, kind: AnswerType, hedged: bool = False) -> Statement:
     """Return what a sentence asserts and rules out; a question, a condition or a comparison does neither."""
     concludes = (
         sentence.opens("conclusion") or sentence.has("strong") or (sentence.has("total") and kind.kind in _NUMBERS)

@@ -79,9 +79,10 @@ class Sentence:
             if phrase.table == "strong"
             or (phrase.table == "conclusion" and (phrase.first == 0 or words[phrase.first - 1].text in ",;-—–"))
         ]
-        if not ends or max(ends) >= len(words):
-            return self
-        return Sentence(self.text, words[max(ends)].start, len(self.text))
+        at = max(ends, default=0)
+        while at < len(words) and not words[at].text[0].isalnum() and words[at].text in (",", ":", "-"):
+            at += 1
+        return Sentence(self.text, words[at].start, len(self.text)) if 0 < at < len(words) and ends else self
 
     def has(self, *tables: str) -> bool:
         """Return True if it holds a phrase of one of the tables."""
