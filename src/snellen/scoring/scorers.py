@@ -13,7 +13,7 @@ from snellen.errors import DataError
 from snellen.scoring import metrics
 from snellen.scoring.answers import AnswerContext, AnswerType
 from snellen.scoring.answers.base import LEVELS
-from snellen.scoring.extract import KINDS, Reading, is_right, read_as, type_for
+from snellen.scoring.extract import Reading, is_right, read_as, type_for
 from snellen.scoring.extract.base import VERBATIM
 from snellen.scoring.scores import SLICES, Scores
 from snellen.types import Metric, Sample, Score, Text
@@ -154,8 +154,8 @@ def _asked(kind: str, sample: Sample) -> tuple[AnswerType, Sequence[Any]]:
 
 
 def reading_of(sample: Sample, reply: str) -> Reading | None:
-    """Return how a reply is read by the kind of its sample; None for a kind that has no reading."""
-    if sample.kind not in KINDS:
+    """Return how a reply is read by the kind of its sample; None for the kind `open`, which has no reading."""
+    if sample.kind == "open":
         return None
     answer, accepted = _asked(sample.kind, sample)
     return read_as(answer, reply, list(map(str, accepted)))
