@@ -143,7 +143,7 @@ def _score(kind: str, sample: Sample, reply: str) -> Score:
     if reading.value is None:
         return Score(0.0, None, "invalid", reading.reason)
     right = is_right(answer, reading, accepted)
-    return Score(float(right), reading.value, "correct" if right else "wrong", reading.reason)
+    return Score(float(right), answer.plain(reading.value), "correct" if right else "wrong", reading.reason)
 
 
 def _asked(kind: str, sample: Sample) -> tuple[AnswerType, Sequence[Any]]:

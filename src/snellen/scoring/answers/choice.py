@@ -130,12 +130,18 @@ def _word_index(texts: Mapping[str, str]) -> tuple[dict[str, tuple[str, ...]], b
     for loose in (True, False):
         form = stemmed if loose else str
         keyed = {
-            letter: tuple(form(word.text) for word in _kept(words_of(text), loose)) for letter, text in texts.items()
+            letter: tuple(form(word.text) for word in _kept(words_of(_without_math(text)), loose))
+            for letter, text in texts.items()
         }
         if len(set(keyed.values())) == len(keyed) and all(keyed.values()):
             return keyed, loose
     counts = list(keyed.values())
     return {letter: words for letter, words in keyed.items() if counts.count(words) == 1 and words}, False
+
+
+def _without_math(text: str) -> str:
+    """Return a text without the signs around a formula: `$x^2$`; the one of `$5` stays."""
+    return text.replace("$", "") if text.count("$") > 1 else text
 
 
 def _kept(words: Sequence[Word], loose: bool) -> list[Word]:
@@ -148,8 +154,8 @@ def _kept(words: Sequence[Word], loose: bool) -> list[Word]:
     return kept
 
 
-_PASSED = frozenset("-'\"*_`$\\{}")
-_MARKUP = frozenset('"*_`$\\{}')
+_PASSED = frozenset("-'\"*_`\\{}")
+_MARKUP = frozenset('"*_`\\{}')
 _ARTICLES = frozenset(("a", "an", "the"))
 
 
@@ -160,33 +166,8 @@ def _indexed(options: tuple[tuple[str, str], ...]) -> _Options:
 
 MOST_FOREIGN = 12
 """Words of a sentence in another language than English at whose end a letter is an answer."""
-_ENGLISH = frozenset(
-    [
-        "the",
-        "is",
-        "are",
-        "a",
-        "an",
-        "of",
-        "it",
-        "this",
-        "that",
-        "and",
-        "or",
-        "in",
-        "on",
-        "to",
-        "not",
-        "class",
-        "point",
-        "vitamin",
-        "part",
-        "type",
-        "grade",
-        "group",
-        "figure",
-        "image",
-    ]
+_ENGLISH = terms(
+    "the is are an of it this that and or in on to not class point vitamin part type grade group figure image rather than instead"
 )
 _MARKING = ("conclusion", "strong", "choose", "shows", "total", "negation", "adverb")
 _POINTING = frozenset(
@@ -218,7 +199,7 @@ class Choice(AnswerType):
         if (mark := _LIST_MARK.match(text)) is not None and options.texted(text) is None:
             text = text[mark.end() :]
         head, _, rest = text.partition(" ")
-        if rest and len(rest) < 4 and head.lower() in single_words("article"):
+        if rest and len(rest) < 4 and head.lower() in single_words("article") and options.letter(head) is None:
             text = rest
         if (bare := _BARE.fullmatch(text)) is not None and (letter := options.letter(bare[1])) is not None:
             return letter
@@ -230,15 +211,19 @@ class Choice(AnswerType):
             return letter if self.parse(undressed(trailed[1])) == letter else None
         if (named := _NAMED.fullmatch(text)) is not None and _BLANKS.sub(" ", named[1]).strip().lower() in _nouns():
             letter = options.letter(named[2])
-            return letter if letter and (not named[3] or options.texted(named[3]) in (letter, None)) else None
+            return (
+                letter if letter and (not named[3] or self._is_text_or_reason(named[3], letter, marked=True)) else None
+            )
         return None
 
     def _is_text_or_reason(self, rest: str, letter: str, *, marked: bool) -> bool:
         """Return True if what follows a letter is its option's text, or one clause that names, doubts and corrects nothing."""
         rest = undressed(rest)
         own = Choice.parse(self, rest)
-        if own is not None or self.options.texted(rest.split(",")[0].split(" - ")[0]) == letter:
-            return own in (letter, None)
+        if own is not None:
+            return bool(own == letter)
+        if self.options.texted(rest.split(",")[0].split(" - ")[0]) == letter:
+            return not Sentence(rest, 0, len(rest)).has("wrong", "no", "negation")
         clause = Sentence(rest, 0, len(rest))
         if clause.words and clause.words[0].text in single_words("other") | {"though", "although"} and marked:
             return _END.search(rest) is None
@@ -271,7 +256,7 @@ class Choice(AnswerType):
     def find(self, sentence: Sentence) -> list[Found]:
         """Return every option that a sentence names: by text, by place, or by a letter in the place of an answer."""
         texts = [*self._texts(sentence), *self._places(sentence)]
-        if not texts and self.options.typed is not None:
+        if not texts and len(sentence.text) < 400 and self.options.typed is not None:
             values = [(self.options.valued(one.value), one) for one in self.options.typed[0].find(sentence)]
             texts = [Found(letter, one.start, one.end) for letter, one in values if letter is not None]
         letters = self._coordinated(sentence, list(self._letters(sentence, texts)))
@@ -307,7 +292,8 @@ class Choice(AnswerType):
         while at < len(words):
             for sequence, letter in sequences.get(loose[at], ()):
                 size = len(sequence)
-                if tuple(loose[at : at + size]) == sequence:
+                span = (words[at].start, words[min(at + size, len(words)) - 1].end)
+                if tuple(loose[at : at + size]) == sequence and _is_whole(sentence.text, *span):
                     yield Found(letter, words[at].start, words[at + size - 1].end)
                     at += size - 1
                     break
@@ -320,7 +306,15 @@ class Choice(AnswerType):
         behind = {phrase.first for phrase in sentence.phrases if phrase.table in ("letter_after", "wrong")}
         marks = {phrase.after for phrase in sentence.phrases if phrase.table in _MARKING}
         marks |= {at + 1 for at, word in enumerate(words) if word.text in _POINTING or word.text.endswith("n't")}
-        is_foreign = len(words) <= MOST_FOREIGN and not any(word.text in _ENGLISH for word in words)
+        singles = sum(word.end - word.start == 1 and sentence.text[word.start].isupper() for word in words)
+        is_foreign = singles == 1 and len(words) <= MOST_FOREIGN and not any(word.text in _ENGLISH for word in words)
+        joints = single_words("or") | single_words("and") | _JOINTS | {"either"}
+        alone = [word for word in words if word.text not in joints and word.text != "."]
+        if len(alone) > 1 and all(word.end - word.start == 1 and sentence.text[word.start].isupper() for word in alone):
+            for word in alone:
+                if (bare := options.letter(sentence.text[word.start])) is not None:
+                    yield Found(bare, word.start, word.end)
+            return
         last = len(words)
         while last and not words[last - 1].text.isalnum():
             last -= 1
@@ -388,6 +382,18 @@ class Choice(AnswerType):
         """Return True if a letter is the gold one, or one of several accepted ones."""
         accepted = [gold] if isinstance(gold, str) else list(gold)
         return any(str(value).strip().upper() == str(one).strip().strip("().").upper() for one in accepted)
+
+
+def _is_whole(text: str, start: int, end: int) -> bool:
+    """Return False for a number within a larger or a signed one: the 5 of `5.5`, `-5`, `5 km/h`, `£5`."""
+    if not any(char.isdigit() for char in text[start:end]):
+        return True
+    before, after, next_one = text[start - 1 : start], text[end : end + 1], text[end + 1 : end + 2]
+    signed = before != "" and (before in "-−+<>≥≤~£$€/.,:^" or before.isalnum()) and before not in text[start:end]
+    longer = after != "" and (
+        after in "/%:^+" or (after.isalnum() and after < "\u2e80") or (after in ".,:" and next_one.isdigit())
+    )
+    return not (signed or longer)
 
 
 def _is_called(words: Sequence[Word], at: int) -> bool:

@@ -55,8 +55,10 @@ class Number(AnswerType):
         if len(text) > LONGEST:
             return None
         text = text.strip()
+        text = f"-{text[2:]}" if _SPACED_MINUS.match(text) else text
+        text = text[2:].lstrip() if text.startswith("- ") and not text[2:3].isdigit() else text
         text = text[match.end() :] if (match := _ABOUT.match(text)) is not None else text
-        found = parse_number(text, self._decimal())
+        found = parse_number(text, self._decimal(text))
         if found is not None:
             return self._value(self._unscaled(found[0], text))
         clause = _CLAUSE.search(text)
@@ -85,13 +87,21 @@ class Number(AnswerType):
             word.text in ("because", "since", "as", "weil", "denn", "porque", "car") for word in opens
         ) or not find_numbers(clause)
 
-    def _decimal(self) -> str:
-        """Return the decimal sign of a reply: a comma where the question is in a language that writes one."""
-        asked = {word.text for word in words_of(self.context.question[:300])}
-        is_english = not asked or not asked.isdisjoint(_ENGLISH)
-        return (
-            "," if self.context.decimal == "." and not is_english and asked & _COMMA_LANGUAGES else self.context.decimal
-        )
+    def _decimal(self, text: str) -> str:
+        """Return the decimal sign of a reply: a comma where the question is in a language that writes one.
+
+        A comma before three digits groups thousands all the same: models write `1,200` in any language.
+        """
+        foreign = self.context.decimal == "." and not self._is_english() and self._asked_in() & _COMMA_LANGUAGES
+        decimal = "," if foreign else self.context.decimal
+        return "." if decimal == "," and _THOUSANDS.search(text) else decimal
+
+    def _asked_in(self) -> set[str]:
+        return {word.text for word in words_of(self.context.question[:300])}
+
+    def _is_english(self) -> bool:
+        asked = self._asked_in()
+        return not asked or not asked.isdisjoint(_ENGLISH)
 
     def _is_unit(self, word: str) -> bool:
         return bool(self.context.unit) and word.casefold() == self.context.unit.casefold()
@@ -134,6 +144,11 @@ class Number(AnswerType):
         if not self._is_either(sentence, found):
             new = [one for one in found if not self._is_echo(sentence.text[one.start : one.end])]
             found = new or [one for one in found if not 1_800 <= one.value <= 2_100 or len(sentence.words) < 4]
+        if len({one.value for one in found}) > 1:
+            text = sentence.text
+            found = [
+                one for one in found if not (1_800 <= one.value <= 2_100 and _YEAR_BEFORE.search(text[: one.start]))
+            ] or found
         if len({one.value for one in found}) > 1 and not self._is_either(sentence, found):
             found = (
                 self._total(sentence, found)
@@ -157,6 +172,11 @@ class Number(AnswerType):
             if len(word) > 3 and word in low and word in asked:
                 return Decimal(value).scaleb(-exponent)
         return value
+
+    def short(self, sentence: Sentence) -> Found | None:
+        """Return the only number that a short sentence names."""
+        found = self.find(sentence)
+        return found[0] if found and all(one.value == found[0].value for one in found) else None
 
     def _in_unit(self, sentence: Sentence, found: Sequence[Found]) -> list[Found]:
         """Return the numbers that have the unit that is asked for, if they agree."""
@@ -196,7 +216,7 @@ class Number(AnswerType):
     def _amounts(self, sentence: Sentence) -> Iterator[Found]:
         """Yield the numbers of a sentence but for labels (`image 2`), list marks, ranges, bounds (`at least 3`), wholes (`of 3`)."""
         text = sentence.text
-        found = [Found(one.value, one.start, one.end) for one in find_numbers(text, self._decimal())]
+        found = [Found(one.value, one.start, one.end) for one in find_numbers(text, self._decimal(text))]
         numbers = sorted([*found, *self._worded(sentence)], key=lambda one: one.start)
         bounds, labels = _edges(sentence, "bound"), _edges(sentence, "label")
         after = frozenset(sentence.words[phrase.first].start for phrase in sentence.phrases if phrase.table == "bound")
@@ -208,7 +228,8 @@ class Number(AnswerType):
             joined = at > 0 and between[at - 1].strip().lower() in single_words("and") | {",", "to", "-"}
             labelled = before in labels and number.value == int(number.value) and ":" not in text[before : number.start]
             listed = number.start == 0 and behind[:2] in (". ", ") ") and bool(behind[2:].strip())
-            bounded = before in bounds or number.end + len(behind) - len(behind.lstrip()) in after
+            negated = _NEGATED.search(text[:before]) is not None
+            bounded = negated or before in bounds or number.end + len(behind) - len(behind.lstrip()) in after
             before_sign = text[: number.start].rstrip()[-1:]
             compound = (
                 (behind[:1] == "-" and behind[1:2].isalpha()) or before_sign in ("^", "±") or number.start < covered
@@ -220,6 +241,8 @@ class Number(AnswerType):
                 and (amount := self._converted(text, number))
             ):
                 covered = amount.end
+                if _MINUS.search(text[: number.start]) and amount.value > 0:
+                    amount = amount._replace(value=-amount.value)
                 yield amount._replace(value=self._unscaled(amount.value, text[amount.start : amount.end]))
 
     def _worded(self, sentence: Sentence) -> Iterator[Found]:
@@ -227,6 +250,8 @@ class Number(AnswerType):
         words = sentence.words
         for at, word in enumerate(words):
             value = _numbers().get(word.text)
+            if word.text == "elf" and not self._is_english():
+                value = 11
             if (
                 value is None
                 and word.text in _KOREAN
@@ -280,6 +305,11 @@ class Number(AnswerType):
 _CLAUSE = re.compile(r"[,;(]\s|\s(?:because|since|as|weil|da|denn|porque|car)\s")
 _KOREAN = "한두세네"
 _KOREAN_COUNTERS = frozenset("대명개마자권장송사그병잔채켤척")
+_NEGATED = re.compile(r"(?<!\w)(?:not|nicht|keine|pas|不是)$", re.IGNORECASE)
+_SPACED_MINUS = re.compile(r"[-−–] \d")
+_MINUS = re.compile(r"(?:минус|moins|menos|meno|마이너스|영하|零下|负|マイナス)\s?$", re.IGNORECASE)
+_YEAR_BEFORE = re.compile(r"(?<!\w)(?:in|im|en|nel|em|since|seit|by|year|de|del|в)\s$", re.IGNORECASE)
+_THOUSANDS = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:,\d{3})+(?![\d,])")
 _DIGITS = re.compile(r"\d+")
 _ENGLISH = frozenset(["the", "what", "how", "which", "is", "are", "does", "of", "many", "much", "who", "where", "when"])
 _COMMA_LANGUAGES = frozenset(
@@ -348,7 +378,14 @@ def _outside_brackets(text: str, found: Sequence[Found]) -> list[Found]:
 def _numbers() -> Mapping[str, int]:
     """Return number words from 2 on; those of one are articles in many languages."""
     listed = [(word, value) for row in phrases("number") for value, word in enumerate(row.split()) if value != 1]
-    return {word: value for word, value in listed if word != "-" and parse_number(word) is None}
+    numbers = {word: value for word, value in listed if word != "-" and parse_number(word) is None}
+    units = ["ein", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun"]
+    for ten, name in enumerate(
+        ["zwanzig", "dreißig", "vierzig", "fünfzig", "sechzig", "siebzig", "achtzig", "neunzig"], 2
+    ):
+        numbers[name] = 10 * ten
+        numbers |= {f"{unit}und{name}": 10 * ten + value for value, unit in enumerate(units, 1)}
+    return numbers | {"eins": 1, "hundert": 100, "tausend": 1_000}
 
 
 @lru_cache(maxsize=1)

@@ -92,7 +92,8 @@ class Text(AnswerType):
             end > start + 1 and words[end - 1].text in asked | known and not self._is_capital(sentence, words[end - 1])
         ):
             end -= 1
-        if end < len(words) and not any(at in verbs for at in range(end, len(words))):
+        idle = all(word.text in single_words("function") for word in words[end:])
+        if end < len(words) and not idle and not any(at in verbs for at in range(end, len(words))):
             end = len(words)
         return (start if (verb or start > 1) and start < len(words) else 0), end
 
@@ -144,7 +145,9 @@ class Text(AnswerType):
             return False
         if unspaced and not framed and any(word.text in _SENTENCE_SIGNS for word in words):
             return False
-        if not framed and any(word in single_words("shows") for word in spaced[1:]):
+        if not framed and any(
+            word in single_words("shows") or (word in single_words("subject") and len(word) > 1) for word in spaced
+        ):
             return False
         if "and" in spaced and len(spaced) != 3:
             return False

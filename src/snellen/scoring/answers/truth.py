@@ -130,6 +130,19 @@ class Truth(AnswerType):
             return [Found(value, 0, len(sentence.text)) for value in (True, False)]  # both are said
         return [one for one in found if one is not None]
 
+    def _alone(self, sentence: Sentence) -> list[tuple[int, int, bool]]:
+        """Return the words of a sentence that are yes or no and nothing else, with their places among its words."""
+        words = sentence.words
+        named = [(one.first, one.after, one.table == "yes") for one in sentence.phrases if one.table in ("yes", "no")]
+        ends = {first: max(after for start, after, _ in named if start == first) for first, _, _ in named}
+        return [
+            one
+            for one in named
+            if words[one[0]].text in _STRICT
+            and one[1] == ends[one[0]]
+            and (one[1] >= len(words) or not words[one[1]].text[0].isalnum())
+        ]
+
     def _head(self, sentence: Sentence) -> Found | None:
         words = sentence.words
         letter = words[0].text if words and self.context.form == "T/F" and words[0].end == 1 else ""
@@ -160,11 +173,16 @@ class Truth(AnswerType):
     def _tail(self, sentence: Sentence) -> Found | None:
         """Return the value behind a verb or a sign, at the end of a clause: `the statement is false`, `… so: yes`, `I'd say no`."""
         words = sentence.words
-        named = [
-            (phrase.first, phrase.after, phrase.table == "yes")
-            for phrase in sentence.phrases
-            if phrase.table in ("yes", "no")
+        named = [(one.first, one.after, one.table == "yes") for one in sentence.phrases if one.table in ("yes", "no")]
+        strict = [
+            one
+            for one in named
+            if words[one[0]].text in _STRICT and (one[0] == 0 or words[one[0]].text not in ("no", "non"))
         ]
+        if strict and len(strict) < len(named):
+            if len({value for _, _, value in strict}) == 1:
+                return Found(strict[0][2], words[strict[0][0]].start, words[strict[0][1] - 1].end)
+            return Found(None, 0, 0)
         if self.context.form == "T/F":
             named += [
                 (at, at + 1, word.text == "t")
@@ -228,6 +246,8 @@ def _links() -> frozenset[str]:
     return frozenset(word.text for phrase in (*phrases("link"), *phrases("shows")) for word in words_of(phrase))
 
 
+_STRICT = terms("yes no ja nein oui non sí sim não да нет tak nie evet hayır")
+"""Words that are yes or no whatever stands around them: `Nein ist richtig` is no."""
 _REASONS = frozenset(("because", "since", "weil", "denn", "porque", "car", "perché"))
 _BREAKS = frozenset((",", ";", ":", '"', "(", "but"))
 _LEADING = terms(": , → = a so say think towards toward guess believe therefore it's that's thus hence ， ：")

@@ -135,10 +135,15 @@ def _verbatim(kind: AnswerType, reply: str, span: tuple[int, int], accepted: Seq
     text = reply[start:end]
     if not text:
         return None
-    if not isinstance(kind, Text):
+    if not isinstance(kind, Text) and kind.kind not in ("list", "formula"):
         value = kind.parse(text)
         return None if value is None else Reading(value, None, (), "verbatim", ((start, end),))
-    if any(kind.same(text, one) for one in accepted):
+    if kind.kind in ("list", "formula"):
+        value = kind.parse(text)
+        golds = [kind.parse(one) for one in accepted]
+        if value is not None and value in golds:
+            return Reading(value, None, (), "verbatim", ((start, end),))
+    elif any(kind.same(text, one) for one in accepted):
         return Reading(text, None, (), "verbatim", ((start, end),))
     return None
 

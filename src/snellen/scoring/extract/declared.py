@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import Any, NamedTuple
 
 from snellen.scoring.answers.base import AnswerType
@@ -31,6 +32,10 @@ _LABEL = re.compile(
 )
 _JOINTS = frozenset((":", "=", "："))
 _FINAL_WORDS = frozenset(("final", "finale", "endgültige", "最终", "최종", "окончательный", "definitiva"))
+LONGEST_MARKED = 2_000
+"""Characters of a marked answer."""
+MOST_MARKS = 40
+"""Places of announcing words that are looked at: the first ten and the last."""
 _OF = 10
 """Words between an announcing noun and its verb: `The answer to the question about the sign is`."""
 
@@ -63,7 +68,7 @@ def declared(said: Visible, kind: AnswerType) -> Reading | None:
 def _head(said: Visible, kind: AnswerType) -> list[Mark]:
     """Return the value that a reply opens with, alone on its line or in its sentence: a mark that another one contradicts."""
     first = next(iter(sentences(said.text[:200])), None)
-    if first is None or isinstance(kind, Text) or said.offset:
+    if first is None or isinstance(kind, Text) or kind.kind in ("list", "formula") or said.offset:
         return []
     value = kind.parse(undressed(first.text))
     return [] if value is None else [Mark(PLAIN, value, (), said.place(first.start, first.end))]
@@ -111,17 +116,24 @@ def _announced(said: Visible, kind: AnswerType) -> Iterator[Mark]:
     low = text.lower()
     places = [place for name in ("answer", "choose", "best") for place in places_of(low, telling(name, low.isascii()))]
     places += [match.end() - 1 for match in _ARROW.finditer(text)]
+    places = sorted(set(places))
+    if len(places) > MOST_MARKS:
+        places = [*places[: MOST_MARKS // 4], *places[-3 * MOST_MARKS // 4 :]]
     for sentence in sentences_at(text, places):
-        for rank, at in _markers(sentence):
+        markers = list(_markers(sentence))
+        if len(markers) > 4:
+            markers = [markers[0], *markers[-3:]]
+        for rank, at in markers:
             begin = sentence.start + at
             stop = text.find("\n", begin)
-            stop = len(text) if stop < 0 else stop
+            stop = min(len(text) if stop < 0 else stop, begin + LONGEST_MARKED)
             if not text[begin:stop].strip(" :-*"):
                 begin = stop + len(text[stop:]) - len(text[stop:].lstrip())
                 stop = text.find("\n", begin) if "\n" in text[begin:] else len(text)
+                stop = min(stop, begin + LONGEST_MARKED)
             if isinstance(kind, Text) and not text[sentence.start + at : stop].strip(" :-*"):
                 low_raw = said.place(sentence.start + at - 1, sentence.start + at)[1] if sentence.start + at else 0
-                raw = said.reply[low_raw:].split("\n", 1)[0]
+                raw = said.reply[low_raw : low_raw + LONGEST_MARKED].split("\n", 1)[0]
                 if raw.strip(" *_`:"):  # all of it was taken for markup
                     inner = undressed_span(said.reply, low_raw, low_raw + len(raw))
                     yield Mark(rank, said.reply[slice(*inner)], (), inner)
@@ -281,7 +293,7 @@ def _emphasised(said: Visible, kind: AnswerType) -> Iterator[Mark]:
     if isinstance(kind, Text) or ("**" not in said.reply and "__" not in said.reply):
         return
     low = said.place(0, 1)[0] if said.text else 0
-    for bold in _BOLD.finditer(said.reply, low):
+    for bold in islice(_BOLD.finditer(said.reply, low), MOST_MARKS):
         inner = undressed(bold[1] or bold[2])
         value = kind.parse(inner)
         if value is None and len(inner.split()) <= 6:

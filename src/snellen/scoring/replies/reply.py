@@ -71,6 +71,7 @@ _SIGN_OF = {
 
 
 _NEXT_QUESTION = re.compile(r"(?:\n\s{0,4}(?:Question|User|Human|问题|Frage|Pregunta)|\sQ)\s?[:：](?=\s|$)")
+_COMMAND_END = re.compile(r"\$?\\[a-zA-Z]{2,12}$")
 _MAY_BE_MARKUP = frozenset('*_`~$}{|"\\')
 
 
@@ -149,7 +150,9 @@ class Visible(NamedTuple):
             high += 1
         while low and reply[low - 1] in _MAY_BE_MARKUP:
             low -= 1
-        opened = reply[reply.rfind("\n", 0, low) + 1 : low]
+        if command := _COMMAND_END.search(reply, max(0, low - 20), low):
+            low = command.start()
+        opened = reply[max(reply.rfind("\n", 0, low) + 1, low - 400) : low]
         for mark in ("**", "__", "`", "*", "_"):
             if opened.count(mark) % 2 and reply.startswith(mark, low, high):
                 return low + len(mark), high
@@ -188,6 +191,14 @@ def visible(reply: str) -> Visible:
         at += len(piece)
     whole = spans[0] if len(spans) == 1 else None
     return Visible(reply, plain("".join(parts)), containers, unfinished, omitted, starts, origins, whole)
+
+
+def _is_money(reply: str, mark: re.Match[str]) -> bool:
+    """Return True for a sign of dollars behind a number, where no formula is on its line."""
+    low = max(reply.rfind("\n", 0, mark.start()) + 1, mark.start() - 400)
+    high = reply.find("\n", mark.start(), mark.start() + 400)
+    line = reply[low : high if high >= 0 else mark.start() + 400]
+    return line.count("$") == 1 and reply[low : mark.start()].rstrip()[-1:].isdigit()
 
 
 def _is_bare(reply: str) -> bool:
@@ -365,6 +376,8 @@ def _pieces(reply: str, spans: Sequence[Span]) -> Iterator[tuple[str, int]]:
                 yield "\n", mark.start()
             elif kind == "tag":
                 yield " ", mark.start()
+            elif kind == "math" and _is_money(reply, mark):
+                yield mark[0], mark.start()
             elif mark[0] == "|":
                 yield "|", mark.start()
         if at < end:

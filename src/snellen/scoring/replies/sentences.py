@@ -196,7 +196,7 @@ def _is_abbreviated(text: str, stop: int) -> bool:
         before = text[max(0, start - 40) : start].rsplit("\n", 1)[-1].split()
         after = text[stop + 1 : stop + 12].split()
         if after and after[0].strip(",.;:'").lower() in single_words("function") | single_words("conclusion"):
-            return not before
+            return not before and "answer" not in text[stop : stop + 40].lower()
         return not before or (before[-1][0].isupper() and before[-1].lower() not in phrases("option"))
     return word.lower() in phrases("abbreviation") and text[stop + 1 : stop + 2] not in ("\n", "")
 
