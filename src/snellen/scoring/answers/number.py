@@ -19,6 +19,8 @@ from snellen.scoring.replies.phrases import ordered, phrases, places_of, single_
 from snellen.scoring.replies.sentences import Sentence, words_of
 from snellen.text import terms
 
+MOST_NUMBERS = 120
+"""Numbers of a sentence that are weighed: the first 40 and the last."""
 LONGEST = 120
 """Characters of a text that is one number with a unit or a noun."""
 RELATIVE = Decimal("0.01")
@@ -218,6 +220,8 @@ class Number(AnswerType):
         text = sentence.text
         found = [Found(one.value, one.start, one.end) for one in find_numbers(text, self._decimal(text))]
         numbers = sorted([*found, *self._worded(sentence)], key=lambda one: one.start)
+        if len(numbers) > MOST_NUMBERS:
+            numbers = [*numbers[: MOST_NUMBERS // 3], *numbers[-2 * MOST_NUMBERS // 3 :]]
         bounds, labels = _edges(sentence, "bound"), _edges(sentence, "label")
         after = frozenset(sentence.words[phrase.first].start for phrase in sentence.phrases if phrase.table == "bound")
         between = [text[one.end : other.start] for one, other in itertools.pairwise(numbers)]
