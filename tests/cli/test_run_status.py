@@ -74,7 +74,7 @@ def test_no_command_calls_a_killed_run_running(runs):
 
 def test_the_query_of_the_readme_has_neither_a_killed_nor_a_limited_run_before_a_whole_one(runs):
     readme = Path(__file__).parents[2] / "README.md"
-    (sql,) = re.findall(r'^snellen query "([^"]+)"', readme.read_text(encoding="utf-8"), re.M)
+    (sql,) = re.findall(r'^\$ snellen query "([^"]+)"', readme.read_text(encoding="utf-8"), re.M)
     assert runs("run", "lights", "-m", "pixels", "--limit", 1, "--out", "results/limited").status == 0
     rows = json.loads(runs("query", sql, "--json").out)["rows"]
     assert [row[0] for row in rows][2:] == ["killed", "limited"]
@@ -131,7 +131,7 @@ def test_the_headline_names_one_row_of_metrics_a_run(runs):
 
 def test_a_query_of_the_readme_has_whole_runs_first_and_each_run_once(runs):
     readme = (Path(__file__).parents[2] / "README.md").read_text()
-    (line,) = [line for line in readme.splitlines() if line.startswith("snellen query ")]
+    (line,) = [line for line in readme.splitlines() if line.startswith("$ snellen query ")]
     rows = json.loads(runs("query", line.split('"')[1], "--json").out)
     assert sorted(row[0] for row in rows["rows"]) == ["grey", "killed", "whole"]
     assert rows["rows"][-1][0] == "killed" and rows["columns"][:3] == ["run", "state", "value"]

@@ -60,7 +60,7 @@ def test_answers_of_another_program_are_scored_into_one_json_object(snellen: Sne
     said = snellen("score", file, "--benchmark", "arithmetic", "--json", "--profile", "all")
     assert said.status == 0 and said.err == ""
     found = json.loads(said.out)
-    assert list(found) == ["benchmark", "profiles"] and found["benchmark"] == "arithmetic"
+    assert list(found) == ["benchmark", "reading_version", "profiles"] and found["benchmark"] == "arithmetic"
     assert [p["profile"] for p in found["profiles"]] == ["strict", "lenient"]
     first = found["profiles"][0]["metrics"][0]
     assert set(first) == {"name", "value", "n", "ci95", "unit", "coverage", "chance", "interval", "lower_is_better"}

@@ -272,7 +272,7 @@ class Choice(AnswerType):
         """Yield the options named by their place: `the second option`, `the last one`, `第二个`."""
         words, letters = sentence.words, list(self.options.letters)
         for at, word in enumerate(words):
-            for size in (1, 2, 3):
+            for size in range(1, min(3, len(words) - at) + 1):
                 place = _ordinals().get("".join(one.text for one in words[at : at + size]))
                 if place is None or (size > 1 and word.text < "\u2e80"):
                     continue

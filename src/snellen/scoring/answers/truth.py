@@ -77,6 +77,20 @@ def _negations(sentence: Sentence) -> int:
     return count
 
 
+def _offers_both(sentence: Sentence) -> bool:
+    """Return True if a sentence joins yes and no: `yes or no`, `true/false`."""
+    joints = single_words("or") | single_words("and") | {"/", ",", "(", ")"}
+    named = [one for one in sentence.phrases if one.table in ("yes", "no")]
+    return any(
+        one.table != other.table
+        and one.after < other.first <= one.after + 2
+        and any(word.text.isalnum() or word.text == "/" for word in sentence.words[one.after : other.first])
+        and all(word.text in joints for word in sentence.words[one.after : other.first])
+        for one in named
+        for other in named
+    )
+
+
 class Truth(AnswerType):
     """True or false."""
 
@@ -121,6 +135,8 @@ class Truth(AnswerType):
 
     def find(self, sentence: Sentence) -> list[Found]:
         """Return the value that a sentence states: at its head, at its end, or by restating the question."""
+        if _offers_both(sentence):
+            return [Found(value, 0, len(sentence.text)) for value in (True, False)]
         head = self._head(sentence)
         found = [
             head,
@@ -158,15 +174,6 @@ class Truth(AnswerType):
             ended = not after or (not after[0].text[0].isalnum() and after[0].text != "/")
             spoken = words[phrase.first].text in _SPOKEN and after and after[0].text in _function_words()
             if led and (ended or spoken):
-                other = {"yes": "no", "no": "yes"}[phrase.table]
-                joints = single_words("or") | single_words("and") | {"/", ","}
-                near = [
-                    one
-                    for one in sentence.phrases
-                    if one.table == other and phrase.after < one.first <= phrase.after + 2
-                ]
-                if any(all(word.text in joints for word in words[phrase.after : one.first]) for one in near):
-                    return None
                 return Found(phrase.table == "yes", words[phrase.first].start, words[phrase.after - 1].end)
         return None
 
