@@ -63,7 +63,7 @@ HOSTILE = [
     ),
     *("so ", "5 cm ", "1/", "10:30 ", "March ", "e.g. ", "a: 1\n", "\u200b", '{"a": 1}, '),
 ]
-DRESSES = ["{}", "**{}**", "`{}`", "```\n{}\n```", "> {}", "- {}", "\n\n{}\n", '"{}"', "<answer>{}</answer>", "\\boxed{{{}}}", "\\boxed{{\\text{{{}}}}}", "$\\text{{{}}}$", '{{"answer": "{}"}}', "<think>A or B? yes, 7. Hmm.</think>{}", "<b>{}</b>", "### {}", "{}.", "「{}」"]  # fmt: skip
+DRESSES = ["{}", "**{}**", "`{}`", "```\n{}\n```", "\n\n{}\n", '"{}"', "<answer>{}</answer>", "\\boxed{{{}}}", "\\boxed{{\\text{{{}}}}}", "$\\text{{{}}}$", '{{"answer": "{}"}}', "<think>A or B? yes, 7. Hmm.</think>{}", "<b>{}</b>", "{}.", "「{}」"]  # fmt: skip
 LEADS = ["{}", "Answer: {}", "The answer is {}", "Final answer: {}", "My answer is {}", "So the answer is {}", "**Answer:** {}", "答案：{}", "Therefore, the final answer is {}", "After looking closely at the picture, I conclude that the answer is {}"]  # fmt: skip
 ANSWERS = [
     ("truth", "Yes", True), ("truth", "no", False), ("choice", "C", "C"), ("choice", "B. red kite", "B"), ("choice", "osprey", "D"),
@@ -117,8 +117,7 @@ def test_a_known_answer_is_read_in_every_dress(
     kind: str, answer: str, value: Any, dress: str, lead: str, pad: str
 ) -> None:
     inner = lead.format(answer) if dress.startswith(("```", "<think", "{}", "\n")) else answer
-    block = "\n" if dress.startswith(("#", ">", "-", "```")) else ""
-    reply = pad + (dress.format(inner) if inner != answer else lead.format(block + dress.format(answer))) + pad
+    reply = pad + (dress.format(inner) if inner != answer else lead.format(dress.format(answer))) + pad
     given = GIVEN.get(kind, WHICH)
     options = given.get("options", {})
     context = AnswerContext(options if isinstance(options, dict) else {}, given["question"], given.get("unit", ""))

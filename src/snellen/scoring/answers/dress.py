@@ -20,6 +20,8 @@ _STOPS = ".。．｡"
 _MOST = 12
 """Layers of dress that are taken off."""
 
+_INVISIBLE = "\u200b\u200e\u200f\ufeff"
+
 
 def undressed(text: str) -> str:
     """Return a text without its dress: `**"Robin".**`, `\\boxed{Robin}`, `<answer>Robin</answer>` are `Robin`.
@@ -33,9 +35,9 @@ def undressed(text: str) -> str:
 def undressed_span(text: str, start: int, end: int) -> tuple[int, int]:
     """Return start and end of the undressed text within a span."""
     for _ in range(_MOST):
-        while start < end and text[start].isspace():
+        while start < end and (text[start].isspace() or text[start] in _INVISIBLE):
             start += 1
-        while end > start and text[end - 1].isspace():
+        while end > start and (text[end - 1].isspace() or text[end - 1] in _INVISIBLE):
             end -= 1
         inner = _inside(text, start, end)
         if inner is None:

@@ -162,7 +162,9 @@ class Number(AnswerType):
         return [Found(value, one.start, one.end) for value, one in values if value is not None]
 
     def _is_echo(self, written: str) -> bool:
-        """Return True for a number that the question says too."""
+        """Return True for a number in digits that the question says too; `one` there may be a pronoun."""
+        if written.isalpha():
+            return False
         edge = r"\d" if written[-1].isdigit() else r"\w"
         pattern = rf"(?<![{edge}.,]){re.escape(written)}(?!{edge})"
         return re.search(pattern, self.context.question, re.IGNORECASE) is not None
