@@ -20,6 +20,8 @@ _AFFIRMING = re.compile(r"^(?:it|they|he|she|that)\b[^.\n]{1,30}\.?$", re.MULTIL
 _SIGNS = {"✓": True, "✔": True, "☑": True, "✅": True, "✗": False, "✘": False, "❌": False, "❎": False, "✖": False}
 _SPOKEN = frozenset(("yes", "no", "ja", "nein", "oui", "non", "sí", "sim", "да", "нет"))
 """Words that open a sentence without a comma behind them."""
+MOST_VALUES = 40
+"""Words for yes and no in a sentence; one with more is a repetition that says nothing."""
 MOST_EXTRA = 4
 """Words beside those of the question in a sentence that restates it."""
 
@@ -86,8 +88,8 @@ def _offers_both(sentence: Sentence) -> bool:
         and one.after < other.first <= one.after + 2
         and any(word.text.isalnum() or word.text == "/" for word in sentence.words[one.after : other.first])
         and all(word.text in joints for word in sentence.words[one.after : other.first])
-        for one in named
-        for other in named
+        for at, one in enumerate(named)
+        for other in named[at + 1 : at + 4]
     )
 
 
@@ -135,6 +137,8 @@ class Truth(AnswerType):
 
     def find(self, sentence: Sentence) -> list[Found]:
         """Return the value that a sentence states: at its head, at its end, or by restating the question."""
+        if sum(one.table in ("yes", "no") for one in sentence.phrases) > MOST_VALUES:
+            return []
         if _offers_both(sentence):
             return [Found(value, 0, len(sentence.text)) for value in (True, False)]
         head = self._head(sentence)
