@@ -6,6 +6,7 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
+from itertools import islice
 from typing import Any, ClassVar
 
 from snellen.scoring.answers.base import AnswerContext, AnswerType, Found, GoldError
@@ -259,7 +260,7 @@ class Choice(AnswerType):
         if not texts and len(sentence.text) < 400 and self.options.typed is not None:
             values = [(self.options.valued(one.value), one) for one in self.options.typed[0].find(sentence)]
             texts = [Found(letter, one.start, one.end) for letter, one in values if letter is not None]
-        letters = self._coordinated(sentence, list(self._letters(sentence, texts)))
+        letters = self._coordinated(sentence, list(islice(self._letters(sentence, texts), 60)))
         own = {(found.value, at) for found in texts for at in range(found.start - 4, found.end + 3)}
         alone = [
             one
