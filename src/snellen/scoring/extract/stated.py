@@ -423,6 +423,8 @@ def _stance(sentence: Sentence, found: Found, all_found: Sequence[Found]) -> boo
     after = next((at for at, word in enumerate(words) if word.start >= found.end), len(words))
     clause = _clause_start(words, first)
     for phrase in sentence.phrases:
+        if not first - 60 <= phrase.first <= after + 60:
+            continue
         start, end = words[phrase.first].start, words[phrase.after - 1].end
         if any(one.start < end and start < one.end for one in all_found):
             continue  # the word is an option itself: yes, no, none of them
