@@ -256,7 +256,7 @@ class Choice(AnswerType):
 
     def find(self, sentence: Sentence) -> list[Found]:
         """Return every option that a sentence names: by text, by place, or by a letter in the place of an answer."""
-        texts = [*self._texts(sentence), *self._places(sentence)]
+        texts = [*islice(self._texts(sentence), 60), *islice(self._places(sentence), 60)]
         if not texts and len(sentence.text) < 400 and self.options.typed is not None:
             values = [(self.options.valued(one.value), one) for one in self.options.typed[0].find(sentence)]
             texts = [Found(letter, one.start, one.end) for letter, one in values if letter is not None]
