@@ -19,8 +19,8 @@ _HASHES = re.compile(r"#{2,6}\s+(?=\S)")
 _STOPS = ".。．｡"
 _MOST = 12
 """Layers of dress that are taken off."""
-
 _INVISIBLE = "\u200b\u200e\u200f\ufeff"
+_BLOCK = re.compile(r"(?:>|#{1,6}|[-+*•])[ \t]+(?=\S)")
 
 
 def undressed(text: str) -> str:
@@ -44,6 +44,15 @@ def undressed_span(text: str, start: int, end: int) -> tuple[int, int]:
             return start, end
         start, end = inner
     return start, end
+
+
+def line_span(text: str, start: int, end: int) -> tuple[int, int]:
+    """Return the span of a reply without its dress; the mark of a quotation, heading or bullet is dress of a single line."""
+    start, end = undressed_span(text, start, end)
+    block = _BLOCK.match(text, start, end)
+    if block is None or text.find("\n", start, end) >= 0:
+        return start, end
+    return undressed_span(text, block.end(), end)
 
 
 def _inside(text: str, start: int, end: int) -> tuple[int, int] | None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from snellen.errors import DataError
 from snellen.scoring.answers import BUILT_IN, AnswerContext, AnswerType, answer_type
-from snellen.scoring.answers.dress import undressed_span
+from snellen.scoring.answers.dress import line_span
 from snellen.scoring.answers.text import Text
 from snellen.scoring.extract.base import Reading, lettered
 from snellen.scoring.extract.declared import declared
@@ -131,7 +131,7 @@ def _corrected(said: Visible, kind: AnswerType) -> Reading | None:
 
 def _verbatim(kind: AnswerType, reply: str, span: tuple[int, int], accepted: Sequence[str]) -> Reading | None:
     """Return the value that all of a reply is: an option's letter or text, a value of its type, or an accepted answer."""
-    start, end = undressed_span(reply, *span) if len(reply) > 1 else span
+    start, end = line_span(reply, *span) if len(reply) > 1 else span
     text = reply[start:end]
     if not text:
         return None

@@ -220,9 +220,14 @@ def _linked(sentence: Sentence, phrase: Phrase) -> int | None:
 
 def _behind(sentence: Sentence, at: int) -> int:
     """Return the place behind links, colons and words of certainty, from a word on."""
-    words, skipped = sentence.words, _links() | single_words("adverb") | {"therefore", "thus", "that", "most", "indeed"}
+    words, links = sentence.words, _links()
+    skipped = links | single_words("adverb") | {"therefore", "thus", "that", "most", "indeed"}
+    begun = at
     while at < len(words) and (words[at].text in _JOINTS or words[at].text in skipped):
-        if words[at].text == "a" or not any(word.text[0].isalnum() for word in words[at + 1 :]):
+        is_last = not any(word.text[0].isalnum() for word in words[at + 1 :])
+        if words[at].text == "a" or (
+            is_last and words[at].text not in _JOINTS and (at > begun or words[at].text not in links)
+        ):
             break  # an article that may be a letter, or the answer itself
         at += 1
         if words[at - 1].text in _JOINTS:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from snellen.scoring.answers.base import AnswerType, Found
 from snellen.scoring.answers.choice import Choice, MultiChoice
-from snellen.scoring.answers.dress import undressed, undressed_span
+from snellen.scoring.answers.dress import line_span, undressed, undressed_span
 from snellen.scoring.answers.name import Name, stemmed
 from snellen.scoring.answers.text import BARE_WORDS, Text
 from snellen.scoring.extract.base import Reading, two_answers
@@ -111,7 +111,7 @@ def short(said: Visible, kind: AnswerType) -> Reading | None:
         place = undressed_span(said.reply, *said.written(first.start + found.start, first.start + found.end))
         words = first.words
         if not rest.strip() and said.whole and words and (found.start, found.end) == (words[0].start, words[-1].end):
-            place = undressed_span(said.reply, *said.whole)
+            place = line_span(said.reply, *said.whole)
         raw = said.reply[slice(*place)]
         if not raw:
             return None
@@ -136,6 +136,8 @@ def short(said: Visible, kind: AnswerType) -> Reading | None:
 def _is_answer_line(said: Visible, first: Sentence, rest: str, *, framed: bool) -> bool:
     """Return True if a first line or sentence may be an open answer: no heading, no label, no interjection, no list behind it."""
     start, end = said.place(first.start, first.end)
+    if not rest.strip() and said.whole is not None and line_span(said.reply, *said.whole)[0] >= start:
+        return "|" not in first.text and _DATA.match(said.reply, start) is None
     opening = said.reply[:start].rsplit("\n", 1)[-1].strip()
     if opening.startswith(("#", "{", "[", "-", "|")) or _DATA.match(said.reply) or "|" in first.text:
         return False
