@@ -92,7 +92,8 @@ class Text(AnswerType):
             end > start + 1 and words[end - 1].text in asked | known and not self._is_capital(sentence, words[end - 1])
         ):
             end -= 1
-        idle = all(word.text in single_words("function") for word in words[end:])
+        claims = single_words("yes") | single_words("no")
+        idle = all(word.text in single_words("function") and word.text not in claims for word in words[end:])
         if end < len(words) and not idle and not any(at in verbs for at in range(end, len(words))):
             end = len(words)
         return (start if (verb or start > 1) and start < len(words) else 0), end

@@ -13,7 +13,7 @@ from typing import Any
 
 from snellen.errors import DataError
 from snellen.scoring.answers import BUILT_IN, AnswerContext, AnswerType, answer_type
-from snellen.scoring.answers.dress import line_span
+from snellen.scoring.answers.dress import line_span, undressed_span
 from snellen.scoring.answers.text import Text
 from snellen.scoring.extract.base import Reading, lettered
 from snellen.scoring.extract.declared import declared
@@ -131,21 +131,22 @@ def _corrected(said: Visible, kind: AnswerType) -> Reading | None:
 
 def _verbatim(kind: AnswerType, reply: str, span: tuple[int, int], accepted: Sequence[str]) -> Reading | None:
     """Return the value that all of a reply is: an option's letter or text, a value of its type, or an accepted answer."""
-    start, end = line_span(reply, *span) if len(reply) > 1 else span
-    text = reply[start:end]
-    if not text:
-        return None
-    if not isinstance(kind, Text) and kind.kind not in ("list", "formula"):
-        value = kind.parse(text)
-        return None if value is None else Reading(value, None, (), "verbatim", ((start, end),))
-    if kind.kind in ("list", "formula"):
-        value = kind.parse(text)
-        golds = [kind.parse(one) for one in accepted]
-        if value is not None and value in golds:
+    spans = dict.fromkeys((line_span(reply, *span), undressed_span(reply, *span)) if len(reply) > 1 else (span,))
+    for start, end in spans:
+        value = _value_of(reply[start:end], kind, accepted)
+        if value is not None:
             return Reading(value, None, (), "verbatim", ((start, end),))
-    elif any(kind.same(text, one) for one in accepted):
-        return Reading(text, None, (), "verbatim", ((start, end),))
     return None
+
+
+def _value_of(text: str, kind: AnswerType, accepted: Sequence[str]) -> Any | None:
+    """Return the value that a text is; open texts, lists and formulas are values only where they are an accepted answer."""
+    if isinstance(kind, Text):
+        return text if text and any(kind.same(text, one) for one in accepted) else None
+    value = kind.parse(text) if text else None
+    if kind.kind in ("list", "formula") and value not in [kind.parse(one) for one in accepted]:
+        return None
+    return value
 
 
 def _unread(said: Visible, kind: AnswerType) -> Reading:

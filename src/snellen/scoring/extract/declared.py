@@ -127,12 +127,13 @@ def _announced(said: Visible, kind: AnswerType) -> Iterator[Mark]:
             begin = sentence.start + at
             stop = text.find("\n", begin)
             stop = min(len(text) if stop < 0 else stop, begin + LONGEST_MARKED)
-            if not text[begin:stop].strip(" :-*"):
+            if not text[begin:stop].strip(" .:-*"):
                 begin = stop + len(text[stop:]) - len(text[stop:].lstrip())
                 stop = text.find("\n", begin) if "\n" in text[begin:] else len(text)
                 stop = min(stop, begin + LONGEST_MARKED)
-            if isinstance(kind, Text) and not text[sentence.start + at : stop].strip(" :-*"):
-                low_raw = said.place(sentence.start + at - 1, sentence.start + at)[1] if sentence.start + at else 0
+            if isinstance(kind, Text) and not text[sentence.start + at : stop].strip(" .:-*"):
+                shown = len(text[: sentence.start + at].rstrip())
+                low_raw = said.place(shown - 1, shown)[1] if shown else 0
                 raw = said.reply[low_raw : low_raw + LONGEST_MARKED].split("\n", 1)[0]
                 if raw.strip(" *_`:"):  # all of it was taken for markup
                     inner = undressed_span(said.reply, low_raw, low_raw + len(raw))
@@ -249,6 +250,8 @@ def _marked(said: Visible, start: int, end: int, rank: int, kind: AnswerType) ->
     value, also = value_in(said.reply[slice(*place)], kind)
     if value is None and not isinstance(kind, Text):
         value, also = value_in(text, kind)
+    if isinstance(kind, Text) and value is not None and any(mark in value for mark in ("**", "`", "__", "</")):
+        also = (*also, undressed(text))
     return None if value is None else Mark(rank, value, also, _place_of(value, said, place, kind))
 
 

@@ -71,7 +71,7 @@ _SIGN_OF = {
 
 
 _NEXT_QUESTION = re.compile(r"(?:\n\s{0,4}(?:Question|User|Human|问题|Frage|Pregunta)|\sQ)\s?[:：](?=\s|$)")
-_CLOSING_TAG = re.compile(r"</([a-z]{1,10})>\s*$")
+_TAG_BEFORE = re.compile(r"<([a-zA-Z]{1,10})(?:\s[^<>]{0,80})?>$")
 _COMMAND_END = re.compile(r"\$?\\[a-zA-Z]{2,12}$")
 _MAY_BE_MARKUP = frozenset('*_`~$}{|"\\')
 
@@ -145,13 +145,14 @@ class Visible(NamedTuple):
 
         Of marks that were opened in front of it on the same line none is taken.
         """
+        while start < end and self.text[end - 1].isspace():
+            end -= 1
         low, high = self.place(start, end)
         reply = self.reply
         while high < len(reply) and reply[high] in _MAY_BE_MARKUP:
             high += 1
-        high -= reply.startswith("</", high - 1)
-        if (tag := _CLOSING_TAG.search(reply, max(low, high - 40), high)) and f"<{tag[1]}" not in reply[low:high]:
-            high = tag.start()
+        if (tag := _TAG_BEFORE.search(reply, max(0, low - 90), low)) and f"</{tag[1]}" in reply[low:high]:
+            low = tag.start()
         while low and reply[low - 1] in _MAY_BE_MARKUP:
             low -= 1
         if command := _COMMAND_END.search(reply, max(0, low - 20), low):
