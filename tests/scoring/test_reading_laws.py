@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import string
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from snellen.scoring.answers import AnswerContext, GoldError, answer_type
 from snellen.scoring.extract import Reading, is_right, read_as, type_for
 
-DRAWS = settings(max_examples=2_000, deadline=None)
+DRAWS = settings(max_examples=2_000, deadline=None, derandomize=True)
 SIGNS = "+-−–—<>=≤≥≠%‰$€£¥#&@*/\\^_~|°±×÷→()[]{}.,:;!?'\"«»“”„「」…·•✓✗№§"
 LETTERS = (
     string.ascii_letters
@@ -44,6 +45,17 @@ RATIOS = st.builds("{}:{}".format, st.integers(1, 99), st.integers(1, 9))
 TRUTHS = st.sampled_from(
     ["yes", "no", "Yes", "No", "true", "false", "True", "False", "ja", "nein", "是", "否", "да", "нет", "sí"]
 )
+LISTS = st.lists(
+    st.text(st.sampled_from("abcdefgхцж中文0123456789+#"), min_size=2, max_size=7), min_size=2, max_size=5, unique=True
+).map(json.dumps)
+BOXES = st.builds("[{}, {}, {}, {}]".format, *(st.integers(0, 99),) * 2, *(st.integers(100, 999),) * 2)
+POINTS = st.builds("({}, {})".format, st.integers(0, 999), st.integers(0, 999))
+OBJECTS = st.dictionaries(
+    st.text("abcdef", min_size=1, max_size=5),
+    st.integers(0, 99) | st.text("xyz中 ", min_size=1, max_size=5),
+    min_size=1,
+    max_size=3,
+).map(lambda found: json.dumps(found, ensure_ascii=False))
 OPEN: dict[str, st.SearchStrategy[str]] = {
     "text": TEXTS | WORDS,
     "name": WORDS,
@@ -54,6 +66,10 @@ OPEN: dict[str, st.SearchStrategy[str]] = {
     "date": DATES,
     "time": TIMES,
     "truth": TRUTHS,
+    "list": LISTS,
+    "box": BOXES,
+    "point": POINTS,
+    "json": OBJECTS,
 }
 DRESSES = (
     "{}", "**{}**", "Answer: {}", "The answer is {}.", "<answer>{}</answer>", "\\boxed{{{}}}", '"{}"', "`{}`", "  {}\n",

@@ -108,6 +108,10 @@ class AnswerType:
         """Return every value that a sentence names, in order; empty for types that prose does not name."""
         return ()
 
+    def bare(self, sentence: Sentence) -> Any | None:
+        """Return the value that a sentence is from its first word to its last."""
+        return self.parse(undressed(sentence.text))
+
     def short(self, sentence: Sentence) -> Found | None:
         """Return the value of a reply of one short sentence: the only one that it names."""
         found = self.find(sentence)

@@ -20,7 +20,7 @@ _STOPS = ".。．｡"
 _MOST = 12
 """Layers of dress that are taken off."""
 _INVISIBLE = "\u200b\u200e\u200f\ufeff"
-_BLOCK = re.compile(r"(?:>|#{1,6}|[-+*•])[ \t]+(?=\S)")
+_BLOCK = re.compile(r"(?:>|#{1,6}|[-*•])[ \t]+(?=[^\s+-])")
 
 
 def undressed(text: str) -> str:
@@ -59,7 +59,7 @@ def _inside(text: str, start: int, end: int) -> tuple[int, int] | None:
     """Return the span within one layer of dress; None if there is no layer, or nothing in it."""
     if end - start < 2:
         return None
-    if text[end - 1] in _STOPS and text[end - 2] not in _STOPS:
+    if text[end - 1] in _STOPS and (text[end - 2] not in _STOPS or text[max(start, end - 3)] not in _STOPS):
         return start, end - 1
     first, last = text[start], text[end - 1]
     if first.isalnum() and last.isalnum():
@@ -70,7 +70,12 @@ def _inside(text: str, start: int, end: int) -> tuple[int, int] | None:
             text.startswith(opening, start)
             and text.endswith(closing, inner[0], end)
             and text[inner[0] : inner[1]].strip()
-            and (closing == "**" or closing not in text[inner[0] : inner[1]].strip(closing))
+            and (
+                closing == "**"
+                or closing not in text[inner[0] : inner[1]].strip(closing)
+                or (opening == closing and text.count(closing, *inner) % 2)  # `'It's late'`
+                or text[inner[0]] + text[inner[1] - 1] in ("[]", "{}")
+            )
         ):
             return inner
     if first == "\\" and last == "}" and (match := _COMMAND.match(text, start, end)) is not None:

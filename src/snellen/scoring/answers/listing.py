@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 from snellen.scoring.answers.base import AnswerType
 from snellen.scoring.answers.fold import FOLDS
 from snellen.scoring.answers.structure import whole_json
+from snellen.scoring.answers.text import Text
+from snellen.scoring.replies.sentences import Sentence
 from snellen.scoring.rules.literals import literal_list
 
 MOST_CHARACTERS, MOST_ITEMS, LONGEST_ITEM = 4_000, 200, 100
@@ -72,6 +74,21 @@ class Listing(AnswerType):
         values = sorted(values, key=str) if isinstance(values, set | frozenset) else values
         items: Items = super().parse_gold(json.dumps(values, default=str) if isinstance(values, list | tuple) else cell)
         return items
+
+    def bare(self, sentence: Sentence) -> Items | None:
+        """Return the items of a sentence if each is a phrase; of the first one without the words of the question before it."""
+        listed = super().bare(sentence)
+        if listed is None or sentence.has("refusal", "hedge"):
+            return None
+        text = Text(self.context)
+        items: list[str] = []
+        for item in listed.items:
+            phrase = text.short(Sentence(item, 0, len(item)))
+            if phrase is None:
+                return None
+            is_framed = not items and len(item[: phrase.start].split()) > 1
+            items.append(str(phrase.value) if is_framed else item)
+        return Items(tuple(items), listed.is_sequence)
 
     def same(self, value: Items, gold: Items) -> bool:
         own, wanted = (list(map(FOLDS[self.context.level], listed.items)) for listed in (value, gold))

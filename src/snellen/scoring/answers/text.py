@@ -62,7 +62,7 @@ class Text(AnswerType):
 
     def _frame(self, sentence: Sentence, words: Sequence[Word]) -> tuple[int, int]:
         """Return the words between those that the question says too, or that say nothing: `The umbrella is red`, `A robin is shown`."""
-        asked, known = self._asked(), _known_words()
+        asked, known, claims = self._asked(), _known_words(), single_words("yes") | single_words("no")
         opened = {one.first: one.after for one in sentence.phrases if one.table in _FRAMES}
         verbs = {one.first for one in sentence.phrases if one.table == "shows"}
         start, verb = 0, False
@@ -71,7 +71,7 @@ class Text(AnswerType):
             contracted = word.text in single_words("subject") and word.text.endswith(("'s", "'re", "'est"))
             if start in verbs and (start or opened[start] - start > 1 or word.text in _VERBS_ALONE):
                 start, verb = opened[start], True
-            elif verb and word.text in _NO_PHRASE:
+            elif (verb and word.text in _NO_PHRASE) or (word.text in claims and not _is_comma(words, start + 1)):
                 break
             elif start in opened and start not in verbs:
                 start = opened[start]
@@ -89,11 +89,14 @@ class Text(AnswerType):
             start, verb = named, True  # `The brand is Acme.`
         end = len(words)
         while (
-            end > start + 1 and words[end - 1].text in asked | known and not self._is_capital(sentence, words[end - 1])
+            end > start + 1
+            and words[end - 1].text in asked | known
+            and not self._is_capital(sentence, words[end - 1])
+            and (words[end - 1].start > words[end - 2].end or words[end - 1].text[0] > "\u2e7f")
         ):
             end -= 1
-        claims = single_words("yes") | single_words("no")
-        idle = all(word.text in single_words("function") and word.text not in claims for word in words[end:])
+        dropped = {word.text for word in words[end:]}
+        idle = dropped <= single_words("function") - claims and not asked.isdisjoint(dropped)
         if end < len(words) and not idle and not any(at in verbs for at in range(end, len(words))):
             end = len(words)
         return (start if (verb or start > 1) and start < len(words) else 0), end
@@ -194,6 +197,10 @@ def _known_words() -> frozenset[str]:
     """Return the words of a frame that say nothing themselves."""
     tables = ("function", "subject", "adverb", "article")
     return frozenset(word for table in tables for word in single_words(table)) - {"one", "word"}
+
+
+def _is_comma(words: Sequence[Word], at: int) -> bool:
+    return at < len(words) and words[at].text == ","
 
 
 def _sentence(text: str) -> Sentence:

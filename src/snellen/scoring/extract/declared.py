@@ -12,6 +12,7 @@ from snellen.scoring.answers.base import AnswerType
 from snellen.scoring.answers.choice import Choice, MultiChoice
 from snellen.scoring.answers.dress import undressed, undressed_span
 from snellen.scoring.answers.name import stemmed
+from snellen.scoring.answers.structure import JsonValue
 from snellen.scoring.answers.text import Text
 from snellen.scoring.extract.base import Reading, two_answers
 from snellen.scoring.extract.stated import NOTHING, one_named, statement_of, value_in
@@ -51,7 +52,7 @@ class Mark(NamedTuple):
 
 def declared(said: Visible, kind: AnswerType) -> Reading | None:
     """Return the answer that a reply marks; a reading without a value where two marks differ; None without a mark."""
-    marks = list(_contained(said, kind))
+    marks = list(_objects(said, kind) if isinstance(kind, JsonValue) else _contained(said, kind))
     head = _head(said, kind)
     if values := [mark for mark in marks if mark.value is not None]:
         return _decided(values, said, kind)
@@ -110,6 +111,15 @@ def _contained(said: Visible, kind: AnswerType) -> Iterator[Mark]:
         yield Mark(CONTAINER, value, also, _place_of(value, said, (start, end), kind))
 
 
+def _objects(said: Visible, kind: JsonValue) -> Iterator[Mark]:
+    """Yield the JSON objects of a reply."""
+    low = said.place(0, 1)[0] if said.text else 0
+    while low and said.reply[low - 1] in "{[\"'`* \n":
+        low -= 1
+    for found in kind.find(Sentence(said.reply, low, len(said.reply))):
+        yield Mark(CONTAINER, found.value, (), (low + found.start, low + found.end))
+
+
 def _announced(said: Visible, kind: AnswerType) -> Iterator[Mark]:
     """Yield the values that stand behind a marker, up to the end of the line or on the next one."""
     text = said.text
@@ -131,13 +141,12 @@ def _announced(said: Visible, kind: AnswerType) -> Iterator[Mark]:
                 begin = stop + len(text[stop:]) - len(text[stop:].lstrip())
                 stop = text.find("\n", begin) if "\n" in text[begin:] else len(text)
                 stop = min(stop, begin + LONGEST_MARKED)
-            if isinstance(kind, Text) and not text[sentence.start + at : stop].strip(" .:-*"):
-                shown = len(text[: sentence.start + at].rstrip())
-                low_raw = said.place(shown - 1, shown)[1] if shown else 0
-                raw = said.reply[low_raw : low_raw + LONGEST_MARKED].split("\n", 1)[0]
-                if raw.strip(" *_`:"):  # all of it was taken for markup
-                    inner = undressed_span(said.reply, low_raw, low_raw + len(raw))
-                    yield Mark(rank, said.reply[slice(*inner)], (), inner)
+            if not text[sentence.start + at : stop].strip(" .:-*"):  # all of it may have been taken for markup
+                inner = undressed_span(said.reply, *_line_behind(said, sentence.start + at))
+                written = said.reply[slice(*inner)]
+                value = kind.parse(written) if written.strip(" *_`:") else None
+                if value is not None:
+                    yield Mark(rank, value, (), inner)
                     continue
             if (mark := _marked(said, begin, stop, rank, kind)) is not None:
                 yield mark
@@ -226,6 +235,9 @@ def _behind(sentence: Sentence, at: int) -> int:
     begun = at
     while at < len(words) and (words[at].text in _JOINTS or words[at].text in skipped):
         is_last = not any(word.text[0].isalnum() for word in words[at + 1 :])
+        signs = words[at].text == "=" and words[at].start > words[at - 1].end and words[at + 1 : at + 2]
+        if signs and signs[0].start == words[at].end:
+            break  # `The answer is =0`
         if words[at].text == "a" or (
             is_last and words[at].text not in _JOINTS and (at > begun or words[at].text not in links)
         ):
@@ -252,7 +264,20 @@ def _marked(said: Visible, start: int, end: int, rank: int, kind: AnswerType) ->
         value, also = value_in(text, kind)
     if isinstance(kind, Text) and value is not None and any(mark in value for mark in ("**", "`", "__", "</")):
         also = (*also, undressed(text))
+    if isinstance(kind, Text) and value is not None:
+        line = said.reply[slice(*_line_behind(said, start))].strip()
+        also = (*also, line) if "<" in line else also  # it may be no tag, but text
     return None if value is None else Mark(rank, value, also, _place_of(value, said, place, kind))
+
+
+def _line_behind(said: Visible, at: int) -> tuple[int, int]:
+    """Return the span of the line of the reply behind the words before a character of the plain text."""
+    shown = len(said.text[:at].rstrip())
+    low = said.place(shown - 1, shown)[1] if shown else 0
+    opened = said.reply[max(said.reply.rfind("\n", 0, low) + 1, low - 400) : low]
+    low += next((len(mark) for mark in ("**", "__") if said.reply.startswith(mark, low) and opened.count(mark) % 2), 0)
+    high = said.reply.find("\n", low, low + LONGEST_MARKED)
+    return low, (high if high >= 0 else min(len(said.reply), low + LONGEST_MARKED))
 
 
 def _place_of(value: Any, said: Visible, place: tuple[int, int], kind: AnswerType) -> tuple[int, int]:

@@ -45,7 +45,7 @@ def value_in(text: str, kind: AnswerType) -> tuple[Any | None, tuple[str, ...]]:
         if not parts:
             return None, ()
         first = Sentence(whole, *parts[0])
-        if (value := kind.parse(undressed(first.text))) is not None:
+        if (value := kind.bare(first)) is not None:
             return value, ()
         found = _asserted_short(first, kind)
         return (found.value if found is not None else None), ()
@@ -62,7 +62,7 @@ def text_in(whole: str, kind: AnswerType) -> tuple[str | None, tuple[str, ...]]:
     if first.opens("refusal"):
         return None, ()
     named = kind.short(first)
-    if named is None and first.words[0].text in single_words("subject"):
+    if named is None and len(line.split()) > 1 and first.words[0].text in single_words("subject"):
         return None, ()
     forms = [line]
     if len(parts) > 1 and len(line[parts[1][0] :].split()) >= FEWEST_OF_EXPLANATION:
@@ -121,7 +121,7 @@ def short(said: Visible, kind: AnswerType) -> Reading | None:
             also.append(f"{before[0]} {raw}")
         also += _IN_BRACKETS.findall(first.text[found.end : found.end + 200])[:1] if isinstance(kind, Name) else []
         return Reading(raw, None, tuple(also), "short", (place,))
-    value = kind.parse(undressed(first.text))
+    value = kind.bare(first)
     found = Found(value, 0, len(first.text)) if value is not None else _asserted_short(first, kind)
     if found is None:
         return None
