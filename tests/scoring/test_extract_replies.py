@@ -12,7 +12,7 @@ from snellen.scoring.extract import correct, read
 
 DATA = Path(__file__).parent / "data"
 BATCHES = sorted(DATA.glob("replies*.jsonl"))
-MOST_WRONG, LEAST_EASY, LEAST_READ = 0.015, 0.985, 0.85
+MOST_WRONG, LEAST_EASY, LEAST_READ = 0.01, 0.99, 0.85
 
 
 def rows(path: Path) -> list[dict[str, Any]]:

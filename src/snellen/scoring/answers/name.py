@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 from snellen.scoring.answers.base import Found
+from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.fold import folded
 from snellen.scoring.answers.numerals import ENGLISH_BELOW_HUNDRED
 from snellen.scoring.answers.text import Text
@@ -16,6 +17,7 @@ _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]+|[^\W_\u3040-\u30ff\u3400-\u9f
 _POSSESSIVE = re.compile(r"'s?(?![^\W\d_])|(?<=s)'")
 _JOINT = re.compile(r"(?<=[^\W\d_])[-'](?=[^\W\d_])")
 _PLACE = re.compile(r" (?:in|at|near|from) (?=[A-Z])")
+_BRACKET = re.compile(r"(?P<name>.{2,80}?)\s?[(（](?P<other>[^()（）]{3,80})[)）]")
 _ARTICLES = frozenset(("a", "an", "the"))
 _IRREGULAR = {"leaves": "leaf", "wolves": "wolf", "mice": "mouse", "geese": "goose", "people": "person", "men": "man", "women": "woman", "children": "child", "feet": "foot", "knives": "knife"}  # fmt: skip
 _NUMBERS = {word: str(value) for word, value in ENGLISH_BELOW_HUNDRED.items() if value > 1}
@@ -82,5 +84,8 @@ class Name(Text):
         return found if found is not None and str(found.value)[:1].isupper() else None
 
     def same(self, value: Any, gold: Any) -> bool:
-        """Return True if two names have the same words, in order."""
-        return words(str(value)) == words(str(gold))
+        """Return True if two names have the same words, in order; what stands in brackets behind a name is another name."""
+        forms = [str(value)]
+        if (bracket := _BRACKET.fullmatch(forms[0])) is not None:
+            forms += [bracket["name"], undressed(bracket["other"])]
+        return words(str(gold)) in map(words, forms)

@@ -162,8 +162,8 @@ class Number(AnswerType):
         return [Found(value, one.start, one.end) for value, one in values if value is not None]
 
     def _is_echo(self, written: str) -> bool:
-        """Return True for a number in digits that the question says too; `one` there may be a pronoun."""
-        if written.isalpha():
+        """Return True for a number that the question says too; `one` there may be a pronoun."""
+        if written.lower() in ("one", "a", "no"):
             return False
         edge = r"\d" if written[-1].isdigit() else r"\w"
         pattern = rf"(?<![{edge}.,]){re.escape(written)}(?!{edge})"
@@ -180,6 +180,8 @@ class Number(AnswerType):
     def short(self, sentence: Sentence) -> Found | None:
         """Return the only number that a short sentence names."""
         found = self.find(sentence)
+        if sentence.has("hedge") and len(found) < len(find_numbers(sentence.text)):
+            return None  # `6 or so, maybe 7`
         return found[0] if found and all(one.value == found[0].value for one in found) else None
 
     def _in_unit(self, sentence: Sentence, found: Sequence[Found]) -> list[Found]:

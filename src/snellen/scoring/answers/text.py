@@ -63,7 +63,8 @@ class Text(AnswerType):
     def _frame(self, sentence: Sentence, words: Sequence[Word]) -> tuple[int, int]:
         """Return the words between those that the question says too, or that say nothing: `The umbrella is red`, `A robin is shown`."""
         asked, known, claims = self._asked(), _known_words(), single_words("yes") | single_words("no")
-        opened = {one.first: one.after for one in sentence.phrases if one.table in _FRAMES}
+        frames = [one for one in sentence.phrases if one.table in _FRAMES]
+        opened = {one.first: max(other.after for other in frames if other.first == one.first) for one in frames}
         verbs = {one.first for one in sentence.phrases if one.table == "shows"}
         start, verb = 0, False
         while start < len(words):
@@ -109,7 +110,7 @@ class Text(AnswerType):
         """Return a phrase without article and trailing clause, if it is one: no verb, no preposition, few words."""
         while len(words) > 1 and words[0].text in single_words("adverb"):
             words = words[1:]
-        called = [at for at, word in enumerate(words[:-1]) if word.text in ("called", "named")]
+        called = [at for at, word in enumerate(words[:-1]) if word.text in _NAMING]
         if called:
             words, framed = words[called[-1] + 1 :], True
         leading = (
@@ -137,6 +138,7 @@ class Text(AnswerType):
         if ":" in [word.text for word in words] and not framed and " " in text:
             return None
         has_article = has_article or (framed and sentence.words[0].text in _VERBS_ALONE)
+        has_article = has_article or any(word.text in _NAMING for word in sentence.words if word.end <= words[0].start)
         if words[0].text in single_words("subject") or not self._is_phrase(sentence, words, text, framed, has_article):
             return None
         return Found(text, words[0].start, words[-1].end)
@@ -147,7 +149,7 @@ class Text(AnswerType):
         unspaced = len(words) - len(spaced) if any(word.text[0] > "\u2e7f" for word in words) else 0
         if len(text.split()) > (FRAMED_WORDS if framed else BARE_WORDS) or unspaced > 2 * BARE_WORDS:
             return False
-        if unspaced and not framed and any(word.text in _SENTENCE_SIGNS for word in words):
+        if unspaced and any(word.text in _SENTENCE_SIGNS for word in words):
             return False
         if not framed and any(
             word in single_words("shows") or (word in single_words("subject") and len(word) > 1) for word in spaced
@@ -175,7 +177,7 @@ class Text(AnswerType):
         """Return True if the rest of a sentence is all that the question asks about: `What colour is the umbrella?`, `The umbrella is`."""
         asked = [word.text for word in _sentence(self.context.question[-500:]).words if word.text[0].isalnum()]
         verb = next((at for at, word in enumerate(asked) if word in single_words("shows")), len(asked))
-        about = {word for word in asked[verb + 1 :] if word not in single_words("function")}
+        about = {word for word in asked[verb + 1 :] if word not in single_words("function") and word not in _ASKING}
         rest = {word.text for word in sentence.words if word.end <= words[0].start or word.start >= words[-1].end}
         return bool(about) and about <= rest
 
@@ -185,6 +187,9 @@ _FRAMES = frozenset(("shows", "conclusion", "choose", "adverb", "subject"))
 _VERBS_ALONE = frozenset(("es", "è", "é", "son", "sono", "são", "jest", "это"))
 """Verbs that need no subject before them."""
 _SENTENCE_SIGNS = frozenset("我你他她它不是有在的了这那")
+_ASKING = frozenset(("name", "named", "called", "kind", "type", "sort", "doing"))
+_NAMING = frozenset(("called", "named", "是"))
+_PREPOSITIONS = terms("on in at by near with from to against over under beside between")
 _NO_PHRASE = terms(
     "is are was were be been has have had do does did can could will would should in on at with from by near that which who while "
     "i you we he she it they this there not no to several some various many under over behind beside between during for across along "
@@ -258,6 +263,8 @@ def _before_clause(words: Sequence[Word]) -> tuple[list[Word], int]:
     for at, word in enumerate(words[:-1]):
         following = words[at + 1]
         spaced = at > 0 and word.start > words[at - 1].end
+        placed = word.text.endswith(("ed", "ing")) and following.text in _PREPOSITIONS  # `perched on a pole`
+        placed = placed and not any(other.text in single_words("shows") for other in words[at:])
         dashed = spaced and word.text in _DASHES and following.start > word.end
         bracket = (
             spaced
@@ -265,7 +272,9 @@ def _before_clause(words: Sequence[Word]) -> tuple[list[Word], int]:
             and len(following.text) > 2
             and following.text.isalpha()
         )
-        if at and (dashed or bracket or (word.text in _CLOSE and following.start > word.end) or word.text in _REASONS):
+        if at and (
+            dashed or placed or bracket or (word.text in _CLOSE and following.start > word.end) or word.text in _REASONS
+        ):
             turned = following.text in ("but", "aber", "pero", "mais", "mas", "ma", "но", "但")
-            return list(words[:at]), -1 if turned else 0 if bracket or dashed else len(words) - at - 1
+            return list(words[:at]), -1 if turned else 0 if bracket or dashed or placed else len(words) - at - 1
     return list(words), 0

@@ -81,13 +81,12 @@ def _negations(sentence: Sentence) -> int:
 
 def _offers_both(sentence: Sentence) -> bool:
     """Return True if a sentence joins yes and no: `yes or no`, `true/false`."""
-    joints = single_words("or") | single_words("and") | {"/", ",", "(", ")"}
+    either = single_words("or") | single_words("and") | {"/", "o"}
     named = [one for one in sentence.phrases if one.table in ("yes", "no")]
     return any(
         one.table != other.table
-        and one.after < other.first <= one.after + 2
-        and any(word.text.isalnum() or word.text == "/" for word in sentence.words[one.after : other.first])
-        and all(word.text in joints for word in sentence.words[one.after : other.first])
+        and one.after < other.first <= one.after + 5
+        and sentence.words[one.after].text in either
         for at, one in enumerate(named)
         for other in named[at + 1 : at + 4]
     )

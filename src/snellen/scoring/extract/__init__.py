@@ -125,7 +125,9 @@ def _corrected(said: Visible, kind: AnswerType) -> Reading | None:
     if reading is not None and reading.value is not None:
         return reading
     before = _staged(said, kind)
-    doubts = any(sentence.has("negation", "wrong", "refusal") for sentence in sentences(tail.text[:600]))
+    doubts = isinstance(kind, Text) or any(
+        sentence.has("negation", "wrong", "refusal") for sentence in sentences(tail.text[:600])
+    )
     return Reading(None, "corrects itself") if doubts and before is not None and before.value is not None else None
 
 

@@ -82,7 +82,7 @@ def _contradicting(said: Visible, kind: AnswerType, last: Mark) -> list[Mark]:
     found = []
     for sentence in sentences_at(said.text, kind.candidates(said.text)):
         statement = statement_of(sentence, kind)
-        if statement.concludes and said.place(sentence.start, sentence.start)[0] >= last.place[1]:
+        if statement.concludes and said.place(sentence.start, sentence.start)[0] > last.place[0]:
             found += [Mark(PLAIN, one.value, (), last.place) for one in statement.asserted if one.value != last.value]
     return found[:1]
 

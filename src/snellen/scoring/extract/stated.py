@@ -143,6 +143,8 @@ def _is_answer_line(said: Visible, first: Sentence, rest: str, *, framed: bool) 
         return False
     if not rest.strip():
         return True
+    if _FIELDS.match(said.reply, start):
+        return False
     if first.text.endswith((":", "!", "：", "！")) or rest.lstrip()[:1] == ":" or first.has("refusal"):
         return False
     if (
@@ -156,6 +158,7 @@ def _is_answer_line(said: Visible, first: Sentence, rest: str, *, framed: bool) 
 
 _DATA = re.compile(r"\s*(?:[{|]|#{1,6}\s|```\w*\s*[{\[])")
 _IN_BRACKETS = re.compile(r"^\s*\(([^()]{2,80})\)")
+_FIELDS = re.compile(r"[^\n:]{2,30}:[ \t][^\n]{1,100}\n[^\n:]{2,30}:[ \t]")
 _LISTED = re.compile(r"[*_`.。\s]{0,8}\n\s{0,4}(?:[-*•|]|\d+[.)])\s")
 
 
@@ -284,7 +287,7 @@ def _concluded(said: Visible, kind: AnswerType) -> Reading | None:
     last = Sentence(said.text, *ends[-1])
     part = last.conclusion
     concludes = _concludes(last)
-    if len(ends) < 2 and part is last:
+    if (len(ends) < 2 and part is last) or _FIELDS.search(said.reply[-500:]):
         return None
     if last.asks or last.has("refusal") or (isinstance(kind, MultiChoice) and not concludes):
         return None
@@ -381,20 +384,7 @@ def statement_of(sentence: Sentence, kind: AnswerType, hedged: bool = False) -> 
 
 
 def _concludes(sentence: Sentence) -> bool:
-    """Return True if a sentence concludes: `so` and the like at its head or behind a comma, `therefore` anywhere."""
-    words = sentence.words
-    inside = any(
-        phrase.table == "conclusion" and words[phrase.first - 1].text in (",", ";", "-")
-        for phrase in sentence.phrases
-        if phrase.first
-    )
-    return (
-        inside
-        or sentence.opens("conclusion")
-        or sentence.has("strong")
-        or "✓" in sentence.text
-        or "✅" in sentence.text
-    )
+    return bool(sentence.concluding) or sentence.opens("conclusion") or "✓" in sentence.text or "✅" in sentence.text
 
 
 def _is_listed(sentence: Sentence, before: Found, one: Found) -> bool:

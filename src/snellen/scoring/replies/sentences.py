@@ -70,15 +70,24 @@ class Sentence:
         return self._phrases
 
     @property
-    def conclusion(self) -> Sentence:
-        """Return the part behind the last concluding words (`therefore`, `, so`), or all of it."""
+    def concluding(self) -> list[Phrase]:
+        """Return the phrases that conclude: `therefore` anywhere, `so` and the like at its head or behind a sign."""
         words = self.words
-        ends = [
-            phrase.after
+        return [
+            phrase
             for phrase in self.phrases
             if phrase.table == "strong"
-            or (phrase.table == "conclusion" and (phrase.first == 0 or words[phrase.first - 1].text in ",;-—–"))
+            or (
+                phrase.table == "conclusion"
+                and (phrase.first == 0 or words[phrase.first - 1].text in ",;-—–")
+                and not any(word.text in ("known", "called") for word in words[phrase.after : phrase.after + 1])
+            )
         ]
+
+    @property
+    def conclusion(self) -> Sentence:
+        """Return the part behind the last concluding words (`therefore`, `, so`), or all of it."""
+        words, ends = self.words, [phrase.after for phrase in self.concluding]
         at = max(ends, default=0)
         while at < len(words) and not words[at].text[0].isalnum() and words[at].text in (",", ":", "-"):
             at += 1
