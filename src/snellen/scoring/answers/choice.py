@@ -155,6 +155,7 @@ def _kept(words: Sequence[Word], loose: bool) -> list[Word]:
     return kept
 
 
+_THE = frozenset(("the", "die", "la", "el", "der", "das", "le", "il"))
 _PASSED = frozenset("-'\"*_`\\{}")
 _MARKUP = frozenset('"*_`\\{}')
 _ARTICLES = frozenset(("a", "an", "the"))
@@ -340,7 +341,8 @@ class Choice(AnswerType):
                 continue
             closing = at + 2 if bracketed else at + 1
             foreign = is_foreign and (closing >= last or (opener == 0 and words[closing].text[:1] > "\u007f"))
-            pointed = opener in marks and (words[closing].text if closing < len(words) else "") in _ENDS
+            led = opener - (opener > 1 and words[opener - 1].text in _THE)  # `me quedo con la B`
+            pointed = bool(marks & {opener, led}) and (words[closing].text if closing < len(words) else "") in _ENDS
             if (
                 (bracketed and not (opener and words[opener - 1].text in ("°", "=")))
                 or noun

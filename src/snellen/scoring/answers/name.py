@@ -17,6 +17,7 @@ _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]+|[^\W_\u3040-\u30ff\u3400-\u9f
 _POSSESSIVE = re.compile(r"'s?(?![^\W\d_])|(?<=s)'")
 _JOINT = re.compile(r"(?<=[^\W\d_])[-'](?=[^\W\d_])")
 _PLACE = re.compile(r" (?:in|at|near|from) (?=[A-Z])")
+_LABELLED = re.compile(r"[^\W\d][^\W\d]+(?: [^\W\d]+){0,2}: (?=\w)")
 _BRACKET = re.compile(r"(?P<name>.{2,80}?)\s?[(（](?P<other>[^()（）]{3,80})[)）]")
 _ARTICLES = frozenset(("a", "an", "the"))
 _IRREGULAR = {"leaves": "leaf", "wolves": "wolf", "mice": "mouse", "geese": "goose", "people": "person", "men": "man", "women": "woman", "children": "child", "feet": "foot", "knives": "knife"}  # fmt: skip
@@ -78,6 +79,10 @@ class Name(Text):
         """Return the name, without the place behind it: `This is the Eiffel Tower in Paris`."""
         found = super().short(sentence)
         place = _PLACE.search(sentence.text)
+        label = _LABELLED.match(sentence.text) if found is None else None
+        if label is not None:
+            inner = super().short(Sentence(sentence.text, label.end(), len(sentence.text)))
+            return None if inner is None else Found(inner.value, inner.start + label.end(), inner.end + label.end())
         if found is not None or place is None or not place.start():
             return found
         found = super().short(Sentence(sentence.text, 0, place.start()))

@@ -21,6 +21,8 @@ from snellen.text import terms
 
 MOST_NUMBERS = 120
 """Numbers of a sentence that are weighed: the first 40 and the last."""
+CLOSE = 5
+"""Words between the numbers of an enumeration."""
 LONGEST = 120
 """Characters of a text that is one number with a unit or a noun."""
 RELATIVE = Decimal("0.01")
@@ -156,6 +158,7 @@ class Number(AnswerType):
                 self._total(sentence, found)
                 or self._in_unit(sentence, found)
                 or self._asked_for(sentence, found)
+                or self._of_clause(sentence, found)
                 or found
             )
         values = [(self._value(one.value), one) for one in found]
@@ -226,13 +229,13 @@ class Number(AnswerType):
         numbers = sorted([*found, *self._worded(sentence)], key=lambda one: one.start)
         if len(numbers) > MOST_NUMBERS:
             numbers = [*numbers[: MOST_NUMBERS // 3], *numbers[-2 * MOST_NUMBERS // 3 :]]
-        bounds, labels = _edges(sentence, "bound"), _edges(sentence, "label")
+        bounds, labels = edges(sentence, "bound"), edges(sentence, "label")
         after = frozenset(sentence.words[phrase.first].start for phrase in sentence.phrases if phrase.table == "bound")
         between = [text[one.end : other.start] for one, other in itertools.pairwise(numbers)]
         ranged = {at for at, words in enumerate(between) if _RANGE.fullmatch(words)}
         skipped, covered = False, 0
         for at, number in enumerate(numbers):
-            before, behind = _bare_end(text, number.start), text[number.end :]
+            before, behind = bare_end(text, number.start), text[number.end :]
             joined = at > 0 and between[at - 1].strip().lower() in single_words("and") | {",", "to", "-"}
             labelled = before in labels and number.value == int(number.value) and ":" not in text[before : number.start]
             listed = number.start == 0 and behind[:2] in (". ", ") ") and bool(behind[2:].strip())
@@ -242,7 +245,16 @@ class Number(AnswerType):
             compound = (
                 (behind[:1] == "-" and behind[1:2].isalpha()) or before_sign in ("^", "±") or number.start < covered
             )
-            skipped = (skipped and joined) or labelled or listed or bounded or compound or bool({at, at - 1} & ranged)
+            whole = len(numbers) > 1 and _WHOLE.search(text[: number.start]) is not None
+            skipped = (
+                (skipped and joined)
+                or whole
+                or labelled
+                or listed
+                or bounded
+                or compound
+                or bool({at, at - 1} & ranged)
+            )
             if (
                 not skipped
                 and not (at > 0 and _OF_ALL.fullmatch(between[at - 1]))
@@ -267,21 +279,37 @@ class Number(AnswerType):
                 and words[at + 1].text in _KOREAN_COUNTERS
             ):
                 value = _KOREAN.index(word.text) + 1
-            if value is not None:
+            if value is not None and value % 10 == 0 and value >= 20 and at + 1 < len(words):
+                unit = next((digit for digit, head in _unit_heads() if words[at + 1].text.startswith(head)), 0)
+                if unit:
+                    yield Found(value + unit, word.start, words[at + 1].end)
+                    continue
+            if value is not None and not (
+                value < 10 and at and _numbers().get(words[at - 1].text, 0) in range(20, 100, 10)
+            ):
                 yield Found(value, word.start, word.end)
 
     def _asked(self) -> frozenset[str]:
         return _asked_words(self.context.question[-2_000:])
 
     def _asked_for(self, sentence: Sentence, found: Sequence[Found]) -> list[Found]:
-        """Return the numbers that are followed by a word of the question, within two words."""
-        asked = self._asked()
-        chosen = []
-        for one in found:
-            behind = [word for word in sentence.words if word.start >= one.end][:2]
-            if any(stemmed(word.text) in asked for word in behind):
-                chosen.append(one)
-        return chosen if len({one.value for one in chosen}) == 1 else []
+        """Return the numbers behind which a word of the question stands, where all numbers are close: `3 apples and 2 pears`."""
+        asked, words = self._asked(), sentence.words
+        close = all(
+            sum(one.end <= word.start < other.start for word in words) <= CLOSE
+            and ";" not in sentence.text[one.end : other.start]
+            for one, other in itertools.pairwise(found)
+        )
+        behind = [[stemmed(word.text) for word in words if word.start >= one.end][:2] for one in found]
+        chosen = [one for one, near in zip(found, behind, strict=True) if not asked.isdisjoint(near)]
+        return chosen if close and len({one.value for one in chosen}) == 1 else []
+
+    def _of_clause(self, sentence: Sentence, found: Sequence[Found]) -> list[Found]:
+        """Return the only number of the last clause, if it names what is asked for: `With sides 6 and 9, the area is 54`."""
+        start = max((match.end() for match in _CLAUSE_END.finditer(sentence.text)), default=0)
+        inside = [one for one in found if one.start >= start]
+        named = {stemmed(word.text) for word in sentence.words if word.start >= start and not word.text[0].isdigit()}
+        return inside if start and len(inside) == 1 and not self._asked().isdisjoint(named) else []
 
     def _total(self, sentence: Sentence, found: Sequence[Found]) -> list[Found]:
         """Return the number behind a word of summing up or a sign of equality, or just before such a word."""
@@ -296,6 +324,9 @@ class Number(AnswerType):
             place for place in places if sentence.text.count("(", 0, place[0]) <= sentence.text.count(")", 0, place[0])
         ]
         for start, end in sorted(places, reverse=True):
+            at_once = [one for one in found if end <= one.start and not sentence.text[end : one.start].strip(" ,:")]
+            if at_once:
+                return at_once
             near = [
                 one for one in found if one.end <= start and sum(one.end <= word.start < start for word in words) <= 2
             ]
@@ -311,6 +342,8 @@ class Number(AnswerType):
 
 
 _CLAUSE = re.compile(r"[,;(]\s|\s(?:because|since|as|weil|da|denn|porque|car)\s")
+_CLAUSE_END = re.compile(r"[,;:]\s|[，；：]")
+_WHOLE = re.compile(r"(?:^|\b(?:out|all) )of (?:the |these |those |all )*$", re.IGNORECASE)
 _KOREAN = "한두세네"
 _KOREAN_COUNTERS = frozenset("대명개마자권장송사그병잔채켤척")
 _NEGATED = re.compile(r"(?<!\w)(?:not|nicht|keine|pas|不是)$", re.IGNORECASE)
@@ -397,6 +430,13 @@ def _numbers() -> Mapping[str, int]:
 
 
 @lru_cache(maxsize=1)
+def _unit_heads() -> tuple[tuple[int, str], ...]:
+    """Return what the words of 1 to 9 begin with, which have endings in Russian: `двадцать одно`."""
+    rows = [row.split() for row in phrases("number")]
+    return ((1, "одн"), (2, "две"), *((digit, row[digit]) for row in rows for digit in range(1, 10)))
+
+
+@lru_cache(maxsize=1)
 def _amounts_in_words() -> Mapping[str, int]:
     """Return words such as `pair` and `nobody` to the number that they say."""
     return {word: value for value, row in enumerate(ordered("amount")) for word in row.split()}
@@ -421,9 +461,9 @@ def _number_heads(ascii_only: bool) -> tuple[str, ...]:
     return tuple(word for word in words if not ascii_only or word.isascii())
 
 
-def _bare_end(text: str, start: int) -> int:
+def bare_end(text: str, start: int) -> int:
     """Return where the text before a number ends, without blanks, opening brackets and `about`."""
-    before = text[max(0, start - 40) : start].rstrip(" (#~≈.:")
+    before = text[max(0, start - 40) : start].rstrip(" (#~≈.:$€£¥")
     shorter = _ABOUT_END.sub("", before).rstrip()
     return start - len(text[max(0, start - 40) : start]) + len(shorter)
 
@@ -440,7 +480,7 @@ def is_close(value: Decimal, gold: Amount, tolerance: float | None, level: str =
     return abs(value - gold.value) <= max(RELATIVE * abs(gold.value), half)
 
 
-def _edges(sentence: Sentence, table: str) -> frozenset[int]:
+def edges(sentence: Sentence, table: str) -> frozenset[int]:
     """Return the ends of the phrases of a table."""
     return frozenset(sentence.words[phrase.after - 1].end for phrase in sentence.phrases if phrase.table == table)
 
@@ -472,15 +512,13 @@ class Count(Number):
     def find(self, sentence: Sentence) -> list[Found]:
         """Return the counts of a sentence; `no birds` is 0 where birds are asked for."""
         found, words, asked = super().find(sentence), sentence.words, self._asked()
-        named = self._asked_for(sentence, found)
+        denied = sentence.has("negation")
         for at, word in enumerate(words):
+            named = any(stemmed(near.text) in asked for near in words[at + 1 : at + 4])
             value = None if found else _amounts_in_words().get(word.text)
-            if value is not None and (
-                value == 0 or any(stemmed(near.text) in asked for near in words[at + 1 : at + 4])
-            ):
-                value = 0 if value == 1 and sentence.has("negation") else value
-                return [Found(value, word.start, word.end)]
-            none = word.text in _NO and any(stemmed(near.text) in asked for near in words[at + 1 : at + 4])
-            if (none and not named) or (word.text in _ZERO and at == 0 and not found):
+            if value is not None and (value == 0 or named):
+                return [Found(0 if value == 1 and denied else value, word.start, word.end)]
+            none = named and (word.text in _NO or (denied and word.text == "any"))
+            if (none and not self._asked_for(sentence, found)) or (word.text in _ZERO and at == 0 and not found):
                 return [Found(0, word.start, word.end)]
         return found

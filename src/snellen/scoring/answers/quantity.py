@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from snellen.scoring.answers.base import AnswerType, Found
+from snellen.scoring.answers.number import bare_end, edges
 from snellen.scoring.answers.numerals import EXACT, Value, find_numbers, negated, number_at, plain, written
 from snellen.scoring.answers.units import MINOR, PARTS_OF, convert, is_currency, may_be_same, unit_at, unit_named
 from snellen.scoring.replies.sentences import Sentence
@@ -82,7 +83,7 @@ class Quantity(AnswerType):
         )
 
     def find(self, sentence: Sentence) -> Sequence[Found]:
-        text, found = plain(sentence.text), list[Found]()
+        text, found, bounds = plain(sentence.text), list[Found](), edges(sentence, "bound")
         for number in find_numbers(text, self.context.decimal):
             free = found[-1].end if found else 0
             if number.start >= free:
@@ -90,7 +91,7 @@ class Quantity(AnswerType):
                 amount = self._amount_at(text, before.start()) if before is not None else None
                 if amount is None or amount.end <= number.start:
                     amount = self._amount_at(text, number.start)
-                found += [] if amount is None else [amount]
+                found += [] if amount is None or bare_end(text, number.start) in bounds else [amount]
         return found
 
     def _amount_at(self, text: str, start: int) -> Found | None:

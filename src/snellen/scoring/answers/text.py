@@ -53,7 +53,12 @@ class Text(AnswerType):
             return None
         start, end = self._frame(sentence, words)
         framed = start > 0 or end < len(words)
-        if len(quoted) == 1 and (framed or len(plain) <= FRAMED_WORDS + 2 or quoted[0].start() == 0):
+        tail = {word.text for word in words if quoted and word.start >= quoted[-1].end()}
+        if (
+            len(quoted) == 1
+            and tail.isdisjoint(single_words("and"))
+            and (framed or len(plain) <= FRAMED_WORDS + 2 or quoted[0].start() == 0)
+        ):
             return Found(quoted[0][1], *quoted[0].span(1))
         return self._phrase(sentence, words[start:end], framed)
 
@@ -98,6 +103,7 @@ class Text(AnswerType):
             end -= 1
         dropped = {word.text for word in words[end:]}
         idle = dropped <= single_words("function") - claims and not asked.isdisjoint(dropped)
+        idle = idle or (end < len(words) and words[end].text in _PREPOSITIONS)
         if end < len(words) and not idle and not any(at in verbs for at in range(end, len(words))):
             end = len(words)
         return (start if (verb or start > 1) and start < len(words) else 0), end
@@ -113,6 +119,7 @@ class Text(AnswerType):
         called = [at for at, word in enumerate(words[:-1]) if word.text in _NAMING]
         if called:
             words, framed = words[called[-1] + 1 :], True
+            words = words[words[0].text == "as" and len(words) > 1 :]
         leading = (
             len(words) > 1
             and words[0].text in single_words("article")
@@ -121,7 +128,7 @@ class Text(AnswerType):
         )
         has_article = bool(words) and (leading or _article_before(sentence, words[0].start))
         words = words[leading:]
-        words, behind = _before_clause(words)
+        words, behind = _before_clause(words, framed)
         verbless = (
             framed
             and not any(word.text in single_words("shows") for word in sentence.words if word.end <= words[0].start)
@@ -150,6 +157,8 @@ class Text(AnswerType):
         if len(text.split()) > (FRAMED_WORDS if framed else BARE_WORDS) or unspaced > 2 * BARE_WORDS:
             return False
         if unspaced and any(word.text in _SENTENCE_SIGNS for word in words):
+            return False
+        if not framed and spaced and spaced[-1] in single_words("function") and len(spaced) > 1:
             return False
         if not framed and any(
             word in single_words("shows") or (word in single_words("subject") and len(word) > 1) for word in spaced
@@ -188,7 +197,7 @@ _VERBS_ALONE = frozenset(("es", "è", "é", "son", "sono", "são", "jest", "эт
 """Verbs that need no subject before them."""
 _SENTENCE_SIGNS = frozenset("我你他她它不是有在的了这那")
 _ASKING = frozenset(("name", "named", "called", "kind", "type", "sort", "doing"))
-_NAMING = frozenset(("called", "named", "是"))
+_NAMING = frozenset(("called", "named", "known", "是"))
 _PREPOSITIONS = terms("on in at by near with from to against over under beside between")
 _NO_PHRASE = terms(
     "is are was were be been has have had do does did can could will would should in on at with from by near that which who while "
@@ -258,13 +267,13 @@ def _without_contrast(words: Sequence[Word]) -> Sequence[Word]:
     return words
 
 
-def _before_clause(words: Sequence[Word]) -> tuple[list[Word], int]:
+def _before_clause(words: Sequence[Word], framed: bool) -> tuple[list[Word], int]:
     """Return the words before a trailing clause or bracket, and the words of that clause; -1 for one that goes on with `but`."""
     for at, word in enumerate(words[:-1]):
         following = words[at + 1]
         spaced = at > 0 and word.start > words[at - 1].end
         placed = word.text.endswith(("ed", "ing")) and following.text in _PREPOSITIONS  # `perched on a pole`
-        placed = placed and not any(other.text in single_words("shows") for other in words[at:])
+        placed = framed and placed and not any(other.text in single_words("shows") for other in words[at:])
         dashed = spaced and word.text in _DASHES and following.start > word.end
         bracket = (
             spaced

@@ -176,7 +176,8 @@ class Truth(AnswerType):
             )
             ended = not after or (not after[0].text[0].isalnum() and after[0].text != "/")
             spoken = words[phrase.first].text in _SPOKEN and after and after[0].text in _function_words()
-            if led and (ended or spoken):
+            affirmed = words[phrase.first].text == "indeed" and after and after[0].text in _PRONOUNS
+            if led and (ended or spoken or affirmed):
                 return Found(phrase.table == "yes", words[phrase.first].start, words[phrase.after - 1].end)
         return None
 
@@ -213,7 +214,13 @@ class Truth(AnswerType):
                 continue
             clause = max((at for at, word in enumerate(words[:first]) if word.text in _BREAKS), default=-1)
             turned = any(phrase.table == "negation" and clause < phrase.first < first for phrase in sentence.phrases)
-            if ended and (before in _links() or before in _LEADING or before.endswith("n't") or before == "not"):
+            if ended and (
+                after - first > 1
+                or before in _links()
+                or before in _LEADING
+                or before.endswith("n't")
+                or before == "not"
+            ):
                 if found is not None and found.value != (value != turned):
                     return Found(None, 0, 0)
                 found = Found(value != turned, words[first].start, words[after - 1].end)

@@ -15,7 +15,7 @@ from snellen.scoring.answers.name import stemmed
 from snellen.scoring.answers.structure import JsonValue
 from snellen.scoring.answers.text import Text
 from snellen.scoring.extract.base import Reading, two_answers
-from snellen.scoring.extract.stated import NOTHING, one_named, statement_of, value_in
+from snellen.scoring.extract.stated import NOTHING, one_named, repeats, statement_of, value_in
 from snellen.scoring.replies.phrases import phrases, places_of, single_words, telling
 from snellen.scoring.replies.reply import Visible, json_fields, visible
 from snellen.scoring.replies.sentences import Phrase, Sentence, sentences, sentences_at, words_of
@@ -26,6 +26,7 @@ LONGEST = 20_000
 """Characters in which labels are looked for."""
 _ARROW = re.compile(r"(?:^|\s)(?:=>|⇒|→|->|➡)\s*(?=\S)")
 _BOLD = re.compile(r"\*\*([^*\n]{1,120})\*\*|__([^_\n]{1,120})__")
+_STRESS = re.compile(r"\*\*([^*\n]{1,120})\*\*|__([^_\n]{1,120})__|[\"“«]([^\"“”«»*\n]{1,120})[\"”»]")
 _LABEL = re.compile(
     r"^[^\w\n]{0,8}(?P<key>[^\s:：][^:：\n]{0,60}?)[\"'*_ ]{0,3}[:：][ \t]{0,3}"
     r"(?P<value>[^\n,]{1,200}(?:,[^\n]{0,200}[^\n,])?)",
@@ -305,7 +306,7 @@ def _labelled(said: Visible, kind: AnswerType) -> Iterator[Mark]:
             and kind.kind in ("count", "number")
             and words
             and words[0].lower() in ("count", "total", "number", "value")
-        )
+        ) or (is_json and kind.kind == "truth" and said.reply[slice(*span)].strip() in ("true", "false"))
         if len(words) > 6 or not (counted or (content and asked.issuperset(content))):
             continue
         start, end = undressed_span(said.reply, *(span if is_json else said.place(*span)))
@@ -322,8 +323,11 @@ def _plain_words() -> frozenset[str]:
 
 
 def _emphasised(said: Visible, kind: AnswerType) -> Iterator[Mark]:
-    """Yield the bold parts of a reply that are values; those of open texts are none."""
-    if isinstance(kind, Text) or ("**" not in said.reply and "__" not in said.reply):
+    """Yield the bold parts of a reply that are values; of open texts the only one, see `_stressed`."""
+    if isinstance(kind, Text):
+        yield from _stressed(said, kind)
+        return
+    if "**" not in said.reply and "__" not in said.reply:
         return
     low = said.place(0, 1)[0] if said.text else 0
     for bold in islice(_BOLD.finditer(said.reply, low), MOST_MARKS):
@@ -333,3 +337,24 @@ def _emphasised(said: Visible, kind: AnswerType) -> Iterator[Mark]:
             value = one_named(inner, kind)
         if value is not None:
             yield Mark(EMPHASISED, value, (), bold.span(1 if bold[1] else 2))
+
+
+def _stressed(said: Visible, kind: Text) -> Iterator[Mark]:
+    """Yield the only bold or quoted part of a reply, or of its concluding sentence, if it ends a statement: `The plate shows **B12**.`"""
+    low = said.place(0, 1)[0] if said.text else 0
+    places = [match.span(match.lastindex or 0) for match in islice(_STRESS.finditer(said.reply, low), MOST_MARKS)]
+    ends = sentences(said.text, max(0, len(said.text) - LONGEST_MARKED)) if places else []
+    for sentence in ends if len(places) == 1 else ends[-1:]:
+        start, end = said.place(sentence.start, sentence.end)
+        inside = [place for place in places if start <= place[0] and place[1] <= end + 3]
+        if len(inside) != 1 or not (len(ends) == 1 or sentence.concluding or repeats(sentence, kind)):
+            continue
+        value = undressed(said.reply[slice(*inside[0])])
+        before, _, after = sentence.text.partition(value)
+        parts = [Sentence(text, 0, len(text)) for text in (before, after)]
+        is_statement = parts[0].has("shows") and not any(
+            part.has("hedge", "negation", "refusal", "or") for part in parts
+        )
+        is_last = not any(word.text[0].isalnum() for word in parts[1].words[:1])
+        if is_statement and not sentence.asks and is_last and len(parts[1].words) <= 6:
+            yield Mark(EMPHASISED, value, (), inside[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from snellen.scoring.answers.base import AnswerType, Found
@@ -102,6 +103,8 @@ def short(said: Visible, kind: AnswerType) -> Reading | None:
     ):
         return None
     if isinstance(kind, Text):
+        if first.text.endswith((":", "：")) and rest.strip() and "\n" not in rest.strip():
+            return _quoted_below(said, first, rest, kind)
         if _concludes(first) and first.conclusion is not first:
             return None  # its last part answers, see `_concluded`
         found = kind.short(first)
@@ -131,6 +134,16 @@ def short(said: Visible, kind: AnswerType) -> Reading | None:
         return None
     place = said.place(first.start + found.start, first.start + found.end)
     return Reading(found.value, None, (), "short", (place,))
+
+
+def _quoted_below(said: Visible, first: Sentence, rest: str, kind: AnswerType) -> Reading | None:
+    """Return the only line behind a sentence that ends with a colon: `The sign says:`, and the sign's words below it."""
+    if not first.has("shows") or first.has("negation", "hedge", "refusal"):
+        return None
+    start = first.end + len(rest) - len(rest.lstrip())
+    place = undressed_span(said.reply, *said.written(start, first.end + len(rest.rstrip())))
+    value, also = value_in(said.reply[slice(*place)], kind)
+    return None if value is None else Reading(value, None, also, "short", (place,))
 
 
 def _is_answer_line(said: Visible, first: Sentence, rest: str, *, framed: bool) -> bool:
@@ -232,8 +245,8 @@ def prose(said: Visible, kind: AnswerType) -> Reading | None:
     """Return the only value that the statements of a reply assert; its last statement must agree."""
     if isinstance(kind, MultiChoice) or not kind.is_closed:
         return _concluded(said, kind)
-    if said.text.rstrip("\"') \n").endswith(("?", "？")):
-        return None
+    if said.text.rstrip("\"') \n").endswith(("?", "？", "=", "+", "×")):
+        return None  # a question, or broken off
     listed = sentences_at(said.text, kind.candidates(said.text))
     if len(listed) > MOST_SENTENCES:
         listed = [*listed[:40], *listed[40 - MOST_SENTENCES :]]
@@ -255,6 +268,7 @@ def prose(said: Visible, kind: AnswerType) -> Reading | None:
     decides = (
         last.concludes
         or last.sentence.has("correction")
+        or (ends and isinstance(kind, Choice) and _identifies(last.sentence, last.asserted[-1]))
         or (
             ends
             and kind.kind in _NUMBERS
@@ -379,7 +393,7 @@ def statement_of(sentence: Sentence, kind: AnswerType, hedged: bool = False) -> 
     if asserted and concludes:
         asserted = _behind_conclusion(sentence, asserted)
     if asserted and sentence.has("hedge") and not hedged and not concludes:
-        asserted = []
+        asserted = _in_sure_clauses(sentence, asserted)
     return Statement(sentence, tuple(asserted), tuple(denied), concludes)
 
 
@@ -398,12 +412,21 @@ def _is_listed(sentence: Sentence, before: Found, one: Found) -> bool:
     )
 
 
+def _in_sure_clauses(sentence: Sentence, asserted: Sequence[Found]) -> list[Found]:
+    """Return the options in clauses without a hedge: `While A is near, it is dark; the one that fits is B`."""
+    cuts = [word.start for word in sentence.words if word.text in (";", ":") or word.text in _BUT]
+    bounds = [0, *cuts, len(sentence.text)]
+    sure = [(low, high) for low, high in pairwise(bounds) if not Sentence(sentence.text, low, high).has("hedge")]
+    return [one for one in asserted if any(low <= one.start < high for low, high in sure)] if cuts else []
+
+
 def _behind_conclusion(sentence: Sentence, asserted: list[Found]) -> list[Found]:
     """Return the options behind the last concluding word of a sentence, if there are any."""
     words = sentence.words
     ends = [words[phrase.after - 1].end for phrase in sentence.phrases if phrase.table in ("conclusion", "strong")]
+    ends += [word.end for word in words if word.text == "="]
     behind = [one for one in asserted if one.start >= max(ends, default=0)]
-    return behind or [one for one in asserted if _is_confirmed(sentence, one)] or asserted
+    return [one for one in behind or asserted if _is_confirmed(sentence, one)] or behind or asserted
 
 
 def _stance(sentence: Sentence, found: Found, all_found: Sequence[Found]) -> bool | None:
@@ -430,6 +453,16 @@ def _stance(sentence: Sentence, found: Found, all_found: Sequence[Found]) -> boo
     return True
 
 
+def _identifies(sentence: Sentence, found: Found) -> bool:
+    """Return True if only a pronoun, a verb and an article stand before an option in its clause: `…: this is badminton`."""
+    words = [word for word in sentence.words if word.start < found.start]
+    clause = words[_clause_start(words, len(words)) :]
+    tables = [phrase for phrase in sentence.phrases if phrase.table in ("subject", "shows", "adverb")]
+    said = {word.text for phrase in tables for word in sentence.words[phrase.first : phrase.after]}
+    opens = bool(clause) and clause[0].text in single_words("subject")
+    return opens and all(word.text in said or word.text in single_words("article") for word in clause)
+
+
 def _is_confirmed(sentence: Sentence, found: Found) -> bool:
     """Return True if a sentence calls an option the answer: `B is correct`, `B fits best`."""
     words = sentence.words
@@ -439,6 +472,7 @@ def _is_confirmed(sentence: Sentence, found: Found) -> bool:
 
 _CROSSES = frozenset("✗✘❌❎✖")
 _GAP = single_words("adverb") | {":", ")", ".", '"', "-", "both", "really", "also"}
+_BUT = terms("but aber sondern mais pero sino ma mas maar ale но а 但 但是 而")
 _AGAINST = frozenset(
     ("than", "instead", "rather", "unlike", "similar", "while", "although", "compared", "resembles", "resemble")
 )
