@@ -30,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a baseline, a run that is no worse, one that always answers alike, and the files of their answers."""
     place = tmp_path_factory.mktemp("ci")
     samples = list(registry.find("chart/digits").samples(Data()))
-    for name, wrong in (("baseline", set(range(6))), ("same", set(range(1, 7))), ("blind", set(range(0, 320, 2)))):
+    for name, wrong in (("baseline", {0, 1, 3, 4, 5}), ("same", {1, 3, 4, 5, 6}), ("blind", set(range(0, 320, 2)))):
         rows = [
             {"id": sample.id, "reply": "none" if number in wrong else str(sample.target)}
             for number, sample in enumerate(samples)

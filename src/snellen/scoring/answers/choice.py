@@ -63,7 +63,6 @@ class _Options:
             if self.letters
             else None
         )
-        self.holds_letters = any(len(text.strip()) == 1 for text in texts.values())
 
     def letter(self, char: str) -> str | None:
         """Return the option's letter that a character is or looks like; None if it is none."""
@@ -423,30 +422,7 @@ _GAP = terms("and und et y e i и 和 と 와 과 및 the der die das la le el l
 
 
 _ONES = terms("one description statement sentence picture 个 项 個 選 选 の 번 entry answer")
-_ENDS = frozenset(
-    (
-        "",
-        ".",
-        ",",
-        ";",
-        ":",
-        "!",
-        ")",
-        "。",
-        "，",
-        "、",
-        "but",
-        "because",
-        "since",
-        "as",
-        "though",
-        "although",
-        "and",
-        "or",
-        "-",
-        "than",
-    )
-)
+_ENDS = terms(". , ; : ! ) 。 ， 、 but because since as though although and or - than") | {""}
 
 
 @lru_cache(maxsize=1)

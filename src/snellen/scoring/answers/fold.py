@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from snellen.scoring.answers.dress import undressed
@@ -56,10 +56,3 @@ def without_marks(text: str) -> str:
 
 FOLDS: Mapping[str, Callable[[str], str]] = {"exact": exact, "accents": accents, "folded": folded}
 """Level of `AnswerContext` to the fold that it names."""
-
-
-def separating(folds: Iterable[Callable[[str], str]], texts: Iterable[str]) -> list[dict[str, str]]:
-    """Return, for each fold that keeps all texts apart, the folded text to the text."""
-    listed = list(texts)
-    keyed = [{fold(text): text for text in listed} for fold in folds]
-    return [index for index in keyed if len(index) == len(set(listed)) and "" not in index]

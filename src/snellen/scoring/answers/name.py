@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 from snellen.scoring.answers.base import Found
 from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.fold import folded
-from snellen.scoring.answers.numerals import ENGLISH_BELOW_HUNDRED
 from snellen.scoring.answers.text import Text
 from snellen.scoring.replies.sentences import Sentence
 
@@ -21,14 +20,16 @@ _LABELLED = re.compile(r"[^\W\d][^\W\d]+(?: [^\W\d]+){0,2}: (?=\w)")
 _BRACKET = re.compile(r"(?P<name>.{2,80}?)\s?[(（](?P<other>[^()（）]{3,80})[)）]")
 _ARTICLES = frozenset(("a", "an", "the"))
 _IRREGULAR = {"leaves": "leaf", "wolves": "wolf", "mice": "mouse", "geese": "goose", "people": "person", "men": "man", "women": "woman", "children": "child", "feet": "foot", "knives": "knife"}  # fmt: skip
-_NUMBERS = {word: str(value) for word, value in ENGLISH_BELOW_HUNDRED.items() if value > 1}
-_SPELLINGS = _NUMBERS | {
-    "grey": "gray",
-    "colour": "color",
-    "coloured": "colored",
-    "moustached": "mustached",
-    "sulphur": "sulfur",
-}
+
+
+@lru_cache(maxsize=1)
+def _spellings() -> dict[str, str]:
+    """Return words that are spelled otherwise, and numbers in words, which digits stand for."""
+    from snellen.scoring.answers.numerals import ENGLISH_BELOW_HUNDRED  # a module that a run without names needs not
+
+    words = ["grey", "gray", "colour", "color", "coloured", "colored", "moustached", "mustached", "sulphur", "sulfur"]
+    numbers = {word: str(value) for word, value in ENGLISH_BELOW_HUNDRED.items() if value > 1}
+    return numbers | dict(zip(words[::2], words[1::2], strict=True))
 
 
 @lru_cache(maxsize=20_000)
@@ -39,8 +40,8 @@ def stemmed(word: str) -> str:
         word = folded(word)
     if "'" in word:
         word = word.removesuffix("'s").replace("'", "")
-    if word in _IRREGULAR or word in _SPELLINGS:
-        return _IRREGULAR.get(word) or _SPELLINGS[word]
+    if (known := _IRREGULAR.get(word) or _spellings().get(word)) is not None:
+        return known
     if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")) and word.isalpha():
         if word.endswith("ies") and len(word) > 4:
             return word[:-3] + "y"

@@ -245,7 +245,12 @@ class Number(AnswerType):
             compound = (
                 (behind[:1] == "-" and behind[1:2].isalpha()) or before_sign in ("^", "±") or number.start < covered
             )
-            whole = len(numbers) > 1 and _WHOLE.search(text[: number.start]) is not None
+            pronoun = (
+                text[number.start : number.end].lower() == "one"
+                and len(numbers) > 1
+                and _PRONOUN.match(behind) is not None
+            )
+            whole = pronoun or (len(numbers) > 1 and _WHOLE.search(text[: number.start]) is not None)
             skipped = (
                 (skipped and joined)
                 or whole
@@ -270,7 +275,7 @@ class Number(AnswerType):
         words = sentence.words
         for at, word in enumerate(words):
             value = _numbers().get(word.text)
-            if word.text == "elf" and not self._is_english():
+            if word.text in ("elf", "once") and not self._is_english():
                 value = 11
             if (
                 value is None
@@ -343,6 +348,7 @@ class Number(AnswerType):
 
 _CLAUSE = re.compile(r"[,;(]\s|\s(?:because|since|as|weil|da|denn|porque|car)\s")
 _CLAUSE_END = re.compile(r"[,;:]\s|[，；：]")
+_PRONOUN = re.compile(r"\s+(?:is|that|which|who|with|in|on|of|has|was|fewer|more|less|can|may|at)\b", re.IGNORECASE)
 _WHOLE = re.compile(r"(?:^|\b(?:out|all) )of (?:the |these |those |all )*$", re.IGNORECASE)
 _KOREAN = "한두세네"
 _KOREAN_COUNTERS = frozenset("대명개마자권장송사그병잔채켤척")
@@ -352,50 +358,10 @@ _MINUS = re.compile(r"(?:минус|moins|menos|meno|마이너스|영하|零下|
 _YEAR_BEFORE = re.compile(r"(?<!\w)(?:in|im|en|nel|em|since|seit|by|year|de|del|в)\s$", re.IGNORECASE)
 _THOUSANDS = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:,\d{3})+(?![\d,])")
 _DIGITS = re.compile(r"\d+")
-_ENGLISH = frozenset(["the", "what", "how", "which", "is", "are", "does", "of", "many", "much", "who", "where", "when"])
-_COMMA_LANGUAGES = frozenset(
-    [
-        "wie",
-        "viele",
-        "viel",
-        "der",
-        "die",
-        "das",
-        "ist",
-        "welche",
-        "was",
-        "combien",
-        "quel",
-        "quelle",
-        "est",
-        "le",
-        "la",
-        "les",
-        "cuántos",
-        "cuántas",
-        "cuál",
-        "cuánto",
-        "el",
-        "los",
-        "quantos",
-        "quantas",
-        "qual",
-        "quanto",
-        "o",
-        "quanti",
-        "quante",
-        "quale",
-        "il",
-        "hoeveel",
-        "welke",
-        "het",
-        "ile",
-        "jaki",
-        "jaka",
-        "сколько",
-        "какая",
-        "какой",
-    ]
+_ENGLISH = terms("the what how which is are does of many much who where when")
+_COMMA_LANGUAGES = terms(
+    "wie viele viel der die das ist welche was combien quel quelle est le la les cuántos cuántas cuál cuánto el los quantos quantas "
+    "qual quanto o quanti quante quale il hoeveel welke het ile jaki jaka сколько какая какой"
 )
 _OF_ALL = re.compile(r"\s?(?:of|out of|von|de|sur|su|из)(?: the| all| den| las| los| les)?\s?", re.IGNORECASE)
 _EQUALS = re.compile(r"=|≈|→")
@@ -403,16 +369,14 @@ _EQUALS = re.compile(r"=|≈|→")
 
 @lru_cache(maxsize=1_024)
 def _asked_words(question: str) -> frozenset[str]:
-    """Return the words of a question that name something."""
-    function = single_words("function")
+    """Return the words of a question that name something, but for what a number of its own counts: `after 6 hours`."""
+    function, words = single_words("function"), words_of(question)
+    counted = {words[at + 1].start for at, word in enumerate(words[:-1]) if word.text.isdecimal()}
     return frozenset(
-        stemmed(word.text) for word in words_of(question) if word.text not in function and word.text[0].isalpha()
+        stemmed(word.text)
+        for word in words
+        if word.text not in function and word.text[0].isalpha() and word.start not in counted
     )
-
-
-def _outside_brackets(text: str, found: Sequence[Found]) -> list[Found]:
-    """Return the numbers that stand outside of brackets."""
-    return [one for one in found if text.count("(", 0, one.start) <= text.count(")", 0, one.start)]
 
 
 @lru_cache(maxsize=1)
@@ -445,19 +409,8 @@ def _amounts_in_words() -> Mapping[str, int]:
 @lru_cache(maxsize=2)
 def _number_heads(ascii_only: bool) -> tuple[str, ...]:
     """Return what number words begin with, in all languages, and words for zero."""
-    words = {
-        *ENGLISH_BELOW_HUNDRED,
-        "a hundred",
-        "dozen",
-        "half",
-        "quarter",
-        "third",
-        *_ZERO,
-        *_NO,
-        *_numbers(),
-        *CJK_DIGITS,
-        "十",
-    }
+    words = {*ENGLISH_BELOW_HUNDRED, *_ZERO, *_NO, *_numbers(), *CJK_DIGITS}
+    words |= {"a hundred", "dozen", "half", "quarter", "third", "十"}
     return tuple(word for word in words if not ascii_only or word.isascii())
 
 
@@ -516,6 +469,8 @@ class Count(Number):
         for at, word in enumerate(words):
             named = any(stemmed(near.text) in asked for near in words[at + 1 : at + 4])
             value = None if found else _amounts_in_words().get(word.text)
+            if value is None and named and not self._asked_for(sentence, found):
+                value = _amounts_in_words().get(word.text)  # `five ducks and a pair of swans`
             if value is not None and (value == 0 or named):
                 return [Found(0 if value == 1 and denied else value, word.start, word.end)]
             none = named and (word.text in _NO or (denied and word.text == "any"))

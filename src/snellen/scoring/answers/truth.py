@@ -149,19 +149,6 @@ class Truth(AnswerType):
             return [Found(value, 0, len(sentence.text)) for value in (True, False)]  # both are said
         return [one for one in found if one is not None]
 
-    def _alone(self, sentence: Sentence) -> list[tuple[int, int, bool]]:
-        """Return the words of a sentence that are yes or no and nothing else, with their places among its words."""
-        words = sentence.words
-        named = [(one.first, one.after, one.table == "yes") for one in sentence.phrases if one.table in ("yes", "no")]
-        ends = {first: max(after for start, after, _ in named if start == first) for first, _, _ in named}
-        return [
-            one
-            for one in named
-            if words[one[0]].text in _STRICT
-            and one[1] == ends[one[0]]
-            and (one[1] >= len(words) or not words[one[1]].text[0].isalnum())
-        ]
-
     def _head(self, sentence: Sentence) -> Found | None:
         words = sentence.words
         letter = words[0].text if words and self.context.form == "T/F" and words[0].end == 1 else ""

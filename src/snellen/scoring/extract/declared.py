@@ -12,13 +12,12 @@ from snellen.scoring.answers.base import AnswerType
 from snellen.scoring.answers.choice import Choice, MultiChoice
 from snellen.scoring.answers.dress import undressed, undressed_span
 from snellen.scoring.answers.name import stemmed
-from snellen.scoring.answers.structure import JsonValue
 from snellen.scoring.answers.text import Text
 from snellen.scoring.extract.base import Reading, two_answers
 from snellen.scoring.extract.stated import NOTHING, one_named, repeats, statement_of, value_in
 from snellen.scoring.replies.phrases import phrases, places_of, single_words, telling
 from snellen.scoring.replies.reply import Visible, json_fields, visible
-from snellen.scoring.replies.sentences import Phrase, Sentence, sentences, sentences_at, words_of
+from snellen.scoring.replies.sentences import Phrase, Sentence, sentences, sentences_at, spans, words_of
 
 CONTAINER, FINAL, PLAIN, EMPHASISED = 3, 2, 1, 0
 """Ranks of marks: the highest that holds a value decides."""
@@ -53,7 +52,7 @@ class Mark(NamedTuple):
 
 def declared(said: Visible, kind: AnswerType) -> Reading | None:
     """Return the answer that a reply marks; a reading without a value where two marks differ; None without a mark."""
-    marks = list(_objects(said, kind) if isinstance(kind, JsonValue) else _contained(said, kind))
+    marks = list(_objects(said, kind) if kind.kind == "json" else _contained(said, kind))
     head = _head(said, kind)
     if values := [mark for mark in marks if mark.value is not None]:
         return _decided(values, said, kind)
@@ -112,7 +111,7 @@ def _contained(said: Visible, kind: AnswerType) -> Iterator[Mark]:
         yield Mark(CONTAINER, value, also, _place_of(value, said, (start, end), kind))
 
 
-def _objects(said: Visible, kind: JsonValue) -> Iterator[Mark]:
+def _objects(said: Visible, kind: AnswerType) -> Iterator[Mark]:
     """Yield the JSON objects of a reply."""
     low = said.place(0, 1)[0] if said.text else 0
     while low and said.reply[low - 1] in "{[\"'`* \n":
@@ -142,6 +141,11 @@ def _announced(said: Visible, kind: AnswerType) -> Iterator[Mark]:
                 begin = stop + len(text[stop:]) - len(text[stop:].lstrip())
                 stop = text.find("\n", begin) if "\n" in text[begin:] else len(text)
                 stop = min(stop, begin + LONGEST_MARKED)
+                if (
+                    len(list(islice(spans(text, begin, stop), 2))) > 1
+                    and kind.parse(undressed(text[begin:stop])) is None
+                ):
+                    continue  # a heading over a paragraph
             if not text[sentence.start + at : stop].strip(" .:-*"):  # all of it may have been taken for markup
                 inner = undressed_span(said.reply, *_line_behind(said, sentence.start + at))
                 written = said.reply[slice(*inner)]
@@ -207,18 +211,7 @@ def _linked(sentence: Sentence, phrase: Phrase) -> int | None:
         return _behind(sentence, at)
     if words[at].text in ("-", ">", '"') and phrase.first <= 2:
         return _behind(sentence, at + (words[at].text != '"'))
-    if phrase.first <= 6 and words[at].text in (
-        "here",
-        "has",
-        "must",
-        "should",
-        "would",
-        "therefore",
-        "then",
-        "hier",
-        "aquí",
-        "ici",
-    ):
+    if phrase.first <= 6 and words[at].text in _BEFORE_BE:
         for place in range(at, min(len(words), at + 4)):
             if words[place].text in ("be", "is", "ist", "est", "es"):
                 return _behind(sentence, place)
@@ -227,6 +220,9 @@ def _linked(sentence: Sentence, phrase: Phrase) -> int | None:
             if words[place].text in ("is", "ist", "est", "es", "é", "è", ":", "lautet", "would"):
                 return _behind(sentence, place)
     return None
+
+
+_BEFORE_BE = frozenset(("here", "has", "must", "should", "would", "therefore", "then", "hier", "aquí", "ici"))
 
 
 def _behind(sentence: Sentence, at: int) -> int:

@@ -65,6 +65,8 @@ def text_in(whole: str, kind: AnswerType) -> tuple[str | None, tuple[str, ...]]:
     named = kind.short(first)
     if named is None and len(line.split()) > 1 and first.words[0].text in single_words("subject"):
         return None, ()
+    if named is None and isinstance(kind, Name) and len(first.words) > MOST_WORDS:
+        return None, ()  # a sentence that is no name
     forms = [line]
     if len(parts) > 1 and len(line[parts[1][0] :].split()) >= FEWEST_OF_EXPLANATION:
         forms.insert(0, undressed(first.text))
@@ -95,6 +97,7 @@ def short(said: Visible, kind: AnswerType) -> Reading | None:
     if not parts:
         return None
     first, rest = Sentence(text, *parts[0]), text[parts[0][1] :]
+    rest = rest if any(char.isalnum() for char in rest) else ""
     size = sum(word.text[0].isalnum() for word in first.words)
     if (
         first.asks
@@ -257,6 +260,8 @@ def prose(said: Visible, kind: AnswerType) -> Reading | None:
     if not asserting:
         return _left_over(statements, kind, said) or _only_named(listed, kind, said)
     last = asserting[-1]
+    if kind.kind in _NUMBERS and not _states(last, kind):
+        last = next((statement for statement in reversed(asserting) if statement.concludes), last)
     values = list(dict.fromkeys(found.value for found in last.asserted))
     if len(values) != 1:
         return two_answers(
@@ -293,6 +298,13 @@ def prose(said: Visible, kind: AnswerType) -> Reading | None:
     return Reading(value, None, (), "prose", (_placed(said, last.sentence, last.asserted[-1]),))
 
 
+def _states(statement: Statement, kind: AnswerType) -> bool:
+    """Return True if a statement repeats the question and gives its number behind a verb: `The average of the bars is 37.5`."""
+    words, one = statement.sentence.words, statement.asserted[-1]
+    verbs = [words[phrase.first].start for phrase in statement.sentence.phrases if phrase.table == "shows"]
+    return any(verb < one.start for verb in verbs) and repeats(statement.sentence, kind)
+
+
 def _concluded(said: Visible, kind: AnswerType) -> Reading | None:
     """Return what the last sentence says, if it concludes or repeats the question: `So the name is Aoife.`"""
     ends = list(spans(said.text, max(0, len(said.text) - 1_500), len(said.text)))
@@ -305,8 +317,10 @@ def _concluded(said: Visible, kind: AnswerType) -> Reading | None:
         return None
     if last.asks or last.has("refusal") or (isinstance(kind, MultiChoice) and not concludes):
         return None
-    if not isinstance(kind, (Text, MultiChoice)) and part.has("hedge", "or", "bound"):
+    if not isinstance(kind, (Text, MultiChoice)) and part.has("hedge", "or", "bound", "negation"):
         return None
+    if isinstance(kind, Text) and last.text.count('"') > 2:
+        return None  # which quotation is meant cannot be told
     if not concludes and not (repeats(part, kind) and not part.has("hedge")):
         return None
     found = kind.short(part)
@@ -380,7 +394,8 @@ def statement_of(sentence: Sentence, kind: AnswerType, hedged: bool = False) -> 
         unsure = any(
             phrase.table == "hedge" and words[phrase.first].start < found[-1].end for phrase in sentence.phrases
         )
-        return Statement(sentence, () if unsure and not concludes else tuple(found), (), concludes)
+        is_denied = kind.kind in _NUMBERS and sentence.has("negation") and any(one.value for one in found)
+        return Statement(sentence, () if is_denied or (unsure and not concludes) else tuple(found), (), concludes)
     asserted: list[Found] = []
     denied: list[Found] = []
     stance: bool | None = True
