@@ -82,7 +82,7 @@ class _Options:
         from snellen.scoring.answers import answer_type  # it imports this module
 
         for kind in ("quantity", "date", "time"):
-            answer = answer_type(kind)
+            answer = answer_type(kind, AnswerContext(tolerance=0))
             values = [(letter, answer.parse(undressed(text))) for letter, text in texts]
             known = [value for _, value in values if value is not None]
             alike = any(answer.same(one, other) for at, one in enumerate(known) for other in known[:at])
@@ -257,9 +257,13 @@ class Choice(AnswerType):
     def find(self, sentence: Sentence) -> list[Found]:
         """Return every option that a sentence names: by text, by place, or by a letter in the place of an answer."""
         texts = [*islice(self._texts(sentence), 60), *islice(self._places(sentence), 60)]
-        if not texts and len(sentence.text) < 400 and self.options.typed is not None:
+        if len(sentence.text) < 400 and self.options.typed is not None:
             values = [(self.options.valued(one.value), one) for one in self.options.typed[0].find(sentence)]
-            texts = [Found(letter, one.start, one.end) for letter, one in values if letter is not None]
+            texts += [
+                Found(letter, one.start, one.end)
+                for letter, one in values
+                if letter is not None and letter not in {text.value for text in texts}
+            ]
         letters = self._coordinated(sentence, list(islice(self._letters(sentence, texts), 60)))
         own = {(found.value, at) for found in texts for at in range(found.start - 4, found.end + 3)}
         alone = [
@@ -330,7 +334,9 @@ class Choice(AnswerType):
             after = words[at + 1].text if at + 1 < len(words) else ""
             bracketed = before in ("(", "[", '"', "'") and after in (")", "]", '"', "'")
             opener = at - 1 if bracketed else at
-            noun = opener in named or (opener and words[opener - 1].text in (":", "is", "#") and (opener - 1) in named)
+            noun = opener in named or (
+                opener and words[opener - 1].text in (":", "is", "being", "#") and (opener - 1) in named
+            )
             head = opener == 0 and not char.islower() and after in (")", ".", ":", "-", "]", ",") and before != "."
             own = any(
                 found.value == letter and (0 <= found.start - word.end <= 4 or 0 <= word.start - found.end <= 4)

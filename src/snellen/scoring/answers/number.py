@@ -250,7 +250,7 @@ class Number(AnswerType):
                 and len(numbers) > 1
                 and _PRONOUN.match(behind) is not None
             )
-            whole = pronoun or (len(numbers) > 1 and _WHOLE.search(text[: number.start]) is not None)
+            whole = pronoun or _WHOLE.search(text[: number.start]) is not None
             skipped = (
                 (skipped and joined)
                 or whole
@@ -306,6 +306,7 @@ class Number(AnswerType):
             for one, other in itertools.pairwise(found)
         )
         behind = [[stemmed(word.text) for word in words if word.start >= one.end][:2] for one in found]
+        behind = [near[: 1 if near and near[0] in _PREPOSITIONS else 2] for near in behind]  # `7.2 for class 3A`
         chosen = [one for one, near in zip(found, behind, strict=True) if not asked.isdisjoint(near)]
         return chosen if close and len({one.value for one in chosen}) == 1 else []
 
@@ -313,7 +314,8 @@ class Number(AnswerType):
         """Return the only number of the last clause, if it names what is asked for: `With sides 6 and 9, the area is 54`."""
         start = max((match.end() for match in _CLAUSE_END.finditer(sentence.text)), default=0)
         inside = [one for one in found if one.start >= start]
-        named = {stemmed(word.text) for word in sentence.words if word.start >= start and not word.text[0].isdigit()}
+        end = inside[0].start if inside else start
+        named = {stemmed(word.text) for word in sentence.words if start <= word.start < end and word.text[0].isalpha()}
         return inside if start and len(inside) == 1 and not self._asked().isdisjoint(named) else []
 
     def _total(self, sentence: Sentence, found: Sequence[Found]) -> list[Found]:
@@ -348,8 +350,13 @@ class Number(AnswerType):
 
 _CLAUSE = re.compile(r"[,;(]\s|\s(?:because|since|as|weil|da|denn|porque|car)\s")
 _CLAUSE_END = re.compile(r"[,;:]\s|[，；：]")
+_PREPOSITIONS = single_words("function") | terms("voor van für pour par per para di da z w na в на из для por")
 _PRONOUN = re.compile(r"\s+(?:is|that|which|who|with|in|on|of|has|was|fewer|more|less|can|may|at)\b", re.IGNORECASE)
-_WHOLE = re.compile(r"(?:^|\b(?:out|all) )of (?:the |these |those |all )*$", re.IGNORECASE)
+_WHOLE = re.compile(
+    r"(?:^(?:of|among|von|unter|parmi|sur|entre|de|dei|delle|tra|van|из|среди)|\b(?:out|all) of)"
+    r"(?: (?:the|these|those|all|den|diesen|les|ces|los|las|i|le|de))*\s*$",
+    re.IGNORECASE,
+)
 _KOREAN = "한두세네"
 _KOREAN_COUNTERS = frozenset("대명개마자권장송사그병잔채켤척")
 _NEGATED = re.compile(r"(?<!\w)(?:not|nicht|keine|pas|不是)$", re.IGNORECASE)

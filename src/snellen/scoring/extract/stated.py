@@ -125,6 +125,11 @@ def short(said: Visible, kind: AnswerType) -> Reading | None:
         before = first.text[: found.start].rsplit(maxsplit=1)[-1:]
         if before and before[0].lower() in single_words("article"):
             also.append(f"{before[0]} {raw}")
+        if not rest.strip() and found.start == 0:
+            also.append(undressed(first.text))  # `March 14, 1988`
+        other = _concluded(said, kind) if rest.strip() else None
+        if other is not None and other.value is not None and not kind.same(other.value, raw):
+            return other
         also += _IN_BRACKETS.findall(first.text[found.end : found.end + 200])[:1] if isinstance(kind, Name) else []
         return Reading(raw, None, tuple(also), "short", (place,))
     value = kind.bare(first)
@@ -459,7 +464,8 @@ def _stance(sentence: Sentence, found: Found, all_found: Sequence[Found]) -> boo
         if any(one.start < end and start < one.end for one in all_found):
             continue  # the word is an option itself: yes, no, none of them
         gap = [word.text for word in words[after : phrase.first]]
-        if phrase.table == "wrong" and phrase.first >= after and all(word in _GAP for word in gap):
+        near = len(gap) <= 3 and not any(word in _BREAKS or word in single_words("shows") for word in gap)
+        if phrase.table == "wrong" and phrase.first >= after and (near or all(word in _GAP for word in gap)):
             return False
         if phrase.table == "negation" and clause <= phrase.first < first and not _turned(words, phrase.after, first):
             return False
