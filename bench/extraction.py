@@ -89,7 +89,7 @@ RULES: dict[str, Callable[[Row], bool]] = {
 
 
 def main() -> None:
-    rows = [json.loads(line) for path in sorted(DATA.glob("replies*.jsonl")) for line in path.open(encoding="utf-8")]
+    rows = [json.loads(line) for path in sorted(DATA.glob("*replies*.jsonl")) for line in path.open(encoding="utf-8")]
     right: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
     for row in rows:
         for name, rule in RULES.items():
