@@ -7,7 +7,7 @@ import re
 from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.text import Text
 from snellen.scoring.extract.declared import declared
-from snellen.scoring.replies.phrases import telling
+from snellen.scoring.replies.phrases import possible
 from snellen.scoring.replies.reply import visible
 
 _BEHIND_BOX = re.compile(r"[\s.。!$)\]\\*]*")
@@ -36,7 +36,7 @@ def unmarked(text: str) -> str:
 
 
 def _may_announce(low: str) -> bool:
-    return any(word in low for word in telling("answer", low.isascii()))
+    return any(word in low for word in possible(low, "answer"))
 
 
 def _announced(text: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from snellen.scoring.answers.base import AnswerType, Found, GoldError
 from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.name import stemmed
-from snellen.scoring.replies.phrases import phrases, places_of, single_words, telling
+from snellen.scoring.replies.phrases import phrases, places_of, possible, single_words
 from snellen.scoring.replies.sentences import Sentence, words_of
 from snellen.text import terms
 
@@ -128,7 +128,7 @@ class Truth(AnswerType):
         """Yield the places of words for yes and no, and of what the question claims."""
         low = text.lower()
         claim, _ = _claim(self.context.question)
-        words = [*telling("yes", low.isascii()), *telling("no", low.isascii()), *(word[:4] for word in claim[-1:])]
+        words = [*possible(low, "yes"), *possible(low, "no"), *(word[:4] for word in claim[-1:])]
         yield from places_of(low, words)
         if self.context.form == "T/F":
             yield from (match.start() for match in _LETTER.finditer(text))

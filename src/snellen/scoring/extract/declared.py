@@ -15,7 +15,7 @@ from snellen.scoring.answers.name import stemmed
 from snellen.scoring.answers.text import Text
 from snellen.scoring.extract.base import Reading, two_answers
 from snellen.scoring.extract.stated import NOTHING, one_named, repeats, statement_of, value_in
-from snellen.scoring.replies.phrases import phrases, places_of, single_words, telling
+from snellen.scoring.replies.phrases import phrases, places_of, possible, single_words
 from snellen.scoring.replies.reply import Visible, json_fields, visible
 from snellen.scoring.replies.sentences import Phrase, Sentence, sentences, sentences_at, spans, words_of
 
@@ -124,7 +124,7 @@ def _announced(said: Visible, kind: AnswerType) -> Iterator[Mark]:
     """Yield the values that stand behind a marker, up to the end of the line or on the next one."""
     text = said.text
     low = text.lower()
-    places = [place for name in ("answer", "choose", "best") for place in places_of(low, telling(name, low.isascii()))]
+    places = [place for name in ("answer", "choose", "best") for place in places_of(low, possible(low, name))]
     places += [match.end() - 1 for match in _ARROW.finditer(text)]
     places = sorted(set(places))
     if len(places) > MOST_MARKS:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
+
+_WORD = re.compile(r"[^\W\d_]+")
 
 
 @cache
@@ -30,25 +32,42 @@ def _tables() -> dict[str, dict[str, str]]:
 def last_phrase(text: str, name: str) -> tuple[int, int] | None:
     """Return start and end of the last phrase of a table in a lower-case text, as whole words; None without one."""
     found = (-1, -1)
-    for phrase in _ascii(name) if text.isascii() else phrases(name):
+    for phrase in possible(text, name):
         at = text.rfind(phrase, max(found[0], 0))
-        while at > found[0]:
+        while at >= max(found[0], 0):
             end = at + len(phrase)
             if _ends(text, at - 1, phrase[0]) and _ends(text, end, phrase[-1]):
-                found = (at, end)
+                found = max(found, (at, end))
                 break
             at = text.rfind(phrase, 0, at)
     return found if found[0] >= 0 else None
 
 
 @cache
-def telling(name: str, ascii_only: bool) -> tuple[str, ...]:
-    """Return the phrases of a table without those that begin with another: where one of them is not, there is none."""
-    chosen: list[str] = []
-    for phrase in sorted(_ascii(name) if ascii_only else phrases(name), key=len):
-        if not any(phrase.startswith(other) for other in chosen):
-            chosen.append(phrase)
-    return tuple(chosen)
+def _by_word(name: str) -> tuple[dict[str, list[str]], list[str]]:
+    """Return the longest word of each phrase of a table to the phrases, and those of scripts without blanks."""
+    keyed: dict[str, list[str]] = {}
+    unspaced = []
+    for phrase in phrases(name):
+        words = _WORD.findall(phrase)
+        if not words or any(char > "\u2e7f" or "\u0dff" < char < "\u0e80" for char in phrase):
+            unspaced.append(phrase)
+        else:
+            keyed.setdefault(max(words, key=len), []).append(phrase)
+    return keyed, unspaced
+
+
+@lru_cache(maxsize=8)
+def _words_in(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(text))
+
+
+def possible(text: str, name: str) -> list[str]:
+    """Return the phrases of a table that a lower-case text may hold: those whose longest word it has."""
+    keyed, unspaced = _by_word(name)
+    words = _words_in(text)
+    found = [phrase for word, listed in keyed.items() if word in words for phrase in listed]
+    return found if text.isascii() else found + unspaced
 
 
 def places_of(text: str, words: Iterable[str]) -> Iterator[int]:
@@ -59,11 +78,6 @@ def places_of(text: str, words: Iterable[str]) -> Iterator[int]:
             if at == 0 or not text[at - 1].isalnum() or text[at] > "\u2e7f" or text[at - 1] > "\u2e7f":
                 yield at
             at = text.find(word, at + len(word))
-
-
-@cache
-def _ascii(name: str) -> tuple[str, ...]:
-    return tuple(phrase for phrase in phrases(name) if phrase.isascii())
 
 
 def _ends(text: str, at: int, char: str) -> bool:
