@@ -151,7 +151,9 @@ class Number(AnswerType):
         if len({one.value for one in found}) > 1:
             text = sentence.text
             found = [
-                one for one in found if not (1_800 <= one.value <= 2_100 and _YEAR_BEFORE.search(text[: one.start]))
+                one
+                for one in found
+                if not (1_800 <= one.value <= 2_100 and _YEAR_BEFORE.search(_shortly_before(text, one.start)))
             ] or found
         if len({one.value for one in found}) > 1 and not self._is_either(sentence, found):
             found = (
@@ -235,13 +237,13 @@ class Number(AnswerType):
         ranged = {at for at, words in enumerate(between) if _RANGE.fullmatch(words)}
         skipped, covered = False, 0
         for at, number in enumerate(numbers):
-            before, behind = bare_end(text, number.start), text[number.end :]
+            before, behind, near = bare_end(text, number.start), text[number.end :], _shortly_before(text, number.start)
             joined = at > 0 and between[at - 1].strip().lower() in single_words("and") | {",", "to", "-"}
             labelled = before in labels and number.value == int(number.value) and ":" not in text[before : number.start]
             listed = number.start == 0 and behind[:2] in (". ", ") ") and bool(behind[2:].strip())
-            negated = _NEGATED.search(text[:before]) is not None
+            negated = _NEGATED.search(_shortly_before(text, before)) is not None
             bounded = negated or before in bounds or number.end + len(behind) - len(behind.lstrip()) in after
-            before_sign = text[: number.start].rstrip()[-1:]
+            before_sign = near.rstrip()[-1:]
             compound = (
                 (behind[:1] == "-" and behind[1:2].isalpha()) or before_sign in ("^", "±") or number.start < covered
             )
@@ -250,7 +252,7 @@ class Number(AnswerType):
                 and len(numbers) > 1
                 and _PRONOUN.match(behind) is not None
             )
-            whole = pronoun or _WHOLE.search(text[: number.start]) is not None
+            whole = pronoun or _WHOLE.search(near) is not None
             skipped = (
                 (skipped and joined)
                 or whole
@@ -266,7 +268,7 @@ class Number(AnswerType):
                 and (amount := self._converted(text, number))
             ):
                 covered = amount.end
-                if _MINUS.search(text[: number.start]) and amount.value > 0:
+                if _MINUS.search(near) and amount.value > 0:
                     amount = amount._replace(value=-amount.value)
                 yield amount._replace(value=self._unscaled(amount.value, text[amount.start : amount.end]))
 
@@ -421,6 +423,11 @@ def _number_heads(ascii_only: bool) -> tuple[str, ...]:
     return tuple(word for word in words if not ascii_only or word.isascii())
 
 
+def _shortly_before(text: str, place: int) -> str:
+    """Return the 40 characters before a place, with an ellipsis for those before them."""
+    return text[:place] if place <= 40 else f"…{text[place - 40 : place]}"
+
+
 def bare_end(text: str, start: int) -> int:
     """Return where the text before a number ends, without blanks, opening brackets and `about`."""
     before = text[max(0, start - 40) : start].rstrip(" (#~≈.:$€£¥")
@@ -474,13 +481,13 @@ class Count(Number):
         found, words, asked = super().find(sentence), sentence.words, self._asked()
         denied = sentence.has("negation")
         for at, word in enumerate(words):
-            named = any(stemmed(near.text) in asked for near in words[at + 1 : at + 4])
-            value = None if found else _amounts_in_words().get(word.text)
-            if value is None and named and not self._asked_for(sentence, found):
-                value = _amounts_in_words().get(word.text)  # `five ducks and a pair of swans`
-            if value is not None and (value == 0 or named):
-                return [Found(0 if value == 1 and denied else value, word.start, word.end)]
-            none = named and (word.text in _NO or (denied and word.text == "any"))
-            if (none and not self._asked_for(sentence, found)) or (word.text in _ZERO and at == 0 and not found):
+            amount, none = _amounts_in_words().get(word.text), word.text in _NO or (denied and word.text == "any")
+            if word.text in _ZERO and at == 0 and not found:
                 return [Found(0, word.start, word.end)]
+            if amount is None and not none:
+                continue
+            named = any(stemmed(near.text) in asked for near in words[at + 1 : at + 4])
+            if (amount == 0 and not found) or (named and not self._asked_for(sentence, found)):
+                value = 0 if none or (amount == 1 and denied) else amount  # `five ducks and a pair of swans`
+                return [Found(value, word.start, word.end)]
         return found

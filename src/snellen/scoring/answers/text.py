@@ -68,8 +68,8 @@ class Text(AnswerType):
     def _frame(self, sentence: Sentence, words: Sequence[Word]) -> tuple[int, int]:
         """Return the words between those that the question says too, or that say nothing: `The umbrella is red`, `A robin is shown`."""
         asked, known, claims = self._asked(), _known_words(), single_words("yes") | single_words("no")
-        frames = [one for one in sentence.phrases if one.table in _FRAMES]
-        opened = {one.first: max(other.after for other in frames if other.first == one.first) for one in frames}
+        frames = sorted((one for one in sentence.phrases if one.table in _FRAMES), key=lambda one: one.after)
+        opened = {one.first: one.after for one in frames}
         verbs = {one.first for one in sentence.phrases if one.table == "shows"}
         start, verb = 0, False
         while start < len(words):

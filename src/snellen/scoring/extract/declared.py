@@ -107,7 +107,7 @@ def _contained(said: Visible, kind: AnswerType) -> Iterator[Mark]:
         text = said.reply[start:end]
         value, also = (None, ()) if text.lower() in NOTHING else value_in(text, kind)
         if value is None and not isinstance(kind, Text):
-            value, also = value_in(visible(text).text, kind)
+            value, also = value_in(visible(text[:LONGEST_MARKED]).text, kind)
         yield Mark(CONTAINER, value, also, _place_of(value, said, (start, end), kind))
 
 
@@ -191,7 +191,8 @@ def _best(sentence: Sentence) -> int | None:
 
 
 def _is_negated(sentence: Sentence, phrase: Phrase) -> bool:
-    return any(other.table == "negation" and 0 <= phrase.first - other.after <= 1 for other in sentence.phrases)
+    near = {phrase.first, phrase.first - 1}
+    return any(other.table == "negation" and other.after in near for other in sentence.phrases)
 
 
 def _rank(sentence: Sentence, phrase: Phrase) -> int:
@@ -230,8 +231,9 @@ def _behind(sentence: Sentence, at: int) -> int:
     words, links = sentence.words, _links()
     skipped = links | single_words("adverb") | {"therefore", "thus", "that", "most", "indeed"}
     begun = at
+    last = next((place for place in range(len(words) - 1, -1, -1) if words[place].text[0].isalnum()), -1)
     while at < len(words) and (words[at].text in _JOINTS or words[at].text in skipped):
-        is_last = not any(word.text[0].isalnum() for word in words[at + 1 :])
+        is_last = at >= last
         signs = words[at].text == "=" and words[at].start > words[at - 1].end and words[at + 1 : at + 2]
         if signs and signs[0].start == words[at].end:
             break  # `The answer is =0`

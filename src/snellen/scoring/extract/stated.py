@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import pairwise
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from snellen.scoring.answers.base import AnswerType, Found
@@ -452,13 +454,12 @@ def _behind_conclusion(sentence: Sentence, asserted: list[Found]) -> list[Found]
 def _stance(sentence: Sentence, found: Found, all_found: Sequence[Found]) -> bool | None:
     """Return True for an asserted option, False for one that is ruled out, None for one that is only compared with."""
     words = sentence.words
-    if any(word.text in _CROSSES for word in words):
+    if not _CROSSES.isdisjoint(sentence.text):
         return False
-    first = next((at for at, word in enumerate(words) if word.start >= found.start), len(words))
-    after = next((at for at, word in enumerate(words) if word.start >= found.end), len(words))
+    first, after = (bisect_left(words, place, key=_start_of) for place in (found.start, found.end))
     clause = _clause_start(words, first)
     for phrase in sentence.phrases:
-        if not first - 60 <= phrase.first <= after + 60:
+        if phrase.table not in ("wrong", "negation", "hedge") or not first - 60 <= phrase.first <= after + 60:
             continue
         start, end = words[phrase.first].start, words[phrase.after - 1].end
         if any(one.start < end and start < one.end for one in all_found):
@@ -487,10 +488,11 @@ def _identifies(sentence: Sentence, found: Found) -> bool:
 def _is_confirmed(sentence: Sentence, found: Found) -> bool:
     """Return True if a sentence calls an option the answer: `B is correct`, `B fits best`."""
     words = sentence.words
-    after = next((at for at, word in enumerate(words) if word.start >= found.end), len(words))
+    after = bisect_left(words, found.end, key=_start_of)
     return any(phrase.table == "letter_after" and 0 <= phrase.first - after <= 1 for phrase in sentence.phrases)
 
 
+_start_of = attrgetter("start")
 _CROSSES = frozenset("✗✘❌❎✖")
 _GAP = single_words("adverb") | {":", ")", ".", '"', "-", "both", "really", "also"}
 _BUT = terms("but aber sondern mais pero sino ma mas maar ale но а 但 但是 而")

@@ -37,6 +37,7 @@ _ANSWER_TAG = re.compile(
     re.IGNORECASE,
 )
 _BOXED = re.compile(r"\\?\b(?:boxed|fbox)\s?\{")
+_BRACE = re.compile("[{}]")
 _HASHES = re.compile(r"^[ \t]*####[ \t]+(?=\S)", re.MULTILINE)
 _FIELD = re.compile(
     r"[\"'](?P<key>[^\"'\n]{1,40})[\"']\s{0,3}:\s{0,3}"
@@ -320,12 +321,13 @@ def _boxed(reply: str, start: int, end: int) -> Iterator[Span]:
     for opening in _BOXED.finditer(reply, start, end):
         if opening.start() < at:
             continue
-        depth, at = 1, opening.end()
-        stop = min(end, at + _LONGEST_BOX)
-        while at < stop and depth:
-            depth += {"{": 1, "}": -1}.get(reply[at], 0)
-            at += 1
-        yield opening.end(), at - 1 if depth == 0 else at
+        depth, close, at = 1, min(end, opening.end() + _LONGEST_BOX), min(end, opening.end() + _LONGEST_BOX)
+        for brace in _BRACE.finditer(reply, opening.end(), at):
+            depth += 1 if brace[0] == "{" else -1
+            if depth == 0:
+                close, at = brace.span()
+                break
+        yield opening.end(), close
 
 
 def _fields(reply: str, start: int, end: int) -> list[Span]:
