@@ -82,7 +82,8 @@ def test_a_reply_that_says_more_than_is_read_says_so_in_its_reason() -> None:
         "B",
         f"read at head and tail: {len(long) - LONGEST:,} of {len(long):,} characters were left out",
     )
-    assert read("choice", f"<think>{filler}</think>Answer: B", options={"A": "gull", "B": "kite"}) == ("B", None, ())
+    thought = read("choice", f"<think>{filler}</think>Answer: B", options={"A": "gull", "B": "kite"})
+    assert thought[:3] == ("B", None, ())
     unread = read("count", filler)
     assert unread.value is None
     assert unread.reason is not None

@@ -107,7 +107,7 @@ def _contained(said: Visible, kind: AnswerType) -> Iterator[Mark]:
         text = said.reply[start:end]
         value, also = (None, ()) if text.lower() in NOTHING else value_in(text, kind)
         if value is None and not isinstance(kind, Text):
-            value, also = value_in(visible(text[:LONGEST_MARKED]).text, kind)
+            value, also = value_in(visible(text[:500]).text, kind)  # of which 400 are read
         yield Mark(CONTAINER, value, also, _place_of(value, said, (start, end), kind))
 
 
@@ -339,6 +339,8 @@ def _emphasised(said: Visible, kind: AnswerType) -> Iterator[Mark]:
 
 def _stressed(said: Visible, kind: Text) -> Iterator[Mark]:
     """Yield the only bold or quoted part of a reply, or of its concluding sentence, if it ends a statement: `The plate shows **B12**.`"""
+    if not any(mark in said.reply for mark in ("**", "__", '"', "“", "«")):
+        return
     low = said.place(0, 1)[0] if said.text else 0
     places = [match.span(match.lastindex or 0) for match in islice(_STRESS.finditer(said.reply, low), MOST_MARKS)]
     ends = sentences(said.text, max(0, len(said.text) - LONGEST_MARKED)) if places else []

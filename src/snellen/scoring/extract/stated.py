@@ -99,7 +99,7 @@ def short(said: Visible, kind: AnswerType) -> Reading | None:
     if not parts:
         return None
     first, rest = Sentence(text, *parts[0]), text[parts[0][1] :]
-    rest = rest if any(char.isalnum() for char in rest) else ""
+    rest = rest if _WORD.search(rest) else ""
     size = sum(word.text[0].isalnum() for word in first.words)
     if (
         first.asks
@@ -179,6 +179,7 @@ def _is_answer_line(said: Visible, first: Sentence, rest: str, *, framed: bool) 
     return _LISTED.match(said.reply, end) is None
 
 
+_WORD = re.compile(r"[^\W_]")
 _DATA = re.compile(r"\s*(?:[{|]|#{1,6}\s|```\w*\s*[{\[])")
 _IN_BRACKETS = re.compile(r"^\s*\(([^()]{2,80})\)")
 _FIELDS = re.compile(r"[^\n:]{2,30}:[ \t][^\n]{1,100}\n[^\n:]{2,30}:[ \t]")

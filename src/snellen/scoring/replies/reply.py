@@ -19,7 +19,7 @@ SEARCHED = 1_000_000
 LONGEST = 50_000
 """Maximum characters read outside of thinking: the first `HEAD` and the last."""
 HEAD = 4_000
-MOST_CONTAINERS = 50
+MOST_CONTAINERS = 20
 """Answer containers that are read: the last ones."""
 _LONGEST_BOX = 4_000
 
@@ -217,6 +217,8 @@ def _is_bare(reply: str) -> bool:
 
 def _before_next_question(reply: str, spans: list[Span]) -> list[Span]:
     """Return the spans before a question that the model put to itself: base models go on with the next example."""
+    if ":" not in reply and "：" not in reply:
+        return spans
     for at, (start, end) in enumerate(spans):
         for mark in _NEXT_QUESTION.finditer(reply, start, end):
             if reply[start : mark.start()].strip() or at:
