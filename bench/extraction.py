@@ -62,7 +62,7 @@ def first_match_rule(row: Row) -> bool:
         value = match.group(1) if match else None
     elif kind in ("count", "number", "quantity"):
         match = re.search(r"-?\d+(?:\.\d+)?", reply)
-        value = float(match.group()) if match else None
+        value = read(kind, match.group()).value if match else None
     else:
         value = reply.strip().strip(".") or None
     if expect is None or value is None:

@@ -23,7 +23,8 @@ CONTAINER, FINAL, PLAIN, EMPHASISED = 3, 2, 1, 0
 """Ranks of marks: the highest that holds a value decides."""
 LONGEST = 20_000
 """Characters in which labels are looked for."""
-_ARROW = re.compile(r"(?:^|\s)(?:=>|⇒|→|->|➡)\s*(?=\S)")
+_ARROWS = ("=>", "⇒", "→", "->", "➡")
+_ARROW = re.compile(rf"(?:^|\s)(?:{'|'.join(_ARROWS)})\s*(?=\S)")
 _BOLD = re.compile(r"\*\*([^*\n]{1,120})\*\*|__([^_\n]{1,120})__")
 _STRESS = re.compile(r"\*\*([^*\n]{1,120})\*\*|__([^_\n]{1,120})__|[\"“«]([^\"“”«»*\n]{1,120})[\"”»]")
 _LABEL = re.compile(
@@ -33,6 +34,8 @@ _LABEL = re.compile(
 )
 _JOINTS = frozenset((":", "=", "："))
 _FINAL_WORDS = frozenset(("final", "finale", "endgültige", "最终", "최종", "окончательный", "definitiva"))
+LONGEST_HEAD = 100
+"""Characters of a value with which a reply opens."""
 LONGEST_MARKED = 2_000
 """Characters of a marked answer."""
 MOST_MARKS = 40
@@ -68,21 +71,22 @@ def declared(said: Visible, kind: AnswerType) -> Reading | None:
 
 def _head(said: Visible, kind: AnswerType) -> list[Mark]:
     """Return the value that a reply opens with, alone on its line or in its sentence: a mark that another one contradicts."""
-    first = next(iter(sentences(said.text[:200])), None)
-    if first is None or isinstance(kind, Text) or kind.kind in ("list", "formula") or said.offset:
+    if isinstance(kind, Text) or kind.kind in ("list", "formula") or said.offset:
         return []
-    value = kind.parse(undressed(first.text))
-    return [] if value is None else [Mark(PLAIN, value, (), said.place(first.start, first.end))]
+    start, end = next(spans(said.text, 0, min(len(said.text), 200)), (0, 0))
+    value = kind.parse(undressed(said.text[start:end])) if 0 < end - start <= LONGEST_HEAD else None
+    return [] if value is None else [Mark(PLAIN, value, (), said.place(start, end))]
 
 
 def _contradicting(said: Visible, kind: AnswerType, last: Mark) -> list[Mark]:
     """Return what a concluding statement behind the last mark says, if it is another option."""
     if not isinstance(kind, Choice) or isinstance(kind, MultiChoice):
         return []
+    begin = said.text_place(last.place[0])
+    places = [begin + place for place in kind.candidates(said.text[begin:])]
     found = []
-    for sentence in sentences_at(said.text, kind.candidates(said.text)):
-        statement = statement_of(sentence, kind)
-        if statement.concludes and said.place(sentence.start, sentence.start)[0] > last.place[0]:
+    for sentence in sentences_at(said.text, places):
+        if sentence.start > begin and (statement := statement_of(sentence, kind)).concludes:
             found += [Mark(PLAIN, one.value, (), last.place) for one in statement.asserted if one.value != last.value]
     return found[:1]
 
@@ -125,7 +129,8 @@ def _announced(said: Visible, kind: AnswerType) -> Iterator[Mark]:
     text = said.text
     low = text.lower()
     places = [place for name in ("answer", "choose", "best") for place in places_of(low, possible(low, name))]
-    places += [match.end() - 1 for match in _ARROW.finditer(text)]
+    if any(sign in text for sign in _ARROWS):
+        places += [match.end() - 1 for match in _ARROW.finditer(text)]
     places = sorted(set(places))
     if len(places) > MOST_MARKS:
         places = [*places[: MOST_MARKS // 4], *places[-3 * MOST_MARKS // 4 :]]

@@ -67,7 +67,7 @@ def text_in(whole: str, kind: AnswerType) -> tuple[str | None, tuple[str, ...]]:
     named = kind.short(first)
     if named is None and len(line.split()) > 1 and first.words[0].text in single_words("subject"):
         return None, ()
-    if named is None and isinstance(kind, Name) and len(first.words) > MOST_WORDS:
+    if named is None and isinstance(kind, Name) and len(line.split()) > MOST_WORDS:
         return None, ()  # a sentence that is no name
     forms = [line]
     if len(parts) > 1 and len(line[parts[1][0] :].split()) >= FEWEST_OF_EXPLANATION:
@@ -127,8 +127,8 @@ def short(said: Visible, kind: AnswerType) -> Reading | None:
         before = first.text[: found.start].rsplit(maxsplit=1)[-1:]
         if before and before[0].lower() in single_words("article"):
             also.append(f"{before[0]} {raw}")
-        if not rest.strip() and found.start == 0:
-            also.append(undressed(first.text))  # `March 14, 1988`
+        if said.whole and not rest.strip() and found.start == 0 and first.text[found.end :].strip(" .!。！"):
+            also.append(said.reply[slice(*line_span(said.reply, *said.whole))])  # `March 14, 1988`
         other = _concluded(said, kind) if rest.strip() else None
         if other is not None and other.value is not None and not kind.same(other.value, raw):
             return other

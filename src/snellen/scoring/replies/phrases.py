@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from importlib.resources import files
 
+_LETTERS_ONLY = {code: " " for code in range(128) if not chr(code).isalpha()}
 _WORD = re.compile(r"[^\W\d_]+")
 
 
@@ -59,7 +60,7 @@ def _by_word(name: str) -> tuple[dict[str, list[str]], list[str]]:
 
 @lru_cache(maxsize=8)
 def _words_in(text: str) -> frozenset[str]:
-    return frozenset(_WORD.findall(text))
+    return frozenset(text.translate(_LETTERS_ONLY).split() if text.isascii() else _WORD.findall(text))
 
 
 def possible(text: str, name: str) -> list[str]:

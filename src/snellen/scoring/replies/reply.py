@@ -141,6 +141,11 @@ class Visible(NamedTuple):
         piece = bisect_right(self.starts, at) - 1
         return self.origins[piece] + at - self.starts[piece] if piece >= 0 else at
 
+    def text_place(self, place: int) -> int:
+        """Return the character of `text` at a place of the reply, or the next one."""
+        piece = bisect_right(self.origins, place) - 1
+        return max(0, self.starts[piece] + place - self.origins[piece] - self.offset) if piece >= 0 else 0
+
     def written(self, start: int, end: int) -> Span:
         """Return the span of the reply of a span of `text`, with the signs around it that may be markup or its own.
 
