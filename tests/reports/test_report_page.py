@@ -137,6 +137,23 @@ def test_wrong_answers_come_first_and_the_page_says_what_is_left_out():
     assert len(data(render([answers_run(many)], limits=PageLimits(answers=30)))["answers"]) == 30
 
 
+@pytest.mark.parametrize(
+    ("reply", "hidden", "stage", "words"),
+    [
+        ("So 😀, the answer is B.", False, ["declared"], "B"),
+        ("B", False, ["verbatim"], "B"),
+        ("So, the answer is B.", True, [], None),
+    ],
+)
+def test_an_answer_names_its_stage_and_the_words_that_it_was_read_from(reply, hidden, stage, words):
+    sample = Sample("q", Prompt((Text("Which?"),)), "A", "choice", {"A": "kite", "B": "gull"})
+    record = Record("q", "ok", response=Response(reply))
+    scores = {"strict": Score(0.0, "B", "wrong"), "other": Score(0.0, "A", "wrong")}
+    (found,) = data(render([answers_run([answer_view(sample, record, scores, show_target=not hidden)])]))["answers"]
+    assert found["v"][0][4:] == stage
+    assert [reply[start:end] for start, end in found.get("w", [])] == ([words] if words else [])
+
+
 def test_answers_are_read_once_and_never_all_held():
     alive = passes = 0
 

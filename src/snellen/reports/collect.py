@@ -17,7 +17,7 @@ from snellen.reports.gallery_sample import StratifiedSample, Stratum, slice_of
 from snellen.reports.views import MANY, PageLimits, RunView
 from snellen.runs.answer_view import AnswerView
 from snellen.scoring.calibration import ConfidenceRows
-from snellen.scoring.readings import READER, STAGE
+from snellen.scoring.readings import EVIDENCE, PROFILE, READER, STAGE
 from snellen.scoring.taxonomy import SEPARATOR, coarse_to_fine
 from snellen.types import Part, Score, Text
 
@@ -350,11 +350,22 @@ def _texts(answer: AnswerView, limits: PageLimits) -> Iterator[str]:
             yield clip(part.text, limits.characters)
 
 
+def _place_of(answer: AnswerView, score: Score, profile: str) -> tuple[str, Sequence[tuple[int, int]]]:
+    """Return the stage that read an answer by profile `strict`, and the places of the reply that it was read from."""
+    if score.detail.get(STAGE) == READER:
+        return READER, [tuple(score.detail[EVIDENCE])]
+    found = (
+        answer.reading() if profile == PROFILE and answer.reading is not None and score.extracted is not None else None
+    )
+    return ("", ()) if found is None or found.value != score.extracted else (found.stage, found.places)
+
+
 def _gallery_answer(
     answer: AnswerView, run: RunView, number: int, order: int, place: int, limits: PageLimits
 ) -> GalleryAnswer:
     """Cut one answer down to what the page shows. Keys are short because they stand in the page 2,000 times."""
     verdicts: list[list[Any] | None] = []
+    shown: list[tuple[int, int]] = []
     for profile in run.metrics:
         score = answer.scores.get(profile)
         if score is None:
@@ -362,9 +373,10 @@ def _gallery_answer(
         else:
             reason = clip(score.reason, 400) if score.reason else None
             extracted = text_of_value(convert_like_target(score.extracted, answer.target))
-            stage = [READER] if score.detail.get(STAGE) == READER else []
-            verdicts.append([score.verdict, extracted, reason, score.value, *stage])
-    answer_data = {
+            read_by, places = _place_of(answer, score, profile)
+            shown = [place for place in places if place[1] <= limits.characters] or shown
+            verdicts.append([score.verdict, extracted, reason, score.value, *([read_by] if read_by else [])])
+    answer_data: dict[str, Any] = {
         "k": answer.repeat,
         "s": answer.status,
         "t": None if answer.reply is None else clip(answer.reply, limits.characters),
@@ -374,6 +386,12 @@ def _gallery_answer(
         "n": answer.tokens,
         "v": verdicts,
     }
+    if (
+        shown
+        and answer.reply is not None
+        and clip(answer.reply, limits.characters).startswith(answer.reply[: shown[-1][1]])
+    ):
+        answer_data["w"] = shown
     question_data = {
         "id": escape_invisible(answer.sample_id),
         "system": clip(answer.system, limits.characters),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +11,12 @@ from msgspec import Struct, field, structs
 
 from snellen.redaction.gold import quotes, strike
 from snellen.scoring.rubric import gold_forms
+from snellen.scoring.scorers import reading_of
 from snellen.types import Failure, Kind, Part, Record, Response, Sample, Score, Status
 
 if TYPE_CHECKING:
     from snellen.scoring.calibration import OptionProbabilities
+    from snellen.scoring.extract.base import Reading
 
 
 class AnswerView(Struct, frozen=True):
@@ -36,6 +39,7 @@ class AnswerView(Struct, frozen=True):
         latency_s: seconds from sending to the last byte; None where not known.
         tokens: output tokens; None where not known.
         probabilities: of the question's options, where the run recorded those of tokens.
+        reading: reads the reply once more by profile `strict`, for its stage and place; None where the target is hidden.
     """
 
     sample_id: str
@@ -54,6 +58,7 @@ class AnswerView(Struct, frozen=True):
     latency_s: float | None = None
     tokens: int | None = None
     probabilities: OptionProbabilities | None = None
+    reading: Callable[[], Reading | None] | None = None
 
 
 def run_names(paths: Sequence[Path]) -> list[str]:
@@ -100,6 +105,7 @@ def answer_view(sample: Sample, record: Record, scores: Mapping[str, Score], *, 
         latency_s=response.latency_s if response is not None and response.latency_s > 0 else None,
         tokens=response.usage.output_tokens or None if response is not None else None,
         probabilities=None if response is None else _probabilities(sample, response),
+        reading=partial(reading_of, sample, response.text) if response is not None and show_target else None,
     )
 
 

@@ -140,6 +140,18 @@
         runs.length > 1 ? [el("dt", {}, "run"), el("dd", {}, el("bdi", {}, runs[answer.r].name))] : null)));
   }
 
+  // The reply, with the words marked that its answer was read from. Places count characters, and text units of 16 bits.
+  function marked(text, places) {
+    const characters = places.length ? Array.from(text) : [], pieces = [];
+    let at = 0;
+    for (const [start, end] of places.slice().sort((one, other) => one[0] - other[0])) {
+      if (start < at) continue;
+      pieces.push(characters.slice(at, start).join(""), el("mark", { class: "read" }, characters.slice(start, end).join("")));
+      at = end;
+    }
+    return places.length ? [...pieces, characters.slice(at).join("")] : [text];
+  }
+
   function options(asked, one) {
     return el("ul", { class: "options" }, asked.options.map(([letter, text]) => {
       const tags = [[letter, text].includes(asked.target) ? "target" : "", one.read !== null && [letter, text].includes(one.read) ? "extracted" : ""];
@@ -152,9 +164,9 @@
       const one = judged(answer, profile);
       return el("tr", {}, el("th", { scope: "row" }, el("bdi", {}, profile)),
         el("td", {}, sign(one.verdict), one.verdict, one.value !== null && one.value !== 0 && one.value !== 1 ? ` ${Math.round(100 * one.value)} %` : ""),
-        el("td", {}, said(one.read)), el("td", {}, el("bdi", {}, one.reason || "")));
+        el("td", {}, said(one.read)), el("td", {}, one.stage || ""), el("td", {}, el("bdi", {}, one.reason || "")));
     });
-    const head = ["profile", "verdict", "extracted", "reason"].map((name) => el("th", { scope: "col" }, name));
+    const head = ["profile", "verdict", "extracted", "stage", "reason"].map((name) => el("th", { scope: "col" }, name));
     return el("table", {}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, rows));
   }
 
@@ -192,7 +204,7 @@
           el("h3", {}, "Target"),
           el("p", { class: "target" }, asked.target === null ? el("span", { class: "none" }, "not shown") : el("bdi", {}, asked.target)),
           el("h3", {}, answer.e ? `No reply: ${answer.e[0]}` : "Reply"),
-          el("p", { class: "reply text", dir: "auto", tabindex: "0" }, answer.e ? answer.e[1] : answer.t === null || answer.t === "" ? "(empty)" : answer.t),
+          el("p", { class: "reply text", dir: "auto", tabindex: "0" }, answer.e ? answer.e[1] : answer.t === null || answer.t === "" ? "(empty)" : marked(answer.t, answer.w || [])),
           answer.z ? el("details", {}, el("summary", {}, "Reasoning"), el("p", { class: "reply text", dir: "auto" }, answer.z)) : null,
           el("h3", {}, "Scoring"), verdictTable(answer), others(answer))));
     if (!detail.open) detail.showModal();

@@ -83,13 +83,15 @@ class Number(AnswerType):
         )
         return self._value(listed[0].value) if fits and "?" not in behind else None
 
-    @staticmethod
-    def _is_aside(clause: str) -> bool:
+    def _named(self, sentence: Sentence) -> int:
+        """Return how many numbers a sentence names, those that are no answer too."""
+        return len(find_numbers(sentence.text)) + sum(1 for _ in self._worded(sentence))
+
+    def _is_aside(self, clause: str) -> bool:
         """Return True for a trailing clause that names no other number, or only gives reasons."""
-        opens = Sentence(clause, 0, len(clause)).words[:2]
-        return any(
-            word.text in ("because", "since", "as", "weil", "denn", "porque", "car") for word in opens
-        ) or not find_numbers(clause)
+        sentence = Sentence(clause, 0, len(clause))
+        reasons = ("because", "since", "as", "weil", "denn", "porque", "car")
+        return any(word.text in reasons for word in sentence.words[:2]) or not self._named(sentence)
 
     def _decimal(self, text: str) -> str:
         """Return the decimal sign of a reply: a comma where the question is in a language that writes one.
@@ -185,7 +187,7 @@ class Number(AnswerType):
     def short(self, sentence: Sentence) -> Found | None:
         """Return the only number that a short sentence names."""
         found = self.find(sentence)
-        if sentence.has("hedge") and len(found) < len(find_numbers(sentence.text)):
+        if sentence.has("hedge") and len(found) < self._named(sentence):
             return None  # `6 or so, maybe 7`
         return found[0] if found and all(one.value == found[0].value for one in found) else None
 
@@ -303,7 +305,7 @@ class Number(AnswerType):
         """Return the numbers behind which a word of the question stands, where all numbers are close: `3 apples and 2 pears`."""
         asked, words = self._asked(), sentence.words
         close = all(
-            sum(one.end <= word.start < other.start for word in words) <= CLOSE
+            (other.start - one.end <= 12 or sum(one.end <= word.start < other.start for word in words) <= CLOSE)
             and ";" not in sentence.text[one.end : other.start]
             for one, other in itertools.pairwise(found)
         )

@@ -25,8 +25,8 @@ SCALES, _PARTS = (
     {word: int(value) for value, words in WORDS[table].items() for word in words.split()}
     for table in ("scales", "parts")
 )
-_STARTING = {*ENGLISH_BELOW_HUNDRED, *_PARTS, "a", "minus", "negative", "plus"}
-_NUMBER_WORDS = {*_STARTING, "hundred", "thousand", "million", "billion", "trillion", "dozen", "and", "point", "an"}
+_STARTING = {*ENGLISH_BELOW_HUNDRED, *_PARTS, "a", "dozen", "minus", "negative", "plus"}
+_NUMBER_WORDS = {*_STARTING, "hundred", "thousand", "million", "billion", "trillion", "and", "point", "an"}
 CJK_DIGITS = {char: value for value, char in enumerate("零一二三四五六七八九")} | dict.fromkeys("两兩俩", 2) | {"〇": 0}
 _CJK_SCALES = {"十": 10, "百": 100, "千": 1_000, "万": 10**4, "萬": 10**4, "亿": 10**8, "億": 10**8}
 _RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻−", "0123456789+--")
@@ -247,6 +247,8 @@ def _whole(words: list[str]) -> tuple[int, int]:
         elif word in SCALES and 0 < used == at:
             power, room = 10 ** SCALES[word], 100
             total, current = (total, current * 100) if power == 100 else (total + (current or 1) * power, 0)
+        elif word == "dozen" and not at:
+            return 12, 1
         elif word == "dozen" and 0 < used == at and room < 100:
             return (total + current) * 12, at + 1
         elif word == "and" and room == 100 and 0 < used == at:

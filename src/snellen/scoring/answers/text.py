@@ -102,7 +102,7 @@ class Text(AnswerType):
         ):
             end -= 1
         dropped = {word.text for word in words[end:]}
-        idle = dropped <= single_words("function") - claims and not asked.isdisjoint(dropped)
+        idle = dropped <= single_words("function") - claims and (verb or not asked.isdisjoint(dropped))
         idle = idle or (end < len(words) and words[end].text in _PREPOSITIONS)
         if end < len(words) and not idle and not any(at in verbs for at in range(end, len(words))):
             end = len(words)
