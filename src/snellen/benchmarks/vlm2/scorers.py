@@ -16,7 +16,7 @@ from typing import Any
 
 from snellen.benchmarks.vlm2.parse_row import HALVES, kit_count
 from snellen.benchmarks.vlm2.prompts import final_answer
-from snellen.scoring.answers.numerals import ENGLISH_BELOW_HUNDRED
+from snellen.scoring.answers.base import ENGLISH_BELOW_HUNDRED
 from snellen.scoring.extract import read
 from snellen.scoring.rubric import Rubric, built_in
 from snellen.types import Sample, Score, Text

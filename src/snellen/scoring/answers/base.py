@@ -6,7 +6,9 @@ read by rules of its own.
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
 from typing import Any, ClassVar, NamedTuple
 
 from msgspec import Struct
@@ -14,6 +16,11 @@ from msgspec import Struct
 from snellen.scoring.answers.dress import undressed
 from snellen.scoring.replies.sentences import Sentence
 
+WORDS: dict[str, Any] = tomllib.loads(files(__package__).joinpath("words.toml").read_text("utf-8"))
+"""Words of numbers, months and mathematics."""
+UNITS = {word: value for value, word in enumerate(WORDS["below_twenty"].split())}
+ENGLISH_BELOW_HUNDRED = UNITS | {word: 10 * at for at, word in enumerate(WORDS["tens"].split(), 2)}
+"""English words of one number each: twenty-one is two words."""
 LEVELS = ("folded", "accents", "exact")
 """How strictly texts are compared: without case and accents, without case, or character by character."""
 

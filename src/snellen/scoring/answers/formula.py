@@ -14,8 +14,7 @@ from functools import cache, lru_cache
 from importlib.util import find_spec
 from typing import NamedTuple
 
-from snellen.scoring.answers.base import AnswerType
-from snellen.scoring.answers.numerals import WORDS
+from snellen.scoring.answers.base import WORDS, AnswerType
 from snellen.text import terms
 
 MOST_CHARACTERS = 400

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from datetime import date
 from typing import Any, NamedTuple
 
-from snellen.scoring.answers.base import AnswerType, Found, GoldError
+from snellen.scoring.answers.base import WORDS, AnswerType, Found, GoldError
 from snellen.scoring.answers.fold import without_marks
-from snellen.scoring.answers.numerals import WORDS, parse_number, plain
+from snellen.scoring.answers.numerals import parse_number, plain
 from snellen.scoring.replies.sentences import Sentence
 
 MOST_CHARACTERS = 120

@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from typing import Any, ClassVar
 
-from snellen.scoring.answers.base import Found
+from snellen.scoring.answers.base import ENGLISH_BELOW_HUNDRED, Found
 from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.fold import folded
 from snellen.scoring.answers.text import Text
@@ -22,14 +22,10 @@ _ARTICLES = frozenset(("a", "an", "the"))
 _IRREGULAR = {"leaves": "leaf", "wolves": "wolf", "mice": "mouse", "geese": "goose", "people": "person", "men": "man", "women": "woman", "children": "child", "feet": "foot", "knives": "knife"}  # fmt: skip
 
 
-@lru_cache(maxsize=1)
-def _spellings() -> dict[str, str]:
-    """Return words that are spelled otherwise, and numbers in words, which digits stand for."""
-    from snellen.scoring.answers.numerals import ENGLISH_BELOW_HUNDRED  # a module that a run without names needs not
-
-    words = ["grey", "gray", "colour", "color", "coloured", "colored", "moustached", "mustached", "sulphur", "sulfur"]
-    numbers = {word: str(value) for word, value in ENGLISH_BELOW_HUNDRED.items() if value > 1}
-    return numbers | dict(zip(words[::2], words[1::2], strict=True))
+_SPELLINGS = {word: str(value) for word, value in ENGLISH_BELOW_HUNDRED.items() if value > 1} | {
+    "grey": "gray", "colour": "color", "coloured": "colored", "moustached": "mustached", "sulphur": "sulfur",
+}  # fmt: skip
+"""Words that are spelled otherwise, and numbers in words, which digits stand for."""
 
 
 @lru_cache(maxsize=20_000)
@@ -40,7 +36,7 @@ def stemmed(word: str) -> str:
         word = folded(word)
     if "'" in word:
         word = word.removesuffix("'s").replace("'", "")
-    if (known := _IRREGULAR.get(word) or _spellings().get(word)) is not None:
+    if (known := _IRREGULAR.get(word) or _SPELLINGS.get(word)) is not None:
         return known
     if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")) and word.isalpha():
         if word.endswith("ies") and len(word) > 4:

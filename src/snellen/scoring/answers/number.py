@@ -10,10 +10,10 @@ from functools import lru_cache
 from math import isfinite
 from typing import Any, ClassVar, NamedTuple
 
-from snellen.scoring.answers.base import AnswerType, Found, GoldError
+from snellen.scoring.answers.base import ENGLISH_BELOW_HUNDRED, AnswerType, Found, GoldError
 from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.name import stemmed
-from snellen.scoring.answers.numerals import CJK_DIGITS, ENGLISH_BELOW_HUNDRED, SCALES, find_numbers, parse_number
+from snellen.scoring.answers.numerals import CJK_DIGITS, SCALES, find_numbers, parse_number
 from snellen.scoring.answers.units import convert, unit_at, unit_named
 from snellen.scoring.replies.phrases import ordered, phrases, places_of, single_words
 from snellen.scoring.replies.sentences import Sentence, words_of

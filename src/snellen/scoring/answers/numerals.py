@@ -6,21 +6,17 @@ A value is an int, or a Decimal for what has decimals or is a fraction. Its deci
 from __future__ import annotations
 
 import re
-import tomllib
 import unicodedata
 from decimal import Decimal
-from importlib.resources import files
 from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from snellen.scoring.answers.base import ENGLISH_BELOW_HUNDRED, UNITS, WORDS
 
 EXACT = 28
 """Decimals of a fraction, which has no last digit."""
 MOST_DIGITS = 60
 """Maximum characters of a number in digits. A longer one is no number."""
-WORDS: dict[str, Any] = tomllib.loads(files(__package__).joinpath("words.toml").read_text("utf-8"))
-UNITS = {word: value for value, word in enumerate(WORDS["below_twenty"].split())}
-ENGLISH_BELOW_HUNDRED = UNITS | {word: 10 * at for at, word in enumerate(WORDS["tens"].split(), 2)}
-"""English words of one number each: twenty-one is two words."""
 SCALES, _PARTS = (
     {word: int(value) for value, words in WORDS[table].items() for word in words.split()}
     for table in ("scales", "parts")

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, TypeAlias
 
 from snellen.errors import DataError
-from snellen.scoring.answers.numerals import ENGLISH_BELOW_HUNDRED
+from snellen.scoring.answers.base import ENGLISH_BELOW_HUNDRED
 from snellen.scoring.rules.literals import literal_list
 from snellen.scoring.rules.options import infer
 from snellen.scoring.rules.yes_no import without_punctuation

@@ -10,7 +10,7 @@ import re
 from snellen.benchmarks.spatial.scorers.line_spans import line_spans
 from snellen.benchmarks.spatial.scorers.vlmevalkit import after_thinking, cleaned
 from snellen.benchmarks.spatial.tasks import CONSTANTS
-from snellen.scoring.answers.numerals import UNITS
+from snellen.scoring.answers.base import UNITS
 from snellen.types import Score
 
 _VEHICLE = {word: vehicle for vehicle, words in CONSTANTS["spatial457"]["vehicles"].items() for word in words}

@@ -12,7 +12,7 @@ from snellen.benchmarks.spatial.scorers.latex_value import latex_value
 from snellen.benchmarks.spatial.scorers.line_spans import line_spans
 from snellen.benchmarks.spatial.scorers.rows import ScoredRow, mean, means
 from snellen.benchmarks.spatial.scorers.vlmevalkit import INVISIBLE, score_option
-from snellen.scoring.answers.numerals import ENGLISH_BELOW_HUNDRED
+from snellen.scoring.answers.base import ENGLISH_BELOW_HUNDRED
 from snellen.types import Score
 
 TERMS: tuple[tuple[str, ...], ...] = (

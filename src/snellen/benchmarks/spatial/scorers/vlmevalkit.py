@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from snellen.scoring.answers.numerals import ENGLISH_BELOW_HUNDRED
+from snellen.scoring.answers.base import ENGLISH_BELOW_HUNDRED
 from snellen.scoring.rules.literals import literal_list
 from snellen.scoring.rules.options import infer
 from snellen.types import Score

@@ -20,7 +20,7 @@ from snellen.benchmarks.spatial.scorers.rows import ScoredRow, mean, means
 from snellen.benchmarks.spatial.scorers.vlmevalkit import match_number, score_option
 from snellen.benchmarks.spatial.tasks import CONSTANTS
 from snellen.errors import DataError
-from snellen.scoring.answers.numerals import ENGLISH_BELOW_HUNDRED
+from snellen.scoring.answers.base import ENGLISH_BELOW_HUNDRED
 from snellen.types import Score
 
 _LEAST = np.linspace(CONSTANTS["mra"]["first"], CONSTANTS["mra"]["last"], CONSTANTS["mra"]["points"])
