@@ -99,6 +99,10 @@ class AnswerType:
         """Return True if a reply's value answers as the gold value does."""
         return bool(value == gold)
 
+    def forms(self, value: Any) -> tuple[Any, ...]:
+        """Return the value and others that a reply gives with it: `Red Kite (Milvus milvus)` gives two names."""
+        return (value,)
+
     def show(self, value: Any) -> str:
         """Return a value as people write it."""
         return str(value)

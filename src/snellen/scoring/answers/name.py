@@ -86,8 +86,10 @@ class Name(Text):
         return found if found is not None and str(found.value)[:1].isupper() else None
 
     def same(self, value: Any, gold: Any) -> bool:
-        """Return True if two names have the same words, in order; what stands in brackets behind a name is another name."""
-        forms = [str(value)]
-        if (bracket := _BRACKET.fullmatch(forms[0])) is not None:
-            forms += [bracket["name"], undressed(bracket["other"])]
-        return words(str(gold)) in map(words, forms)
+        """Return True if two names have the same words, in order."""
+        return words(str(value)) == words(str(gold))
+
+    def forms(self, value: Any) -> tuple[Any, ...]:
+        """Return a name, and those before and in brackets at its end."""
+        bracket = _BRACKET.fullmatch(str(value))
+        return (value,) if bracket is None else (value, bracket["name"], undressed(bracket["other"]))

@@ -198,4 +198,5 @@ def is_right(answer: AnswerType, reading: Reading, accepted: Sequence[Any]) -> b
         GoldError: an accepted answer is no value of the type.
     """
     golds = [answer.parse_gold(gold) for gold in accepted]
-    return any(answer.same(form, gold) for gold in golds for form in (reading.value, *reading.also))
+    forms = [form for value in (reading.value, *reading.also) for form in answer.forms(value)]
+    return any(answer.same(form, gold) for gold in golds for form in forms)

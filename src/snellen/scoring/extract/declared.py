@@ -355,6 +355,8 @@ def _stressed(said: Visible, kind: Text) -> Iterator[Mark]:
         if len(inside) != 1 or not (len(ends) == 1 or sentence.concluding or repeats(sentence, kind)):
             continue
         value = undressed(said.reply[slice(*inside[0])])
+        if not value:
+            continue
         before, _, after = sentence.text.partition(value)
         parts = [Sentence(text, 0, len(text)) for text in (before, after)]
         is_statement = parts[0].has("shows") and not any(
