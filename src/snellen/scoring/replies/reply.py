@@ -9,6 +9,7 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from snellen.scoring.answers.dress import undressed_span
@@ -179,6 +180,7 @@ def plain(text: str) -> str:
     return text.translate(_PLAIN)
 
 
+@lru_cache(maxsize=16)
 def visible(reply: str) -> Visible:
     """Take a reply apart. Never raises."""
     omitted, windows = 0, [(0, len(reply))]
