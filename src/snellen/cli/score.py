@@ -271,8 +271,9 @@ def score(
 
 def _reading_version(results: Path) -> int | None:
     """Return the version of the reading rules behind a run's summary.json; None without one."""
+    path = results / "summary.json"
     try:
-        content = json_or_none((results / "summary.json").read_bytes())
+        content = json_or_none(path.read_bytes()) if path.is_file() else None  # a pipe would be waited for
     except OSError:
         return None
     return int(content.get("reading_version") or 1) if isinstance(content, dict) else None
