@@ -154,8 +154,8 @@ def _asked(kind: str, sample: Sample) -> tuple[AnswerType, Sequence[Any]]:
 
 
 def reading_of(sample: Sample, reply: str) -> Reading | None:
-    """Return how a reply is read by the kind of its sample; None for the kind `open`, which has no reading."""
-    if sample.kind == "open":
+    """Return how a reply is read by the kind of its sample; None for the kind `open`, and for a choice whose options are not known."""
+    if sample.kind == "open" or (sample.kind in ("choice", "choice_text", "multi-choice") and not sample.options):
         return None
     answer, accepted = _asked(sample.kind, sample)
     return read_as(answer, reply, list(map(str, accepted)))
