@@ -83,7 +83,8 @@ def test_a_reply_that_says_more_than_is_read_says_so_in_its_reason() -> None:
         f"read at head and tail: {len(long) - LONGEST:,} of {len(long):,} characters were left out",
     )
     thought = read("choice", f"<think>{filler}</think>Answer: B", options={"A": "gull", "B": "kite"})
-    assert thought[:3] == ("B", None, ())
+    at = len(f"<think>{filler}</think>Answer: ")
+    assert thought == ("B", None, (), "declared", ((at, at + 1),))
     unread = read("count", filler)
     assert unread.value is None
     assert unread.reason is not None

@@ -276,7 +276,8 @@ def _reading_version(results: Path) -> int | None:
         content = json_or_none(path.read_bytes()) if path.is_file() else None  # a pipe would be waited for
     except OSError:
         return None
-    return int(content.get("reading_version") or 1) if isinstance(content, dict) else None
+    version = content.get("reading_version", 1) if isinstance(content, dict) else None
+    return version if isinstance(version, int) else None
 
 
 def _show_tables(results: Path, summary: Summary, answered: int, *, trust: bool) -> None:

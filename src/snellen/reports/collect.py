@@ -353,7 +353,7 @@ def _texts(answer: AnswerView, limits: PageLimits) -> Iterator[str]:
 def _place_of(answer: AnswerView, score: Score, profile: str) -> tuple[str, Sequence[tuple[int, int]]]:
     """Return the stage that read an answer by profile `strict`, and the places of the reply that it was read from."""
     if score.detail.get(STAGE) == READER:
-        return READER, [tuple(score.detail[EVIDENCE])]
+        return READER, [(start, end) for start, end in [score.detail.get(EVIDENCE, (0, 0))] if end]
     found = (
         answer.reading() if profile == PROFILE and answer.reading is not None and score.extracted is not None else None
     )
@@ -389,7 +389,7 @@ def _gallery_answer(
     if (
         shown
         and answer.reply is not None
-        and clip(answer.reply, limits.characters).startswith(answer.reply[: shown[-1][1]])
+        and clip(answer.reply, limits.characters).startswith(answer.reply[: max(end for _, end in shown)])
     ):
         answer_data["w"] = shown
     question_data = {
