@@ -18,6 +18,7 @@ from engine.stubs import ARITHMETIC, Calculator
 from snellen import evaluate
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Benchmark, Data
+from snellen.cli.score import reading_version
 from snellen.engine.run_folder import RunFolder
 from snellen.errors import StorageError
 from snellen.runs.external_answers import ROW_READINGS
@@ -233,3 +234,14 @@ def test_how_to_read_a_file_is_refused_for_a_run_and_not_passed_over(snellen: Sn
         said = snellen("score", place, *words)
         assert said.status == 2 and f"{words[0]} is for files of other programs" in said.err
         assert "Omit them" in said.err and said.out == ""
+
+
+@pytest.mark.parametrize(
+    ("content", "version"), [({}, 1), ({"reading_version": 2}, 2), ({"reading_version": "x"}, None), ([], None)]
+)
+def test_a_version_of_the_reading_rules_is_a_number_or_not_known(
+    content: Any, version: int | None, tmp_path: Path
+) -> None:
+    assert reading_version(tmp_path) is None
+    (tmp_path / "summary.json").write_text(json.dumps(content))
+    assert reading_version(tmp_path) == version

@@ -179,7 +179,7 @@ def score(
             "Add --profile reviewed or --profile audited.",
         )
     reading.require_used()
-    read_before = _reading_version(results)
+    read_before = reading_version(results)
     targets = log_targets(output.log) if output.log else []
     total = differing = answered = 0
     classes = ClassTables() if as_json else None
@@ -269,7 +269,7 @@ def score(
         raise typer.Exit(status)
 
 
-def _reading_version(results: Path) -> int | None:
+def reading_version(results: Path) -> int | None:
     """Return the version of the reading rules behind a run's summary.json; None without one."""
     path = results / "summary.json"
     try:
