@@ -31,8 +31,10 @@ if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) == signal.SIG_I
 PATIENCE_MS = 180_000
 """How long a page may take: what a browser shows must not depend on how fast the machine is."""
 
-# Examples are timed on machines that do other things as well; how long one took says nothing.
-settings.register_profile("house", deadline=None)
+# Examples are timed on machines that do other things as well; how long one took says nothing. They are drawn alike in each
+# run, so that a failure is one of the change that it meets; `pytest --hypothesis-profile=random` draws others.
+settings.register_profile("house", deadline=None, derandomize=True)
+settings.register_profile("random", deadline=None, print_blob=True)
 settings.load_profile("house")
 
 
