@@ -81,9 +81,12 @@ def row_options(spec: CellSpec | None, row: Mapping[str, Any], question: CellSpe
     if spec is None:
         return {}
     if isinstance(spec, tuple):
-        return {
-            letter: text for column, letter in _lettered(spec) if (text := plain_text(cell_of(row, column)).strip())
-        }
+        options = {}
+        for column, letter in _lettered(spec):
+            cell = row.get(column)
+            if text := (cell if type(cell) is str else plain_text(cell_of(row, column))).strip():
+                options[letter] = text
+        return options
     if isinstance(spec, str):
         value = cell_of(row, spec)
         return options_in(plain_text(value)) if spec == question else options_of(value)
