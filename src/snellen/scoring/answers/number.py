@@ -158,8 +158,9 @@ class Number(AnswerType):
                 if not (1_800 <= one.value <= 2_100 and _YEAR_BEFORE.search(_shortly_before(text, one.start)))
             ] or found
         if len({one.value for one in found}) > 1 and not self._is_either(sentence, found):
+            found = [one for one in found if not _is_aside(sentence.text, one.start)] or found
             found = (
-                self._total(sentence, found)
+                self._result(sentence, found)
                 or self._in_unit(sentence, found)
                 or self._asked_for(sentence, found)
                 or self._of_clause(sentence, found)
@@ -233,7 +234,7 @@ class Number(AnswerType):
         numbers = sorted([*found, *self._worded(sentence)], key=lambda one: one.start)
         if len(numbers) > MOST_NUMBERS:
             numbers = [*numbers[: MOST_NUMBERS // 3], *numbers[-2 * MOST_NUMBERS // 3 :]]
-        bounds, labels = edges(sentence, "bound"), edges(sentence, "label")
+        bounds, labels = edges(sentence, "bound") - edges(sentence, "total"), edges(sentence, "label")
         after = frozenset(sentence.words[phrase.first].start for phrase in sentence.phrases if phrase.table == "bound")
         between = [text[one.end : other.start] for one, other in itertools.pairwise(numbers)]
         ranged = {at for at, words in enumerate(between) if _RANGE.fullmatch(words)}
@@ -322,40 +323,37 @@ class Number(AnswerType):
         named = {stemmed(word.text) for word in sentence.words if start <= word.start < end and word.text[0].isalpha()}
         return inside if start and len(inside) == 1 and not self._asked().isdisjoint(named) else []
 
-    def _total(self, sentence: Sentence, found: Sequence[Found]) -> list[Found]:
-        """Return the number behind a word of summing up or a sign of equality, or just before such a word."""
-        words = sentence.words
-        places = [
-            (words[one.first].start, words[one.after - 1].end)
-            for one in sentence.phrases
-            if one.table in ("total", "conclusion")
-        ]
-        places += [match.span() for match in _EQUALS.finditer(sentence.text)]
-        places = [
-            place for place in places if sentence.text.count("(", 0, place[0]) <= sentence.text.count(")", 0, place[0])
-        ]
-        for start, end in sorted(places, reverse=True):
-            at_once = [one for one in found if end <= one.start and not sentence.text[end : one.start].strip(" ,:")]
-            if at_once:
-                return at_once
-            near = [
-                one for one in found if one.end <= start and sum(one.end <= word.start < start for word in words) <= 2
-            ]
-            behind = [one for one in found if one.start >= end]
-            closer = near and behind and start - near[-1].end < behind[0].start - end
-            if len({one.value for one in behind}) == 1 and not closer:
-                return behind
-            if closer:
-                return near[-1:]
-            if near and not behind:
-                return near[-1:]
-        return []
+    def _result(self, sentence: Sentence, found: Sequence[Found]) -> list[Found]:
+        """Return the result of a calculation: the number behind the last `=`, at a word of summing up, or behind all operations."""
+        words, text = sentence.words, sentence.text
+        equal = max((match.end() for match in _EQUALS.finditer(text)), default=-1)
+        if behind := [one for one in found if 0 <= equal <= one.start]:
+            return behind[:1]
+        for phrase in reversed(sentence.phrases):
+            if phrase.table == "total":
+                start, end = words[phrase.first].start, words[phrase.after - 1].end
+                before = [one for one in found if one.end <= start]
+                behind = [one for one in found if one.start >= end]
+                if behind and (not text[end : behind[0].start].strip(" ,:") or len({one.value for one in behind}) == 1):
+                    return behind[:1]
+                if before and not behind:
+                    return before[-1:]
+        gaps = [text[one.end : other.start].strip() for one, other in itertools.pairwise(found)]
+        calculates = any(gap in _SIGNS for gap in gaps) or any(word.text in _OPERATIONS for word in words)
+        return list(found[-1:]) if calculates else []
 
 
+def _is_aside(text: str, place: int) -> bool:
+    """Return True for a place in brackets."""
+    return text.count("(", 0, place) > text.count(")", 0, place)
+
+
+_SIGNS = frozenset("+-−–×x*/÷·")
+_OPERATIONS = terms("minus adding subtracting dividing multiplying divided multiplied subtract divide multiply")
 _CLAUSE = re.compile(r"[,;(]\s|\s(?:because|since|as|weil|da|denn|porque|car)\s")
 _CLAUSE_END = re.compile(r"[,;:]\s|[，；：]")
 _PREPOSITIONS = single_words("function") | terms("voor van für pour par per para di da z w na в на из для por")
-_PRONOUN = re.compile(r"\s+(?:is|that|which|who|with|in|on|of|has|was|fewer|more|less|can|may|at)\b", re.IGNORECASE)
+_PRONOUN = re.compile(r"[,.;]|$|\s+(?:is|that|which|who|with|in|on|of|has|was|fewer|more|less|can|may|at)\b", re.IGNORECASE)
 _WHOLE = re.compile(
     r"(?:^(?:of|among|von|unter|parmi|sur|entre|de|dei|delle|tra|van|из|среди)|\b(?:out|all) of)"
     r"(?: (?:the|these|those|all|den|diesen|les|ces|los|las|i|le|de))*\s*$",

@@ -103,7 +103,7 @@ class Text(AnswerType):
             end -= 1
         dropped = {word.text for word in words[end:]}
         idle = dropped <= single_words("function") - claims and (verb or not asked.isdisjoint(dropped))
-        idle = idle or (end < len(words) and words[end].text in _PREPOSITIONS)
+        idle = idle or (end < len(words) and words[end].text in PREPOSITIONS)
         if end < len(words) and not idle and not any(at in verbs for at in range(end, len(words))):
             end = len(words)
         return (start if (verb or start > 1) and start < len(words) else 0), end
@@ -198,7 +198,7 @@ _VERBS_ALONE = frozenset(("es", "è", "é", "son", "sono", "são", "jest", "эт
 _SENTENCE_SIGNS = frozenset("我你他她它不是有在的了这那")
 _ASKING = frozenset(("name", "named", "called", "kind", "type", "sort", "doing"))
 _NAMING = frozenset(("called", "named", "known", "是"))
-_PREPOSITIONS = terms("on in at by near with from to against over under beside between")
+PREPOSITIONS = terms("on in at by near with from to against over under beside between of than")
 _NO_PHRASE = terms(
     "is are was were be been has have had do does did can could will would should in on at with from by near that which who while "
     "i you we he she it they this there not no to several some various many under over behind beside between during for across along "
@@ -272,7 +272,7 @@ def _before_clause(words: Sequence[Word], framed: bool) -> tuple[list[Word], int
     for at, word in enumerate(words[:-1]):
         following = words[at + 1]
         spaced = at > 0 and word.start > words[at - 1].end
-        placed = word.text.endswith(("ed", "ing")) and following.text in _PREPOSITIONS  # `perched on a pole`
+        placed = word.text.endswith(("ed", "ing")) and following.text in PREPOSITIONS  # `perched on a pole`
         placed = framed and placed and not any(other.text in single_words("shows") for other in words[at:])
         dashed = spaced and word.text in _DASHES and following.start > word.end
         bracket = (

@@ -13,7 +13,7 @@ from snellen.scoring.answers.base import AnswerType, Found
 from snellen.scoring.answers.choice import Choice, MultiChoice
 from snellen.scoring.answers.dress import line_span, undressed, undressed_span
 from snellen.scoring.answers.name import Name, stemmed
-from snellen.scoring.answers.text import BARE_WORDS, Text
+from snellen.scoring.answers.text import BARE_WORDS, PREPOSITIONS, Text
 from snellen.scoring.extract.base import Reading, two_answers
 from snellen.scoring.replies.phrases import single_words
 from snellen.scoring.replies.reply import Visible
@@ -256,8 +256,8 @@ def prose(said: Visible, kind: AnswerType) -> Reading | None:
     """Return the only value that the statements of a reply assert; its last statement must agree."""
     if isinstance(kind, MultiChoice) or not kind.is_closed:
         return _concluded(said, kind)
-    if said.text.rstrip("\"') \n").endswith(("?", "？", "=", "+", "×")):
-        return None  # a question, or broken off
+    if _is_broken_off(said.text):
+        return None
     listed = sentences_at(said.text, kind.candidates(said.text))
     if len(listed) > MOST_SENTENCES:
         listed = [*listed[:40], *listed[40 - MOST_SENTENCES :]]
@@ -281,7 +281,7 @@ def prose(said: Visible, kind: AnswerType) -> Reading | None:
     decides = (
         last.concludes
         or last.sentence.has("correction")
-        or (ends and isinstance(kind, Choice) and _identifies(last.sentence, last.asserted[-1]))
+        or (ends and isinstance(kind, Choice) and not _is_item(said, last.sentence))
         or (
             ends
             and kind.kind in _NUMBERS
@@ -306,11 +306,30 @@ def prose(said: Visible, kind: AnswerType) -> Reading | None:
     return Reading(value, None, (), "prose", (_placed(said, last.sentence, last.asserted[-1]),))
 
 
+def _is_broken_off(text: str) -> bool:
+    """Return True for a text that ends with a question, a sign of going on, or a word that needs another: `and`, `by`, `the`."""
+    text = text.rstrip("\"') \n")
+    last = text[-20:].rsplit(maxsplit=1)[-1:]
+    return text.endswith(_OPEN_ENDS) or (bool(last) and last[0] in _NEEDS_MORE)
+
+
+_OPEN_ENDS = ("?", "？", "=", "+", "×", ":", "：", ",", "，", "、", "(")
+_NEEDS_MORE = single_words("article") | single_words("and") | single_words("or") | PREPOSITIONS
+
+
+def _is_item(said: Visible, sentence: Sentence) -> bool:
+    """Return True if a sentence stands on a line of a list, or opens with a label."""
+    start, end = said.place(sentence.start, sentence.end)
+    line = said.reply[said.reply.rfind("\n", 0, start) + 1 : end]
+    return _ITEM.match(line) is not None
+
+
+_ITEM = re.compile(r"\s*(?:[-*•·+]|\(?[A-Za-z0-9]{1,2}[.):])\s|[^.\n]{1,40}:\s|\*\*")
+
+
 def _states(statement: Statement, kind: AnswerType) -> bool:
     """Return True if a statement repeats the question and gives its number behind a verb: `The average of the bars is 37.5`."""
-    words, one = statement.sentence.words, statement.asserted[-1]
-    verbs = [words[phrase.first].start for phrase in statement.sentence.phrases if phrase.table == "shows"]
-    return any(verb < one.start for verb in verbs) and repeats(statement.sentence, kind)
+    return repeats(statement.sentence, kind)
 
 
 def _concluded(said: Visible, kind: AnswerType) -> Reading | None:
@@ -393,7 +412,7 @@ def statement_of(sentence: Sentence, kind: AnswerType, hedged: bool = False) -> 
         return Statement(sentence, (), (), False)
     found = list(kind.find(sentence))
     part = sentence.conclusion
-    if concludes and part is not sentence and not isinstance(kind, Choice):
+    if part is not sentence and not isinstance(kind, Choice):
         found = [Found(one.value, one.start + part.start, one.end + part.start) for one in kind.find(part)] or found
     if not found or (kind.kind in _NUMBERS and sentence.has("refusal")):
         return Statement(sentence, (), (), concludes)
