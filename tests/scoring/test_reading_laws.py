@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import string
 from typing import Any
 
@@ -149,6 +150,7 @@ def test_the_verbatim_reply_of_one_value_is_wrong_for_another(drawn: tuple[str, 
     except GoldError:
         assume(False)
     assume(not answer.same(read_as(answer, other, [other]).value, values[0]))
+    assume(not re.match(r"(?i)(?:the )?answer\b", other))  # `Answer x` marks an x
     found, reading = right(kind, other, gold)
     assert not found, (kind, gold, other, reading)
 

@@ -339,7 +339,7 @@ class Number(AnswerType):
                 if before and not behind:
                     return before[-1:]
         gaps = [text[one.end : other.start].strip() for one, other in itertools.pairwise(found)]
-        calculates = any(gap in _SIGNS for gap in gaps) or any(word.text in _OPERATIONS for word in words)
+        calculates = any(len(gap) < 8 and gap[-1:] in _SIGNS for gap in gaps if gap) or any(word.text in _OPERATIONS for word in words)
         return list(found[-1:]) if calculates else []
 
 

@@ -56,7 +56,7 @@ class Text(AnswerType):
         tail = {word.text for word in words if quoted and word.start >= quoted[-1].end()}
         if (
             len(quoted) == 1
-            and tail.isdisjoint(single_words("and"))
+            and tail.isdisjoint(_AND)
             and (framed or len(plain) <= FRAMED_WORDS + 2 or quoted[0].start() == 0)
         ):
             return Found(quoted[0][1], *quoted[0].span(1))
@@ -191,6 +191,7 @@ class Text(AnswerType):
         return bool(about) and about <= rest
 
 
+_AND = frozenset(word for word in single_words("and") if word < "\u2e80")
 _FRAMES = frozenset(("shows", "conclusion", "choose", "adverb", "subject"))
 """Tables of phrases that open a sentence about the answer."""
 _VERBS_ALONE = frozenset(("es", "è", "é", "son", "sono", "são", "jest", "это"))

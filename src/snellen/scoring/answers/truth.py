@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -189,14 +189,14 @@ class Truth(AnswerType):
             ]
         found = None
         for first, after, value in sorted(named):
-            while after < len(words) and words[after].text in _PARTICLES:
+            while after < len(words) and (words[after].text in _PARTICLES or words[after].text in _idle()):
                 after += 1
-            ended = (
-                after >= len(words)
-                or not words[after].text[0].isalnum()
-                or words[after].text in ("because", "since", "as", "that")
-            )
-            before = words[first - 1].text if first else ""
+            behind = words[after].text if after < len(words) else ""
+            ended = not behind[:1].isalnum() or behind in ("because", "since", "as", "that")
+            at = first
+            while at > 1 and words[at - 1].text in _idle():
+                at -= 1
+            before = words[at - 1].text if at else ""
             if before == "not" and words[first].text in ("yes", "no"):
                 continue
             clause = max((at for at, word in enumerate(words[:first]) if word.text in _BREAKS), default=-1)
@@ -205,6 +205,7 @@ class Truth(AnswerType):
                 after - first > 1
                 or before in _links()
                 or before in _LEADING
+                or before in _CLAIMS
                 or before.endswith("n't")
                 or before == "not"
             ):
@@ -223,26 +224,28 @@ class Truth(AnswerType):
             return None
         reason = next((word.start for word in words[2:] if word.text in _REASONS), len(sentence.text))
         part = Sentence(sentence.text, after, max(reason, after))
-        claim, negative = _claim(self.context.question)
-        content = _content(part)
-        value = (_negations(part) % 2 == 0) != negative
         pronoun = next((at for at, word in enumerate(part.words) if word.text in _PRONOUNS), None)
-        if not content and 1 < len(part.words) <= 7 and pronoun is not None and pronoun < 2:
-            return Found(value, 0, len(sentence.text))  # `It is.`, `They are not.`
-        if pronoun is not None and len(claim) > 1 and claim[0] not in content:
+        claim, negative = _claim(self.context.question)
+        whole = Found((_negations(part) % 2 == 0) != negative, 0, len(sentence.text))
+        if not _content(part) and 1 < len(part.words) <= 7 and pronoun is not None and pronoun < 2:
+            return whole  # `It is.`, `They are not.`
+        ends = [word.end for word in part.words if word.text in (",", ";", ":")]
+        for clause in (part, part.conclusion, *(Sentence(part.text, end, len(part.text)) for end in ends[-1:])):
+            if self._restates(clause, claim):
+                return Found((_negations(clause) % 2 == 0) != negative, 0, len(sentence.text))
+        return None
+
+    @staticmethod
+    def _restates(part: Sentence, claim: Sequence[str]) -> bool:
+        """Return True if a clause has the words of a claim in their order, those of the picture apart, and few others."""
+        content = _content(part)
+        if claim and claim[0] not in content and len(claim) > 1 and any(word.text in _PRONOUNS for word in part.words):
             claim = claim[1:]
-        if not claim or len(content) > min(len(claim) + MOST_EXTRA, 3 * len(claim) + 1):
-            return None
-        if not any(word.isalpha() for word in claim):
-            return None
-        if pronoun is not None and len(content) > 1 and part.conclusion is not part:
-            inside = iter(claim)
-            if all(any(word == other for other in inside) for word in content):
-                return Found(value, 0, len(sentence.text))
+        claim = [word for word in claim if word in content or word not in _MEDIA]
+        if len(content) > min(len(claim) + MOST_EXTRA, 3 * len(claim) + 1) or not any(map(str.isalpha, claim)):
+            return False
         at = iter(content)
-        if not all(any(word == other for other in at) for word in claim):
-            return None
-        return Found(value, 0, len(sentence.text))
+        return all(any(word == other for other in at) for word in claim)
 
 
 @lru_cache(maxsize=1)
@@ -250,8 +253,17 @@ def _links() -> frozenset[str]:
     return frozenset(word.text for phrase in (*phrases("link"), *phrases("shows")) for word in words_of(phrase))
 
 
+@lru_cache(maxsize=1)
+def _idle() -> frozenset[str]:
+    return single_words("adverb") | single_words("strong") | single_words("conclusion")
+
+
+_CLAIMS = terms("statement claim assertion aussage behauptung affirmation énoncé afirmación enunciado afirmação affermazione утверждение bewering")
+"""Nouns that a verdict may follow at once: `which makes the statement correct`."""
 _STRICT = terms("yes no ja nein oui non sí sim não да нет tak nie evet hayır")
 """Words that are yes or no whatever stands around them: `Nein ist richtig` is no."""
+_MEDIA = terms("chart graph diagram map table plot figure screenshot video clip frame diagramm grafik karte tabelle graphique carte tableau gráfico tabla mapa zdjęciu obrazie фото фотографии картинке")
+"""Nouns of what is shown, which a restated claim may leave out."""
 _REASONS = frozenset(("because", "since", "weil", "denn", "porque", "car", "perché"))
 _BREAKS = frozenset((",", ";", ":", '"', "(", "but"))
 _LEADING = terms(": , → = a so say think towards toward guess believe therefore it's that's thus hence ， ：")

@@ -65,7 +65,7 @@ def declared(said: Visible, kind: AnswerType) -> Reading | None:
     for rank in (FINAL, PLAIN):
         if values := [mark for mark in marks if mark.rank == rank]:
             return _decided([*head, *values, *_contradicting(said, kind, values[-1])], said, kind)
-    values = [*_labelled(said, kind), *_emphasised(said, kind)]
+    values = [*marks, *_labelled(said, kind), *_emphasised(said, kind)]
     return _decided(values, said, kind) if values else None
 
 
@@ -181,7 +181,7 @@ def _markers(sentence: Sentence) -> Iterator[tuple[int, int]]:
     if none and (best := _best(sentence)) is not None:
         yield PLAIN, best
     elif none and (arrows := list(_ARROW.finditer(sentence.text))):
-        yield PLAIN, arrows[-1].end()
+        yield EMPHASISED, arrows[-1].end()
 
 
 def _best(sentence: Sentence) -> int | None:

@@ -259,6 +259,7 @@ def prose(said: Visible, kind: AnswerType) -> Reading | None:
     if _is_broken_off(said.text):
         return None
     listed = sentences_at(said.text, kind.candidates(said.text))
+    listed = [one for one in listed if not (one.text[0] == "(" and one.text[-1] == ")")] or listed
     if len(listed) > MOST_SENTENCES:
         listed = [*listed[:40], *listed[40 - MOST_SENTENCES :]]
     statements = [
@@ -277,7 +278,8 @@ def prose(said: Visible, kind: AnswerType) -> Reading | None:
         )
     value = values[0]
     others = {found.value for statement in asserting for found in statement.asserted} - {value}
-    ends = last.sentence.end >= len(said.text.rstrip())
+    behind = Sentence(said.text, last.sentence.end, min(len(said.text), last.sentence.end + 300))
+    ends = listed[-1].start == last.sentence.start and not behind.has("negation", "hedge", "refusal")
     decides = (
         last.concludes
         or last.sentence.has("correction")
@@ -418,10 +420,12 @@ def statement_of(sentence: Sentence, kind: AnswerType, hedged: bool = False) -> 
         return Statement(sentence, (), (), concludes)
     if not isinstance(kind, Choice):
         words = sentence.words
+        last = found[-1]
         unsure = any(
-            phrase.table == "hedge" and words[phrase.first].start < found[-1].end for phrase in sentence.phrases
+            one.table == "hedge" and words[one.first].text not in _AGAINST and words[one.first].start < last.end
+            for one in sentence.phrases
         )
-        is_denied = kind.kind in _NUMBERS and sentence.has("negation") and any(one.value for one in found)
+        is_denied = kind.kind in _NUMBERS and any(one.value for one in found) and _clause_of(sentence, last).has("negation")
         return Statement(sentence, () if is_denied or (unsure and not concludes) else tuple(found), (), concludes)
     asserted: list[Found] = []
     denied: list[Found] = []
@@ -513,6 +517,15 @@ def _is_confirmed(sentence: Sentence, found: Found) -> bool:
 
 
 _start_of = attrgetter("start")
+
+
+def _clause_of(sentence: Sentence, found: Found) -> Sentence:
+    """Return the part of a sentence between commas that holds a value."""
+    ends = [word for word in sentence.words if word.text in (",", ";", ":")]
+    start = max((word.end for word in ends if word.end <= found.start), default=0)
+    return Sentence(sentence.text, start, min((word.start for word in ends if word.start >= found.end), default=len(sentence.text)))
+
+
 _CROSSES = frozenset("✗✘❌❎✖")
 _GAP = single_words("adverb") | {":", ")", ".", '"', "-", "both", "really", "also"}
 _BUT = terms("but aber sondern mais pero sino ma mas maar ale но а 但 但是 而")

@@ -136,6 +136,8 @@ def _start(text: str, place: int) -> int:
     low = at = max(0, place - LONGEST)
     before = place
     while (at := max(text.rfind(stop, low, before) for stop in _STOPS)) >= 0:
+        while text[at] in "\"')]" and at > low:
+            at -= 1
         stop = _END.match(text, at)
         if stop is not None and stop.end() <= place and not _goes_on(text, stop):
             return stop.end()
@@ -226,6 +228,8 @@ def _found(words: Sequence[str]) -> Iterator[Phrase]:
     taken: dict[str, int] = {}
     for at, word in enumerate(words):
         listed = heads.get(word)
+        if word == "may" and at + 1 < len(words) and words[at + 1].isdecimal():
+            continue  # the month
         if listed is None:
             if "'" in word and word.endswith("n't"):
                 yield Phrase("negation", at, at + 1)
