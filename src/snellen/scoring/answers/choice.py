@@ -29,6 +29,7 @@ _NAMED = re.compile(
 )
 _BLANKS = re.compile(r"\s+")
 _LIST_MARK = re.compile(r"\d{1,2}[.)]\s{1,3}(?=\S)")
+_ASIDE = re.compile(r",| [-—–] ")
 _END = re.compile(r"[.!?…。！？]\s|\n")
 
 
@@ -223,7 +224,7 @@ class Choice(AnswerType):
         own = Choice.parse(self, rest)
         if own is not None:
             return bool(own == letter)
-        if self.options.texted(rest.split(",")[0].split(" - ")[0]) == letter:
+        if self.options.texted(_ASIDE.split(rest)[0]) == letter:
             return not Sentence(rest, 0, len(rest)).has("wrong", "no", "negation")
         clause = Sentence(rest, 0, len(rest))
         if clause.words and clause.words[0].text in single_words("other") | {"though", "although"} and marked:

@@ -146,28 +146,32 @@ class Number(AnswerType):
 
     def find(self, sentence: Sentence) -> list[Found]:
         """Return the numbers that a sentence names as an answer; of several the total, or those of what is asked for."""
-        found = list(self._amounts(sentence))
-        if not self._is_either(sentence, found):
-            new = [one for one in found if not self._is_echo(sentence.text[one.start : one.end])]
-            found = new or [one for one in found if not 1_800 <= one.value <= 2_100 or len(sentence.words) < 4]
-        if len({one.value for one in found}) > 1:
-            text = sentence.text
-            found = [
-                one
-                for one in found
-                if not (1_800 <= one.value <= 2_100 and _YEAR_BEFORE.search(_shortly_before(text, one.start)))
-            ] or found
-        if len({one.value for one in found}) > 1 and not self._is_either(sentence, found):
-            found = [one for one in found if not _is_aside(sentence.text, one.start)] or found
-            found = (
-                self._result(sentence, found)
-                or self._in_unit(sentence, found)
-                or self._asked_for(sentence, found)
-                or self._of_clause(sentence, found)
-                or found
-            )
+        found = self._chosen(sentence, list(self._amounts(sentence)))
         values = [(self._value(one.value), one) for one in found]
         return [Found(value, one.start, one.end) for value, one in values if value is not None]
+
+    def _chosen(self, sentence: Sentence, found: list[Found]) -> list[Found]:
+        """Return of the numbers of a sentence those that may answer: the result, or those of what is asked for."""
+        if not self._is_either(sentence, found):
+            new = [one for one in found if not self._is_echo(sentence.text[one.start : one.end])]
+            found = new or [one for one in found if not self._is_year(one) or len(sentence.words) < 4]
+        if len({one.value for one in found}) > 1:
+            dated = [one for one in found if self._is_year(one) and _YEAR_BEFORE.search(_shortly_before(sentence.text, one.start))]
+            found = [one for one in found if one not in dated] or found
+        if len({one.value for one in found}) < 2 or self._is_either(sentence, found):
+            return found
+        found = [one for one in found if not _is_aside(sentence.text, one.start)] or found
+        return (
+            self._result(sentence, found)
+            or self._in_unit(sentence, found)
+            or self._asked_for(sentence, found)
+            or self._of_clause(sentence, found)
+            or found
+        )
+
+    @staticmethod
+    def _is_year(one: Found) -> bool:
+        return bool(1_800 <= one.value <= 2_100)
 
     def _is_echo(self, written: str) -> bool:
         """Return True for a number that the question says too; `one` there may be a pronoun."""
@@ -265,15 +269,25 @@ class Number(AnswerType):
                 or compound
                 or bool({at, at - 1} & ranged)
             )
-            if (
-                not skipped
-                and not (at > 0 and _OF_ALL.fullmatch(between[at - 1]))
-                and (amount := self._converted(text, number))
-            ):
-                covered = amount.end
-                if _MINUS.search(near) and amount.value > 0:
-                    amount = amount._replace(value=-amount.value)
-                yield amount._replace(value=self._unscaled(amount.value, text[amount.start : amount.end]))
+            if skipped or (at > 0 and _OF_ALL.fullmatch(between[at - 1])):
+                continue
+            if (taken := self._taken(text, number)) is not None:
+                covered = taken.end
+                if not self._is_compared(text, taken.end):
+                    yield taken
+
+    def _taken(self, text: str, number: Found) -> Found | None:
+        """Return a number with its sign, in the unit and scale that are asked for; None for one of another dimension."""
+        amount = self._converted(text, number)
+        if amount is None:
+            return None
+        value = -amount.value if amount.value > 0 and _MINUS.search(_shortly_before(text, number.start)) else amount.value
+        return amount._replace(value=self._unscaled(value, text[amount.start : amount.end]))
+
+    def _is_compared(self, text: str, end: int) -> bool:
+        """Return True for a difference: `6 cm shorter`, where the question asks for none."""
+        behind = _COMPARED.match(text, end)
+        return behind is not None and behind[1].lower() not in self.context.question.lower()
 
     def _worded(self, sentence: Sentence) -> Iterator[Found]:
         """Yield numbers in words of other languages than English and Chinese."""
@@ -348,6 +362,11 @@ def _is_aside(text: str, place: int) -> bool:
     return text.count("(", 0, place) > text.count(")", 0, place)
 
 
+_COMPARED = re.compile(
+    r"[- ]?(?:[a-zµ%°]{1,12} )?(more|fewer|less|shorter|longer|taller|higher|lower|larger|bigger|smaller|wider|heavier|lighter|older|younger|later"
+    r"|earlier|mehr|weniger|de plus|de moins|más|menos|더)(?!\w)",
+    re.IGNORECASE,
+)
 _SIGNS = frozenset("+-−–×x*/÷·")
 _OPERATIONS = terms("minus adding subtracting dividing multiplying divided multiplied subtract divide multiply")
 _CLAUSE = re.compile(r"[,;(]\s|\s(?:because|since|as|weil|da|denn|porque|car)\s")

@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from snellen.scoring.answers.base import AnswerType, Found
-from snellen.scoring.answers.number import bare_end, edges
-from snellen.scoring.answers.numerals import EXACT, Value, find_numbers, negated, number_at, plain, written
+from snellen.scoring.answers.number import Number
+from snellen.scoring.answers.numerals import EXACT, Value, negated, number_at, plain, written
 from snellen.scoring.answers.units import MINOR, PARTS_OF, convert, is_currency, may_be_same, unit_at, unit_named
 from snellen.scoring.replies.sentences import Sentence
 
@@ -43,7 +43,7 @@ class Amount(NamedTuple):
     decimals: int
 
 
-class Quantity(AnswerType):
+class Quantity(Number):
     """A number with a unit, that of the question where it has none. Units that convert are converted.
 
     Whole numbers and money are exact, others within 1 % or the rounding of the gold answer, or within the table's tolerance.
@@ -65,7 +65,7 @@ class Quantity(AnswerType):
 
     def same(self, value: Amount, gold: Amount) -> bool:
         given = "" if value.unit == "°" and gold.unit in _TEMPERATURES else value.unit
-        unit, wanted = given or self._asked(gold.unit), gold.unit or self._asked(value.unit)
+        unit, wanted = given or self._asked_unit(gold.unit), gold.unit or self._asked_unit(value.unit)
         number, answer = Fraction(gold.number), Fraction(value.number)
         exact = is_currency(wanted) or (gold.decimals <= 0 and number.denominator == 1)
         if unit == wanted:
@@ -82,17 +82,31 @@ class Quantity(AnswerType):
             value.unit if ":" in value.unit else f"{written(value.number, self.context.decimal)} {value.unit}".strip()
         )
 
-    def find(self, sentence: Sentence) -> Sequence[Found]:
-        text, found, bounds = plain(sentence.text), list[Found](), edges(sentence, "bound")
-        for number in find_numbers(text, self.context.decimal):
-            free = found[-1].end if found else 0
-            if number.start >= free:
-                before = _SIGN_BEFORE.search(text, max(free, number.start - 7), number.start)
-                amount = self._amount_at(text, before.start()) if before is not None else None
-                if amount is None or amount.end <= number.start:
-                    amount = self._amount_at(text, number.start)
-                found += [] if amount is None or bare_end(text, number.start) in bounds else [amount]
-        return found
+    def find(self, sentence: Sentence) -> list[Found]:
+        return self._chosen(sentence, list(self._amounts(sentence)))
+
+    def _taken(self, text: str, number: Found) -> Found | None:
+        text = plain(text)
+        before = _SIGN_BEFORE.search(text, max(0, number.start - 7), number.start)
+        amount = self._amount_at(text, before.start()) if before is not None else None
+        if amount is None or amount.end <= number.start:
+            amount = self._amount_at(text, number.start)
+        bare = amount is not None and not amount.value.unit and not (self.context.unit or self._named)
+        return None if bare else amount
+
+    def _in_unit(self, sentence: Sentence, found: Sequence[Found]) -> list[Found]:
+        return [one for one in found if self._asked_unit(one.value.unit)]
+
+    @staticmethod
+    def _is_year(one: Found) -> bool:
+        return not one.value.unit and 1_800 <= one.value.number <= 2_100
+
+    def parse_gold(self, cell: Any) -> Amount:
+        amount: Amount = AnswerType.parse_gold(self, cell)
+        return amount
+
+    def short(self, sentence: Sentence) -> Found | None:
+        return AnswerType.short(self, sentence)
 
     def _amount_at(self, text: str, start: int) -> Found | None:
         """Return the amount that starts at a place: `$5`, `5 kg`, `5 ft 10 in`, `百分之五`."""
@@ -147,7 +161,7 @@ class Quantity(AnswerType):
         is_word = text.startswith(" in ", at) and text[at + 4 : at + 5].isalpha()  # `5 in the box`
         return None if is_word else unit_at(text, at)
 
-    def _asked(self, unit: str) -> str:
+    def _asked_unit(self, unit: str) -> str:
         """Return the unit that the question asks for: its own, or this one if the question names it."""
         own = self.context.unit.strip()
         return unit_named(own) or own or (unit if unit in self._named else "")

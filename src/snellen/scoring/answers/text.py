@@ -129,11 +129,9 @@ class Text(AnswerType):
         has_article = bool(words) and (leading or _article_before(sentence, words[0].start))
         words = words[leading:]
         words, behind = _before_clause(words, framed)
-        verbless = (
-            framed
-            and not any(word.text in single_words("shows") for word in sentence.words if word.end <= words[0].start)
-            if words
-            else False
+        at = words[0].start if words else 0
+        verbless = framed and not any(
+            phrase.table == "shows" and sentence.words[phrase.first].start < at for phrase in sentence.phrases
         )
         if not words or (behind and verbless) or (behind and (behind < 0 or (not framed and behind > BARE_WORDS))):
             return None
@@ -199,7 +197,7 @@ _VERBS_ALONE = frozenset(("es", "è", "é", "son", "sono", "são", "jest", "эт
 _SENTENCE_SIGNS = frozenset("我你他她它不是有在的了这那")
 _ASKING = frozenset(("name", "named", "called", "kind", "type", "sort", "doing"))
 _NAMING = frozenset(("called", "named", "known", "是"))
-PREPOSITIONS = terms("on in at by near with from to against over under beside between of than")
+PREPOSITIONS = terms("on in at by near with from to against over under beside between of than на в с из у auf im am mit bei an aus dans sur avec à sous en con sobre na no em com su nel nella di w z")
 _NO_PHRASE = terms(
     "is are was were be been has have had do does did can could will would should in on at with from by near that which who while "
     "i you we he she it they this there not no to several some various many under over behind beside between during for across along "

@@ -26,7 +26,7 @@ MOST_SENTENCES = 400
 """Sentences of prose that are weighed: the first 40 and the last."""
 
 
-_NUMBERS = ("count", "number")
+_NUMBERS = ("count", "number", "quantity")
 
 
 class Statement(NamedTuple):
@@ -67,7 +67,7 @@ def text_in(whole: str, kind: AnswerType) -> tuple[str | None, tuple[str, ...]]:
     named = kind.short(first)
     if named is None and len(line.split()) > 1 and first.words[0].text in single_words("subject"):
         return None, ()
-    if named is None and isinstance(kind, Name) and len(line.split()) > MOST_WORDS:
+    if named is None and isinstance(kind, Name) and (len(line.split()) > MOST_WORDS or first.has("shows")):
         return None, ()  # a sentence that is no name
     forms = [line]
     if len(parts) > 1 and len(line[parts[1][0] :].split()) >= FEWEST_OF_EXPLANATION:
@@ -138,6 +138,8 @@ def short(said: Visible, kind: AnswerType) -> Reading | None:
     found = Found(value, 0, len(first.text)) if value is not None else _asserted_short(first, kind)
     if found is None:
         return None
+    if kind.kind == "truth" and value is None and rest.strip() and not statement_of(first, kind).asserted:
+        return None  # `If it is parsley, it is false.`
     if kind.kind == "truth" and _clashes(first, found, kind, rest):
         return Reading(None, f"contradicts itself: {kind.show(found.value)}")
     if rest.strip() and not _explains(rest, found, kind, bare=value is not None):
@@ -173,7 +175,12 @@ def _is_answer_line(said: Visible, first: Sentence, rest: str, *, framed: bool) 
     if (
         not framed
         and not rest.startswith("\n")
-        and (len(rest.split()) < FEWEST_OF_EXPLANATION or len(first.words) > BARE_WORDS + 2 or first.text[0] > "\u2e7f")
+        and (
+            len(rest.split()) < FEWEST_OF_EXPLANATION
+            or len(first.words) > BARE_WORDS + 2
+            or first.text[0] > "\u2e7f"
+            or first.words[0].text in PREPOSITIONS
+        )
     ):
         return False
     return _LISTED.match(said.reply, end) is None
@@ -242,11 +249,9 @@ def _asserted_short(sentence: Sentence, kind: AnswerType) -> Found | None:
             return None
         part = sentence.conclusion
         found = kind.short(part) if part is not sentence and _concludes(sentence) else None
-        return (
-            kind.short(sentence)
-            if found is None
-            else Found(found.value, found.start + part.start, found.end + part.start)
-        )
+        if found is not None:
+            return Found(found.value, found.start + part.start, found.end + part.start)
+        return kind.short(sentence)
     statement = statement_of(sentence, kind, hedged=True)
     values = {found.value for found in statement.asserted}
     return statement.asserted[-1] if len(values) == 1 else None
@@ -407,9 +412,7 @@ def _left_over(statements: Sequence[Statement], kind: AnswerType, said: Visible)
 
 def statement_of(sentence: Sentence, kind: AnswerType, hedged: bool = False) -> Statement:
     """Return what a sentence asserts and rules out; a question, a condition or a comparison does neither."""
-    concludes = (
-        sentence.opens("conclusion") or sentence.has("strong") or (sentence.has("total") and kind.kind in _NUMBERS)
-    )
+    concludes = sentence.opens("conclusion") or bool(sentence.concluding)
     if sentence.asks:
         return Statement(sentence, (), (), False)
     found = list(kind.find(sentence))
@@ -418,6 +421,7 @@ def statement_of(sentence: Sentence, kind: AnswerType, hedged: bool = False) -> 
         found = [Found(one.value, one.start + part.start, one.end + part.start) for one in kind.find(part)] or found
     if not found or (kind.kind in _NUMBERS and sentence.has("refusal")):
         return Statement(sentence, (), (), concludes)
+    concludes = concludes or (kind.kind in _NUMBERS and _sums_up(sentence, found[-1]))
     if not isinstance(kind, Choice):
         words = sentence.words
         last = found[-1]
@@ -443,6 +447,15 @@ def statement_of(sentence: Sentence, kind: AnswerType, hedged: bool = False) -> 
     return Statement(sentence, tuple(asserted), tuple(denied), concludes)
 
 
+def _sums_up(sentence: Sentence, found: Found) -> bool:
+    """Return True if a word of summing up stands shortly before or behind a number."""
+    words = sentence.words
+    first, after = (bisect_left(words, place, key=_start_of) for place in (found.start, found.end))
+    return any(
+        one.table == "total" and (0 <= first - one.after <= 3 or 0 <= one.first - after <= 3) for one in sentence.phrases
+    )
+
+
 def _concludes(sentence: Sentence) -> bool:
     return bool(sentence.concluding) or sentence.opens("conclusion") or "✓" in sentence.text or "✅" in sentence.text
 
@@ -450,7 +463,7 @@ def _concludes(sentence: Sentence) -> bool:
 def _is_listed(sentence: Sentence, before: Found, one: Found) -> bool:
     """Return True if only a comma, `or` or `and` stands between two options, so that one stance holds for both."""
     gap = Sentence(sentence.text, before.end, one.start)
-    joints = single_words("or") | single_words("and") | {",", "、", "(", ")"}
+    joints = single_words("or") | single_words("and") | {",", "、", "・", "(", ")"}
     return (
         bool(gap.words)
         and len(gap.words) < 4

@@ -75,7 +75,7 @@ _SIGN_OF = {
 _NEXT_QUESTION = re.compile(r"(?:\n\s{0,4}(?:Question|User|Human|问题|Frage|Pregunta)|\sQ)\s?[:：](?=\s|$)")
 _TAG_BEFORE = re.compile(r"<([a-zA-Z]{1,10})(?:\s[^<>]{0,80})?>$")
 _COMMAND_END = re.compile(r"\$?\\[a-zA-Z]{2,12}$")
-_MAY_BE_MARKUP = frozenset('*_`~$}{|"\\')
+_MAY_BE_MARKUP = frozenset('*_`~$}{|"\\„“”「」')
 
 
 class _Plain(dict[int, str]):

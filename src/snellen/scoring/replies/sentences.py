@@ -15,7 +15,7 @@ _TOKEN = re.compile(
     r"[\u0e00-\u0e7f\u2e80-\ud7ff]|[^\W\u0e00-\u0e7f\u2e80-\ud7ff]+(?:'[^\W\u0e00-\u0e7f\u2e80-\ud7ff]+)*|[^\w\s]"
 )
 # A stop ends a sentence before a blank or the end; one of a script without blanks always does.
-_END = re.compile(r"[.!?…]+[\"')\]]*(?=\s|$)|[。！？；]+[\"')\]」』”]*|\n+")
+_END = re.compile(r"[.!?…؟]+[\"')\]]*(?=\s|$)|[。！？；।]+[\"')\]」』”]*|\n+")
 _TABLES = (
     *("negation", "hedge", "correction", "conclusion", "total", "wrong", "letter_after", "option", "bound", "label"),
     *("yes", "no", "refusal", "answer", "choose", "or", "and", "retraction", "subject", "shows", "strong", "adverb"),
@@ -51,7 +51,7 @@ class Sentence:
 
     def __init__(self, text: str, start: int, end: int) -> None:
         self.text, self.start, self.end = text[start:end], start, end
-        self.asks = self.text.rstrip("\"') ").endswith(("?", "？"))
+        self.asks = self.text.rstrip("\"') ").endswith(("?", "？", "؟"))
         self._words: list[Word] | None = None
         self._phrases: list[Phrase] | None = None
 
@@ -153,7 +153,7 @@ def _end(text: str, place: int) -> int:
     return min(len(text), place + LONGEST)
 
 
-_STOPS = (". ", "! ", "? ", ".\n", "\n", "。", "！", "？", "；", "… ", '" ', ") ")
+_STOPS = (". ", "! ", "? ", ".\n", "\n", "。", "！", "？", "；", "।", "؟ ", "… ", '" ', ") ")
 
 
 def spans(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -212,6 +212,10 @@ def _is_abbreviated(text: str, stop: int) -> bool:
     return word.lower() in phrases("abbreviation") and text[stop + 1 : stop + 2] not in ("\n", "")
 
 
+_CONDITIONAL = ("rait", "raient", "rebbe", "rebbero")
+"""Ends of verbs in the conditional of French and Italian."""
+
+
 @cache
 def _by_head() -> dict[str, tuple[tuple[tuple[str, ...], str], ...]]:
     """Return, by first word, the phrases that begin with it, longest first."""
@@ -233,6 +237,8 @@ def _found(words: Sequence[str]) -> Iterator[Phrase]:
         if listed is None:
             if "'" in word and word.endswith("n't"):
                 yield Phrase("negation", at, at + 1)
+            elif word.endswith(_CONDITIONAL) and not word.endswith("trait"):
+                yield Phrase("hedge", at, at + 1)
             continue
         for phrase, table in listed:
             if taken.get(table, 0) <= at and tuple(words[at : at + len(phrase)]) == phrase:
