@@ -11,8 +11,7 @@ from typing import Any, ClassVar
 
 from snellen.scoring.answers.base import AnswerContext, AnswerType, Found, GoldError
 from snellen.scoring.answers.dress import undressed
-from snellen.scoring.answers.fold import accents, exact, folded
-from snellen.scoring.answers.name import stemmed
+from snellen.scoring.answers.fold import accents, exact, folded, stemmed
 from snellen.scoring.replies.phrases import ordered, phrases, places_of, single_words
 from snellen.scoring.replies.sentences import Sentence, Word, words_of
 from snellen.text import terms

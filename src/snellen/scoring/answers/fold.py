@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
+from snellen.scoring.answers.base import ENGLISH_BELOW_HUNDRED
 from snellen.scoring.answers.dress import undressed
 
 _ENDS = re.compile(r"(?<=[^\W\d_]{2})[!?！？]+$|[,;:、，；：]+$")
@@ -56,3 +57,29 @@ def without_marks(text: str) -> str:
 
 FOLDS: Mapping[str, Callable[[str], str]] = {"exact": exact, "accents": accents, "folded": folded}
 """Level of `AnswerContext` to the fold that it names."""
+
+
+_IRREGULAR = {"leaves": "leaf", "wolves": "wolf", "mice": "mouse", "geese": "goose", "people": "person", "men": "man", "women": "woman", "children": "child", "feet": "foot", "knives": "knife"}  # fmt: skip
+
+
+_SPELLINGS = {word: str(value) for word, value in ENGLISH_BELOW_HUNDRED.items() if value > 1} | {
+    "grey": "gray", "colour": "color", "coloured": "colored", "moustached": "mustached", "sulphur": "sulfur",
+}  # fmt: skip
+"""Words that are spelled otherwise, and numbers in words, which digits stand for."""
+
+
+@lru_cache(maxsize=20_000)
+def stemmed(word: str) -> str:
+    """Return a lower-case word without plural and possessive, a number word as digits: `kites` and `kite's` are `kite`."""
+    word = word.casefold()
+    if not word.isascii():
+        word = folded(word)
+    if "'" in word:
+        word = word.removesuffix("'s").replace("'", "")
+    if (known := _IRREGULAR.get(word) or _SPELLINGS.get(word)) is not None:
+        return known
+    if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")) and word.isalpha():
+        if word.endswith("ies") and len(word) > 4:
+            return word[:-3] + "y"
+        return word[:-2] if word.endswith(("ches", "shes", "xes", "sses", "zes")) else word[:-1]
+    return word

@@ -6,9 +6,9 @@ import re
 from functools import lru_cache
 from typing import Any, ClassVar
 
-from snellen.scoring.answers.base import ENGLISH_BELOW_HUNDRED, Found
+from snellen.scoring.answers.base import Found
 from snellen.scoring.answers.dress import undressed
-from snellen.scoring.answers.fold import folded
+from snellen.scoring.answers.fold import folded, stemmed
 from snellen.scoring.answers.text import Text
 from snellen.scoring.replies.sentences import Sentence
 
@@ -19,32 +19,6 @@ _PLACE = re.compile(r" (?:in|at|near|from) (?=[A-Z])")
 _LABELLED = re.compile(r"[^\W\d][^\W\d]+(?: [^\W\d]+){0,2}: (?=\w)")
 _BRACKET = re.compile(r"(?P<name>.{2,80}?)\s?[(（](?P<other>[^()（）]{3,80})[)）]")
 _ARTICLES = frozenset(("a", "an", "the"))
-_IRREGULAR = {"leaves": "leaf", "wolves": "wolf", "mice": "mouse", "geese": "goose", "people": "person", "men": "man", "women": "woman", "children": "child", "feet": "foot", "knives": "knife"}  # fmt: skip
-
-
-_SPELLINGS = {word: str(value) for word, value in ENGLISH_BELOW_HUNDRED.items() if value > 1} | {
-    "grey": "gray", "colour": "color", "coloured": "colored", "moustached": "mustached", "sulphur": "sulfur",
-}  # fmt: skip
-"""Words that are spelled otherwise, and numbers in words, which digits stand for."""
-
-
-@lru_cache(maxsize=20_000)
-def stemmed(word: str) -> str:
-    """Return a lower-case word without plural and possessive, a number word as digits: `kites` and `kite's` are `kite`."""
-    word = word.casefold()
-    if not word.isascii():
-        word = folded(word)
-    if "'" in word:
-        word = word.removesuffix("'s").replace("'", "")
-    if (known := _IRREGULAR.get(word) or _SPELLINGS.get(word)) is not None:
-        return known
-    if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")) and word.isalpha():
-        if word.endswith("ies") and len(word) > 4:
-            return word[:-3] + "y"
-        return word[:-2] if word.endswith(("ches", "shes", "xes", "sses", "zes")) else word[:-1]
-    return word
-
-
 @lru_cache(maxsize=50_000)
 def words(name: str) -> tuple[str, ...]:
     """Return the words by which a name is compared; signs are words of their own.

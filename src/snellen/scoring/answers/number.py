@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from snellen.scoring.answers.base import ENGLISH_BELOW_HUNDRED, AnswerType, Found, GoldError
 from snellen.scoring.answers.dress import undressed
-from snellen.scoring.answers.name import stemmed
+from snellen.scoring.answers.fold import stemmed
 from snellen.scoring.answers.numerals import CJK_DIGITS, SCALES, find_numbers, parse_number
 from snellen.scoring.answers.units import convert, unit_at, unit_named
 from snellen.scoring.replies.phrases import ordered, phrases, places_of, single_words
@@ -160,7 +160,7 @@ class Number(AnswerType):
             found = [one for one in found if one not in dated] or found
         if len({one.value for one in found}) < 2 or self._is_either(sentence, found):
             return found
-        found = [one for one in found if not _is_aside(sentence.text, one.start)] or found
+        found = [one for one in found if not is_aside(sentence.text, one.start)] or found
         return (
             self._result(sentence, found)
             or self._in_unit(sentence, found)
@@ -357,7 +357,7 @@ class Number(AnswerType):
         return list(found[-1:]) if calculates else []
 
 
-def _is_aside(text: str, place: int) -> bool:
+def is_aside(text: str, place: int) -> bool:
     """Return True for a place in brackets."""
     return text.count("(", 0, place) > text.count(")", 0, place)
 

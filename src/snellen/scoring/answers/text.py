@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 from snellen.scoring.answers.base import AnswerType, Found
-from snellen.scoring.answers.fold import FOLDS
+from snellen.scoring.answers.fold import FOLDS, stemmed
 from snellen.scoring.replies.phrases import single_words
 from snellen.scoring.replies.sentences import Sentence, Word
 from snellen.text import terms
@@ -51,7 +51,8 @@ class Text(AnswerType):
             or _is_open(sentence, plain)
         ):
             return None
-        start, end = self._frame(sentence, words)
+        identified = self._identified(sentence, words)
+        start, end = (identified, len(words)) if identified else self._frame(sentence, words)
         framed = start > 0 or end < len(words)
         tail = {word.text for word in words if quoted and word.start >= quoted[-1].end()}
         if (
@@ -60,7 +61,7 @@ class Text(AnswerType):
             and (framed or len(plain) <= FRAMED_WORDS + 2 or quoted[0].start() == 0)
         ):
             return Found(quoted[0][1], *quoted[0].span(1))
-        return self._phrase(sentence, words[start:end], framed)
+        return self._phrase(sentence, words[start:end], framed, identified=bool(identified))
 
     def _asked(self) -> frozenset[str]:
         return _words_of(self.context.question[-2_000:])
@@ -108,11 +109,20 @@ class Text(AnswerType):
             end = len(words)
         return (start if (verb or start > 1) and start < len(words) else 0), end
 
+    def _identified(self, sentence: Sentence, words: Sequence[Word]) -> int:
+        """Return the first word behind the last verb of a sentence about what the question asks for: `The app that is open is Spotify`."""
+        verbs = [one for one in sentence.phrases if one.table == "shows" and 0 < one.first and one.after < len(words)]
+        if not verbs or words[verbs[-1].first - 1].text in ("that", "which", "who"):
+            return 0
+        heads = _heads(self.context.question[-500:])
+        subject = {stemmed(word.text) for word in words[: verbs[-1].first]}
+        return verbs[-1].after if not heads.isdisjoint(subject) else 0
+
     @staticmethod
     def _is_capital(sentence: Sentence, word: Word) -> bool:
         return sentence.text[word.start].isupper()
 
-    def _phrase(self, sentence: Sentence, words: Sequence[Word], framed: bool) -> Found | None:
+    def _phrase(self, sentence: Sentence, words: Sequence[Word], framed: bool, identified: bool) -> Found | None:
         """Return a phrase without article and trailing clause, if it is one: no verb, no preposition, few words."""
         while len(words) > 1 and words[0].text in single_words("adverb"):
             words = words[1:]
@@ -124,9 +134,9 @@ class Text(AnswerType):
             len(words) > 1
             and words[0].text in single_words("article")
             and words[1].start > words[0].end
-            and words[1].text[0].isalpha()
+            and (words[1].text[0].isalnum() or words[1].text in "*_`")
         )
-        has_article = bool(words) and (leading or _article_before(sentence, words[0].start))
+        has_article = bool(words) and ((identified and bool(sentence.concluding)) or leading or _article_before(sentence, words[0].start))
         words = words[leading:]
         words, behind = _before_clause(words, framed)
         at = words[0].start if words else 0
@@ -154,7 +164,7 @@ class Text(AnswerType):
         unspaced = len(words) - len(spaced) if any(word.text[0] > "\u2e7f" for word in words) else 0
         if len(text.split()) > (FRAMED_WORDS if framed else BARE_WORDS) or unspaced > 2 * BARE_WORDS:
             return False
-        if unspaced and any(word.text in _SENTENCE_SIGNS for word in words):
+        if unspaced and (text.endswith(_VERB_ENDS) or any(word.text in _SENTENCE_SIGNS for word in words)):
             return False
         if not framed and spaced and spaced[-1] in single_words("function") and len(spaced) > 1:
             return False
@@ -194,6 +204,7 @@ _FRAMES = frozenset(("shows", "conclusion", "choose", "adverb", "subject"))
 """Tables of phrases that open a sentence about the answer."""
 _VERBS_ALONE = frozenset(("es", "è", "é", "son", "sono", "são", "jest", "это"))
 """Verbs that need no subject before them."""
+_VERB_ENDS = ("ます", "ました", "ません", "ない")
 _SENTENCE_SIGNS = frozenset("我你他她它不是有在的了这那")
 _ASKING = frozenset(("name", "named", "called", "kind", "type", "sort", "doing"))
 _NAMING = frozenset(("called", "named", "known", "是"))
@@ -210,6 +221,16 @@ def _known_words() -> frozenset[str]:
     """Return the words of a frame that say nothing themselves."""
     tables = ("function", "subject", "adverb", "article")
     return frozenset(word for table in tables for word in single_words(table)) - {"one", "word"}
+
+
+@lru_cache(maxsize=1_024)
+def _heads(question: str) -> frozenset[str]:
+    """Return the nouns that a question asks for, before its verb: `Which chemical element is`."""
+    words = _sentence(question).words
+    verb = next((at for at, word in enumerate(words) if at and word.text in single_words("shows")), len(words))
+    return frozenset(
+        stemmed(word.text) for word in words[:verb] if word.text[0].isalnum() and word.text not in single_words("function")
+    )
 
 
 def _is_comma(words: Sequence[Word], at: int) -> bool:
@@ -284,5 +305,7 @@ def _before_clause(words: Sequence[Word], framed: bool) -> tuple[list[Word], int
             dashed or placed or bracket or (word.text in _CLOSE and following.start > word.end) or word.text in _REASONS
         ):
             turned = following.text in ("but", "aber", "pero", "mais", "mas", "ma", "но", "但")
+            listed = following.text in single_words("article") and any(word.text in _AND for word in words[at:])
+            turned = turned or (word.text == "," and listed)  # `It shows a guitar, a palm tree and a sun`
             return list(words[:at]), -1 if turned else 0 if bracket or dashed or placed else len(words) - at - 1
     return list(words), 0

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from snellen.scoring.answers.base import AnswerType, Found, GoldError
 from snellen.scoring.answers.dress import undressed
-from snellen.scoring.answers.name import stemmed
+from snellen.scoring.answers.fold import stemmed
 from snellen.scoring.replies.phrases import phrases, places_of, possible, single_words
 from snellen.scoring.replies.sentences import Sentence, words_of
 from snellen.text import terms

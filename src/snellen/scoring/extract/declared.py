@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from snellen.scoring.answers.base import AnswerType
 from snellen.scoring.answers.choice import Choice, MultiChoice
 from snellen.scoring.answers.dress import undressed, undressed_span
-from snellen.scoring.answers.name import stemmed
+from snellen.scoring.answers.fold import stemmed
 from snellen.scoring.answers.text import Text
 from snellen.scoring.extract.base import Reading, two_answers
 from snellen.scoring.extract.stated import NOTHING, one_named, repeats, statement_of, value_in

@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 from snellen.scoring.answers.base import AnswerType, Found
 from snellen.scoring.answers.choice import Choice, MultiChoice
 from snellen.scoring.answers.dress import line_span, undressed, undressed_span
-from snellen.scoring.answers.name import Name, stemmed
+from snellen.scoring.answers.fold import stemmed
+from snellen.scoring.answers.name import Name
+from snellen.scoring.answers.number import is_aside
 from snellen.scoring.answers.text import BARE_WORDS, PREPOSITIONS, Text
 from snellen.scoring.extract.base import Reading, two_answers
 from snellen.scoring.replies.phrases import single_words
@@ -355,9 +357,13 @@ def _concluded(said: Visible, kind: AnswerType) -> Reading | None:
         return None
     if isinstance(kind, Text) and last.text.count('"') > 2:
         return None  # which quotation is meant cannot be told
-    if not concludes and not (repeats(part, kind) and not part.has("hedge")):
-        return None
     found = kind.short(part)
+    stated = not part.has("hedge") and (repeats(part, kind) or (found is not None and _identifies(part, found)))
+    if not concludes and not stated:
+        return None
+    if found is None and isinstance(kind, Text):
+        begin, part, found = part.start * (part is not last), last, kind.short(last)
+        found = found if found is not None and found.start >= begin else None
     if found is None or (isinstance(kind, Text) and part is last and not part.words[0].start < found.start):
         return None
     offset = last.start + (part.start if part is not last else 0)
@@ -429,6 +435,8 @@ def statement_of(sentence: Sentence, kind: AnswerType, hedged: bool = False) -> 
             one.table == "hedge" and words[one.first].text not in _AGAINST and words[one.first].start < last.end
             for one in sentence.phrases
         )
+        if kind.kind in _NUMBERS:
+            found = [one for one in found if not is_aside(sentence.text, one.start)]
         is_denied = kind.kind in _NUMBERS and any(one.value for one in found) and _clause_of(sentence, last).has("negation")
         return Statement(sentence, () if is_denied or (unsure and not concludes) else tuple(found), (), concludes)
     asserted: list[Found] = []
