@@ -185,7 +185,7 @@ class Number(AnswerType):
         """Return a number without `million` where the question asks in millions."""
         low, asked = written.lower(), self.context.question.lower()
         for word, exponent in SCALES.items():
-            if len(word) > 3 and word in low and word in asked:
+            if (len(word) > 3 or word > "\u2e7f") and word in low and word in asked:
                 return Decimal(value).scaleb(-exponent)
         return value
 

@@ -48,7 +48,7 @@ class Text(AnswerType):
             or words[-1].text in (":", "：")
             or sentence.asks
             or sentence.opens("refusal")
-            or _is_open(sentence, plain)
+            or (_is_open(sentence, plain) and not sentence.text.isupper())
         ):
             return None
         identified = self._identified(sentence, words)

@@ -136,6 +136,8 @@ def _announced(said: Visible, kind: AnswerType) -> Iterator[Mark]:
         places = [*places[: MOST_MARKS // 4], *places[-3 * MOST_MARKS // 4 :]]
     for sentence in sentences_at(text, places):
         markers = list(_markers(sentence))
+        if text[sentence.end :].strip():
+            markers = [marker for marker in markers if marker[0] != EMPHASISED]  # an arrow within an explanation
         if len(markers) > 4:
             markers = [markers[0], *markers[-3:]]
         for rank, at in markers:

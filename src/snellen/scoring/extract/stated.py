@@ -437,7 +437,7 @@ def statement_of(sentence: Sentence, kind: AnswerType, hedged: bool = False) -> 
         )
         if kind.kind in _NUMBERS:
             found = [one for one in found if not is_aside(sentence.text, one.start)]
-        is_denied = kind.kind in _NUMBERS and any(one.value for one in found) and _clause_of(sentence, last).has("negation")
+        is_denied = kind.kind in _NUMBERS and any(one.value for one in found) and _is_denied(sentence, last, kind)
         return Statement(sentence, () if is_denied or (unsure and not concludes) else tuple(found), (), concludes)
     asserted: list[Found] = []
     denied: list[Found] = []
@@ -540,11 +540,13 @@ def _is_confirmed(sentence: Sentence, found: Found) -> bool:
 _start_of = attrgetter("start")
 
 
-def _clause_of(sentence: Sentence, found: Found) -> Sentence:
-    """Return the part of a sentence between commas that holds a value."""
+def _is_denied(sentence: Sentence, found: Found, kind: AnswerType) -> bool:
+    """Return True if a negation that the question has not stands in the part between commas that holds a value."""
     ends = [word for word in sentence.words if word.text in (",", ";", ":")]
     start = max((word.end for word in ends if word.end <= found.start), default=0)
-    return Sentence(sentence.text, start, min((word.start for word in ends if word.start >= found.end), default=len(sentence.text)))
+    end = min((word.start for word in ends if word.start >= found.end), default=len(sentence.text))
+    clause, asked = Sentence(sentence.text, start, end), kind.context.question.lower()
+    return any(one.table == "negation" and clause.words[one.first].text not in asked for one in clause.phrases)
 
 
 _CROSSES = frozenset("✗✘❌❎✖")

@@ -38,6 +38,9 @@ class Phrase(NamedTuple):
     after: int
 
 
+_QUESTION_ENDS = ("?", "？", "؟", "すか", "うか", "のか", "吗", "嗎")
+
+
 class Sentence:
     """A sentence of a plain text.
 
@@ -51,7 +54,7 @@ class Sentence:
 
     def __init__(self, text: str, start: int, end: int) -> None:
         self.text, self.start, self.end = text[start:end], start, end
-        self.asks = self.text.rstrip("\"') ").endswith(("?", "？", "؟"))
+        self.asks = self.text.rstrip("\"') 。").endswith(_QUESTION_ENDS)
         self._words: list[Word] | None = None
         self._phrases: list[Phrase] | None = None
 
