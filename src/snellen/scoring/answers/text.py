@@ -54,6 +54,7 @@ class Text(AnswerType):
         identified = self._identified(sentence, words)
         start, end = (identified, len(words)) if identified else self._frame(sentence, words)
         framed = start > 0 or end < len(words)
+        quoted = [quote for quote in quoted if not identified or quote.start() >= words[start].start]
         tail = {word.text for word in words if quoted and word.start >= quoted[-1].end()}
         if (
             len(quoted) == 1
@@ -114,9 +115,9 @@ class Text(AnswerType):
         verbs = [one for one in sentence.phrases if one.table == "shows" and 0 < one.first and one.after < len(words)]
         if not verbs or words[verbs[-1].first - 1].text in ("that", "which", "who"):
             return 0
-        heads = _heads(self.context.question[-500:])
+        asked = heads(self.context.question[-500:])
         subject = {stemmed(word.text) for word in words[: verbs[-1].first]}
-        return verbs[-1].after if not heads.isdisjoint(subject) else 0
+        return verbs[-1].after if not asked.isdisjoint(subject) else 0
 
     @staticmethod
     def _is_capital(sentence: Sentence, word: Word) -> bool:
@@ -124,39 +125,37 @@ class Text(AnswerType):
 
     def _phrase(self, sentence: Sentence, words: Sequence[Word], framed: bool, identified: bool) -> Found | None:
         """Return a phrase without article and trailing clause, if it is one: no verb, no preposition, few words."""
+        words, behind = _before_clause(words, framed)
         while len(words) > 1 and words[0].text in single_words("adverb"):
             words = words[1:]
-        called = [at for at, word in enumerate(words[:-1]) if word.text in _NAMING]
+        called = [at for at, word in enumerate(words[:-1]) if word.text in _NAMING or (framed and _is_colon(words, at))]
         if called:
             words, framed = words[called[-1] + 1 :], True
             words = words[words[0].text == "as" and len(words) > 1 :]
+        if not words:
+            return None
         leading = (
             len(words) > 1
             and words[0].text in single_words("article")
             and words[1].start > words[0].end
             and (words[1].text[0].isalnum() or words[1].text in "*_`")
         )
-        has_article = bool(words) and ((identified and bool(sentence.concluding)) or leading or _article_before(sentence, words[0].start))
-        words = words[leading:]
-        words, behind = _before_clause(words, framed)
-        at = words[0].start if words else 0
-        verbless = framed and not any(
-            phrase.table == "shows" and sentence.words[phrase.first].start < at for phrase in sentence.phrases
-        )
-        if not words or (behind and verbless) or (behind and (behind < 0 or (not framed and behind > BARE_WORDS))):
-            return None
-        text = sentence.text[words[0].start : words[-1].end]
-        colons = [at for at, word in enumerate(words[:-1]) if word.text == ":" and words[at + 1].start > word.end]
-        if framed and colons:
-            words, has_article = words[colons[-1] + 1 :], True
-            text = sentence.text[words[0].start : words[-1].end]
-        if ":" in [word.text for word in words] and not framed and " " in text:
-            return None
+        has_article = leading or _article_before(sentence, words[0].start) or (identified and bool(sentence.concluding))
         has_article = has_article or (framed and sentence.words[0].text in _VERBS_ALONE)
         has_article = has_article or any(word.text in _NAMING for word in sentence.words if word.end <= words[0].start)
+        words = words[leading:]
+        start = words[0].start
+        before = (phrase for phrase in sentence.phrases if sentence.words[phrase.first].start < start)
+        if behind and (behind < 0 or (framed and not any(phrase.table == "shows" for phrase in before))):
+            return None
+        if behind > BARE_WORDS and not framed:
+            return None
+        text = sentence.text[start : words[-1].end]
+        if ":" in [word.text for word in words] and not framed and " " in text:
+            return None
         if words[0].text in single_words("subject") or not self._is_phrase(sentence, words, text, framed, has_article):
             return None
-        return Found(text, words[0].start, words[-1].end)
+        return Found(text, start, words[-1].end)
 
     def _is_phrase(self, sentence: Sentence, words: Sequence[Word], text: str, framed: bool, has_article: bool) -> bool:
         asked, articles = self._asked(), single_words("article")
@@ -224,13 +223,18 @@ def _known_words() -> frozenset[str]:
 
 
 @lru_cache(maxsize=1_024)
-def _heads(question: str) -> frozenset[str]:
-    """Return the nouns that a question asks for, before its verb: `Which chemical element is`."""
-    words = _sentence(question).words
+def heads(question: str) -> frozenset[str]:
+    """Return the nouns that a question asks for: before its verb (`Which chemical element is`), else behind it (`What is the brand of`)."""
+    words, idle = _sentence(question).words, single_words("function")
     verb = next((at for at, word in enumerate(words) if at and word.text in single_words("shows")), len(words))
-    return frozenset(
-        stemmed(word.text) for word in words[:verb] if word.text[0].isalnum() and word.text not in single_words("function")
-    )
+    before = {stemmed(word.text) for word in words[:verb] if word.text[0].isalnum() and word.text not in idle}
+    end = next((at for at in range(verb + 1, len(words)) if words[at].text in PREPOSITIONS), len(words))
+    behind = {stemmed(word.text) for word in words[verb + 1 : end] if word.text[0].isalnum() and word.text not in idle}
+    return frozenset(before or (() if any(word.endswith("ing") for word in behind) else behind))
+
+
+def _is_colon(words: Sequence[Word], at: int) -> bool:
+    return words[at].text == ":" and words[at + 1].start > words[at].end
 
 
 def _is_comma(words: Sequence[Word], at: int) -> bool:
@@ -288,7 +292,7 @@ def _without_contrast(words: Sequence[Word]) -> Sequence[Word]:
 
 
 def _before_clause(words: Sequence[Word], framed: bool) -> tuple[list[Word], int]:
-    """Return the words before a trailing clause or bracket, and the words of that clause; -1 for one that goes on with `but`."""
+    """Return the words before a trailing clause or bracket, and how many words that has: 0 of another name, -1 if it goes on with `but`."""
     for at, word in enumerate(words[:-1]):
         following = words[at + 1]
         spaced = at > 0 and word.start > words[at - 1].end
@@ -297,7 +301,7 @@ def _before_clause(words: Sequence[Word], framed: bool) -> tuple[list[Word], int
         dashed = spaced and word.text in _DASHES and following.start > word.end
         bracket = (
             spaced
-            and (word.text, words[-1].text) in (("(", ")"), ("[", "]"))
+            and word.text in ("(", "[")
             and len(following.text) > 2
             and following.text.isalpha()
         )
@@ -307,5 +311,6 @@ def _before_clause(words: Sequence[Word], framed: bool) -> tuple[list[Word], int
             turned = following.text in ("but", "aber", "pero", "mais", "mas", "ma", "но", "但")
             listed = following.text in single_words("article") and any(word.text in _AND for word in words[at:])
             turned = turned or (word.text == "," and listed)  # `It shows a guitar, a palm tree and a sun`
-            return list(words[:at]), -1 if turned else 0 if bracket or dashed or placed else len(words) - at - 1
+            renamed = bracket or dashed or placed or following.text in ("also", "known", "called")
+            return list(words[:at]), -1 if turned else 0 if renamed else len(words) - at - 1
     return list(words), 0
