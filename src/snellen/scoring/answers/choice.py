@@ -398,7 +398,8 @@ def _is_whole(text: str, start: int, end: int) -> bool:
         return True
     before, after, next_one = text[start - 1 : start], text[end : end + 1], text[end + 1 : end + 2]
     signed = before != "" and (before in "-−+<>≥≤~£$€/.,:^" or before.isalnum()) and before not in text[start:end]
-    longer = after != "" and (
+    signed = signed and (text[start].isdigit() or before.isalnum() and before < "\u2e80")
+    longer = after != "" and text[end - 1].isdigit() and (
         after in "/%:^+" or (after.isalnum() and after < "\u2e80") or (after in ".,:" and next_one.isdigit())
     )
     return not (signed or longer)

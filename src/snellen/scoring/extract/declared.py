@@ -12,7 +12,7 @@ from snellen.scoring.answers.base import AnswerType
 from snellen.scoring.answers.choice import Choice, MultiChoice
 from snellen.scoring.answers.dress import undressed, undressed_span
 from snellen.scoring.answers.fold import stemmed
-from snellen.scoring.answers.text import Text
+from snellen.scoring.answers.text import Text, heads
 from snellen.scoring.extract.base import Reading, two_answers
 from snellen.scoring.extract.stated import NOTHING, one_named, repeats, statement_of, value_in
 from snellen.scoring.replies.phrases import phrases, places_of, possible, single_words
@@ -298,6 +298,7 @@ def _labelled(said: Visible, kind: AnswerType) -> Iterator[Mark]:
     if not question or (":" not in said.text and "：" not in said.text):
         return
     asked = {stemmed(word.text) for word in Sentence(question, 0, len(question)).words}
+    wanted = frozenset() if kind.kind == "truth" else heads(question[-500:])
     fields = [(field["key"], field.span("value"), True) for field in json_fields(said.reply[: 2 * LONGEST])]
     lines = (
         [] if fields else [(line["key"], line.span("value"), False) for line in _LABEL.finditer(said.text[:LONGEST])]
@@ -312,7 +313,8 @@ def _labelled(said: Visible, kind: AnswerType) -> Iterator[Mark]:
             and words
             and words[0].lower() in ("count", "total", "number", "value")
         ) or (is_json and kind.kind == "truth" and said.reply[slice(*span)].strip() in ("true", "false"))
-        if len(words) > 6 or not (counted or (content and asked.issuperset(content))):
+        named = content and asked.issuperset(content) and (not wanted or not wanted.isdisjoint(content))
+        if len(words) > 6 or not (counted or named):
             continue
         start, end = undressed_span(said.reply, *(span if is_json else said.place(*span)))
         value, also = value_in(said.reply[start:end], kind)
