@@ -90,7 +90,7 @@ class Number(AnswerType):
     def _is_aside(self, clause: str) -> bool:
         """Return True for a trailing clause that names no other number, or only gives reasons."""
         sentence = Sentence(clause, 0, len(clause))
-        reasons = ("because", "since", "as", "weil", "denn", "porque", "car")
+        reasons = ("because", "since", "as", "weil", "denn", "porque")
         return any(word.text in reasons for word in sentence.words[:2]) or not self._named(sentence)
 
     def _decimal(self, text: str) -> str:
@@ -369,7 +369,7 @@ _COMPARED = re.compile(
 )
 _SIGNS = frozenset("+-−–×x*/÷·")
 _OPERATIONS = terms("minus adding subtracting dividing multiplying divided multiplied subtract divide multiply")
-_CLAUSE = re.compile(r"[,;(]\s|\s(?:because|since|as|weil|da|denn|porque|car)\s")
+_CLAUSE = re.compile(r"[,;(]\s|\s(?:because|since|as|weil|da|denn|porque)\s")
 _CLAUSE_END = re.compile(r"[,;:]\s|[，；：]")
 _PREPOSITIONS = single_words("function") | terms("voor van für pour par per para di da z w na в на из для por")
 _PRONOUN = re.compile(r"[,.;]|$|\s+(?:is|that|which|who|with|in|on|of|has|was|fewer|more|less|can|may|at)\b", re.IGNORECASE)

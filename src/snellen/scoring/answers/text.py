@@ -19,7 +19,7 @@ BARE_WORDS, FRAMED_WORDS = 4, 5
 _QUOTED = re.compile(r"\"([^\"\n]{1,200})\"")
 _STOPS = frozenset(".!。！")
 _CLOSE = frozenset((",", ";"))
-_REASONS = frozenset(("because", "since", "weil", "denn", "porque", "car"))
+_REASONS = frozenset(("because", "since", "weil", "denn", "porque"))
 _DASHES = frozenset(("-", "—", "–"))
 
 

@@ -230,22 +230,31 @@ class Truth(AnswerType):
         if not _content(part) and 1 < len(part.words) <= 7 and pronoun is not None and pronoun < 2:
             return whole  # `It is.`, `They are not.`
         ends = [word.end for word in part.words if word.text in (",", ";", ":")]
+        concludes = bool(sentence.concluding) or sentence.opens("conclusion") or words[0].text in _GIVEN
+        concludes = concludes or any(word.text in _INDEED for word in words)
         for clause in (part, part.conclusion, *(Sentence(part.text, end, len(part.text)) for end in ends[-1:])):
-            if self._restates(clause, claim):
+            if self._restates(clause, claim, concludes):
                 return Found((_negations(clause) % 2 == 0) != negative, 0, len(sentence.text))
         return None
 
     @staticmethod
-    def _restates(part: Sentence, claim: Sequence[str]) -> bool:
-        """Return True if a clause has the words of a claim in their order, those of the picture apart, and few others."""
+    def _restates(part: Sentence, claim: Sequence[str], concludes: bool) -> bool:
+        """Return True if a clause has the words of a claim in their order, those of the picture apart, and few others.
+
+        A conclusion may leave out up to half of them: `So the area is larger than 20`.
+        """
         content = _content(part)
         if claim and claim[0] not in content and len(claim) > 1 and any(word.text in _PRONOUNS for word in part.words):
             claim = claim[1:]
         claim = [word for word in claim if word in content or word not in _MEDIA]
         if len(content) > min(len(claim) + MOST_EXTRA, 3 * len(claim) + 1) or not any(map(str.isalpha, claim)):
             return False
-        at = iter(content)
-        return all(any(word == other for other in at) for word in claim)
+        at = 0
+        found = 0
+        for word in claim:
+            if word in content[at:]:
+                at, found = content.index(word, at) + 1, found + 1
+        return found == len(claim) or (concludes and found > 1 and 2 * found >= len(claim))
 
 
 @lru_cache(maxsize=1)
@@ -264,7 +273,9 @@ _STRICT = terms("yes no ja nein oui non sí sim não да нет tak nie evet ha
 """Words that are yes or no whatever stands around them: `Nein ist richtig` is no."""
 _MEDIA = terms("chart graph diagram map table plot figure screenshot video clip frame diagramm grafik karte tabelle graphique carte tableau gráfico tabla mapa zdjęciu obrazie фото фотографии картинке")
 """Nouns of what is shown, which a restated claim may leave out."""
-_REASONS = frozenset(("because", "since", "weil", "denn", "porque", "car", "perché"))
+_GIVEN = terms("since because given as da weil puisque como dado poiché")
+_INDEED = terms("indeed actually tatsächlich wirklich effectivement efectivamente 确实 確かに")
+_REASONS = frozenset(("because", "since", "weil", "denn", "porque", "perché"))
 _BREAKS = frozenset((",", ";", ":", '"', "(", "but"))
 _LEADING = terms(": , → = a so say think towards toward guess believe therefore it's that's thus hence ， ：")
 _PARTICLES = frozenset("的でですだ了です")
