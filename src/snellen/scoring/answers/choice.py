@@ -149,7 +149,7 @@ def _kept(words: Sequence[Word], loose: bool) -> list[Word]:
     if not loose:
         return [word for word in words if word.text not in _MARKUP]
     kept = [word for word in words if word.text not in _PASSED]
-    if len(kept) > 1 and kept[0].text in _ARTICLES and len(kept[1].text) > 2 and kept[1].text.isalpha():
+    while len(kept) > 1 and kept[0].text in _LEADING and len(kept[1].text) > 2 and kept[1].text.isalpha():
         kept = kept[1:]
     return kept
 
@@ -158,6 +158,7 @@ _THE = frozenset(("the", "die", "la", "el", "der", "das", "le", "il"))
 _PASSED = frozenset("-'\"*_`\\{}")
 _MARKUP = frozenset('"*_`\\{}')
 _ARTICLES = frozenset(("a", "an", "the"))
+_LEADING = single_words("article") | {"it", "they", "he", "she"}
 
 
 @lru_cache(maxsize=1_024)

@@ -170,7 +170,8 @@ def _markers(sentence: Sentence) -> Iterator[tuple[int, int]]:
     none = True
     for phrase in sentence.phrases:
         end = None
-        if any(first < phrase.first for first in doubts):
+        clause = max((at for at in range(phrase.first) if sentence.words[at].text == ";"), default=0)
+        if any(clause <= first < phrase.first for first in doubts):
             continue
         labelled = sentence.words[phrase.after - 1].text == ":" and phrase.first
         if phrase.table == "choose" and not labelled and not _is_negated(sentence, phrase):
