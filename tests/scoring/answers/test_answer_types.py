@@ -251,14 +251,14 @@ def test_a_month_in_every_language_makes_a_date_only_with_a_day_or_year() -> Non
 
 
 FOUND = [
-    ("quantity", "He is 5 ft 10 in tall.", ["70 in"]), ("quantity", "It costs $10.50 (10 €).", ["10.50 USD", "10 EUR"]), ("quantity", "about 5-10 kg", ["5", "10 kg"]),
-    ("quantity", "There are 5 in a row", ["5"]), ("date", "born 1 May 1990, died 2024-03-01", ["1990-05-01", "2024-03-01"]), ("date", "they march 5 miles", []),
+    ("quantity", "He is 5 ft 10 in tall.", ["70 in"]), ("quantity", "It costs $10.50 (10 €).", ["10.50 USD"]), ("quantity", "about 5-10 kg", []),
+    ("quantity", "There are 5 in a row", []), ("quantity", "It is 3 kg or 4 kg.", ["3 kg", "4 kg"]), ("date", "born 1 May 1990, died 2024-03-01", ["1990-05-01", "2024-03-01"]), ("date", "they march 5 miles", []),
     ("time", "from 9am to 5:30 pm", ["9:00 am", "5:30 pm"]), ("box", "It is at [1, 2, 3, 4].", ["[1, 2, 3, 4]"]), ("json", 'So {"a": 1} and {b}', ['{"a": 1}']),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("kind", "sentence", "shown"), FOUND)
-def test_every_value_that_a_sentence_names_is_found(kind: str, sentence: str, shown: list[str]) -> None:
+def test_every_value_that_a_sentence_may_answer_with_is_found(kind: str, sentence: str, shown: list[str]) -> None:
     answers = answer_type(kind)
     assert [answers.show(found.value) for found in answers.find(Sentence(sentence, 0, len(sentence)))] == shown
 

@@ -216,7 +216,7 @@ class Truth(AnswerType):
 
     def _stance(self, sentence: Sentence, after: int = 0) -> Found | None:
         """Return the value of a sentence that restates the question, or denies it, in the question's own words."""
-        if not self.context.question or sentence.asks:
+        if not self.context.question or sentence.asks or not sentence.words:
             return None
         asked = self.context.question.lower()
         words = sentence.words
