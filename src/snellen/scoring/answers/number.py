@@ -161,6 +161,9 @@ class Number(AnswerType):
         if len({one.value for one in found}) < 2 or self._is_either(sentence, found):
             return found
         found = [one for one in found if not is_aside(sentence.text, one.start)] or found
+        percents = [one for one in found if sentence.text[one.end : one.end + 2].strip()[:1] == "%"]
+        if percents and _PERCENT.search(self.context.question):
+            found = percents
         return (
             self._result(sentence, found)
             or self._in_unit(sentence, found)
@@ -238,10 +241,11 @@ class Number(AnswerType):
         numbers = sorted([*found, *self._worded(sentence)], key=lambda one: one.start)
         if len(numbers) > MOST_NUMBERS:
             numbers = [*numbers[: MOST_NUMBERS // 3], *numbers[-2 * MOST_NUMBERS // 3 :]]
-        bounds, labels = edges(sentence, "bound") - edges(sentence, "total"), edges(sentence, "label")
+        bounds, labels = edges(sentence, "bound") - edges(sentence, "total"), edges(sentence, "label", self._asked())
         after = frozenset(sentence.words[phrase.first].start for phrase in sentence.phrases if phrase.table == "bound")
         between = [text[one.end : other.start] for one, other in itertools.pairwise(numbers)]
-        ranged = {at for at, words in enumerate(between) if _RANGE.fullmatch(words)}
+        written = [text[one.start : one.end][:1].isdigit() for one in numbers]
+        ranged = {at for at, words in enumerate(between) if _RANGE.fullmatch(words) and written[at] == written[at + 1]}
         skipped, covered = False, 0
         for at, number in enumerate(numbers):
             before, behind, near = bare_end(text, number.start), text[number.end :], _shortly_before(text, number.start)
@@ -392,6 +396,7 @@ _COMMA_LANGUAGES = terms(
     "qual quanto o quanti quante quale il hoeveel welke het ile jaki jaka сколько какая какой"
 )
 _OF_ALL = re.compile(r"\s?(?:of|out of|von|de|sur|su|из)(?: the| all| den| las| los| les)?\s?", re.IGNORECASE)
+_PERCENT = re.compile(r"(?i)per ?cent(?!age points)|prozent(?!punkte)|por ?cent|pour ?cent|%|百分")
 _EQUALS = re.compile(r"=|≈|→")
 
 
@@ -466,9 +471,10 @@ def is_close(value: Decimal, gold: Amount, tolerance: float | None, level: str =
     return abs(value - gold.value) <= max(RELATIVE * abs(gold.value), half)
 
 
-def edges(sentence: Sentence, table: str) -> frozenset[int]:
-    """Return the ends of the phrases of a table."""
-    return frozenset(sentence.words[phrase.after - 1].end for phrase in sentence.phrases if phrase.table == table)
+def edges(sentence: Sentence, table: str, but: frozenset[str] = frozenset()) -> frozenset[int]:
+    """Return the ends of the phrases of a table, but for some words."""
+    ends = [sentence.words[phrase.after - 1] for phrase in sentence.phrases if phrase.table == table]
+    return frozenset(word.end for word in ends if word.text not in but)
 
 
 class Count(Number):

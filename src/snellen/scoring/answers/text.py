@@ -16,8 +16,8 @@ from snellen.text import terms
 
 BARE_WORDS, FRAMED_WORDS = 4, 5
 """Words of a phrase that is taken for an answer by itself, and of one behind `It is`."""
-_QUOTED = re.compile(r"\"([^\"\n]{1,200})\"")
-_STOPS = frozenset(".!。！")
+_QUOTED = re.compile(r"(?:\"|(?<!\w)'(?=[^'\n]{1,200}'(?![a-z])))([^\"\n]{1,200}?)(?:\"|(?<!\w\")'(?![a-z]))")
+_STOPS = frozenset(".!。！।")
 _CLOSE = frozenset((",", ";"))
 _REASONS = frozenset(("because", "since", "weil", "denn", "porque"))
 _DASHES = frozenset(("-", "—", "–"))
@@ -59,7 +59,12 @@ class Text(AnswerType):
         if (
             len(quoted) == 1
             and tail.isdisjoint(_AND)
-            and (framed or len(plain) <= FRAMED_WORDS + 2 or quoted[0].start() == 0)
+            and (
+                framed
+                or len(plain) <= FRAMED_WORDS + 2
+                or quoted[0].start() == 0
+                or any(word.text in self._asked() - _known_words() and word.text.isalnum() for word in plain)
+            )
         ):
             return Found(quoted[0][1], *quoted[0].span(1))
         return self._phrase(sentence, words[start:end], framed, identified=bool(identified))
@@ -113,9 +118,12 @@ class Text(AnswerType):
     def _identified(self, sentence: Sentence, words: Sequence[Word]) -> int:
         """Return the first word behind the last verb of a sentence about what the question asks for: `The app that is open is Spotify`."""
         verbs = [one for one in sentence.phrases if one.table == "shows" and 0 < one.first and one.after < len(words)]
+        verbs = [one for one in verbs if not _is_joined(words, one.after)]
         if not verbs or words[verbs[-1].first - 1].text in ("that", "which", "who"):
             return 0
         asked = heads(self.context.question[-500:])
+        if sentence.concluding:
+            asked |= {stemmed(word) for word in self._asked() - single_words("function") if word.isalnum()}
         subject = {stemmed(word.text) for word in words[: verbs[-1].first]}
         return verbs[-1].after if not asked.isdisjoint(subject) else 0
 
@@ -145,6 +153,9 @@ class Text(AnswerType):
         has_article = has_article or any(word.text in _NAMING for word in sentence.words if word.end <= words[0].start)
         words = words[leading:]
         start = words[0].start
+        led = [word.text for word in sentence.words if word.end <= start and word.text not in single_words("article")]
+        if led and led[-1] in _PLACES:
+            return None  # `It stands on a table`
         before = (phrase for phrase in sentence.phrases if sentence.words[phrase.first].start < start)
         if behind and (behind < 0 or (framed and not any(phrase.table == "shows" for phrase in before))):
             return None
@@ -207,7 +218,8 @@ _VERB_ENDS = ("ます", "ました", "ません", "ない")
 _SENTENCE_SIGNS = frozenset("我你他她它不是有在的了这那")
 _ASKING = frozenset(("name", "named", "called", "kind", "type", "sort", "doing"))
 _NAMING = frozenset(("called", "named", "known", "是"))
-PREPOSITIONS = terms("on in at by near with from to against over under beside between of than на в с из у auf im am mit bei an aus dans sur avec à sous en con sobre na no em com su nel nella di w z")
+PREPOSITIONS = terms("on in at by near with from to against over under beside between of than на в с из у auf im am mit bei an aus dans sur avec à sous en con sobre na em com su nel nella di w z")
+_PLACES = PREPOSITIONS - terms("of than from to by with de von di из con com avec mit à z an no")
 _NO_PHRASE = terms(
     "is are was were be been has have had do does did can could will would should in on at with from by near that which who while "
     "i you we he she it they this there not no to several some various many under over behind beside between during for across along "
@@ -226,11 +238,19 @@ def _known_words() -> frozenset[str]:
 def heads(question: str) -> frozenset[str]:
     """Return the nouns that a question asks for: before its verb (`Which chemical element is`), else behind it (`What is the brand of`)."""
     words, idle = _sentence(question).words, single_words("function")
-    verb = next((at for at, word in enumerate(words) if at and word.text in single_words("shows")), len(words))
+    verb = next((at for at, word in enumerate(words) if at and word.text in _VERBS), len(words))
     before = {stemmed(word.text) for word in words[:verb] if word.text[0].isalnum() and word.text not in idle}
     end = next((at for at in range(verb + 1, len(words)) if words[at].text in PREPOSITIONS), len(words))
     behind = {stemmed(word.text) for word in words[verb + 1 : end] if word.text[0].isalnum() and word.text not in idle}
     return frozenset(before or (() if any(word.endswith("ing") for word in behind) else behind))
+
+
+_VERBS = single_words("shows") | {"do", "does", "did", "have", "has", "can", "could", "will", "would", "should"}
+
+
+def _is_joined(words: Sequence[Word], at: int) -> bool:
+    """Return True for a Korean syllable that goes on: no particle."""
+    return "\uac00" <= words[at - 1].text[0] < "\ud7b0" and words[at].start == words[at - 1].end
 
 
 def _is_colon(words: Sequence[Word], at: int) -> bool:
@@ -272,6 +292,8 @@ def _without_end(words: Sequence[Word]) -> list[Word]:
     while kept and (
         kept[-1].text in _STOPS or (kept[-1].text[0] > "\u25ff" and unicodedata.category(kept[-1].text[0]) == "So")
     ):
+        kept.pop()
+    if len(kept) > 1 and kept[-1].text in ("है", "हैं"):
         kept.pop()
     for ending in ("입니다", "です", "이다"):
         if len(kept) > len(ending) and "".join(word.text for word in kept[-len(ending) :]) == ending:

@@ -179,7 +179,7 @@ def _is_answer_line(said: Visible, first: Sentence, rest: str, *, framed: bool) 
         and not rest.startswith("\n")
         and (
             len(rest.split()) < FEWEST_OF_EXPLANATION
-            or len(first.words) > BARE_WORDS + 2
+            or len(first.text.split()) > 3
             or first.text[0] > "\u2e7f"
             or first.words[0].text in PREPOSITIONS
         )
@@ -319,7 +319,7 @@ def _is_broken_off(text: str) -> bool:
     """Return True for a text that ends with a question, a sign of going on, or a word that needs another: `and`, `by`, `the`."""
     text = text.rstrip("\"') \n")
     last = text[-20:].rsplit(maxsplit=1)[-1:]
-    return text.endswith(_OPEN_ENDS) or (bool(last) and last[0] in _NEEDS_MORE)
+    return text.endswith(_OPEN_ENDS) or (bool(last) and (last[0] if len(last[0]) == 1 else last[0].lower()) in _NEEDS_MORE)
 
 
 _OPEN_ENDS = ("?", "？", "=", "+", "×", ":", "：", ",", "，", "、", "(")

@@ -12,7 +12,8 @@ from snellen.scoring.replies.phrases import phrases, single_words
 LONGEST = 2_000
 """Maximum characters of a sentence; a longer one is read in pieces."""
 _TOKEN = re.compile(
-    r"[\u0e00-\u0e7f\u2e80-\ud7ff]|[^\W\u0e00-\u0e7f\u2e80-\ud7ff]+(?:'[^\W\u0e00-\u0e7f\u2e80-\ud7ff]+)*|[^\w\s]"
+    r"[\u0e00-\u0e7f\u2e80-\ud7ff]|[\u0900-\u0963\u0966-\u0dff]+"
+    r"|[^\W\u0900-\u0e7f\u2e80-\ud7ff]+(?:'[^\W\u0900-\u0e7f\u2e80-\ud7ff]+)*|[^\w\s]"
 )
 # A stop ends a sentence before a blank or the end; one of a script without blanks always does.
 _END = re.compile(r"[.!?…؟]+[\"')\]]*(?=\s|$)|[。！？；।]+[\"')\]」』”]*|\n+")
@@ -215,6 +216,7 @@ def _is_abbreviated(text: str, stop: int) -> bool:
     return word.lower() in phrases("abbreviation") and text[stop + 1 : stop + 2] not in ("\n", "")
 
 
+_PORTUGUESE = frozenset(("não", "uma", "é", "em", "são", "ao", "dos", "das", "pela", "o"))
 _CONDITIONAL = ("rait", "raient", "rebbe", "rebbero")
 """Ends of verbs in the conditional of French and Italian."""
 
@@ -233,10 +235,13 @@ def _by_head() -> dict[str, tuple[tuple[tuple[str, ...], str], ...]]:
 def _found(words: Sequence[str]) -> Iterator[Phrase]:
     heads = _by_head()
     taken: dict[str, int] = {}
+    is_portuguese = not _PORTUGUESE.isdisjoint(words)
     for at, word in enumerate(words):
         listed = heads.get(word)
         if word == "may" and at + 1 < len(words) and words[at + 1].isdecimal():
             continue  # the month
+        if word == "no" and is_portuguese and 0 < at < len(words) - 1 and words[at - 1] != "o" and words[at + 1].isalpha():
+            continue  # `em o`
         if listed is None:
             if "'" in word and word.endswith("n't"):
                 yield Phrase("negation", at, at + 1)
