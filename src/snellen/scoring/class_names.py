@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
 
-from snellen.scoring.answers.fold import without_marks
 from snellen.scoring.answers.fold import stemmed as stem
+from snellen.scoring.answers.fold import without_marks
 
 _WORD = re.compile(r"[^\W_]+")
 _WRITTEN = re.compile(r"[^\W_]+(?:['\u2019\u2018\u02bc][^\W_]+)*")

@@ -145,7 +145,9 @@ def test_the_reference_itself_is_right_in_any_dress_and_nothing_else_is(gold):
         assert all(
             is_reference(sample, reply) for reply in (gold, f"**{gold.strip()}**", gold.upper().lower(), f"{gold} ")
         )
-    assert not is_reference(sample, f"{gold} x") and not is_reference(sample, f"-{gold.strip()}")  # `- x` is a list's item
+    assert not is_reference(sample, f"{gold} x") and not is_reference(
+        sample, f"-{gold.strip()}"
+    )  # `- x` is a list's item
     assert not is_reference(sample, "")
 
 

@@ -26,6 +26,8 @@ _TRAILED = re.compile(r"(.*\S)\s{0,2}[(\[]\s?([^\W\d_])\s?[)\]]\.?", re.DOTALL)
 _NAMED = re.compile(
     r"(\D{2,30}?)\s{0,2}[:=]?\s{0,2}[(\[\"']?([^\W\d_])[)\]\"']?(?:\s{0,2}[.:)\-,]\s{0,3}(\S.*))?", re.DOTALL
 )
+_SUFFIXED = re.compile(r".'d[ıiuü]r|.'[dt][ae]n?|.'y[ae]")
+"""A letter with an ending of Turkish: `D'dir`."""
 _BLANKS = re.compile(r"\s+")
 _LIST_MARK = re.compile(r"\d{1,2}[.)]\s{1,3}(?=\S)")
 _ASIDE = re.compile(r",| [-—–] ")
@@ -173,7 +175,24 @@ _ENGLISH = terms(
 )
 _MARKING = ("conclusion", "strong", "choose", "shows", "total", "negation", "adverb")
 _POINTING = frozenset(
-    ("it's", "that's", "be", "leaves", "towards", "toward", "says", "only", "to", "between", "for", "with", "so")
+    (
+        "it's",
+        "that's",
+        "be",
+        "leaves",
+        "towards",
+        "toward",
+        "says",
+        "only",
+        "select",
+        "choose",
+        "pick",
+        "to",
+        "between",
+        "for",
+        "with",
+        "so",
+    )
 )
 """Words before a letter that stands for an answer, where the clause ends behind the letter."""
 
@@ -325,7 +344,7 @@ class Choice(AnswerType):
         while last and not words[last - 1].text.isalnum():
             last -= 1
         for at, word in enumerate(words):
-            if word.end - word.start != 1 or not word.text.isalpha():
+            if not word.text[0].isalpha() or (word.end - word.start != 1 and not _SUFFIXED.fullmatch(word.text)):
                 continue
             char = sentence.text[word.start]
             letter = options.letter(char)
@@ -399,9 +418,11 @@ def _is_whole(text: str, start: int, end: int) -> bool:
         return True
     before, after, next_one = text[start - 1 : start], text[end : end + 1], text[end + 1 : end + 2]
     signed = before != "" and (before in "-−+<>≥≤~£$€/.,:^" or before.isalnum()) and before not in text[start:end]
-    signed = signed and (text[start].isdigit() or before.isalnum() and before < "\u2e80")
-    longer = after != "" and text[end - 1].isdigit() and (
-        after in "/%:^+" or (after.isalnum() and after < "\u2e80") or (after in ".,:" and next_one.isdigit())
+    signed = signed and (text[start].isdigit() or (before.isalnum() and before < "\u2e80"))
+    longer = (
+        after != ""
+        and text[end - 1].isdigit()
+        and (after in "/%:^+" or (after.isalnum() and after < "\u2e80") or (after in ".,:" and next_one.isdigit()))
     )
     return not (signed or longer)
 

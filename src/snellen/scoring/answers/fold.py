@@ -59,7 +59,7 @@ FOLDS: Mapping[str, Callable[[str], str]] = {"exact": exact, "accents": accents,
 """Level of `AnswerContext` to the fold that it names."""
 
 
-_IRREGULAR = {"leaves": "leaf", "wolves": "wolf", "mice": "mouse", "geese": "goose", "people": "person", "men": "man", "women": "woman", "children": "child", "feet": "foot", "knives": "knife"}  # fmt: skip
+_IRREGULAR = {"leaves": "leaf", "wolves": "wolf", "mice": "mouse", "geese": "goose", "people": "person", "men": "man", "women": "woman", "children": "child", "feet": "foot", "knives": "knife", "mosquitoes": "mosquito", "tomatoes": "tomato", "potatoes": "potato", "volcanoes": "volcano"}  # fmt: skip
 
 
 _SPELLINGS = {word: str(value) for word, value in ENGLISH_BELOW_HUNDRED.items() if value > 1} | {

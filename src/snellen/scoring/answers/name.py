@@ -19,6 +19,8 @@ _PLACE = re.compile(r" (?:in|at|near|from) (?=[A-Z])")
 _LABELLED = re.compile(r"[^\W\d][^\W\d]+(?: [^\W\d]+){0,2}: (?=\w)")
 _BRACKET = re.compile(r"(?P<name>.{2,80}?)\s?[(（](?P<other>[^()（）]{3,80})[)）]")
 _ARTICLES = frozenset(("a", "an", "the"))
+
+
 @lru_cache(maxsize=50_000)
 def words(name: str) -> tuple[str, ...]:
     """Return the words by which a name is compared; signs are words of their own.

@@ -69,7 +69,7 @@ class Number(AnswerType):
         if (
             clause is not None
             and clause.start()
-            and self._is_aside(text[clause.start() :])
+            and (_DASHED.match(text, clause.start()) or self._is_aside(text[clause.start() :]))
             and (head := self.parse(text[: clause.start()])) is not None
         ):
             return head
@@ -116,7 +116,7 @@ class Number(AnswerType):
         number = float(value)
         return number if isfinite(number) else None
 
-    def parse_gold(self, cell: Any) -> Amount:
+    def parse_gold(self, cell: Any) -> Any:
         """Return a gold number with the place of its last digit, by which a reply may be rounded."""
         text = undressed(repr(cell) if isinstance(cell, float) else str(cell))
         found = parse_number(text, self.context.decimal)
@@ -156,7 +156,11 @@ class Number(AnswerType):
             new = [one for one in found if not self._is_echo(sentence.text[one.start : one.end])]
             found = new or [one for one in found if not self._is_year(one) or len(sentence.words) < 4]
         if len({one.value for one in found}) > 1:
-            dated = [one for one in found if self._is_year(one) and _YEAR_BEFORE.search(_shortly_before(sentence.text, one.start))]
+            dated = [
+                one
+                for one in found
+                if self._is_year(one) and _YEAR_BEFORE.search(_shortly_before(sentence.text, one.start))
+            ]
             found = [one for one in found if one not in dated] or found
         if len({one.value for one in found}) < 2 or self._is_either(sentence, found):
             return found
@@ -285,7 +289,9 @@ class Number(AnswerType):
         amount = self._converted(text, number)
         if amount is None:
             return None
-        value = -amount.value if amount.value > 0 and _MINUS.search(_shortly_before(text, number.start)) else amount.value
+        value = (
+            -amount.value if amount.value > 0 and _MINUS.search(_shortly_before(text, number.start)) else amount.value
+        )
         return amount._replace(value=self._unscaled(value, text[amount.start : amount.end]))
 
     def _is_compared(self, text: str, end: int) -> bool:
@@ -357,7 +363,9 @@ class Number(AnswerType):
                 if before and not behind:
                     return before[-1:]
         gaps = [text[one.end : other.start].strip() for one, other in itertools.pairwise(found)]
-        calculates = any(len(gap) < 8 and gap[-1:] in _SIGNS for gap in gaps if gap) or any(word.text in _OPERATIONS for word in words)
+        calculates = any(len(gap) < 8 and gap[-1:] in _SIGNS for gap in gaps if gap) or any(
+            word.text in _OPERATIONS for word in words
+        )
         return list(found[-1:]) if calculates else []
 
 
@@ -373,10 +381,13 @@ _COMPARED = re.compile(
 )
 _SIGNS = frozenset("+-−–×x*/÷·")
 _OPERATIONS = terms("minus adding subtracting dividing multiplying divided multiplied subtract divide multiply")
-_CLAUSE = re.compile(r"[,;(]\s|\s(?:because|since|as|weil|da|denn|porque)\s")
+_DASHED = re.compile(r"\s[-–—]\s(?=[^\W\d][^=]*$)")
+_CLAUSE = re.compile(r"[,;(]\s|\s[-–—]\s|\s(?:because|since|as|weil|da|denn|porque)\s")
 _CLAUSE_END = re.compile(r"[,;:]\s|[，；：]")
 _PREPOSITIONS = single_words("function") | terms("voor van für pour par per para di da z w na в на из для por")
-_PRONOUN = re.compile(r"[,.;]|$|\s+(?:is|that|which|who|with|in|on|of|has|was|fewer|more|less|can|may|at)\b", re.IGNORECASE)
+_PRONOUN = re.compile(
+    r"[,.;]|$|\s+(?:is|that|which|who|with|in|on|of|has|was|fewer|more|less|can|may|at)\b", re.IGNORECASE
+)
 _WHOLE = re.compile(
     r"(?:^(?:of|among|von|unter|parmi|sur|entre|de|dei|delle|tra|van|из|среди)|\b(?:out|all) of)"
     r"(?: (?:the|these|those|all|den|diesen|les|ces|los|las|i|le|de))*\s*$",

@@ -91,7 +91,7 @@ class Quantity(Number):
         amount = self._amount_at(text, before.start()) if before is not None else None
         if amount is None or amount.end <= number.start:
             amount = self._amount_at(text, number.start)
-        bare = amount is not None and not amount.value.unit and not (self.context.unit or self._named)
+        bare = amount is not None and not amount.value.unit and not (self.context.unit or self._named_units)
         return None if bare else amount
 
     def _in_unit(self, sentence: Sentence, found: Sequence[Found]) -> list[Found]:
@@ -101,9 +101,8 @@ class Quantity(Number):
     def _is_year(one: Found) -> bool:
         return not one.value.unit and 1_800 <= one.value.number <= 2_100
 
-    def parse_gold(self, cell: Any) -> Amount:
-        amount: Amount = AnswerType.parse_gold(self, cell)
-        return amount
+    def parse_gold(self, cell: Any) -> Any:
+        return AnswerType.parse_gold(self, cell)
 
     def short(self, sentence: Sentence) -> Found | None:
         return AnswerType.short(self, sentence)
@@ -164,10 +163,10 @@ class Quantity(Number):
     def _asked_unit(self, unit: str) -> str:
         """Return the unit that the question asks for: its own, or this one if the question names it."""
         own = self.context.unit.strip()
-        return unit_named(own) or own or (unit if unit in self._named else "")
+        return unit_named(own) or own or (unit if unit in self._named_units else "")
 
     @cached_property
-    def _named(self) -> frozenset[str]:
+    def _named_units(self) -> frozenset[str]:
         """The units that the question's text names: by a word or sign, or by a letter in brackets or after `in`."""
         question = plain(self.context.question[-2_000:])
         units = {unit_named(match[1] or match[2]) for match in _NAMES.finditer(question)}

@@ -117,7 +117,7 @@ class Text(AnswerType):
 
     def _identified(self, sentence: Sentence, words: Sequence[Word]) -> int:
         """Return the first word behind the last verb of a sentence about what the question asks for: `The app that is open is Spotify`."""
-        verbs = [one for one in sentence.phrases if one.table == "shows" and 0 < one.first and one.after < len(words)]
+        verbs = [one for one in sentence.phrases if one.table == "shows" and one.first > 0 and one.after < len(words)]
         verbs = [one for one in verbs if not _is_joined(words, one.after)]
         if not verbs or words[verbs[-1].first - 1].text in ("that", "which", "who"):
             return 0
@@ -148,6 +148,7 @@ class Text(AnswerType):
             and words[1].start > words[0].end
             and (words[1].text[0].isalnum() or words[1].text in "*_`")
         )
+        elided = 2 * words[0].text.startswith(("l'", "d'"))
         has_article = leading or _article_before(sentence, words[0].start) or (identified and bool(sentence.concluding))
         has_article = has_article or (framed and sentence.words[0].text in _VERBS_ALONE)
         has_article = has_article or any(word.text in _NAMING for word in sentence.words if word.end <= words[0].start)
@@ -161,12 +162,12 @@ class Text(AnswerType):
             return None
         if behind > BARE_WORDS and not framed:
             return None
-        text = sentence.text[start : words[-1].end]
+        text = sentence.text[start + elided : words[-1].end]
         if ":" in [word.text for word in words] and not framed and " " in text:
             return None
         if words[0].text in single_words("subject") or not self._is_phrase(sentence, words, text, framed, has_article):
             return None
-        return Found(text, start, words[-1].end)
+        return Found(text, start + elided, words[-1].end)
 
     def _is_phrase(self, sentence: Sentence, words: Sequence[Word], text: str, framed: bool, has_article: bool) -> bool:
         asked, articles = self._asked(), single_words("article")
@@ -218,7 +219,9 @@ _VERB_ENDS = ("ます", "ました", "ません", "ない")
 _SENTENCE_SIGNS = frozenset("我你他她它不是有在的了这那")
 _ASKING = frozenset(("name", "named", "called", "kind", "type", "sort", "doing"))
 _NAMING = frozenset(("called", "named", "known", "是"))
-PREPOSITIONS = terms("on in at by near with from to against over under beside between of than на в с из у auf im am mit bei an aus dans sur avec à sous en con sobre na em com su nel nella di w z")
+PREPOSITIONS = terms(
+    "on in at by near with from to against over under beside between of than на в с из у auf im am mit bei an aus dans sur avec à sous en con sobre na em com su nel nella di w z"
+)
 _PLACES = PREPOSITIONS - terms("of than from to by with de von di из con com avec mit à z an no")
 _NO_PHRASE = terms(
     "is are was were be been has have had do does did can could will would should in on at with from by near that which who while "
@@ -239,9 +242,12 @@ def heads(question: str) -> frozenset[str]:
     """Return the nouns that a question asks for: before its verb (`Which chemical element is`), else behind it (`What is the brand of`)."""
     words, idle = _sentence(question).words, single_words("function")
     verb = next((at for at, word in enumerate(words) if at and word.text in _VERBS), len(words))
-    before = {stemmed(word.text) for word in words[:verb] if word.text[0].isalnum() and word.text not in idle}
+    place = next((at for at, word in enumerate(words) if at and word.text in _PLACES | {"from"}), len(words))
     end = next((at for at in range(verb + 1, len(words)) if words[at].text in PREPOSITIONS), len(words))
-    behind = {stemmed(word.text) for word in words[verb + 1 : end] if word.text[0].isalnum() and word.text not in idle}
+    parts = words[: min(verb, place)], words[verb + 1 : end]
+    before, behind = (
+        {stemmed(word.text) for word in part if word.text[0].isalnum() and word.text not in idle} for part in parts
+    )
     return frozenset(before or (() if any(word.endswith("ing") for word in behind) else behind))
 
 
@@ -321,12 +327,7 @@ def _before_clause(words: Sequence[Word], framed: bool) -> tuple[list[Word], int
         placed = word.text.endswith(("ed", "ing")) and following.text in PREPOSITIONS  # `perched on a pole`
         placed = framed and placed and not any(other.text in single_words("shows") for other in words[at:])
         dashed = spaced and word.text in _DASHES and following.start > word.end
-        bracket = (
-            spaced
-            and word.text in ("(", "[")
-            and len(following.text) > 2
-            and following.text.isalpha()
-        )
+        bracket = spaced and word.text in ("(", "[") and len(following.text) > 2 and following.text.isalpha()
         if at and (
             dashed or placed or bracket or (word.text in _CLOSE and following.start > word.end) or word.text in _REASONS
         ):

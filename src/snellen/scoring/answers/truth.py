@@ -128,7 +128,7 @@ class Truth(AnswerType):
         """Yield the places of words for yes and no, and of what the question claims."""
         low = text.lower()
         claim, _ = _claim(self.context.question)
-        words = [*possible(low, "yes"), *possible(low, "no"), *(word[:4] for word in claim[-1:])]
+        words = [*possible(low, "yes"), *possible(low, "no"), *(word[:4] for word in claim[-4:])]
         yield from places_of(low, words)
         if self.context.form == "T/F":
             yield from (match.start() for match in _LETTER.finditer(text))
@@ -267,11 +267,15 @@ def _idle() -> frozenset[str]:
     return single_words("adverb") | single_words("strong") | single_words("conclusion")
 
 
-_CLAIMS = terms("statement claim assertion aussage behauptung affirmation énoncé afirmación enunciado afirmação affermazione утверждение bewering")
+_CLAIMS = terms(
+    "statement claim assertion aussage behauptung affirmation énoncé afirmación enunciado afirmação affermazione утверждение bewering"
+)
 """Nouns that a verdict may follow at once: `which makes the statement correct`."""
 _STRICT = terms("yes no ja nein oui non sí sim não да нет tak nie evet hayır")
 """Words that are yes or no whatever stands around them: `Nein ist richtig` is no."""
-_MEDIA = terms("chart graph diagram map table plot figure screenshot video clip frame diagramm grafik karte tabelle graphique carte tableau gráfico tabla mapa zdjęciu obrazie фото фотографии картинке")
+_MEDIA = terms(
+    "chart graph diagram map table plot figure screenshot video clip frame diagramm grafik karte tabelle graphique carte tableau gráfico tabla mapa zdjęciu obrazie фото фотографии картинке"
+)
 """Nouns of what is shown, which a restated claim may leave out."""
 _GIVEN = terms("since because given as da weil puisque como dado poiché")
 _INDEED = terms("indeed actually tatsächlich wirklich effectivement efectivamente 确实 確かに")

@@ -237,7 +237,7 @@ _BEFORE_BE = frozenset(("here", "has", "must", "should", "would", "therefore", "
 def _behind(sentence: Sentence, at: int) -> int:
     """Return the place behind links, colons and words of certainty, from a word on."""
     words, links = sentence.words, _links()
-    skipped = links | single_words("adverb") | {"therefore", "thus", "that", "most", "indeed"}
+    skipped = links | single_words("adverb") | single_words("strong") | {"that", "most", "indeed"}
     begun = at
     last = next((place for place in range(len(words) - 1, -1, -1) if words[place].text[0].isalnum()), -1)
     while at < len(words) and (words[at].text in _JOINTS or words[at].text in skipped):

@@ -15,7 +15,7 @@ from snellen.scoring.answers.dress import line_span, undressed, undressed_span
 from snellen.scoring.answers.fold import stemmed
 from snellen.scoring.answers.name import Name
 from snellen.scoring.answers.number import is_aside
-from snellen.scoring.answers.text import BARE_WORDS, PREPOSITIONS, Text
+from snellen.scoring.answers.text import PREPOSITIONS, Text
 from snellen.scoring.extract.base import Reading, two_answers
 from snellen.scoring.replies.phrases import single_words
 from snellen.scoring.replies.reply import Visible
@@ -131,7 +131,8 @@ def short(said: Visible, kind: AnswerType) -> Reading | None:
             also.append(f"{before[0]} {raw}")
         if said.whole and not rest.strip() and found.start == 0 and first.text[found.end :].strip(" .!。！"):
             also.append(said.reply[slice(*line_span(said.reply, *said.whole))])  # `March 14, 1988`
-        other = _concluded(said, kind) if rest.strip() else None
+        is_line = rest.startswith("\n") and first.text[0] == '"'
+        other = _concluded(said, kind) if rest.strip() and not is_line else None
         if other is not None and other.value is not None and not kind.same(other.value, raw):
             return other
         also += _IN_BRACKETS.findall(first.text[found.end : found.end + 200])[:1] if isinstance(kind, Name) else []
@@ -273,8 +274,15 @@ def prose(said: Visible, kind: AnswerType) -> Reading | None:
         statement for sentence in listed if (statement := statement_of(sentence, kind)).asserted or statement.denied
     ]
     asserting = [statement for statement in statements if statement.asserted]
+    if not asserting and (left := _left_over(statements, kind, said)) is not None:
+        return left
+    known = {statement.sentence.start for statement in statements}
+    read = asserting[-1].sentence.end if asserting else 0
+    later = sentences(said.text, max(read, len(said.text) - 1_000), len(said.text))
+    if any(one.concluding and one.start not in known for one in later):
+        return None  # it concludes what cannot be read
     if not asserting:
-        return _left_over(statements, kind, said) or _only_named(listed, kind, said)
+        return _only_named(listed, kind, said)
     last = asserting[-1]
     if kind.kind in _NUMBERS and not _states(last, kind):
         last = next((statement for statement in reversed(asserting) if statement.concludes), last)
@@ -290,7 +298,12 @@ def prose(said: Visible, kind: AnswerType) -> Reading | None:
     decides = (
         last.concludes
         or last.sentence.has("correction")
-        or (ends and isinstance(kind, Choice) and not _is_item(said, last.sentence))
+        or (
+            ends
+            and isinstance(kind, Choice)
+            and not _is_item(said, last.sentence)
+            and not any(_is_confirmed(one.sentence, found) for one in asserting[:-1] for found in one.asserted)
+        )
         or (
             ends
             and kind.kind in _NUMBERS
@@ -319,7 +332,9 @@ def _is_broken_off(text: str) -> bool:
     """Return True for a text that ends with a question, a sign of going on, or a word that needs another: `and`, `by`, `the`."""
     text = text.rstrip("\"') \n")
     last = text[-20:].rsplit(maxsplit=1)[-1:]
-    return text.endswith(_OPEN_ENDS) or (bool(last) and (last[0] if len(last[0]) == 1 else last[0].lower()) in _NEEDS_MORE)
+    return text.endswith(_OPEN_ENDS) or (
+        bool(last) and (last[0] if len(last[0]) == 1 else last[0].lower()) in _NEEDS_MORE
+    )
 
 
 _OPEN_ENDS = ("?", "？", "=", "+", "×", ":", "：", ",", "，", "、", "(")
@@ -443,8 +458,9 @@ def statement_of(sentence: Sentence, kind: AnswerType, hedged: bool = False) -> 
     denied: list[Found] = []
     stance: bool | None = True
     for at, one in enumerate(found):
-        if at == 0 or not _is_listed(sentence, found[at - 1], one):
-            stance = _stance(sentence, one, found)
+        own = _stance(sentence, one, found)
+        if at == 0 or own is False or not _is_listed(sentence, found[at - 1], one):
+            stance = own
         concludes = concludes or (stance is True and _is_confirmed(sentence, one))
         if stance is not None:
             (asserted if stance else denied).append(one)
@@ -460,7 +476,8 @@ def _sums_up(sentence: Sentence, found: Found) -> bool:
     words = sentence.words
     first, after = (bisect_left(words, place, key=_start_of) for place in (found.start, found.end))
     return any(
-        one.table == "total" and (0 <= first - one.after <= 3 or 0 <= one.first - after <= 3) for one in sentence.phrases
+        one.table == "total" and (0 <= first - one.after <= 3 or 0 <= one.first - after <= 3)
+        for one in sentence.phrases
     )
 
 

@@ -240,7 +240,13 @@ def _found(words: Sequence[str]) -> Iterator[Phrase]:
         listed = heads.get(word)
         if word == "may" and at + 1 < len(words) and words[at + 1].isdecimal():
             continue  # the month
-        if word == "no" and is_portuguese and 0 < at < len(words) - 1 and words[at - 1] != "o" and words[at + 1].isalpha():
+        if (
+            word == "no"
+            and is_portuguese
+            and 0 < at < len(words) - 1
+            and words[at - 1] != "o"
+            and words[at + 1].isalpha()
+        ):
             continue  # `em o`
         if listed is None:
             if "'" in word and word.endswith("n't"):
