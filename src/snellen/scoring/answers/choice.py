@@ -417,8 +417,10 @@ def _is_whole(text: str, start: int, end: int) -> bool:
     if not any(char.isdigit() for char in text[start:end]):
         return True
     before, after, next_one = text[start - 1 : start], text[end : end + 1], text[end + 1 : end + 2]
-    signed = before != "" and (before in "-−+<>≥≤~£$€/.,:^" or before.isalnum()) and before not in text[start:end]
-    signed = signed and (text[start].isdigit() or (before.isalnum() and before < "\u2e80"))
+    signed = before != "" and before not in text[start:end]
+    signed = signed and (
+        (before in "-−+<>≥≤~£$€/.,:^" and text[start].isdigit()) or (before.isalnum() and before < "\u2e80")
+    )
     longer = (
         after != ""
         and text[end - 1].isdigit()

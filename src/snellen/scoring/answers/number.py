@@ -352,7 +352,7 @@ class Number(AnswerType):
         words, text = sentence.words, sentence.text
         equal = max((match.end() for match in _EQUALS.finditer(text)), default=-1)
         if behind := [one for one in found if 0 <= equal <= one.start]:
-            return behind[:1]
+            return behind[-1:]  # `5/20 = 0.25, which is 25 %`
         for phrase in reversed(sentence.phrases):
             if phrase.table == "total":
                 start, end = words[phrase.first].start, words[phrase.after - 1].end

@@ -83,7 +83,8 @@ class Quantity(Number):
         )
 
     def find(self, sentence: Sentence) -> list[Found]:
-        return self._chosen(sentence, list(self._amounts(sentence)))
+        found = list(self._amounts(sentence))
+        return self._chosen(sentence, [one for one in found if one.value.unit] or found)
 
     def _taken(self, text: str, number: Found) -> Found | None:
         text = plain(text)

@@ -41,7 +41,8 @@ class Text(AnswerType):
     def short(self, sentence: Sentence) -> Found | None:
         """Return the phrase that a short reply is, or that is left of a sentence without the words of the question around it."""
         words = _without_end(_without_contrast(sentence.words))
-        quoted = list(_QUOTED.finditer(sentence.text))
+        asked = self.context.question.lower()
+        quoted = [quote for quote in _QUOTED.finditer(sentence.text) if f"'{quote[1].lower()}'" not in asked]
         plain = [word for word in words if not any(quote.start() < word.start < quote.end() for quote in quoted)]
         if (
             not words
@@ -155,7 +156,7 @@ class Text(AnswerType):
         words = words[leading:]
         start = words[0].start
         led = [word.text for word in sentence.words if word.end <= start and word.text not in single_words("article")]
-        if led and led[-1] in _PLACES:
+        if led and led[-1] in _PLACES and not _WHERE.search(self.context.question):
             return None  # `It stands on a table`
         before = (phrase for phrase in sentence.phrases if sentence.words[phrase.first].start < start)
         if behind and (behind < 0 or (framed and not any(phrase.table == "shows" for phrase in before))):
@@ -223,6 +224,9 @@ PREPOSITIONS = terms(
     "on in at by near with from to against over under beside between of than на в с из у auf im am mit bei an aus dans sur avec à sous en con sobre na em com su nel nella di w z"
 )
 _PLACES = PREPOSITIONS - terms("of than from to by with de von di из con com avec mit à z an no")
+_WHERE = re.compile(
+    r"(?i)^(?:where|wo|où|d[oó]nde|onde|dove|waar|где|(?:in|at|on|en|em|dans|в) [wqkк])|\b(?:in|on|at|from)\?$"
+)
 _NO_PHRASE = terms(
     "is are was were be been has have had do does did can could will would should in on at with from by near that which who while "
     "i you we he she it they this there not no to several some various many under over behind beside between during for across along "

@@ -254,7 +254,8 @@ class Truth(AnswerType):
         for word in claim:
             if word in content[at:]:
                 at, found = content.index(word, at) + 1, found + 1
-        return found == len(claim) or (concludes and found > 1 and 2 * found >= len(claim))
+        more = sum(word not in claim for word in content)
+        return found == len(claim) or (concludes and found > 1 and 2 * found >= len(claim) and more < 2)
 
 
 @lru_cache(maxsize=1)

@@ -115,7 +115,8 @@ def short(said: Visible, kind: AnswerType) -> Reading | None:
         if _concludes(first) and first.conclusion is not first:
             return None  # its last part answers, see `_concluded`
         found = kind.short(first)
-        framed = found is not None and repeats(Sentence(first.text, 0, found.start), kind)
+        framed = first.words[:1] != [] and first.words[0].text in single_words("subject")
+        framed = framed or (found is not None and repeats(Sentence(first.text, 0, found.start), kind))
         if found is None or not _is_answer_line(said, first, rest, framed=framed):
             return None
         place = undressed_span(said.reply, *said.written(first.start + found.start, first.start + found.end))
@@ -143,6 +144,8 @@ def short(said: Visible, kind: AnswerType) -> Reading | None:
         return None
     if kind.kind == "truth" and value is None and rest.strip() and not statement_of(first, kind).asserted:
         return None  # `If it is parsley, it is false.`
+    if kind.kind in _NUMBERS and value is None and rest.strip() and not repeats(first, kind):
+        return None
     if kind.kind == "truth" and _clashes(first, found, kind, rest):
         return Reading(None, f"contradicts itself: {kind.show(found.value)}")
     if rest.strip() and not _explains(rest, found, kind, bare=value is not None):
@@ -267,7 +270,7 @@ def prose(said: Visible, kind: AnswerType) -> Reading | None:
     if _is_broken_off(said.text):
         return None
     listed = sentences_at(said.text, kind.candidates(said.text))
-    listed = [one for one in listed if not (one.text[0] == "(" and one.text[-1] == ")")] or listed
+    listed = [one for one in listed if not _is_aside(one)] or listed
     if len(listed) > MOST_SENTENCES:
         listed = [*listed[:40], *listed[40 - MOST_SENTENCES :]]
     statements = [
@@ -328,6 +331,18 @@ def prose(said: Visible, kind: AnswerType) -> Reading | None:
     return Reading(value, None, (), "prose", (_placed(said, last.sentence, last.asserted[-1]),))
 
 
+def _is_aside(sentence: Sentence) -> bool:
+    """Return True for a sentence in brackets, and one that checks the answer."""
+    return sentence.text[0] + sentence.text[-1] == "()" or (
+        sentence.words[:1] != [] and sentence.words[0].text in _CHECKS
+    )
+
+
+_CHECKS = terms(
+    "check probe kontrolle verification verify vérification comprobación verifica verificação проверка 验 検"
+)
+
+
 def _is_broken_off(text: str) -> bool:
     """Return True for a text that ends with a question, a sign of going on, or a word that needs another: `and`, `by`, `the`."""
     text = text.rstrip("\"') \n")
@@ -353,7 +368,7 @@ _ITEM = re.compile(r"\s*(?:[-*•·+]|\(?[A-Za-z0-9]{1,2}[.):])\s|[^.\n]{1,40}:\
 
 def _states(statement: Statement, kind: AnswerType) -> bool:
     """Return True if a statement repeats the question and gives its number behind a verb: `The average of the bars is 37.5`."""
-    return repeats(statement.sentence, kind)
+    return repeats(statement.sentence, kind) or "=" in statement.sentence.text
 
 
 def _concluded(said: Visible, kind: AnswerType) -> Reading | None:
@@ -364,13 +379,13 @@ def _concluded(said: Visible, kind: AnswerType) -> Reading | None:
     last = Sentence(said.text, *ends[-1])
     part = last.conclusion
     concludes = _concludes(last)
-    if (len(ends) < 2 and part is last) or _FIELDS.search(said.reply[-500:]):
+    if (len(ends) < 2 and part is last) or (":" in last.text and _FIELDS.search(said.reply[-500:])):
         return None
     if last.asks or last.has("refusal") or (isinstance(kind, MultiChoice) and not concludes):
         return None
     if not isinstance(kind, (Text, MultiChoice)) and part.has("hedge", "or", "bound", "negation"):
         return None
-    if isinstance(kind, Text) and last.text.count('"') > 2:
+    if isinstance(kind, Text) and part.text.count('"') > 2:
         return None  # which quotation is meant cannot be told
     found = kind.short(part)
     stated = not part.has("hedge") and (repeats(part, kind) or (found is not None and _identifies(part, found)))
@@ -464,9 +479,10 @@ def statement_of(sentence: Sentence, kind: AnswerType, hedged: bool = False) -> 
         concludes = concludes or (stance is True and _is_confirmed(sentence, one))
         if stance is not None:
             (asserted if stance else denied).append(one)
-    if asserted and concludes:
+    if asserted and (concludes or "=" in sentence.text):
         asserted = _behind_conclusion(sentence, asserted)
-    if asserted and sentence.has("hedge") and not hedged and not concludes:
+    doubts = any(one.table == "hedge" and sentence.words[one.first].text not in _AGAINST for one in sentence.phrases)
+    if asserted and doubts and not hedged and not concludes:
         asserted = _in_sure_clauses(sentence, asserted)
     return Statement(sentence, tuple(asserted), tuple(denied), concludes)
 

@@ -68,7 +68,7 @@ _MAY_START = ("\n- ", "\n+ ", "\n  - ", "Question", "Q:", "User", "Human", "Frag
 _SIGN_OF = {
     "times": "×", "cdot": "×", "approx": "≈", "sim": "≈", "div": "÷", "pm": "±", "circ": "°", "degree": "°", "neq": "≠",
     "ne": "≠", "leq": "≤", "geq": "≥", "le": "≤", "ge": "≥", "lt": "<", "gt": ">", "%": "%", "$": "$", "#": "#", "&": "&",
-    "_": "_", "pi": "π", "infty": "∞", "sqrt": "√", "*": "*",
+    "_": "_", "pi": "π", "alpha": "α", "beta": "β", "gamma": "γ", "theta": "θ", "mu": "μ", "rho": "ρ", "omega": "ω", "Omega": "Ω", "Delta": "Δ", "infty": "∞", "sqrt": "√", "*": "*",
 }  # fmt: skip
 
 

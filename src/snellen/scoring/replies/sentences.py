@@ -84,7 +84,7 @@ class Sentence:
             or (
                 phrase.table == "conclusion"
                 and (phrase.first == 0 or words[phrase.first - 1].text in ",;-—–")
-                and not any(word.text in ("known", "called") for word in words[phrase.after : phrase.after + 1])
+                and not any(word.text in ("known", "called", '"') for word in words[phrase.after : phrase.after + 1])
             )
         ]
 
@@ -238,8 +238,10 @@ def _found(words: Sequence[str]) -> Iterator[Phrase]:
     is_portuguese = not _PORTUGUESE.isdisjoint(words)
     for at, word in enumerate(words):
         listed = heads.get(word)
-        if word == "may" and at + 1 < len(words) and words[at + 1].isdecimal():
-            continue  # the month
+        if (word == "may" and words[at + 1 : at + 2] and words[at + 1].isdecimal()) or (
+            word == "可" and words[at - 1] == "最"
+        ):
+            continue  # the month; most probably
         if (
             word == "no"
             and is_portuguese
