@@ -355,6 +355,8 @@ def _stressed(said: Visible, kind: Text) -> Iterator[Mark]:
     places = [match.span(match.lastindex or 0) for match in islice(_STRESS.finditer(said.reply, low), MOST_MARKS)]
     ends = sentences(said.text, max(0, len(said.text) - LONGEST_MARKED)) if places else []
     for sentence in ends if len(places) == 1 else ends[-1:]:
+        if sentence is not ends[-1] and ends[-1].concluding:
+            continue
         start, end = said.place(sentence.start, sentence.end)
         inside = [place for place in places if start <= place[0] and place[1] <= end + 3]
         if len(inside) != 1 or not (len(ends) == 1 or sentence.concluding or repeats(sentence, kind)):

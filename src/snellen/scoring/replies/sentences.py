@@ -13,6 +13,7 @@ LONGEST = 2_000
 """Maximum characters of a sentence; a longer one is read in pieces."""
 _TOKEN = re.compile(
     r"[\u0e00-\u0e7f\u2e80-\ud7ff]|[\u0900-\u0963\u0966-\u0dff]+"
+    r"|(?<!\w)(?i:l|d(?!'d[iıuü]r)|dell|all|nell|dall|sull|qu)'(?=\w)"
     r"|[^\W\u0900-\u0e7f\u2e80-\ud7ff]+(?:'[^\W\u0900-\u0e7f\u2e80-\ud7ff]+)*|[^\w\s]"
 )
 # A stop ends a sentence before a blank or the end; one of a script without blanks always does.
