@@ -70,9 +70,7 @@ class _Options:
         """Return the option's letter that a character is or looks like; None if it is none."""
         if char in self.letters:
             return char
-        char = char.upper()
-        if char not in self.letters and self.latin:
-            char = char.translate(_ALIKE)
+        char = (char.translate(_ALIKE) if self.latin else char).upper()
         return char if char in self.letters else None
 
     @cached_property

@@ -171,6 +171,8 @@ class Text(AnswerType):
         return Found(text, start + elided, words[-1].end)
 
     def _is_phrase(self, sentence: Sentence, words: Sequence[Word], text: str, framed: bool, has_article: bool) -> bool:
+        if framed and all(unicodedata.category(char)[0] in "PZ" for char in text):
+            return False
         asked, articles = self._asked(), single_words("article")
         spaced = [word.text for word in words if word.text[0].isalnum() and word.text[0] < "\u2e80"]
         unspaced = len(words) - len(spaced) if any(word.text[0] > "\u2e7f" for word in words) else 0

@@ -74,6 +74,7 @@ _SIGN_OF = {
 
 _NEXT_QUESTION = re.compile(r"(?:\n\s{0,4}(?:Question|User|Human|问题|Frage|Pregunta)|\sQ)\s?[:：](?=\s|$)")
 _TAG_BEFORE = re.compile(r"<([a-zA-Z]{1,10})(?:\s[^<>]{0,80})?>$")
+_COMMAND = re.compile(r"\\[a-zA-Z]{1,12}")
 _COMMAND_END = re.compile(r"\$?\\[a-zA-Z]{2,12}$")
 _MAY_BE_MARKUP = frozenset('*_`~$}{|"\\„“”「」')
 
@@ -156,6 +157,8 @@ class Visible(NamedTuple):
             end -= 1
         low, high = self.place(start, end)
         reply = self.reply
+        if low < high and (command := _COMMAND.match(reply, high - 1)) is not None:
+            high = command.end()
         while high < len(reply) and reply[high] in _MAY_BE_MARKUP:
             high += 1
         if (tag := _TAG_BEFORE.search(reply, max(0, low - 90), low)) and f"</{tag[1]}" in reply[low:high]:
