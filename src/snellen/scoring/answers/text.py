@@ -16,6 +16,8 @@ from snellen.text import terms
 
 BARE_WORDS, FRAMED_WORDS = 4, 5
 """Words of a phrase that is taken for an answer by itself, and of one behind `It is`."""
+LONGEST_LEAD = 25
+"""Characters between a verb and the quotation that answers: `It says, in red letters, "Stop"`."""
 _QUOTED = re.compile(r"(?:\"|(?<!\w)'(?=[^'\n]{1,200}'(?![a-z])))([^\"\n]{1,200}?)(?:\"|(?<!\w\")'(?![a-z]))")
 _STOPS = frozenset(".!。！।")
 _CLOSE = frozenset((",", ";"))
@@ -55,7 +57,7 @@ class Text(AnswerType):
         identified = self._identified(sentence, words)
         start, end = (identified, len(words)) if identified else self._frame(sentence, words)
         framed = start > 0 or end < len(words)
-        quoted = [quote for quote in quoted if not identified or quote.start() >= words[start].start]
+        quoted = [quote for quote in quoted if not identified or 0 <= quote.start() - words[start].start < LONGEST_LEAD]
         tail = {word.text for word in words if quoted and word.start >= quoted[-1].end()}
         if (
             len(quoted) == 1
@@ -88,7 +90,7 @@ class Text(AnswerType):
             elif (verb and word.text in _NO_PHRASE) or (word.text in claims and not _is_comma(words, start + 1)):
                 break
             elif start in opened and start not in verbs:
-                start = opened[start]
+                start, verb = opened[start], verb or word.text in _VERBS_ALONE
             elif (
                 contracted
                 or word.text in known
@@ -223,9 +225,9 @@ _SENTENCE_SIGNS = frozenset("我你他她它不是有在的了这那")
 _ASKING = frozenset(("name", "named", "called", "kind", "type", "sort", "doing"))
 _NAMING = frozenset(("called", "named", "known", "是"))
 PREPOSITIONS = terms(
-    "on in at by near with from to against over under beside between of than на в с из у auf im am mit bei an aus dans sur avec à sous en con sobre na em com su nel nella di w z"
+    "on in at by near with from to against over under beside between of than на в с из у auf im am mit bei an aus dans sur avec à sous en con sobre na em com su nel nella di w z for für pour para per through into onto via within across along"
 )
-_PLACES = PREPOSITIONS - terms("of than from to by with de von di из con com avec mit à z an no")
+_PLACES = PREPOSITIONS - terms("of than from to by with de von di из con com avec mit à z an no for für pour para per")
 _WHERE = re.compile(
     r"(?i)^(?:where|wo|où|d[oó]nde|onde|dove|waar|где|(?:in|at|on|en|em|dans|в) [wqkк])|\b(?:in|on|at|from)\?$"
 )

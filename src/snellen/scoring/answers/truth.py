@@ -64,19 +64,15 @@ def _function_words() -> frozenset[str]:
 
 
 def _negations(sentence: Sentence) -> int:
-    """Return how often a sentence turns its claim: `not`, `no`, `is false`; not in `no doubt`."""
+    """Return how often a sentence turns its claim: by words such as `not`, which several say once, and by `is false`; not in `no doubt`."""
     found = sentence.phrases
     assured = {
         at for one in found if one.table == "yes" and one.after - one.first > 1 for at in range(one.first, one.after)
     }
-    turning = {one.first: one.after for one in found if one.table in ("negation", "no")}
-    covered: set[int] = set()
-    count = 0
-    for first in sorted(turning):
-        if first not in covered and first not in assured:
-            count += 1
-            covered.update(range(first, turning[first]))
-    return count
+    turning = [one for one in found if one.table == "negation" and one.first not in assured]
+    turned = {at for one in turning for at in range(one.first, one.after)}
+    denied = {one.first for one in found if one.table == "no" and turned.isdisjoint(range(one.first, one.after))}
+    return bool(turning) + len(denied - assured)
 
 
 def _offers_both(sentence: Sentence) -> bool:

@@ -14,7 +14,7 @@ from snellen.scoring.answers.dress import undressed, undressed_span
 from snellen.scoring.answers.fold import stemmed
 from snellen.scoring.answers.text import Text, heads
 from snellen.scoring.extract.base import Reading, two_answers
-from snellen.scoring.extract.stated import NOTHING, one_named, repeats, statement_of, value_in
+from snellen.scoring.extract.stated import NOTHING, one_named, prose, repeats, statement_of, value_in
 from snellen.scoring.replies.phrases import phrases, places_of, possible, single_words
 from snellen.scoring.replies.reply import Visible, json_fields, visible
 from snellen.scoring.replies.sentences import Phrase, Sentence, sentences, sentences_at, spans, words_of
@@ -65,7 +65,12 @@ def declared(said: Visible, kind: AnswerType) -> Reading | None:
     for rank in (FINAL, PLAIN):
         if values := [mark for mark in marks if mark.rank == rank]:
             return _decided([*head, *values, *_contradicting(said, kind, values[-1])], said, kind)
-    values = [*marks, *_labelled(said, kind), *_emphasised(said, kind)]
+    stressed = list(_emphasised(said, kind))
+    values = [*marks, *_labelled(said, kind), *stressed]
+    if values and not stressed and kind.kind in ("number", "count", "quantity"):
+        stated = prose(said, kind)
+        if stated is not None and stated.value is not None and stated.places[0][0] > values[-1].place[1]:
+            return stated  # `Adults: $12` in a list of prices, and the sum below it
     return _decided(values, said, kind) if values else None
 
 

@@ -189,7 +189,7 @@ def _is_answer_line(said: Visible, first: Sentence, rest: str, *, framed: bool) 
         )
     ):
         return False
-    return _LISTED.match(said.reply, end) is None
+    return _LISTED.match(said.reply, end) is None or first.text.endswith(")")
 
 
 _WORD = re.compile(r"[^\W_]")
@@ -243,7 +243,8 @@ def _explains(rest: str, found: Found, kind: AnswerType, *, bare: bool) -> bool:
         statement.concludes and {one.value for one in statement.asserted} - {found.value} for statement in statements
     ):
         return False
-    return bare or not any({one.value for one in statement.asserted} - {found.value} for statement in statements)
+    about = [one for one in statements if kind.kind not in _NUMBERS or repeats(one.sentence, kind)]
+    return bare or not any({one.value for one in statement.asserted} - {found.value} for statement in about)
 
 
 def _asserted_short(sentence: Sentence, kind: AnswerType) -> Found | None:
@@ -295,6 +296,9 @@ def prose(said: Visible, kind: AnswerType) -> Reading | None:
             [kind.show(value) for value in values], [_placed(said, last.sentence, found) for found in last.asserted]
         )
     value = values[0]
+    opening = next(iter(sentences(said.text[:400])))
+    if kind.kind in _NUMBERS and not last.concludes and opening.asks and len(opening.words) > 5:
+        return None  # it asks back
     others = {found.value for statement in asserting for found in statement.asserted} - {value}
     behind = Sentence(said.text, last.sentence.end, min(len(said.text), last.sentence.end + 300))
     ends = listed[-1].start == last.sentence.start and not behind.has("negation", "hedge", "refusal")
@@ -454,7 +458,9 @@ def statement_of(sentence: Sentence, kind: AnswerType, hedged: bool = False) -> 
     found = list(kind.find(sentence))
     part = sentence.conclusion
     if part is not sentence and not isinstance(kind, Choice):
-        found = [Found(one.value, one.start + part.start, one.end + part.start) for one in kind.find(part)] or found
+        behind = [Found(one.value, one.start + part.start, one.end + part.start) for one in kind.find(part)]
+        behind = behind or [one for one in found if one.start >= part.start]
+        found = behind or [one for one in found if kind.kind not in _NUMBERS or not any(map(str.isdigit, part.text))]
     if not found or (kind.kind in _NUMBERS and sentence.has("refusal")):
         return Statement(sentence, (), (), concludes)
     concludes = concludes or (kind.kind in _NUMBERS and _sums_up(sentence, found[-1]))
