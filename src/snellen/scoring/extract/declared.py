@@ -120,11 +120,17 @@ def _contained(said: Visible, kind: AnswerType) -> Iterator[Mark]:
         yield Mark(CONTAINER, value, also, _place_of(value, said, (start, end), kind))
 
 
+def _begin(said: Visible) -> int:
+    """Return where what is said begins, with the marks in front of it."""
+    low = said.place(0, 1)[0] if said.text else 0
+    while low and said.reply[low - 1] in "{[\"'`*_“« \n":
+        low -= 1
+    return low
+
+
 def _objects(said: Visible, kind: AnswerType) -> Iterator[Mark]:
     """Yield the JSON objects of a reply."""
-    low = said.place(0, 1)[0] if said.text else 0
-    while low and said.reply[low - 1] in "{[\"'`* \n":
-        low -= 1
+    low = _begin(said)
     for found in kind.find(Sentence(said.reply, low, len(said.reply))):
         yield Mark(CONTAINER, found.value, (), (low + found.start, low + found.end))
 
@@ -342,7 +348,7 @@ def _emphasised(said: Visible, kind: AnswerType) -> Iterator[Mark]:
         return
     if "**" not in said.reply and "__" not in said.reply:
         return
-    low = said.place(0, 1)[0] if said.text else 0
+    low = _begin(said)
     for bold in islice(_BOLD.finditer(said.reply, low), MOST_MARKS):
         inner = undressed(bold[1] or bold[2])
         value = kind.parse(inner)
@@ -356,7 +362,7 @@ def _stressed(said: Visible, kind: Text) -> Iterator[Mark]:
     """Yield the only bold or quoted part of a reply, or of its concluding sentence, if it ends a statement: `The plate shows **B12**.`"""
     if not any(mark in said.reply for mark in ("**", "__", '"', "“", "«")):
         return
-    low = said.place(0, 1)[0] if said.text else 0
+    low = _begin(said)
     places = [match.span(match.lastindex or 0) for match in islice(_STRESS.finditer(said.reply, low), MOST_MARKS)]
     ends = sentences(said.text, max(0, len(said.text) - LONGEST_MARKED)) if places else []
     for sentence in ends if len(places) == 1 else ends[-1:]:
