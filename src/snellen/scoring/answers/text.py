@@ -54,6 +54,8 @@ class Text(AnswerType):
             or (_is_open(sentence, plain) and not sentence.text.isupper())
         ):
             return None
+        if sentence.text.isupper() and not quoted and len(words) <= 2 * BARE_WORDS:
+            return Found(sentence.text[words[0].start : words[-1].end], words[0].start, words[-1].end)
         identified = self._identified(sentence, words)
         start, end = (identified, len(words)) if identified else self._frame(sentence, words)
         framed = start > 0 or end < len(words)
