@@ -171,6 +171,8 @@ MOST_FOREIGN = 12
 _ENGLISH = terms(
     "the is are an of it this that and or in on to not class point vitamin part type grade group figure image rather than instead"
 )
+_VERBS = terms("is fits matches seems looks remains wins must would")
+"""Words behind a letter that is no article: `Of these, A is`."""
 _MARKING = ("conclusion", "strong", "choose", "shows", "total", "negation", "adverb")
 _POINTING = frozenset(
     (
@@ -374,6 +376,7 @@ class Choice(AnswerType):
                 or pointed
                 or (foreign and not _is_called(words, opener))
                 or (closing in behind and not _is_called(words, opener))
+                or (before in ("", ",", ":", ";", "so") and closing < len(words) and words[closing].text in _VERBS)
             ):
                 yield Found(letter, word.start, word.end)
 

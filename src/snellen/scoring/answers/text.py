@@ -130,7 +130,9 @@ class Text(AnswerType):
         if sentence.concluding:
             asked |= {stemmed(word) for word in self._asked() - single_words("function") if word.isalnum()}
         subject = {stemmed(word.text) for word in words[: verbs[-1].first]}
-        return verbs[-1].after if not asked.isdisjoint(subject) else 0
+        compound = any(head.endswith(word) for head in asked for word in subject if len(word) > 4)  # Musikinstrument
+        pointed = verbs[-1].first == 2 and words[0].text in _POINTING
+        return verbs[-1].after if compound or pointed or not asked.isdisjoint(subject) else 0
 
     @staticmethod
     def _is_capital(sentence: Sentence, word: Word) -> bool:
@@ -184,7 +186,8 @@ class Text(AnswerType):
             return False
         if unspaced and (text.endswith(_VERB_ENDS) or any(word.text in _SENTENCE_SIGNS for word in words)):
             return False
-        if not framed and spaced and spaced[-1] in single_words("function") and len(spaced) > 1:
+        ends_idle = not framed and bool(spaced) and spaced[-1] in single_words("function") and len(spaced) > 1
+        if ends_idle and not words[-1].end - words[0].start == len(text) == len(text.title()) * text.istitle():
             return False
         if not framed and any(
             word in single_words("shows") or (word in single_words("subject") and len(word) > 1) for word in spaced
@@ -201,7 +204,13 @@ class Text(AnswerType):
             return False
         if spaced and not unspaced and all(word in asked or word in articles for word in spaced):
             return False  # `a bird`, where a species of bird was asked for
-        named = text[0].isupper() or not text[0].isalpha() or bool(unspaced) or "\u0400" <= text[0] < "\u0530"
+        named = (
+            text[0].isupper()
+            or any(char.isdigit() or char in "_.@/" for char in text)
+            or not text[0].isalpha()
+            or bool(unspaced)
+            or "\u0400" <= text[0] < "\u0530"
+        )
         pronoun = sentence.words[0].text in ("it's", "it", "they're", "they", "that's") and len(spaced) in (2, 3)
         named = named or (
             pronoun and not any(word in ("very", "too", "quite", "so", "really", "rather") for word in spaced)
@@ -218,6 +227,7 @@ class Text(AnswerType):
 
 
 _AND = frozenset(word for word in single_words("and") if word < "\u2e80")
+_POINTING = terms("this these dieses diese dieser ce cette este esta questo questa")
 _FRAMES = frozenset(("shows", "conclusion", "choose", "adverb", "subject"))
 """Tables of phrases that open a sentence about the answer."""
 _VERBS_ALONE = frozenset(("es", "è", "é", "son", "sono", "são", "jest", "это"))
@@ -225,7 +235,7 @@ _VERBS_ALONE = frozenset(("es", "è", "é", "son", "sono", "são", "jest", "эт
 _VERB_ENDS = ("ます", "ました", "ません", "ない")
 _SENTENCE_SIGNS = frozenset("我你他她它不是有在的了这那")
 _ASKING = frozenset(("name", "named", "called", "kind", "type", "sort", "doing"))
-_NAMING = frozenset(("called", "named", "known", "是"))
+_NAMING = frozenset(("called", "named", "known", "dated", "titled", "是"))
 PREPOSITIONS = terms(
     "on in at by near with from to against over under beside between of than на в с из у auf im am mit bei an aus dans sur avec à sous en con sobre na em com su nel nella di w z for für pour para per through into onto via within across along"
 )

@@ -34,6 +34,8 @@ _LABEL = re.compile(
 )
 _JOINTS = frozenset((":", "=", "："))
 _FINAL_WORDS = frozenset(("final", "finale", "endgültige", "最终", "최종", "окончательный", "definitiva"))
+LONGEST_CLASH = 100
+"""Characters of a reply whose marker must agree with its container: a longer one may announce other answers on its way."""
 LONGEST_HEAD = 100
 """Characters of a value with which a reply opens."""
 LONGEST_MARKED = 2_000
@@ -58,7 +60,9 @@ def declared(said: Visible, kind: AnswerType) -> Reading | None:
     marks = list(_objects(said, kind) if kind.kind == "json" else _contained(said, kind))
     head = _head(said, kind)
     if values := [mark for mark in marks if mark.value is not None]:
-        return _decided(values, said, kind)
+        said_before = [] if len(said.text) > LONGEST_CLASH or isinstance(kind, Text) else _announced(said, kind)
+        said_before = [one for one in said_before if one.rank and one.place[1] <= values[0].place[0]]
+        return _decided([*said_before, *values], said, kind)
     if marks:
         return Reading(None, "no value in the marked answer", places=(marks[-1].place,))
     marks = list(_announced(said, kind))
@@ -351,6 +355,8 @@ def _emphasised(said: Visible, kind: AnswerType) -> Iterator[Mark]:
     low = _begin(said)
     for bold in islice(_BOLD.finditer(said.reply, low), MOST_MARKS):
         inner = undressed(bold[1] or bold[2])
+        if inner.endswith((":", "：")) or said.reply[bold.end() : bold.end() + 1] in (":", "："):
+            continue  # a label
         value = kind.parse(inner)
         if value is None and len(inner.split()) <= 6:
             value = one_named(inner, kind)

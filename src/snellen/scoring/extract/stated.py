@@ -136,6 +136,8 @@ def short(said: Visible, kind: AnswerType) -> Reading | None:
         other = _concluded(said, kind) if rest.strip() and not is_line else None
         if other is not None and other.value is not None and not kind.same(other.value, raw):
             return other
+        if other is None and rest.strip() and sentences(rest[-1_000:])[-1].concluding:
+            return None  # it concludes what cannot be read
         also += _IN_BRACKETS.findall(first.text[found.end : found.end + 200])[:1] if isinstance(kind, Name) else []
         return Reading(raw, None, tuple(also), "short", (place,))
     value = kind.bare(first)
@@ -357,7 +359,13 @@ def _is_broken_off(text: str) -> bool:
 
 
 _OPEN_ENDS = ("?", "？", "=", "+", "×", ":", "：", ",", "，", "、", "(")
-_NEEDS_MORE = single_words("article") | single_words("and") | single_words("or") | PREPOSITIONS
+_NEEDS_MORE = (
+    terms("we is are was that which because if when")
+    | single_words("article")
+    | single_words("and")
+    | single_words("or")
+    | PREPOSITIONS
+)
 
 
 def _is_item(said: Visible, sentence: Sentence) -> bool:

@@ -32,7 +32,7 @@ _THINK_TAG = re.compile(
     re.IGNORECASE,
 )
 _CHANNEL = re.compile(r"<\|channel\|>\s{0,3}(\w+)[^<]{0,80}<\|message\|>")
-_ANSWERS = terms("answer ans final solution response output result prediction choice box")
+_ANSWERS = terms("answer ans final solution response output result prediction conclusion choice box")
 _ANSWER_TAG = re.compile(
     r"<\s?(?P<close>/)?\s?(?:final[_ -]?)?(?P<name>[a-z]{3,10})\s?>|<\|(?:begin|start|(?P<end>end))_of_(?P<name2>[a-z]{3,8})\|>",
     re.IGNORECASE,

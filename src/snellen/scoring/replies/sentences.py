@@ -233,24 +233,28 @@ def _by_head() -> dict[str, tuple[tuple[tuple[str, ...], str], ...]]:
     return {head: tuple(sorted(listed, key=lambda entry: -len(entry[0]))) for head, listed in heads.items()}
 
 
+def _misleads(words: Sequence[str], at: int) -> bool:
+    """Return True for a word that is a phrase's in another place: the month of May, `most probable`, `If I have to pick`, a logo, `no vídeo`."""
+    word, after = words[at], tuple(words[at + 1 : at + 3])
+    if word == "may":
+        return bool(after) and after[0].isdecimal()
+    if word == "可":
+        return at > 0 and words[at - 1] == "最"
+    if word == "if":
+        return after in (("i", "have"), ("i", "had"))
+    if word == "logo":
+        return after[:1] != (",",)
+    is_portuguese = word == "no" and not _PORTUGUESE.isdisjoint(words)
+    return is_portuguese and at > 0 and words[at - 1] != "o" and bool(after) and after[0].isalpha()
+
+
 def _found(words: Sequence[str]) -> Iterator[Phrase]:
     heads = _by_head()
     taken: dict[str, int] = {}
-    is_portuguese = not _PORTUGUESE.isdisjoint(words)
     for at, word in enumerate(words):
         listed = heads.get(word)
-        if (word == "may" and words[at + 1 : at + 2] and words[at + 1].isdecimal()) or (
-            word == "可" and words[at - 1] == "最"
-        ):
-            continue  # the month; most probably
-        if (
-            word == "no"
-            and is_portuguese
-            and 0 < at < len(words) - 1
-            and words[at - 1] != "o"
-            and words[at + 1].isalpha()
-        ):
-            continue  # `em o`
+        if _misleads(words, at):
+            continue
         if listed is None:
             if "'" in word and word.endswith("n't"):
                 yield Phrase("negation", at, at + 1)
