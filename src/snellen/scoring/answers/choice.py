@@ -133,6 +133,9 @@ def _word_index(texts: Mapping[str, str]) -> tuple[dict[str, tuple[str, ...]], b
             letter: tuple(form(word.text) for word in _kept(words_of(_without_math(text)), loose))
             for letter, text in texts.items()
         }
+        for letter, words in keyed.items():
+            if len(words) == 1 and words[0].upper() in texts and len(texts[letter].strip()) > 1:
+                keyed[letter] = ()  # `A"`, whose words are another option's letter
         if len(set(keyed.values())) == len(keyed) and all(keyed.values()):
             return keyed, loose
     counts = list(keyed.values())

@@ -16,6 +16,7 @@ _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]+|[^\W_\u3040-\u30ff\u3400-\u9f
 _POSSESSIVE = re.compile(r"'s?(?![^\W\d_])|(?<=s)'")
 _JOINT = re.compile(r"(?<=[^\W\d_])[-'](?=[^\W\d_])")
 _PLACE = re.compile(r" (?:in|at|near|from|bei|en|em|à) (?=[A-Z])")
+_PLACE_BEHIND = re.compile(r" (?:in|at|near|from|bei|en|em|à|de) (?=[A-Z])")
 _LABELLED = re.compile(r"[^\W\d][^\W\d]+(?: [^\W\d]+){0,2}: (?=\w)")
 _BRACKET = re.compile(r"(?P<name>.{2,80}?)\s?[(（](?P<other>[^()（）]{3,80})[)）]")
 _ARTICLES = frozenset(("a", "an", "the"))
@@ -67,6 +68,6 @@ class Name(Text):
 
     def forms(self, value: Any) -> tuple[Any, ...]:
         """Return a name, those before and in brackets at its end, and the one before a place: `Wartburg bei Eisenach`."""
-        bracket, place = _BRACKET.fullmatch(str(value)), _PLACE.search(str(value))
+        bracket, place = _BRACKET.fullmatch(str(value)), _PLACE_BEHIND.search(str(value))
         named = () if bracket is None else (bracket["name"], undressed(bracket["other"]))
         return (value, *named, *((value[: place.start()],) if place is not None and value[0].isupper() else ()))

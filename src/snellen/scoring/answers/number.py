@@ -33,7 +33,7 @@ _WORDS_OF_ABOUT = (
 )
 _ABOUT = re.compile(rf"(?:{_WORDS_OF_ABOUT})\s*", re.IGNORECASE)
 _ABOUT_END = re.compile(rf"(?<![^\W_])(?:{_WORDS_OF_ABOUT})$", re.IGNORECASE)
-_RANGE = re.compile(r"\s{0,2}(?:-|–|—|to|bis|or|oder|或|~|à)\s{0,2}", re.IGNORECASE)
+_RANGE = re.compile(r"\s{0,2}(?:-|–|—|to|bis|or|oder|o|ou|或|~|à)\s{0,2}", re.IGNORECASE)
 _ZERO = terms("none zero nil keine keiner aucun aucune ninguno ninguna nenhum nenhuma nessuno nessuna 没有 ноль")
 _NO = frozenset(
     ("no", "kein", "keine", "keinen", "aucun", "aucune", "ningún", "ninguna", "nenhum", "nenhuma", "nessun", "nessuna")
@@ -250,12 +250,13 @@ class Number(AnswerType):
         between = [text[one.end : other.start] for one, other in itertools.pairwise(numbers)]
         written = [text[one.start : one.end][:1].isdigit() for one in numbers]
         ranged = {at for at, words in enumerate(between) if _RANGE.fullmatch(words) and written[at] == written[at + 1]}
-        skipped, covered = False, 0
+        skipped, covered, asked = False, 0, self._asked()
         for at, number in enumerate(numbers):
             before, behind, near = bare_end(text, number.start), text[number.end :], _shortly_before(text, number.start)
             joined = at > 0 and between[at - 1].strip().lower() in single_words("and") | {",", "to", "-"}
             labelled = before in labels and number.value == int(number.value) and ":" not in text[before : number.start]
             listed = number.start == 0 and behind[:2] in (". ", ") ") and bool(behind[2:].strip())
+            listed = listed or (text[number.start : number.end] == "一" and asked.isdisjoint(behind[1:4]))  # `an`
             negated = _NEGATED.search(_shortly_before(text, before)) is not None
             bounded = negated or before in bounds or number.end + len(behind) - len(behind.lstrip()) in after
             before_sign = near.rstrip()[-1:]
@@ -406,7 +407,7 @@ _COMMA_LANGUAGES = terms(
     "wie viele viel der die das ist welche was combien quel quelle est le la les cuántos cuántas cuál cuánto el los quantos quantas "
     "qual quanto o quanti quante quale il hoeveel welke het ile jaki jaka сколько какая какой"
 )
-_OF_ALL = re.compile(r"\s?(?:of|out of|von|de|sur|su|из)(?: the| all| den| las| los| les)?\s?", re.IGNORECASE)
+_OF_ALL = re.compile(r"\s?(?:of|out of|von|der|aus|de|sur|su|из)(?: the| all| den| las| los| les)?\s?", re.IGNORECASE)
 _PERCENT = re.compile(r"(?i)per ?cent(?!age points)|prozent(?!punkte)|por ?cent|pour ?cent|%|百分")
 _EQUALS = re.compile(r"=|≈|→")
 

@@ -49,6 +49,7 @@ _SCALE = re.compile(r"(?i)[kmb](?![^\W_])| ?(?:(?:mio|mrd|tsd)\b\.?|[a-z]{2,10}\
 _WORD = re.compile("(?ai)[ -]?([a-z]+)")
 _CJK = re.compile("[零〇一二两兩俩三四五六七八九十百千万萬亿億]{1,20}")
 _CJK_BEHIND = re.compile("分之([零一二两三四五六七八九十百千]{1,20})|[点點]([零〇一二三四五六七八九]{1,20})(?!分)")
+_ONE_BY_ONE = re.compile(r" (?:by one|at a time|after the other)\b")
 _SIGN = re.compile(r"− ?|[-–负負]|マイナス|(?:minus|negative)\s|(?P<plus>\+|plus\s)", re.IGNORECASE)
 
 Value = int | Decimal
@@ -142,6 +143,8 @@ def _stands(text: str, found: Number, start: int) -> bool:
     words, behind = text[start : found.end].lower(), text[found.end : found.end + 2]
     if words == "one":
         before = text[max(0, start - 12) : start].lower().split()
+        if _ONE_BY_ONE.match(text, found.end) or before[-2:] == ["one", "by"]:
+            return False
         return not before or before[-1] not in WORDS["not_counted_by_one"].split()
     if len(words) == 1 and _CJK.match(words):
         counts = not behind[:1].isalpha() or behind[0].isascii() or behind[0] in WORDS["counters"]

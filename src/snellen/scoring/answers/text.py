@@ -82,7 +82,9 @@ class Text(AnswerType):
         asked, known, claims = self._asked(), _known_words(), single_words("yes") | single_words("no")
         frames = sorted((one for one in sentence.phrases if one.table in _FRAMES), key=lambda one: one.after)
         opened = {one.first: one.after for one in frames}
-        verbs = {one.first for one in sentence.phrases if one.table == "shows"}
+        verbs = {
+            one.first for one in sentence.phrases if one.table == "shows" and not is_glued(sentence.words, one.after)
+        }
         start, verb = 0, False
         while start < len(words):
             word = words[start]
@@ -272,6 +274,16 @@ def heads(question: str) -> frozenset[str]:
 
 
 _VERBS = single_words("shows") | {"do", "does", "did", "have", "has", "can", "could", "will", "would", "should"}
+
+
+def is_glued(words: Sequence[Word], at: int) -> bool:
+    """Return True if a word of a script with blanks goes on in another script without one: `èは`."""
+    return (
+        0 < at < len(words)
+        and words[at - 1].text[0].isalpha()
+        and words[at - 1].text[0] < "\u2e80" < words[at].text[0]
+        and words[at].start == words[at - 1].end
+    )
 
 
 def _is_joined(words: Sequence[Word], at: int) -> bool:

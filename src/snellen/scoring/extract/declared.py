@@ -12,7 +12,7 @@ from snellen.scoring.answers.base import AnswerType
 from snellen.scoring.answers.choice import Choice, MultiChoice
 from snellen.scoring.answers.dress import undressed, undressed_span
 from snellen.scoring.answers.fold import stemmed
-from snellen.scoring.answers.text import Text, heads
+from snellen.scoring.answers.text import Text, heads, is_glued
 from snellen.scoring.extract.base import Reading, two_answers
 from snellen.scoring.extract.stated import NOTHING, one_named, prose, repeats, statement_of, value_in
 from snellen.scoring.replies.phrases import phrases, places_of, possible, single_words
@@ -257,9 +257,11 @@ def _behind(sentence: Sentence, at: int) -> int:
     last = next((place for place in range(len(words) - 1, -1, -1) if words[place].text[0].isalnum()), -1)
     while at < len(words) and (words[at].text in _JOINTS or words[at].text in skipped):
         is_last = at >= last
-        signs = words[at].text == "=" and words[at].start > words[at - 1].end and words[at + 1 : at + 2]
+        signs = words[at].text in ("=", ":") and at and words[at].start > words[at - 1].end and words[at + 1 : at + 2]
         if signs and signs[0].start == words[at].end:
-            break  # `The answer is =0`
+            break  # `The answer is =0`, `is :0`
+        if is_glued(words, at + 1):
+            break
         if words[at].text == "a" or (
             is_last and words[at].text not in _JOINTS and (at > begun or words[at].text not in links)
         ):

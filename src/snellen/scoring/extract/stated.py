@@ -136,7 +136,8 @@ def short(said: Visible, kind: AnswerType) -> Reading | None:
         other = _concluded(said, kind) if rest.strip() and not is_line else None
         if other is not None and other.value is not None and not kind.same(other.value, raw):
             return other
-        if other is None and rest.strip() and sentences(rest[-1_000:])[-1].concluding:
+        quotes = {quote.strip() for quote in rest.split('"')[1::2]} if '"' in first.text and not is_line else set()
+        if other is None and rest.strip() and (quotes - {raw} or sentences(rest[-1_000:])[-1].concluding):
             return None  # it concludes what cannot be read
         also += _IN_BRACKETS.findall(first.text[found.end : found.end + 200])[:1] if isinstance(kind, Name) else []
         return Reading(raw, None, tuple(also), "short", (place,))
@@ -148,6 +149,8 @@ def short(said: Visible, kind: AnswerType) -> Reading | None:
         return None  # `If it is parsley, it is false.`
     if kind.kind in _NUMBERS and value is None and rest.strip() and not repeats(first, kind):
         return None
+    if rest.strip() and value is None and (end := sentences(rest[-1_000:])[-1]).concluding and not kind.find(end):
+        return None  # it concludes what cannot be read
     if kind.kind == "truth" and _clashes(first, found, kind, rest):
         return Reading(None, f"contradicts itself: {kind.show(found.value)}")
     if rest.strip() and not _explains(rest, found, kind, bare=value is not None):
@@ -285,7 +288,7 @@ def prose(said: Visible, kind: AnswerType) -> Reading | None:
     known = {statement.sentence.start for statement in statements}
     read = asserting[-1].sentence.end if asserting else 0
     later = sentences(said.text, max(read, len(said.text) - 1_000), len(said.text))
-    if any(one.concluding and one.start not in known for one in later):
+    if any((one.concluding or one.has("choose")) and one.start not in known for one in later):
         return None  # it concludes what cannot be read
     if not asserting:
         return _only_named(listed, kind, said)

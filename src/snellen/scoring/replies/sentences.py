@@ -207,7 +207,8 @@ def _is_abbreviated(text: str, stop: int) -> bool:
         start -= 1
     word = text[start:stop]
     if word.isdigit():
-        return start == 0 or text[start - 1] == "\n"
+        above = text[max(0, start - LONGEST) : start]
+        return above[-1:] in ("", "\n") and (int(word) < 2 or any(f"{int(word) - 1}{sign}" in above for sign in ".)"))
     if len(word) == 1 and word.isupper():
         before = text[max(0, start - 40) : start].rsplit("\n", 1)[-1].split()
         after = text[stop + 1 : stop + 12].split()
