@@ -110,53 +110,63 @@ def short(said: Visible, kind: AnswerType) -> Reading | None:
     ):
         return None
     if isinstance(kind, Text):
-        if first.text.endswith((":", "：")) and rest.strip() and "\n" not in rest.strip():
-            return _quoted_below(said, first, rest, kind)
-        if _concludes(first) and first.conclusion is not first:
-            return None  # its last part answers, see `_concluded`
-        found = kind.short(first)
-        framed = first.words[:1] != [] and first.words[0].text in single_words("subject")
-        framed = framed or (found is not None and repeats(Sentence(first.text, 0, found.start), kind))
-        if found is None or not _is_answer_line(said, first, rest, framed=framed):
-            return None
-        place = undressed_span(said.reply, *said.written(first.start + found.start, first.start + found.end))
-        words = first.words
-        if not rest.strip() and said.whole and words and (found.start, found.end) == (words[0].start, words[-1].end):
-            place = line_span(said.reply, *said.whole)
-        raw = said.reply[slice(*place)]
-        if not raw:
-            return None
-        also = [str(found.value)] if raw != found.value and any(mark in raw for mark in ("**", "`", "__")) else []
-        before = first.text[: found.start].rsplit(maxsplit=1)[-1:]
-        if before and before[0].lower() in single_words("article"):
-            also.append(f"{before[0]} {raw}")
-        if said.whole and not rest.strip() and found.start == 0 and first.text[found.end :].strip(" .!。！"):
-            also.append(said.reply[slice(*line_span(said.reply, *said.whole))])  # `March 14, 1988`
-        is_line = rest.startswith("\n") and first.text[0] == '"'
-        other = _concluded(said, kind) if rest.strip() and not is_line else None
-        if other is not None and other.value is not None and not kind.same(other.value, raw):
-            return other
-        quotes = {quote.strip() for quote in rest.split('"')[1::2]} if '"' in first.text and not is_line else set()
-        if other is None and rest.strip() and (quotes - {raw} or sentences(rest[-1_000:])[-1].concluding):
-            return None  # it concludes what cannot be read
-        also += _IN_BRACKETS.findall(first.text[found.end : found.end + 200])[:1] if isinstance(kind, Name) else []
-        return Reading(raw, None, tuple(also), "short", (place,))
+        return _short_text(said, first, rest, kind)
     value = kind.bare(first)
     found = Found(value, 0, len(first.text)) if value is not None else _asserted_short(first, kind)
     if found is None:
         return None
-    if kind.kind == "truth" and value is None and rest.strip() and not statement_of(first, kind).asserted:
-        return None  # `If it is parsley, it is false.`
-    if kind.kind in _NUMBERS and value is None and rest.strip() and not repeats(first, kind):
-        return None
-    if rest.strip() and value is None and (end := sentences(rest[-1_000:])[-1]).concluding and not kind.find(end):
-        return None  # it concludes what cannot be read
+    if rest.strip() and value is None:
+        is_open = kind.kind == "truth" and not statement_of(first, kind).asserted  # `If it is parsley, it is false.`
+        is_open = is_open or (kind.kind in _NUMBERS and not repeats(first, kind))
+        if is_open or ((end := _last_of(rest)).concluding and not kind.find(end)):
+            return None
     if kind.kind == "truth" and _clashes(first, found, kind, rest):
         return Reading(None, f"contradicts itself: {kind.show(found.value)}")
     if rest.strip() and not _explains(rest, found, kind, bare=value is not None):
         return None
     place = said.place(first.start + found.start, first.start + found.end)
     return Reading(found.value, None, (), "short", (place,))
+
+
+def _short_text(said: Visible, first: Sentence, rest: str, kind: Text) -> Reading | None:
+    """Return the open answer of a first sentence or line, in each form in which the reply may mean it."""
+    if first.text.endswith((":", "：")) and rest.strip() and "\n" not in rest.strip():
+        return _quoted_below(said, first, rest, kind)
+    if _concludes(first) and first.conclusion is not first:
+        return None  # its last part answers, see `_concluded`
+    found = kind.short(first)
+    framed = first.words[:1] != [] and first.words[0].text in single_words("subject")
+    framed = framed or (found is not None and repeats(Sentence(first.text, 0, found.start), kind))
+    if found is None or not _is_answer_line(said, first, rest, framed=framed):
+        return None
+    place = undressed_span(said.reply, *said.written(first.start + found.start, first.start + found.end))
+    words = first.words
+    if not rest.strip() and said.whole and words and (found.start, found.end) == (words[0].start, words[-1].end):
+        place = line_span(said.reply, *said.whole)
+    raw = said.reply[slice(*place)]
+    if not raw:
+        return None
+    also = [str(found.value)] if raw != found.value and any(mark in raw for mark in ("**", "`", "__")) else []
+    before = first.text[: found.start].rsplit(maxsplit=1)[-1:]
+    if before and before[0].lower() in single_words("article"):
+        also.append(f"{before[0]} {raw}")
+    if said.whole and not rest.strip() and found.start == 0 and first.text[found.end :].strip(" .!。！"):
+        also.append(said.reply[slice(*line_span(said.reply, *said.whole))])  # `March 14, 1988`
+    if rest.strip() and not (rest.startswith("\n") and first.text[0] == '"'):
+        other = _concluded(said, kind)
+        if other is not None and other.value is not None and not kind.same(other.value, raw):
+            return other
+        quotes = {quote.strip() for quote in rest.split('"')[1::2]} if '"' in first.text else set()
+        if other is None and (quotes - {raw} or _last_of(rest).concluding):
+            return None  # it quotes more, or concludes what cannot be read
+    also += _IN_BRACKETS.findall(first.text[found.end : found.end + 200])[:1] if isinstance(kind, Name) else []
+    return Reading(raw, None, tuple(also), "short", (place,))
+
+
+def _last_of(text: str) -> Sentence:
+    """Return the last sentence of a text that is not blank."""
+    text = text.rstrip()[-1_000:]
+    return sentences(text)[-1]
 
 
 def _quoted_below(said: Visible, first: Sentence, rest: str, kind: AnswerType) -> Reading | None:
@@ -270,7 +280,7 @@ def _asserted_short(sentence: Sentence, kind: AnswerType) -> Found | None:
 
 
 def prose(said: Visible, kind: AnswerType) -> Reading | None:
-    """Return the only value that the statements of a reply assert; its last statement must agree."""
+    """Return the only value that the statements of a reply assert; its last statement must agree, or decide."""
     if isinstance(kind, MultiChoice) or not kind.is_closed:
         return _concluded(said, kind)
     if _is_broken_off(said.text):
@@ -301,43 +311,34 @@ def prose(said: Visible, kind: AnswerType) -> Reading | None:
             [kind.show(value) for value in values], [_placed(said, last.sentence, found) for found in last.asserted]
         )
     value = values[0]
-    opening = next(iter(sentences(said.text[:400])))
+    opening = next(iter(sentences(said.text.lstrip()[:400])))
     if kind.kind in _NUMBERS and not last.concludes and opening.asks and len(opening.words) > 5:
         return None  # it asks back
     others = {found.value for statement in asserting for found in statement.asserted} - {value}
-    behind = Sentence(said.text, last.sentence.end, min(len(said.text), last.sentence.end + 300))
-    ends = listed[-1].start == last.sentence.start and not behind.has("negation", "hedge", "refusal")
-    decides = (
-        last.concludes
-        or last.sentence.has("correction")
-        or (
-            ends
-            and isinstance(kind, Choice)
-            and not _is_item(said, last.sentence)
-            and not any(_is_confirmed(one.sentence, found) for one in asserting[:-1] for found in one.asserted)
-        )
-        or (
-            ends
-            and kind.kind in _NUMBERS
-            and repeats(last.sentence, kind)
-            and not any(_is_alike(one.sentence, last.sentence) for one in asserting[:-1])
-        )
-    )
-    if others and not decides:
+    if others and not _decides(last, asserting, listed, said, kind):
         clashing = next(s for s in reversed(asserting) if {found.value for found in s.asserted} - {value})
-        places = [
-            _placed(said, clashing.sentence, clashing.asserted[0]),
-            _placed(said, last.sentence, last.asserted[0]),
-        ]
+        places = [_placed(said, one.sentence, one.asserted[0]) for one in (clashing, last)]
         return two_answers([*map(kind.show, others), kind.show(value)], places)
-    if any(
-        found.value == value
-        for statement in statements
-        if statement.sentence.start >= last.sentence.start
-        for found in statement.denied
-    ):
+    after = [one for one in statements if one.sentence.start >= last.sentence.start]
+    if any(found.value == value for statement in after for found in statement.denied):
         return Reading(None, f"contradicts itself: {kind.show(value)}")
     return Reading(value, None, (), "prose", (_placed(said, last.sentence, last.asserted[-1]),))
+
+
+def _decides(
+    last: Statement, asserting: Sequence[Statement], listed: Sequence[Sentence], said: Visible, kind: AnswerType
+) -> bool:
+    """Return True if a statement outranks others that differ: it concludes, corrects, or ends the reply about what is asked."""
+    if last.concludes or last.sentence.has("correction"):
+        return True
+    behind = Sentence(said.text, last.sentence.end, min(len(said.text), last.sentence.end + 300))
+    if listed[-1].start != last.sentence.start or behind.has("negation", "hedge", "refusal"):
+        return False
+    if isinstance(kind, Choice):
+        confirmed = any(_is_confirmed(one.sentence, found) for one in asserting[:-1] for found in one.asserted)
+        return not confirmed and not _is_item(said, last.sentence)
+    is_alike = any(_is_alike(one.sentence, last.sentence) for one in asserting[:-1])
+    return kind.kind in _NUMBERS and repeats(last.sentence, kind) and not is_alike
 
 
 def _is_aside(sentence: Sentence) -> bool:
