@@ -7,6 +7,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from snellen.scoring.answers import AnswerContext
 from snellen.scoring.extract import correct, read
 
@@ -47,6 +49,32 @@ def test_labelled_replies_are_read_as_a_careful_reader_does_or_left_unread() -> 
     assert counts["wrong"] <= MOST_WRONG * len(labelled), wrong
     assert easy["right"] >= LEAST_EASY * easy.total(), easy
     assert counts["right"] >= LEAST_READ * readable, counts
+
+
+BIRDS, COLOURS = ("red kite", "robin", "crow", "owl"), ("red", "blue", "green", "white")
+ABOUT_OTHERS = [
+    ("choice", "Which bird is on the left?", BIRDS, "The left one is a robin. The right one is a crow.", None),
+    ("choice", "What colour is the car?", COLOURS, "The car is blue. The sky is white.", None),
+    ("choice", "Which bird is it?", BIRDS, "It's smaller than a crow.", None),
+    ("choice", "Which statements hold?", BIRDS, "A, B and D are wrong.", "C"),
+    ("truth", "¿Hay perros?", (), "Hay dos gatos, pero no hay perros.", False),
+    ("truth", "A pessoa no vídeo desliga o fogão?", (), "Logo, ela não desliga o fogão.", False),
+    ("truth", "Is the shop open?", (), "I doubt the shop is open.", None),
+    ("truth", "Is the shop open?", (), "If the sign is right, the shop is open.", None),
+    ("text", "What colour is the car?", (), "THE CAR IS RED", "RED"),
+    ("text", "What does the sign say?", (), "NO PARKING", "NO PARKING"),
+    ("text", "What does the sign say?", (), "THERE IS NO SIGN", None),
+    ("name", "Who is this?", (), "d'Artagnan", "d'Artagnan"),
+    ("count", "Is it a bird?", (), "². Robin", None),
+    ("text", "", (), "d'because it", "d'"),
+]
+
+
+@pytest.mark.parametrize(("kind", "question", "options", "reply", "value"), ABOUT_OTHERS)
+def test_what_a_reply_says_of_others_denies_or_doubts_is_no_answer(
+    kind: str, question: str, options: tuple[str, ...], reply: str, value: Any
+) -> None:
+    assert read(kind, reply, question=question, options=options).value == value
 
 
 def test_the_set_has_at_least_400_replies_half_of_them_hard_over_all_kinds() -> None:

@@ -28,7 +28,6 @@ _SIGNS = str.maketrans(
         "−": "-",
     }
 )
-_JOINTS = re.compile(r"(?<=[^\W\d_])[-'](?=[^\W\d_])")
 
 
 def exact(text: str) -> str:

@@ -69,5 +69,6 @@ class Name(Text):
     def forms(self, value: Any) -> tuple[Any, ...]:
         """Return a name, those before and in brackets at its end, and the one before a place: `Wartburg bei Eisenach`."""
         bracket, place = _BRACKET.fullmatch(str(value)), _PLACE_BEHIND.search(str(value))
-        named = () if bracket is None else (bracket["name"], undressed(bracket["other"]))
+        named: tuple[str, ...] = () if bracket is None else (bracket["name"], undressed(bracket["other"]))
+        named += (value[2:],) if value.startswith(("l'", "d'")) else ()
         return (value, *named, *((value[: place.start()],) if place is not None and value[0].isupper() else ()))

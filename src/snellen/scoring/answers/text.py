@@ -46,16 +46,12 @@ class Text(AnswerType):
         asked = self.context.question.lower()
         quoted = [quote for quote in _QUOTED.finditer(sentence.text) if f"'{quote[1].lower()}'" not in asked]
         plain = [word for word in words if not any(quote.start() < word.start < quote.end() for quote in quoted)]
-        if (
-            not words
-            or words[-1].text in (":", "：")
-            or sentence.asks
-            or sentence.opens("refusal")
-            or (_is_open(sentence, plain) and not sentence.text.isupper())
-        ):
+        if not words or words[-1].text in (":", "：") or sentence.asks or sentence.opens("refusal"):
             return None
-        if sentence.text.isupper() and not quoted and len(words) <= 2 * BARE_WORDS:
+        if self._is_sign(sentence, words):
             return Found(sentence.text[words[0].start : words[-1].end], words[0].start, words[-1].end)
+        if _is_open(sentence, plain):
+            return None
         identified = self._identified(sentence, words)
         start, end = (identified, len(words)) if identified else self._frame(sentence, words)
         framed = start > 0 or end < len(words)
@@ -74,6 +70,13 @@ class Text(AnswerType):
             return Found(quoted[0][1], *quoted[0].span(1))
         return self._phrase(sentence, words[start:end], framed, identified=bool(identified))
 
+    def _is_sign(self, sentence: Sentence, words: Sequence[Word]) -> bool:
+        """Return True for the words of a sign, in capitals: `NO PARKING`, but no sentence, and no `NO SIGN`."""
+        if self.kind != "text" or not sentence.text.isupper() or len(words) > 2 * BARE_WORDS or '"' in sentence.text:
+            return False
+        others = {word.text for word in words} - single_words("negation") - self._asked() - _WRITING
+        return bool(others) and not sentence.has("shows", "hedge")
+
     def _asked(self) -> frozenset[str]:
         return _words_of(self.context.question[-2_000:])
 
@@ -91,7 +94,11 @@ class Text(AnswerType):
             contracted = word.text in single_words("subject") and word.text.endswith(("'s", "'re", "'est"))
             if start in verbs and (start or opened[start] - start > 1 or word.text in _VERBS_ALONE):
                 start, verb = opened[start], True
-            elif (verb and word.text in _NO_PHRASE) or (word.text in claims and not _is_comma(words, start + 1)):
+            elif (
+                (verb and word.text in _NO_PHRASE)
+                or (start and word.text in ("l'", "d'") and self._is_capital(sentence, word))
+                or (word.text in claims and not _is_comma(words, start + 1))
+            ):
                 break
             elif start in opened and start not in verbs:
                 start, verb = opened[start], verb or word.text in _VERBS_ALONE
@@ -117,7 +124,7 @@ class Text(AnswerType):
             end -= 1
         dropped = {word.text for word in words[end:]}
         idle = dropped <= single_words("function") - claims and (verb or not asked.isdisjoint(dropped))
-        idle = idle or (end < len(words) and words[end].text in PREPOSITIONS)
+        idle = idle or (end < len(words) and words[end].text in _PLACES)
         if end < len(words) and not idle and not any(at in verbs for at in range(end, len(words))):
             end = len(words)
         return (start if (verb or start > 1) and start < len(words) else 0), end
@@ -157,7 +164,9 @@ class Text(AnswerType):
             and words[1].start > words[0].end
             and (words[1].text[0].isalnum() or words[1].text in "*_`")
         )
-        elided = 2 * words[0].text.startswith(("l'", "d'"))
+        leading = leading or (
+            framed and len(words) > 1 and words[0].text in ("l'", "d'") and not self._is_capital(sentence, words[0])
+        )
         has_article = leading or _article_before(sentence, words[0].start) or (identified and bool(sentence.concluding))
         has_article = has_article or (framed and sentence.words[0].text in _VERBS_ALONE)
         has_article = has_article or any(word.text in _NAMING for word in sentence.words if word.end <= words[0].start)
@@ -171,12 +180,12 @@ class Text(AnswerType):
             return None
         if behind > BARE_WORDS and not framed:
             return None
-        text = sentence.text[start + elided : words[-1].end]
+        text = sentence.text[start : words[-1].end]
         if ":" in [word.text for word in words] and not framed and " " in text:
             return None
         if words[0].text in single_words("subject") or not self._is_phrase(sentence, words, text, framed, has_article):
             return None
-        return Found(text, start + elided, words[-1].end)
+        return Found(text, start, words[-1].end)
 
     def _is_phrase(self, sentence: Sentence, words: Sequence[Word], text: str, framed: bool, has_article: bool) -> bool:
         if framed and all(unicodedata.category(char)[0] in "PZ" for char in text):
@@ -188,8 +197,8 @@ class Text(AnswerType):
             return False
         if unspaced and (text.endswith(_VERB_ENDS) or any(word.text in _SENTENCE_SIGNS for word in words)):
             return False
-        ends_idle = not framed and bool(spaced) and spaced[-1] in single_words("function") and len(spaced) > 1
-        if ends_idle and not words[-1].end - words[0].start == len(text) == len(text.title()) * text.istitle():
+        ends_idle = not framed and len(spaced) > 1 and spaced[-1] in single_words("function")
+        if ends_idle and not text.istitle():
             return False
         if not framed and any(
             word in single_words("shows") or (word in single_words("subject") and len(word) > 1) for word in spaced
@@ -229,6 +238,7 @@ class Text(AnswerType):
 
 
 _AND = frozenset(word for word in single_words("and") if word < "\u2e80")
+_WRITING = terms("text sign word words writing letters visible there is")
 _POINTING = terms("this these dieses diese dieser ce cette este esta questo questa")
 _FRAMES = frozenset(("shows", "conclusion", "choose", "adverb", "subject"))
 """Tables of phrases that open a sentence about the answer."""
@@ -321,7 +331,9 @@ def _is_open(sentence: Sentence, words: Sequence[Word]) -> bool:
 
 def _article_before(sentence: Sentence, start: int) -> bool:
     before = [word for word in sentence.words if word.end <= start]
-    return bool(before) and before[-1].text in single_words("article") and before[-1].end < start
+    if not before or before[-1].text not in single_words("article"):
+        return False
+    return before[-1].end < start or before[-1].text.endswith("'")
 
 
 def _without_end(words: Sequence[Word]) -> list[Word]:

@@ -214,7 +214,7 @@ class Truth(AnswerType):
         """Return the value of a sentence that restates the question, or denies it, in the question's own words."""
         if not self.context.question or sentence.asks or not sentence.words:
             return None
-        asked = self.context.question.lower()
+        asked = {word.text for word in words_of(self.context.question)}
         words = sentence.words
         if any(phrase.table == "hedge" and words[phrase.first].text not in asked for phrase in sentence.phrases):
             return None

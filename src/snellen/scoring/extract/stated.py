@@ -149,7 +149,7 @@ def _short_text(said: Visible, first: Sentence, rest: str, kind: Text) -> Readin
     also = [str(found.value)] if raw != found.value and any(mark in raw for mark in ("**", "`", "__")) else []
     before = first.text[: found.start].rsplit(maxsplit=1)[-1:]
     if before and before[0].lower() in single_words("article"):
-        also.append(f"{before[0]} {raw}")
+        also.append(f"{before[0]}{'' if before[0].endswith(chr(39)) else ' '}{raw}")
     if said.whole and not rest.strip() and found.start == 0 and first.text[found.end :].strip(" .!。！"):
         also.append(said.reply[slice(*line_span(said.reply, *said.whole))])  # `March 14, 1988`
     if rest.strip() and not (rest.startswith("\n") and first.text[0] == '"'):
@@ -264,7 +264,7 @@ def _explains(rest: str, found: Found, kind: AnswerType, *, bare: bool) -> bool:
 
 def _asserted_short(sentence: Sentence, kind: AnswerType) -> Found | None:
     """Return the only value that a sentence asserts."""
-    if sentence.asks:
+    if sentence.asks or (kind.kind == "truth" and sentence.words[:1] != [] and sentence.words[0].text in _IF):
         return None
     if not isinstance(kind, Choice) or kind.kind == "multi-choice":
         if kind.kind != "truth" and sentence.has("refusal"):
@@ -283,7 +283,7 @@ def prose(said: Visible, kind: AnswerType) -> Reading | None:
     """Return the only value that the statements of a reply assert; its last statement must agree, or decide."""
     if isinstance(kind, MultiChoice) or not kind.is_closed:
         return _concluded(said, kind)
-    if _is_broken_off(said.text):
+    if _is_broken_off(said.text, kind):
         return None
     listed = sentences_at(said.text, kind.candidates(said.text))
     listed = [one for one in listed if not _is_aside(one)] or listed
@@ -336,7 +336,10 @@ def _decides(
         return False
     if isinstance(kind, Choice):
         confirmed = any(_is_confirmed(one.sentence, found) for one in asserting[:-1] for found in one.asserted)
-        return not confirmed and not _is_item(said, last.sentence)
+        before = [one for one in asserting[:-1] if {found.value for found in one.asserted} - {last.asserted[-1].value}]
+        about = repeats(last.sentence, kind) or any(_identifies(last.sentence, one) for one in last.asserted)
+        about = about or not any(repeats(one.sentence, kind) for one in before)
+        return about and not confirmed and not _is_item(said, last.sentence)
     is_alike = any(_is_alike(one.sentence, last.sentence) for one in asserting[:-1])
     return kind.kind in _NUMBERS and repeats(last.sentence, kind) and not is_alike
 
@@ -348,28 +351,27 @@ def _is_aside(sentence: Sentence) -> bool:
     )
 
 
+_IF = terms("if wenn falls si se unless")
 _CHECKS = terms(
     "check probe kontrolle verification verify vérification comprobación verifica verificação проверка 验 検"
 )
 
 
-def _is_broken_off(text: str) -> bool:
+def _is_broken_off(text: str, kind: AnswerType) -> bool:
     """Return True for a text that ends with a question, a sign of going on, or a word that needs another: `and`, `by`, `the`."""
     text = text.rstrip("\"') \n")
     last = text[-20:].rsplit(maxsplit=1)[-1:]
-    return text.endswith(_OPEN_ENDS) or (
-        bool(last) and (last[0] if len(last[0]) == 1 else last[0].lower()) in _NEEDS_MORE
-    )
+    word = last[0] if last and len(last[0]) == 1 else "".join(last).lower()
+    placed = kind.kind != "truth" and word in PREPOSITIONS  # `The lamp is on`
+    return text.endswith(_OPEN_ENDS) or word in _NEEDS_MORE or placed
 
 
 _OPEN_ENDS = ("?", "？", "=", "+", "×", ":", "：", ",", "，", "、", "(")
-_NEEDS_MORE = (
-    terms("we is are was that which because if when")
-    | single_words("article")
-    | single_words("and")
-    | single_words("or")
-    | PREPOSITIONS
-)
+_NEEDS_MORE = terms("we is are was that which because if when of with to for from by through at than") | {
+    *single_words("article"),
+    *single_words("and"),
+    *single_words("or"),
+}
 
 
 def _is_item(said: Visible, sentence: Sentence) -> bool:
@@ -383,12 +385,12 @@ _ITEM = re.compile(r"\s*(?:[-*•·+]|\(?[A-Za-z0-9]{1,2}[.):])\s|[^.\n]{1,40}:\
 
 
 def _states(statement: Statement, kind: AnswerType) -> bool:
-    """Return True if a statement repeats the question and gives its number behind a verb: `The average of the bars is 37.5`."""
+    """Return True if a statement repeats the question or calculates: `The average of the bars is 37.5`."""
     return repeats(statement.sentence, kind) or "=" in statement.sentence.text
 
 
 def _concluded(said: Visible, kind: AnswerType) -> Reading | None:
-    """Return what the last sentence says, if it concludes or repeats the question: `So the name is Aoife.`"""
+    """Return what the last sentence says, if it concludes, repeats the question or identifies: `So the name is Aoife`, `It is a robin`."""
     ends = list(spans(said.text, max(0, len(said.text) - 1_500), len(said.text)))
     if not ends:
         return None
@@ -445,6 +447,8 @@ def _only_named(listed: Sequence[Sentence], kind: AnswerType, said: Visible) -> 
     if not isinstance(kind, Choice) or any(sentence.has("refusal", "negation", "wrong", "or") for sentence in listed):
         return None
     named = [(sentence, one) for sentence in listed if not sentence.asks for one in kind.find(sentence)]
+    if any(_stance(sentence, one, [one]) is None for sentence, one in named):
+        return None  # `smaller than a crow`
     if len(listed) > 3 or len({one.value for _, one in named}) != 1:
         return None
     return Reading(named[-1][1].value, None, (), "prose", (_placed(said, *named[-1]),))
@@ -487,16 +491,20 @@ def statement_of(sentence: Sentence, kind: AnswerType, hedged: bool = False) -> 
             found = [one for one in found if not is_aside(sentence.text, one.start)]
         is_denied = kind.kind in _NUMBERS and any(one.value for one in found) and _is_denied(sentence, last, kind)
         return Statement(sentence, () if is_denied or (unsure and not concludes) else tuple(found), (), concludes)
-    asserted: list[Found] = []
-    denied: list[Found] = []
-    stance: bool | None = True
+    stances: list[bool | None] = []
     for at, one in enumerate(found):
         own = _stance(sentence, one, found)
-        if at == 0 or own is False or not _is_listed(sentence, found[at - 1], one):
-            stance = own
-        concludes = concludes or (stance is True and _is_confirmed(sentence, one))
-        if stance is not None:
-            (asserted if stance else denied).append(one)
+        listed = at > 0 and _is_listed(sentence, found[at - 1], one)
+        stances.append(stances[-1] if listed and own is not False else own)
+        gap = Sentence(sentence.text, found[at - 1].end, one.start) if listed else None
+        if own is False and gap is not None and gap.has("and", "or"):  # `A, B and D are wrong`
+            first = at
+            while first > 0 and _is_listed(sentence, found[first - 1], found[first]):
+                first -= 1
+            stances[first:at] = [False] * (at - first)
+    asserted = [one for one, stance in zip(found, stances, strict=True) if stance]
+    denied = [one for one, stance in zip(found, stances, strict=True) if stance is False]
+    concludes = concludes or any(_is_confirmed(sentence, one) for one in asserted)
     if asserted and (concludes or "=" in sentence.text):
         asserted = _behind_conclusion(sentence, asserted)
     doubts = any(one.table == "hedge" and sentence.words[one.first].text not in _AGAINST for one in sentence.phrases)

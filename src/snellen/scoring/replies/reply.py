@@ -285,21 +285,22 @@ def _containers(reply: str, spans: Sequence[Span]) -> list[Span]:
     found: list[Span] = []
     for start, end in spans:
         found += _tagged(reply, start, end)
+    found = found[-MOST_CONTAINERS:]
     for start, end in spans:
-        boxes = list(_boxed(reply, start, end))
+        boxes = list(_boxed(reply, start, end))[-MOST_CONTAINERS:]
         found = [span for span in found if not any(span[0] <= box[0] and box[1] <= span[1] for box in boxes)] + boxes
     if not found:
         found = [
             (match.end(), _line_end(reply, match.end(), end))
             for start, end in spans
             for match in _HASHES.finditer(reply, start, end)
-        ]
+        ][-MOST_CONTAINERS:]
     fields = [
         span
         for start, end in (found or spans)
         if reply.find("{", start, end) >= 0
         for span in _fields(reply, start, end)
-    ]
+    ][-MOST_CONTAINERS:]
     if fields:
         found = [
             span for span in found if not any(span[0] <= field[0] and field[1] <= span[1] for field in fields)

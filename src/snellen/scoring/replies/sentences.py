@@ -191,7 +191,7 @@ def _goes_on(text: str, stop: re.Match[str]) -> bool:
         )
     return (
         stop[0][0] in ".…"
-        and len(stop[0]) > 1 - (stop[0] == "…")
+        and (stop[0] == "…" or len(stop[0]) > 1)
         and text[stop.end() : stop.end() + 2].strip()[:1].islower()
     )
 
@@ -206,9 +206,10 @@ def _is_abbreviated(text: str, stop: int) -> bool:
     while start > 0 and stop - start < 8 and (text[start - 1].isalnum() or text[start - 1] == "."):
         start -= 1
     word = text[start:stop]
-    if word.isdigit():
+    if word.isdecimal():
         above = text[max(0, start - LONGEST) : start]
-        return above[-1:] in ("", "\n") and (int(word) < 2 or any(f"{int(word) - 1}{sign}" in above for sign in ".)"))
+        is_next = any(f"\n{int(word) - 1}{sign}" in f"\n{above}" for sign in ".)")
+        return above[-1:] in ("", "\n") and (int(word) < 2 or is_next)
     if len(word) == 1 and word.isupper():
         before = text[max(0, start - 40) : start].rsplit("\n", 1)[-1].split()
         after = text[stop + 1 : stop + 12].split()
@@ -218,7 +219,6 @@ def _is_abbreviated(text: str, stop: int) -> bool:
     return word.lower() in phrases("abbreviation") and text[stop + 1 : stop + 2] not in ("\n", "")
 
 
-_PORTUGUESE = frozenset(("não", "uma", "é", "em", "são", "ao", "dos", "das", "pela", "o"))
 _CONDITIONAL = ("rait", "raient", "rebbe", "rebbero")
 """Ends of verbs in the conditional of French and Italian."""
 
@@ -245,7 +245,9 @@ def _misleads(words: Sequence[str], at: int) -> bool:
         return after in (("i", "have"), ("i", "had"))
     if word == "logo":
         return after[:1] != (",",)
-    is_portuguese = word == "no" and not _PORTUGUESE.isdisjoint(words)
+    is_portuguese = word == "no" and any(
+        other in ("uma", "é", "em") or char in other for other in words for char in "ãõç"
+    )
     return is_portuguese and at > 0 and words[at - 1] != "o" and bool(after) and after[0].isalpha()
 
 
