@@ -139,6 +139,8 @@ def score_reading(sample: Sample, reply: str, said: str, scored: Callable[[str],
     if not quote.text:
         return none("the reader finds no answer")
     score = scored(quote.text)
+    if score.extracted is None and (concluded := scored(f"So, {quote.text}")).extracted is not None:
+        score = concluded  # the reader says that the reply concludes so
     named = _option(sample.options, quote.option)
     if score.extracted is None and named and _option(sample.options, quote.text) == named:
         score = scored(named)
