@@ -7,7 +7,6 @@ import unicodedata
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
-from snellen.scoring.answers.base import ENGLISH_BELOW_HUNDRED
 from snellen.scoring.answers.dress import undressed
 
 _ENDS = re.compile(r"(?<=[^\W\d_]{2})[!?！？]+$|[,;:、，；：]+$")
@@ -61,10 +60,15 @@ FOLDS: Mapping[str, Callable[[str], str]] = {"exact": exact, "accents": accents,
 _IRREGULAR = {"leaves": "leaf", "wolves": "wolf", "mice": "mouse", "geese": "goose", "people": "person", "men": "man", "women": "woman", "children": "child", "feet": "foot", "knives": "knife", "mosquitoes": "mosquito", "tomatoes": "tomato", "potatoes": "potato", "volcanoes": "volcano"}  # fmt: skip
 
 
-_SPELLINGS = {word: str(value) for word, value in ENGLISH_BELOW_HUNDRED.items() if value > 1} | {
-    "grey": "gray", "colour": "color", "coloured": "colored", "moustached": "mustached", "sulphur": "sulfur",
-}  # fmt: skip
-"""Words that are spelled otherwise, and numbers in words, which digits stand for."""
+_SPELLINGS = {"grey": "gray", "colour": "color", "coloured": "colored", "moustached": "mustached", "sulphur": "sulfur"}
+
+
+@lru_cache(maxsize=1)
+def _known_words() -> Mapping[str, str]:
+    """Return words that are irregular or spelled otherwise, and numbers in words, which digits stand for."""
+    from snellen.scoring.answers.base import ENGLISH_BELOW_HUNDRED  # a run that only compares texts needs none of it
+
+    return {word: str(value) for word, value in ENGLISH_BELOW_HUNDRED.items() if value > 1} | _SPELLINGS | _IRREGULAR
 
 
 @lru_cache(maxsize=20_000)
@@ -75,7 +79,7 @@ def stemmed(word: str) -> str:
         word = folded(word)
     if "'" in word:
         word = word.removesuffix("'s").replace("'", "")
-    if (known := _IRREGULAR.get(word) or _SPELLINGS.get(word)) is not None:
+    if (known := _known_words().get(word)) is not None:
         return known
     if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")) and word.isalpha():
         if word.endswith("ies") and len(word) > 4:

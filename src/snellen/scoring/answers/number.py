@@ -16,7 +16,7 @@ from snellen.scoring.answers.fold import stemmed
 from snellen.scoring.answers.numerals import CJK_DIGITS, SCALES, find_numbers, parse_number
 from snellen.scoring.answers.units import convert, unit_at, unit_named
 from snellen.scoring.replies.phrases import ordered, phrases, places_of, single_words
-from snellen.scoring.replies.sentences import Sentence, words_of
+from snellen.scoring.replies.sentences import Sentence, in_brackets, words_of
 from snellen.text import terms
 
 MOST_NUMBERS = 120
@@ -164,7 +164,7 @@ class Number(AnswerType):
             found = [one for one in found if one not in dated] or found
         if len({one.value for one in found}) < 2 or self._is_either(sentence, found):
             return found
-        found = [one for one in found if not is_aside(sentence.text, one.start)] or found
+        found = [one for one in found if not in_brackets(sentence.text, one.start)] or found
         percents = [one for one in found if sentence.text[one.end : one.end + 2].strip()[:1] == "%"]
         if percents and _PERCENT.search(self.context.question):
             found = percents
@@ -368,11 +368,6 @@ class Number(AnswerType):
             word.text in _OPERATIONS for word in words
         )
         return list(found[-1:]) if calculates else []
-
-
-def is_aside(text: str, place: int) -> bool:
-    """Return True for a place in brackets."""
-    return text.count("(", 0, place) > text.count(")", 0, place)
 
 
 _COMPARED = re.compile(

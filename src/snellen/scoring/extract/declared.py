@@ -290,7 +290,7 @@ def _marked(said: Visible, start: int, end: int, rank: int, kind: AnswerType) ->
         also = (*also, undressed(text))
     if isinstance(kind, Text) and value is not None:
         line = said.reply[slice(*_line_behind(said, start))].strip()
-        also = (*also, line) if "<" in line else also  # it may be no tag, but text
+        also = (*also, line) if any(sign in line for sign in "<{}") else also  # it may be no tag, but text
     return None if value is None else Mark(rank, value, also, _place_of(value, said, place, kind))
 
 

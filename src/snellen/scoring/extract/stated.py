@@ -14,12 +14,11 @@ from snellen.scoring.answers.choice import Choice, MultiChoice
 from snellen.scoring.answers.dress import line_span, undressed, undressed_span
 from snellen.scoring.answers.fold import stemmed
 from snellen.scoring.answers.name import Name
-from snellen.scoring.answers.number import is_aside
 from snellen.scoring.answers.text import PREPOSITIONS, Text
 from snellen.scoring.extract.base import Reading, two_answers
 from snellen.scoring.replies.phrases import single_words
 from snellen.scoring.replies.reply import Visible
-from snellen.scoring.replies.sentences import Phrase, Sentence, sentences, sentences_at, spans
+from snellen.scoring.replies.sentences import Phrase, Sentence, in_brackets, sentences, sentences_at, spans
 from snellen.text import terms
 
 MOST_WORDS = 14
@@ -488,7 +487,7 @@ def statement_of(sentence: Sentence, kind: AnswerType, hedged: bool = False) -> 
             for one in sentence.phrases
         )
         if kind.kind in _NUMBERS:
-            found = [one for one in found if not is_aside(sentence.text, one.start)]
+            found = [one for one in found if not in_brackets(sentence.text, one.start)]
         is_denied = kind.kind in _NUMBERS and any(one.value for one in found) and _is_denied(sentence, last, kind)
         return Statement(sentence, () if is_denied or (unsure and not concludes) else tuple(found), (), concludes)
     stances: list[bool | None] = []

@@ -117,6 +117,11 @@ def words_of(text: str) -> list[Word]:
     return [Word(match[0].lower(), match.start(), match.end()) for match in _TOKEN.finditer(text)]
 
 
+def in_brackets(text: str, place: int) -> bool:
+    """Return True for a place in brackets."""
+    return text.count("(", 0, place) > text.count(")", 0, place)
+
+
 def sentences(text: str, start: int = 0, end: int | None = None) -> list[Sentence]:
     """Return the sentences of a text; blank ones are left out."""
     return [Sentence(text, low, high) for low, high in spans(text, start, len(text) if end is None else end)]
