@@ -239,6 +239,11 @@ def _by_head() -> dict[str, tuple[tuple[tuple[str, ...], str], ...]]:
     return {head: tuple(sorted(listed, key=lambda entry: -len(entry[0]))) for head, listed in heads.items()}
 
 
+NEAR = 20
+"""Words before and behind a word by which its language is told."""
+_PORTUGUESE = frozenset("ãõç")
+
+
 def _misleads(words: Sequence[str], at: int) -> bool:
     """Return True for a word that is a phrase's in another place: the month of May, `most probable`, `If I have to pick`, a logo, `no vídeo`."""
     word, after = words[at], tuple(words[at + 1 : at + 3])
@@ -250,9 +255,10 @@ def _misleads(words: Sequence[str], at: int) -> bool:
         return after in (("i", "have"), ("i", "had"))
     if word == "logo":
         return after[:1] != (",",)
-    is_portuguese = word == "no" and any(
-        other in ("uma", "é", "em") or char in other for other in words for char in "ãõç"
-    )
+    if word != "no":
+        return False
+    near = words[max(0, at - NEAR) : at + NEAR]
+    is_portuguese = any(other in ("uma", "é", "em") or not _PORTUGUESE.isdisjoint(other) for other in near)
     return is_portuguese and at > 0 and words[at - 1] != "o" and bool(after) and after[0].isalpha()
 
 
