@@ -14,7 +14,7 @@ from snellen.scoring.extract import read
 from snellen.scoring.replies.reply import LONGEST
 
 SHORT, LONG = 16_000, 160_000
-MOST, LONGEST_S = 20, 1.0
+MOST, LONGEST_S = 12, 1.0
 NOISE_S = 0.005
 """CPU seconds that a clock tick, a collection of garbage or a neighbour's cache may add to a quick reading."""
 READERS = every_reader()
