@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from snellen.scoring.answers import AnswerContext, GoldError, answer_type
 from snellen.scoring.extract import Reading, is_right, read_as, type_for
 
-MARKER = re.compile(r"(?is).*answer(?![a-z])|[èé](?!\w)|:|\\[\[(]")
+MARKER = re.compile(r"(?is).*answer(?![a-z])|[èé](?!\w)|:(?=\s)|\\[\[(]")
 """What marks an answer itself, or that there is none, and a verb or sign in front of one: `Answer x` is an x, and so is `è x`."""
 DRAWS = settings(max_examples=2_000)
 SIGNS = "+-−–—<>=≤≥≠%‰$€£¥#&@*/\\^_~|°±×÷→()[]{}.,:;!?'\"«»“”„「」…·•✓✗№§"
