@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Annotated, Any, Literal, Protocol, TypeAlias, get_args
+from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeAlias, get_args
 
 from msgspec import Meta, Struct, field, structs
 
@@ -366,16 +366,27 @@ class IntervalMethod(Struct, frozen=True):
         level: its level, 0 to 1.
         cluster: what the rows of one cluster share (`image`, `question`, `class` ...); None where every row stands alone.
         clusters: how many independent units there are; None where that was not counted.
+        effective: their effective number, (sum of sizes)^2 / sum of squared sizes; None where that was not computed.
     """
+
+    NONE: ClassVar[str] = "no interval"
 
     method: str
     level: float = 0.95
     cluster: str | None = None
     clusters: int | None = None
+    effective: float | None = None
+
+    @property
+    def is_none(self) -> bool:
+        """True if there is no interval; the method then gives the reason."""
+        return self.method.startswith(self.NONE)
 
     @property
     def text(self) -> str:
-        """Format as `cluster-robust Wilson by image`."""
+        """Format as `cluster-robust Wilson by image`, or `no interval: too few clusters (effective number 2.1)`."""
+        if self.is_none and self.effective is not None:
+            return f"{self.method} (effective number {self.effective:.1f})"
         return self.method if self.cluster is None else f"{self.method} by {self.cluster}"
 
 
@@ -410,7 +421,7 @@ class Metric(Struct, frozen=True):
         unit: `fraction`, or a name such as `seconds`.
         coverage: scored samples / samples that the benchmark has for this number, 0 to 1.
         chance: what guessing reaches, where that is known.
-        interval: how `ci95` was made; filled in from an `Interval`, None where there is none or an old file does not say.
+        interval: how `ci95` was made; filled in from an `Interval`, or why there is none; None where an old file does not say.
         lower_is_better: True for errors, thresholds and the like: a smaller value means a better model.
     """
 
@@ -428,5 +439,5 @@ class Metric(Struct, frozen=True):
         if isinstance(self.ci95, Interval):
             structs.force_setattr(self, "interval", self.ci95.about)
             structs.force_setattr(self, "ci95", (self.ci95[0], self.ci95[1]))
-        elif self.ci95 is None and self.interval is not None:
+        elif self.ci95 is None and self.interval is not None and not self.interval.is_none:
             structs.force_setattr(self, "interval", None)

@@ -42,7 +42,7 @@ def share_of_alarms(rounds: int, clusters: int, drop: float, margin: float, seed
     rng = np.random.default_rng(seed)
     alarms = 0
     for _ in range(rounds):
-        result = statistics.drop_test(*in_clusters(rng, clusters, drop), margin=margin, replicates=20, flips=400)
+        result = statistics.drop_test(*in_clusters(rng, clusters, drop), margin=margin, flips=400)
         alarms += result.p_value < 0.05
     return alarms / rounds
 
@@ -90,7 +90,7 @@ def test_rare_losses_do_not_raise_more_false_alarms():
     rng = np.random.default_rng(3)
     losses = rng.binomial(100, 0.02, 500)
     alarms = [
-        statistics.drop_test(*verdicts(0, int(k), 100 - int(k)), margin=0.02, replicates=20, flips=400).p_value < 0.05
+        statistics.drop_test(*verdicts(0, int(k), 100 - int(k)), margin=0.02, flips=400).p_value < 0.05
         for k in losses
     ]
     assert np.mean(alarms) <= 0.05
@@ -105,12 +105,12 @@ def test_partial_credit_is_tested_by_the_same_rule():
 
 def test_a_drop_of_the_detectable_size_is_detected_about_8_times_in_10():
     a, b, group = verdicts(40, 40, 320)
-    detectable = statistics.drop_test(a, b, group, margin=0.02, replicates=20).detectable
+    detectable = statistics.drop_test(a, b, group, margin=0.02).detectable
     assert detectable is not None
     rng, found = np.random.default_rng(6), 0
     for _ in range(300):
         wins, losses, ties = rng.multinomial(400, [0.1 - detectable / 2, 0.1 + detectable / 2, 0.8])
-        result = statistics.drop_test(*verdicts(wins, losses, ties), margin=0.02, replicates=20, flips=400)
+        result = statistics.drop_test(*verdicts(wins, losses, ties), margin=0.02, flips=400)
         found += result.p_value < 0.05
     assert 0.7 <= found / 300 <= 0.9
 
@@ -129,7 +129,7 @@ def test_a_chance_of_losses_is_that_of_the_binomial_distribution(wins, losses):
 @settings(max_examples=40)
 def test_a_larger_margin_and_fewer_losses_never_lower_the_p_value(wins, losses, ties, margin):
     def p(losses: int, margin: float) -> float:
-        return statistics.drop_test(*verdicts(wins, losses, ties), margin=margin, replicates=20).p_value
+        return statistics.drop_test(*verdicts(wins, losses, ties), margin=margin).p_value
 
     noise = 0.02  # each margin draws its own flips
     assert p(losses, margin + 0.1) >= p(losses, margin) - noise

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from snellen.scoring.statistics.goodness_of_fit import chi_square_tail, uniform_fit
+from snellen.scoring.statistics.distributions import chi_square_tail
+from snellen.scoring.statistics.goodness_of_fit import uniform_fit
 
 stats = pytest.importorskip("scipy.stats")
 

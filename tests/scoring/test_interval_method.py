@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from snellen.scoring import metrics, statistics
-from snellen.scoring.metric_text import MARKS, legend, span
+from snellen.scoring.metric_text import MARKS, legend, mark, span
 from snellen.scoring.scores import ScoreBuilder
 from snellen.scoring.statistics.intervals import RunningMean
 from snellen.types import Prompt, Sample, Score, Text
@@ -44,9 +44,12 @@ def test_the_interval_of_the_progress_line_is_that_of_the_table_for_the_same_row
     ("rows", "method", "cluster"),
     [
         ([(1.0, ""), (0.0, ""), (1.0, "")], "Wilson", None),
-        ([(0.4, ""), (0.0, ""), (1.0, "")], "Wilson, effective size", None),
-        ([(1.0, "a"), (0.0, "a"), (1.0, "b"), (1.0, "b")], "cluster-robust Wilson", "group"),
-        ([(1.0, "a"), (1.0, "a"), (1.0, "b"), (1.0, "b")], "Wilson over clusters", "group"),
+        ([(0.4, ""), (0.0, ""), (1.0, "")] * 2, "Wilson, effective size", None),
+        ([(0.4, ""), (0.0, ""), (1.0, "")], "no interval: too few rows", None),
+        ([(value, group) for group in "abcde" for value in (1.0, 0.0)], "cluster-robust Wilson", "group"),
+        ([(1.0, group) for group in "abcde" * 2], "Wilson over clusters", "group"),
+        ([(1.0, "a"), (0.0, "a"), (1.0, "b"), (1.0, "b")], "no interval: too few clusters", "group"),
+        ([(1.0, "a"), (1.0, "a"), (1.0, "b"), (1.0, "b")], "no interval: too few clusters", "group"),
     ],
 )
 def test_a_mean_names_the_method_of_its_interval_and_the_cluster(rows, method, cluster):
@@ -55,12 +58,13 @@ def test_a_mean_names_the_method_of_its_interval_and_the_cluster(rows, method, c
 
 
 def test_repeats_of_a_question_are_clusters_called_question():
-    metric = metrics.accuracy(built([(1.0, ""), (0.0, ""), (1.0, ""), (1.0, "")], repeats=2))
+    metric = metrics.accuracy(built([(1.0, ""), (0.0, ""), (1.0, ""), (1.0, "")] * 3, repeats=2))
     assert metric.interval.text == "cluster-robust Wilson by question"
 
 
 def test_a_benchmark_s_own_word_stands_in_the_place_of_group():
-    (metric,) = statistics.with_cluster([metrics.accuracy(built([(1.0, "a"), (0.0, "a"), (1.0, "b")]))], "image")
+    rows = [(value, group) for group in "abcdef" for value in (1.0, 0.0)]
+    (metric,) = statistics.with_cluster([metrics.accuracy(built(rows))], "image")
     assert metric.interval.text == "cluster-robust Wilson by image"
     assert legend([metric]) == "95 % intervals: CW cluster-robust Wilson by image"
 
@@ -72,10 +76,14 @@ def test_bootstraps_and_paired_differences_say_so():
     alone = np.arange(24)
     pair = statistics.compare(scores.value, 1 - scores.value, alone)
     assert pair.interval.method == "Bonett-Price"
-    assert statistics.compare(scores.value, 1 - scores.value, alone // 4).interval.method == "cluster bootstrap"
+    assert statistics.compare(scores.value, 1 - scores.value, alone // 4).interval.method == "cluster-robust Bonett-Price"
 
 
-def test_a_metric_without_an_interval_names_no_method_and_every_method_has_a_mark():
-    assert metrics.accuracy(built([(1.0, "a"), (0.0, "a")])).interval is None
+def test_a_metric_without_an_interval_says_why_and_every_method_has_a_mark():
+    metric = metrics.accuracy(built([(1.0, "a"), (0.0, "a")]))
+    assert metric.ci95 is None
+    assert metric.interval.text == "no interval: too few clusters (effective number 1.0)"
+    assert mark(metric.interval) == " –"
+    assert legend([metric]) == "95 % intervals: – no interval: too few clusters (effective number 1.0)"
     assert len(set(MARKS.values())) == len(MARKS)
     assert span((0.0, 0.563)) == "0.000 – 0.563"

@@ -9,7 +9,7 @@ import pytest
 
 from snellen.scoring import statistics
 from snellen.scoring.scores import Column, Scores
-from snellen.scoring.statistics import bootstrap, intervals, paired
+from snellen.scoring.statistics import bootstrap, distributions, intervals, paired
 
 
 def scores(value, group=None, question=None, **meta):
@@ -169,7 +169,7 @@ def test_two_equal_models_are_told_apart_no_more_than_5_times_in_100():
     for _ in range(rounds):
         ease = rng.beta(3, 2, 25)[group]
         a, b = ((rng.random(50) < ease).astype(float) for _ in range(2))
-        result = statistics.compare(a, b, group, replicates=400, flips=600)
+        result = statistics.compare(a, b, group, flips=600)
         found += result.p_value < 0.05
         held += result.ci95 is not None and result.ci95[0] <= 0 <= result.ci95[1]
     assert found / rounds <= 0.08
@@ -178,7 +178,7 @@ def test_two_equal_models_are_told_apart_no_more_than_5_times_in_100():
 
 def test_sign_flips_agree_with_the_exact_test_where_both_apply():
     sums = np.array([1.0] * 14 + [-1.0] * 4 + [0.0] * 9)
-    assert paired.sign_flip_p(sums) == pytest.approx(intervals.fair_coin_p(14, 4), abs=0.005)
+    assert paired.sign_flip_p(sums) == pytest.approx(distributions.fair_coin_p(14, 4), abs=0.005)
 
 
 def test_unequal_or_unscored_rows_are_refused_with_what_was_found():
@@ -188,11 +188,11 @@ def test_unequal_or_unscored_rows_are_refused_with_what_was_found():
         statistics.compare([1, float("nan")], [1, 0], [0, 1])
 
 
-def test_the_smallest_detectable_difference_solves_connors_equation():
-    # Connor 1987: with z of 1.96 and 0.8416, d = 0.3 and x = 0.1 need 234 pairs
-    assert statistics.smallest_detectable(234, 0.3) == pytest.approx(0.1, abs=5e-4)
+def test_the_smallest_detectable_difference_is_a_little_more_than_connors_equation_has():
+    # Connor 1987: with z of 1.96 and 0.8416, d = 0.3 and x = 0.1 need 234 pairs; the exact test is less powerful.
+    assert 0.1 < statistics.smallest_detectable(234, 0.3) < 0.104
     assert statistics.smallest_detectable(3, 0.3) is None
-    assert statistics.smallest_detectable(4 * 234, 0.3) == pytest.approx(0.05, abs=1e-3)
+    assert 0.05 < statistics.smallest_detectable(4 * 234, 0.3) < 0.0515
 
 
 def test_a_difference_of_the_smallest_detectable_size_is_found_about_8_times_in_10():
@@ -201,8 +201,8 @@ def test_a_difference_of_the_smallest_detectable_size_is_found_about_8_times_in_
     rng, rounds, found = np.random.default_rng(12), 800, 0
     for _ in range(rounds):
         wins, losses, _ = rng.multinomial(n, [(discordance + x) / 2, (discordance - x) / 2, 1 - discordance])
-        found += intervals.fair_coin_p(int(wins), int(losses)) < 0.05
-    assert 0.74 <= found / rounds <= 0.84
+        found += distributions.fair_coin_p(int(wins), int(losses)) < 0.05
+    assert 0.77 <= found / rounds <= 0.83
 
 
 def test_variance_between_and_within_questions_are_told_apart():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from snellen.scoring import metrics, statistics
 from snellen.scoring.scores import VERDICTS, Column, ScoreBuilder, Scores
-from snellen.scoring.statistics import intervals
+from snellen.scoring.statistics import distributions, intervals
 from snellen.types import Prompt, Sample, Score
 
 
@@ -70,7 +70,7 @@ def test_answers_that_agree_within_each_cluster_are_worth_one_answer_a_cluster()
     alone = statistics.mean("a", scores(right))
     repeated = statistics.mean("a", scores(right.repeat(5), group=np.arange(40).repeat(5)))
     assert repeated.n == 200
-    low, high = intervals.t_quantile(39), intervals.Z95
+    low, high = distributions.t_quantile(39), intervals.Z95
     expected = statistics.wilson(0.5, 40 * 39 / 40, low)
     assert repeated.ci95 == pytest.approx(expected)
     assert repeated.ci95[0] < alone.ci95[0] and low > high
@@ -103,10 +103,19 @@ def test_one_cluster_of_many_rows_has_no_interval():
 
 def test_scores_beyond_zero_and_one_have_the_t_interval():
     stats = pytest.importorskip("scipy.stats", reason="scipy is the independent reference")
-    values = np.array([3.0, 5.0, 4.0, 8.0, 1.5])
+    values = np.array([3.0, 5.0, 4.0, 8.0, 1.5, 3.0, 1.0, 2.0, -2.0, 4.5])
+    values = np.concatenate([values, 6.0 - values])  # without skewness
     metric = statistics.mean("seconds", scores(values), unit="seconds")
-    expected = stats.t.interval(0.95, 4, values.mean(), stats.sem(values))
+    expected = stats.t.interval(0.95, 19, values.mean(), stats.sem(values))
     assert metric.ci95 == pytest.approx(expected)
+
+
+def test_skewed_scores_get_a_longer_arm_and_few_of_them_no_interval():
+    values = np.array([0.1, 0.2, 0.2, 0.3, 0.3, 0.4, 0.5, 0.6, 0.9, 1.4, 2.5, 7.0])
+    metric = statistics.mean("metres", scores(values), unit="metres")
+    assert metric.ci95[1] - metric.value > 1.5 * (metric.value - metric.ci95[0]) > 0
+    few = statistics.mean("metres", scores(values[3:]), unit="metres")
+    assert few.ci95 is None and few.interval.text == "no interval: too few rows (effective number 9.0)"
 
 
 @given(
@@ -190,11 +199,11 @@ def test_a_standard_summary_tells_unreadable_from_failed():
 @pytest.mark.parametrize("df", [1, 2, 3, 9, 30, 500, 12_345, 999_999])
 def test_t_quantiles_agree_with_scipy(df):
     stats = pytest.importorskip("scipy.stats", reason="scipy is the independent reference")
-    assert intervals.t_quantile(df) == pytest.approx(stats.t.ppf(0.975, df), abs=1e-8)
+    assert distributions.t_quantile(df) == pytest.approx(stats.t.ppf(0.975, df), abs=1e-8)
 
 
 @given(st.integers(0, 3000), st.integers(0, 3000))
 def test_fair_coin_p_values_agree_with_scipy(wins, losses):
     stats = pytest.importorskip("scipy.stats", reason="scipy is the independent reference")
     expected = stats.binomtest(wins, wins + losses).pvalue if wins + losses else 1.0
-    assert intervals.fair_coin_p(wins, losses) == pytest.approx(expected, abs=1e-9)
+    assert distributions.fair_coin_p(wins, losses) == pytest.approx(expected, abs=1e-9)

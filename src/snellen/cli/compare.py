@@ -14,7 +14,7 @@ from snellen.cli.console import new_table, note, show, show_json
 from snellen.cli.option_parsing import expand_options
 from snellen.errors import DataError, UsageError
 from snellen.runs.check_cases import drop_cases, threshold_cases
-from snellen.scoring.metric_text import bracketed, span
+from snellen.scoring.metric_text import bracketed, counted, span
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -256,7 +256,7 @@ def _table(pairing: Pairing) -> Table:
 def _cells(part: ComparedPart) -> tuple[str, ...]:
     comparison = part.comparison
     return (
-        f"{comparison.n:,}",
+        counted(comparison.n, comparison.interval),
         f"{part.baseline:.4f}",
         f"{part.other:.4f}",
         f"{comparison.difference:+.4f}",
@@ -265,7 +265,7 @@ def _cells(part: ComparedPart) -> tuple[str, ...]:
         f"{comparison.p_value:.2g}",
         f"{comparison.wins:,} / {comparison.losses:,}",
         "–" if comparison.smallest_detectable is None else f"±{comparison.smallest_detectable:.4f}",
-        comparison.test,
+        comparison.test_text,
     )
 
 

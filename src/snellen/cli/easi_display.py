@@ -13,7 +13,7 @@ from snellen.benchmarks.spatial.tasks import EIGHT
 from snellen.easi.log_file import line
 from snellen.easi.status import NOT_JUDGED, BenchmarkRow, Board, EasiWatch, State
 from snellen.engine.progress import clock
-from snellen.scoring.metric_text import legend, mark, span
+from snellen.scoring.metric_text import counted, legend, mark, span
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -184,7 +184,7 @@ def final(board: Board, title: str, width: int) -> Table:
             lambda row: "" if row.overall is None else interval(row.overall.ci95) + mark(row.overall.interval),
             0,
         ),
-        ("n", lambda row: scored(row, lambda metric: f"{metric.n:,}"), 110),
+        ("n", lambda row: scored(row, lambda metric: counted(metric.n, metric.interval)), 110),
         ("coverage", lambda row: scored(row, lambda metric: f"{metric.coverage:.1%}"), 0),
         ("unparsed", lambda row: _unparsed(board, row), 90),
         ("parsed by", _parser, 110),

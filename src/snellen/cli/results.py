@@ -18,7 +18,7 @@ from snellen.engine.run_folder import JUDGED, RunFolder
 from snellen.errors import FingerprintError, PluginError, RunError, RunLockedError, SnellenError, UsageError
 from snellen.plugin_errors import plugin_fault
 from snellen.runs.caveats import cut_off
-from snellen.scoring.metric_text import bracketed, is_diagnosis, legend, mark, span
+from snellen.scoring.metric_text import bracketed, counted, is_diagnosis, legend, mark, span
 from snellen.types import Metric
 
 if TYPE_CHECKING:
@@ -319,7 +319,7 @@ def _table(rows: list[tuple[Run, dict[str, list[Metric]]]]) -> Table:
                 _number(metric.value, metric.unit),
                 span(metric.ci95),
                 "" if metric.interval is None else metric.interval.text,
-                f"{metric.n:,}",
+                counted(metric.n, metric.interval),
                 f"{metric.coverage:.1%}",
                 "" if metric.chance is None else f"{metric.chance:.3f}",
             )

@@ -19,7 +19,7 @@ from snellen.cli.results import UNANSWERED, main_metrics, show_details
 from snellen.cli.tracker_log import LogTo, log_targets, log_tracked
 from snellen.errors import UsageError
 from snellen.runs.check_cases import answers_case, threshold_cases
-from snellen.scoring.metric_text import legend, mark, span
+from snellen.scoring.metric_text import counted, legend, mark, span
 from snellen.text import json_or_none
 
 if TYPE_CHECKING:
@@ -395,4 +395,4 @@ def _cells(metric: Metric | None) -> tuple[str, str, str]:
     else:
         value = f"{metric.value:.4f}" if metric.unit == "fraction" else f"{metric.value:,.4g} {metric.unit}"
     interval = span(metric.ci95, ".4f") + mark(metric.interval)
-    return value, interval, f"{metric.n:,}"
+    return value, interval, counted(metric.n, metric.interval)

@@ -62,7 +62,7 @@ class Alignment(Struct, frozen=True, eq=False):
     def notes(self) -> list[str]:
         """Return notes for readers of the metrics, one sentence each."""
         notes = [
-            f"{self.name}: {name} {comparison.difference:+.4f}, p = {comparison.p_value:.3g} ({comparison.test}, {comparison.wins:,} better, "
+            f"{self.name}: {name} {comparison.difference:+.4f}, p = {comparison.p_value:.3g} ({comparison.test_text}, {comparison.wins:,} better, "
             f"{comparison.losses:,} worse)"
             for name, comparison in self.differences.items()
         ]

@@ -89,14 +89,13 @@ class Knn(Struct, frozen=True, eq=False):
         if average not in ("class", "query"):
             raise UsageError(f"there is no average {average!r}", "Choose class or query.")
         group = self.cluster if cluster == "class" else None
-        weights = None
-        if average == "class" and len(self.cluster):
-            _, codes, counts = np.unique(self.cluster, return_inverse=True, return_counts=True)
-            weights = 1.0 / (len(counts) * counts[codes])
+        strata = self.cluster if average == "class" else None
         end = "/class-mean" if average == "class" else ""
         chances = {top: min(1.0, top / self.classes) if self.classes else None for top in (1, 5)}
         return [
-            mean_of(name + end, values, group, weights, cluster=cluster, chance=chances[5 if "/top5" in name else 1])
+            mean_of(
+                name + end, values, group, strata=strata, cluster=cluster, chance=chances[5 if "/top5" in name else 1]
+            )
             for name, values in self.values.items()
         ]
 

@@ -82,7 +82,7 @@ def paired_differences(first: RowValues, second: RowValues) -> dict[str, Compari
 def describe_difference(name: str, found: Comparison) -> str:
     """Describe a comparison in one sentence."""
     return (
-        f"{name}: {found.difference:+.4f}, p = {found.p_value:.3g} ({found.test}; {found.wins:,} better, "
+        f"{name}: {found.difference:+.4f}, p = {found.p_value:.3g} ({found.test_text}; {found.wins:,} better, "
         f"{found.losses:,} worse of {found.n:,})"
     )
 

@@ -117,7 +117,7 @@ class Retrieval(Struct, frozen=True, eq=False):
                     name + end,
                     values[scored],
                     group,
-                    weights,
+                    weights=weights,
                     expected=len(self.rows),
                     cluster=cluster,
                     chance=chance,

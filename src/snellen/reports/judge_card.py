@@ -10,7 +10,7 @@ from snellen.reports.plots.base import SERIES
 from snellen.reports.render import fill_template, read_asset, write_page
 from snellen.reports.tables import metric_fields
 from snellen.runs.reviews.judge_card import PEOPLE, ConfusionPart, JudgeCard
-from snellen.scoring.metric_text import span
+from snellen.scoring.metric_text import counted, span
 
 RATE_TEXTS = {
     "error": "wrong verdicts",
@@ -60,7 +60,7 @@ def _card_fields(card: JudgeCard, colour: int) -> dict[str, Any]:
 
 
 def _part_fields(part: ConfusionPart) -> dict[str, Any]:
-    cells = {metric.name: {**metric_fields(metric), "n": f"{metric.n:,}"} for metric in part.metrics}
+    cells = {metric.name: {**metric_fields(metric), "n": counted(metric.n, metric.interval)} for metric in part.metrics}
     kappa = part.kappa
     return {
         "name": part.name,

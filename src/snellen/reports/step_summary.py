@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from snellen.redaction import redact
 from snellen.runs.check_cases import CheckCase
-from snellen.scoring.metric_text import span
+from snellen.scoring.metric_text import counted, span
 from snellen.text import one_line
 from snellen.types import Metric
 
@@ -51,7 +51,7 @@ def metrics_markdown(title: str, metrics: Sequence[Metric]) -> str:
             escaped(metric.name),
             "–" if metric.value is None else f"{metric.value:.4f}",
             span(metric.ci95, ".4f"),
-            f"{metric.n:,}",
+            counted(metric.n, metric.interval),
             f"{metric.coverage:.1%}",
             "" if metric.chance is None else f"{metric.chance:.3f}",
         )
@@ -70,7 +70,7 @@ def comparison_markdown(pairing: Pairing) -> str:
         rows.append(
             (
                 escaped(part.name),
-                f"{comparison.n:,}",
+                counted(comparison.n, comparison.interval),
                 f"{part.baseline:.4f}",
                 f"{part.other:.4f}",
                 f"{comparison.difference:+.4f}",

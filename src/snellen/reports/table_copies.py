@@ -13,7 +13,7 @@ from snellen.reports.figures import csv_text
 from snellen.reports.plots.base import Series
 from snellen.reports.tables import MetricCell, MetricRow, PublishedTable
 from snellen.reports.views import PairedView
-from snellen.scoring.metric_text import percent
+from snellen.scoring.metric_text import counted, percent
 from snellen.types import Metric
 
 
@@ -64,7 +64,9 @@ def metrics_as_latex(title: str, columns: Mapping[str, Mapping[str, Metric]]) ->
             cells.append("--" if metric is None else _latex_metric(metric, marks))
             if metric is not None and metric.interval is not None:
                 methods[metric.interval.text] = None
-        cells.append(" / ".join(dict.fromkeys(f"{metric.n:,}" for metric in known if metric is not None)))
+        cells.append(
+            " / ".join(dict.fromkeys(counted(metric.n, metric.interval) for metric in known if metric is not None))
+        )
         rows.append(cells)
     about = f"{title}: per cent where it is a share, 95 % interval in brackets ({'; '.join(methods) or 'none'})"
     notes = [f"({mark}) {remark}" for remark, mark in marks.items()]

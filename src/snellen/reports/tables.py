@@ -15,7 +15,7 @@ from snellen.reports.collect import RunTally
 from snellen.reports.links import NOT_RIGHT, gallery_link, metric_link
 from snellen.reports.plots.base import Series
 from snellen.reports.views import PairedView, RunView
-from snellen.scoring.metric_text import percent
+from snellen.scoring.metric_text import counted, percent
 from snellen.types import Metric
 
 THRESHOLD = "threshold/"
@@ -99,7 +99,7 @@ def metric_cell(metric: Metric, column: Series, run: RunView) -> MetricCell:
     return MetricCell(
         **metric_fields(metric),
         link=metric_link(metric.name, column.tally, column.run, column.profile, run.filters.get(metric.name)),
-        n=f"{metric.n:,}",
+        n=counted(metric.n, metric.interval),
         coverage=format_percent(metric.coverage),
         full=metric.coverage >= 1.0,
     )
@@ -390,8 +390,8 @@ def paired_rows(comparisons: Sequence[PairedView]) -> list[dict[str, Any]]:
                 "interval": "" if c.ci95 is None else f"{100 * c.ci95[0]:+.1f} – {100 * c.ci95[1]:+.1f}",
                 "method": "" if c.interval is None else c.interval.text,
                 "p": "< 0.001" if c.p_value < 0.001 else f"{c.p_value:.3f}",
-                "test": c.test,
-                "n": f"{c.n:,}",
+                "test": c.test_text,
+                "n": counted(c.n, c.interval),
                 "wins": f"{c.wins:,}",
                 "losses": f"{c.losses:,}",
                 "detectable": "–" if c.smallest_detectable is None else f"{100 * c.smallest_detectable:.1f}",

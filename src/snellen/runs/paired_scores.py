@@ -20,7 +20,7 @@ MOST_SLICES = 40
 
 FEW_CLUSTERS = 50
 """Fewer clusters than this are tested by drawn flips on pages too: a t test asks for more."""
-FEWER_REPLICATES, FEWER_FLIPS = 400, 2_000
+FEWER_FLIPS = 2_000
 
 
 class ComparedPart(Struct, frozen=True):
@@ -125,9 +125,9 @@ def compare_on_page(
 ) -> Comparison:
     """Compare two runs in a few milliseconds, for pages that hold many comparisons.
 
-    Exact McNemar where `statistics.compare` has it, and a cluster-robust paired t test in place of drawn flips and
-    resamples; fewer than FEW_CLUSTERS clusters get those, with fewer draws.
+    Exact McNemar where `statistics.compare` has it, and a cluster-robust paired t test in place of drawn
+    flips; fewer than FEW_CLUSTERS clusters get those, with fewer draws.
     """
     if cluster_index(group)[1] < FEW_CLUSTERS:
-        return statistics.compare(a, b, group, replicates=FEWER_REPLICATES, flips=FEWER_FLIPS, cluster=cluster)
+        return statistics.compare(a, b, group, flips=FEWER_FLIPS, cluster=cluster)
     return compare_by_t(a, b, group, cluster=cluster)

@@ -16,6 +16,7 @@ from snellen.runs.compared_runs import ComparedRun, QuestionScores, question_sco
 from snellen.scoring import statistics
 from snellen.scoring.scores import cluster_index, cluster_sums
 from snellen.scoring.statistics import Comparison
+from snellen.scoring.statistics.intervals import interval_or_reason
 from snellen.scoring.statistics.multiple import flip_bound
 from snellen.scoring.statistics.paired import SIGN_FLIP
 from snellen.types import IntervalMethod
@@ -24,8 +25,8 @@ ALPHA = 0.05
 MOST_RUNS = 50
 """Runs that are ranked at most: 1,225 pairs."""
 MANY_PAIRS, MANY_CLUSTERS = 10, 2_000
-"""With more pairs and clusters than this, each pair draws FEWER_REPLICATES and FEWER_FLIPS, to bound the time."""
-FEWER_REPLICATES, FEWER_FLIPS = 400, 2_000
+"""With more pairs and clusters than this, each pair draws FEWER_FLIPS, to bound the time."""
+FEWER_FLIPS = 2_000
 
 
 class RankedRun(Struct, frozen=True):
@@ -153,9 +154,9 @@ def rank_entries(
     for place, (value, groups) in enumerate(zip(ordered, statistics.letters(different), strict=True)):
         score = float(value.mean())
         rank = ranked[-1].rank if ranked and ranked[-1].score == score else place + 1
-        ends = statistics.interval(value, group, cluster=cluster)
+        ends, about = interval_or_reason(value, group, cluster=cluster)
         model = entries[order[place]].model
-        ci95, about = (None, None) if ends is None else ((ends[0], ends[1]), ends.about)
+        ci95 = None if ends is None else (ends[0], ends[1])
         ranked.append(RankedRun(rank, names[place], model, score, ci95, about, groups))
     _, clusters = cluster_index(group)
     return Ranking(profile, len(shared), every - len(shared), clusters, alpha, ranked, pairs)
@@ -177,7 +178,7 @@ def _pairs(
     places = [(i, j) for i in range(len(values)) for j in range(i + 1, len(values))]
     draws: dict[str, Any] = {}
     if len(places) > MANY_PAIRS and clusters > MANY_CLUSTERS:
-        draws = {"replicates": FEWER_REPLICATES, "flips": FEWER_FLIPS}
+        draws = {"flips": FEWER_FLIPS}
     comparisons, p_values = [], []
     for i, j in places:
         comparison = (

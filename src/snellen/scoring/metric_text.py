@@ -22,7 +22,12 @@ MARKS = {
     "m out of n cluster bootstrap": "CBm",
     "Student t": "T",
     "cluster-robust t": "CT",
+    "MOVER": "M",
+    "cluster-robust MOVER": "CM",
+    "MOVER, a group under 5 rows": "Ms",
+    "cluster-robust MOVER, a group under 5 rows": "CMs",
     "Bonett-Price": "BP",
+    "cluster-robust Bonett-Price": "CBP",
     "Newcombe": "N",
     "paired t": "PT",
     "linearised t": "LT",
@@ -33,6 +38,8 @@ MARKS = {
     "posterior of the threshold, equal tails": "P",
 }
 """Short marks of interval methods, for narrow tables."""
+MOST_REASONS = 3
+"""Different reasons for no interval that a legend gives."""
 
 
 def is_diagnosis(name: str) -> bool:
@@ -66,27 +73,39 @@ def bracketed(ends: tuple[float, float] | None, form: str = ".3f", *, scale: flo
     return "" if ends is None else f" [{span(ends, form, scale=scale)}]"
 
 
+def counted(n: int, about: IntervalMethod | None) -> str:
+    """Format a number of samples, with the effective number of their clusters: `2,160 (19.2 clusters)`."""
+    if about is None or about.cluster is None or about.effective is None:
+        return f"{n:,}"
+    return f"{n:,} ({about.effective:,.{0 if about.effective >= 100 else 1}f} clusters)"
+
+
 def mark(about: IntervalMethod | None) -> str:
-    """Return the mark of a method with a leading space; empty if the method is unknown."""
-    return "" if about is None else f" {MARKS.get(about.method, about.method)}"
+    """Return the mark of a method with a leading space, ` –` for no interval; empty if the method is unknown."""
+    if about is None:
+        return ""
+    return " –" if about.is_none else f" {MARKS.get(about.method, about.method)}"
 
 
 def legend(metrics: Iterable[Metric]) -> str:
-    """Explain the marks of these metrics: `95 % intervals: W Wilson, CW cluster-robust Wilson by image`."""
+    """Explain the marks of these metrics: `95 % intervals: W Wilson, CW cluster-robust Wilson by image, – no interval: …`."""
     words: dict[str, list[str]] = {}
+    reasons: dict[str, None] = {}
     for metric in metrics:
         about = metric.interval
         if about is None:
             continue
+        if about.is_none:
+            reasons.setdefault(f"– {about.text}")
+            continue
         clusters = words.setdefault(about.method, [])
         if about.cluster is not None and about.cluster not in clusters:
             clusters.append(about.cluster)
-    if not words:
-        return ""
     parts = [
         f"{MARKS.get(method, method)} {method}" + (f" by {' or '.join(sorted(clusters))}" if clusters else "")
         for method, clusters in sorted(
             words.items(), key=lambda item: list(MARKS).index(item[0]) if item[0] in MARKS else 99
         )
     ]
-    return f"95 % intervals: {', '.join(parts)}"
+    parts += list(reasons)[:MOST_REASONS] + ["…"] * (len(reasons) > MOST_REASONS)
+    return f"95 % intervals: {', '.join(parts)}" if parts else ""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from snellen.reports.tables import format_percent, track_position
 from snellen.runs.ranking import Ranking
-from snellen.scoring.metric_text import percent, span
+from snellen.scoring.metric_text import counted, percent, span
 from snellen.scoring.statistics import Comparison
 from snellen.viewer.comparison import CommonErrors, ComparedSide, RunComparison, SliceView
 from snellen.viewer.labels import model_label
@@ -169,7 +169,7 @@ def difference_rows(comparison: RunComparison) -> tuple[list[DifferenceRow], flo
                 difference_cell(result, pair.p_adjusted, reach),
                 f"{result.wins:,}",
                 f"{result.losses:,}",
-                f"{result.n:,}",
+                counted(result.n, result.interval),
                 "–" if result.smallest_detectable is None else f"{100 * result.smallest_detectable:.1f}",
             )
         )
@@ -272,7 +272,7 @@ def error_rows(comparison: RunComparison) -> list[ErrorRow]:
             ErrorRow(
                 errors.first.letter,
                 errors.second.letter,
-                f"{result.n:,}",
+                counted(result.n, result.interval),
                 f"{result.both_wrong:,}",
                 f"{result.expected_both_wrong:,.1f}",
                 f"{result.only_first:,}",

@@ -132,13 +132,12 @@ def _closed(name: str, report: Report, builder: FigureBuilder, rows: Mask) -> Me
         value, mask = builder.value, rows & table.counted
     groups = table.clusters(builder.groups)
     cluster = "question" if np.array_equal(table.scores.group, table.scores.question) and not report.all_in else GROUP
-    weights = None
+    strata = None
     if report.mean_of:
         codes = table.codes(report.mean_of, report.only)
         mask = mask & (codes >= 0)
-        counts = np.bincount(codes[mask], minlength=1)
-        weights = 1.0 / (max(1, int(np.count_nonzero(counts))) * counts[codes[mask]])
-    return statistics.mean_of(name, value[mask], groups[mask], weights, cluster=cluster)
+        strata = codes[mask]
+    return statistics.mean_of(name, value[mask], groups[mask], strata=strata, cluster=cluster)
 
 
 def _is_fraction(report: Report, metric: str, named: Mapping[str, Report]) -> bool:

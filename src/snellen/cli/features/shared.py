@@ -11,7 +11,7 @@ import typer
 from snellen.cli.console import new_table, note, show, show_json
 from snellen.cli.option_parsing import Commands
 from snellen.errors import UsageError
-from snellen.scoring.metric_text import span
+from snellen.scoring.metric_text import counted, span
 from snellen.text import comma_list
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def show_result(
             "–" if metric.value is None else f"{metric.value:.4f}{unit}",
             span(metric.ci95, ".4f"),
             "" if metric.interval is None else metric.interval.text,
-            f"{metric.n:,}",
+            counted(metric.n, metric.interval),
             f"{metric.coverage:.1%}",
             "" if metric.chance is None else f"{metric.chance:.4f}",
         )

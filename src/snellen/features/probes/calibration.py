@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from snellen.errors import UsageError
 from snellen.scoring.statistics.bootstrap import of_sums
-from snellen.scoring.statistics.intervals import from_moments, robust_variance
+from snellen.scoring.statistics.clusters import cluster_sums_of
+from snellen.scoring.statistics.intervals import from_sums
 from snellen.types import Metric
 
 BINS = 15
@@ -163,9 +164,5 @@ def _mean(name: str, values: NDArray[np.float64], row: NDArray[np.int64], expect
     """Return a mean whose values have no upper bound of 1: Student's t, cluster-robust by image."""
     if not len(values):
         return Metric(name, None, 0, unit=unit, coverage=0.0)
-    variance, kish, clusters = robust_variance(values, np.full(len(values), 1.0 / len(values)), row)
-    mean = float(values.mean())
-    ends = from_moments(
-        mean, variance, kish, clusters, len(values), bounded=False, level=False, cluster="image"
-    )  # fmt: skip
-    return Metric(name, mean, len(values), ends, unit=unit, coverage=len(values) / expected)
+    ends = from_sums(cluster_sums_of(values, row), bounded=False, level=False, cluster="image")
+    return Metric(name, float(values.mean()), len(values), ends, unit=unit, coverage=len(values) / expected)

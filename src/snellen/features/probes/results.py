@@ -201,10 +201,8 @@ def accuracy_metrics(rank: NDArray[np.int64], targets: NDArray[Any], classes: in
         for name, top in (("accuracy", 1), ("accuracy/top5", 5))
         if top < classes
     ]
-    _, codes, counts = np.unique(targets, return_inverse=True, return_counts=True)
-    weights = 1.0 / (len(counts) * counts[codes])
     right = (rank == 1).astype(np.float64)
-    return [*metrics, mean_of("balanced_accuracy", right, weights=weights, chance=1.0 / classes)]
+    return [*metrics, mean_of("balanced_accuracy", right, strata=targets, chance=1.0 / classes)]
 
 
 def place_true_class(

@@ -24,6 +24,7 @@ from snellen.reports.table_copies import TableCopy, lines_copy, metrics_copy
 from snellen.reports.tables import format_interval, format_percent, metric_fields
 from snellen.reports.thumbnails import ThumbnailAlbum
 from snellen.reports.views import PageLimits
+from snellen.scoring.metric_text import counted
 from snellen.sources.blobs import FileBlob
 from snellen.types import Blob, Image, Interval, Metric
 
@@ -179,7 +180,7 @@ def _groups(stores: Sequence[StoreView]) -> list[dict[str, Any]]:
                 {
                     "name": name,
                     "chance": "–" if chance is None else format_percent(chance),
-                    "n": " / ".join(dict.fromkeys(f"{metric.n:,}" for metric in known)),
+                    "n": " / ".join(dict.fromkeys(counted(metric.n, metric.interval) for metric in known)),
                     "coverage": " / ".join(dict.fromkeys(format_percent(metric.coverage) for metric in known)),
                     "partial": any(metric.coverage < 1.0 for metric in known),
                     "by": _one_method(known),

@@ -242,6 +242,6 @@ def _share(name: str, cases: Sequence[_Case], flags: Sequence[bool]) -> Metric:
         name,
         np.array(flags, dtype=np.float64),
         group,
-        None if equal else weights / weights.sum(),
+        weights=None if equal else weights / weights.sum(),
         cluster=cases[0].cluster,
     )

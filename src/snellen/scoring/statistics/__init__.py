@@ -18,7 +18,7 @@ from snellen.scoring.statistics.intervals import (
     with_cluster,
 )
 from snellen.scoring.statistics.multiple import holm, letters
-from snellen.scoring.statistics.paired import Comparison, compare, smallest_detectable, smallest_detectable_mean
+from snellen.scoring.statistics.paired import Comparison, compare, smallest_detectable
 from snellen.scoring.statistics.prediction_powered import (
     FurtherReviews,
     PredictionPowered,
@@ -51,7 +51,6 @@ __all__ = [
     "reviewed_share",
     "scored",
     "smallest_detectable",
-    "smallest_detectable_mean",
     "spread",
     "spread_metrics",
     "wilson",

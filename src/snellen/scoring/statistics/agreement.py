@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from math import isqrt, sqrt
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from snellen.scoring.statistics.bootstrap import of_sums
-from snellen.scoring.statistics.intervals import wilson
+from snellen.scoring.statistics.distributions import t_quantile
 from snellen.types import Interval, IntervalMethod
 
 
@@ -53,13 +53,18 @@ def cohen(reviewers: tuple[str, str], first: Sequence[str], second: Sequence[str
     return Agreement(reviewers, n, same / n, by_chance / (n * n), kappa)
 
 
+ADDED = 4.0
+"""Units that are added for the interval: half of them agree, half do not, shared out among the labels. Without them it is far
+too short where labels are rare or nobody disagrees."""
+
+
 class Coefficient(Struct, frozen=True):
     """An agreement coefficient beyond chance with its interval.
 
     Attributes:
         name: `Cohen's kappa` or `Krippendorff's alpha`.
         value: -1 to 1; None where it is undefined: nothing was labelled twice, or all labels are the same one.
-        ci95: 95 % interval, by the bootstrap over units; None where the value is undefined or too few units vary.
+        ci95: 95 % interval; None where the value is undefined or there is one unit.
         units: how many units were labelled by two annotators or more.
         observed: share of equal pairs of labels, 0 to 1; None without units.
         annotators: how many people gave the labels.
@@ -74,10 +79,7 @@ class Coefficient(Struct, frozen=True):
 
 
 def cohen_kappa(first: Sequence[str], second: Sequence[str]) -> Coefficient:
-    """Return Cohen's kappa of two annotators with a bootstrap interval over the units that both labelled.
-
-    Where the two never differ, or always, nothing varies between resamples; the interval is then Wilson's of the observed
-    agreement, with the agreement by chance as it is.
+    """Return Cohen's kappa of two annotators with its interval over the units that both labelled.
 
     Raises:
         ValueError: the two are not equally long.
@@ -87,27 +89,58 @@ def cohen_kappa(first: Sequence[str], second: Sequence[str]) -> Coefficient:
         return Coefficient("Cohen's kappa", None, None, agreement.n, agreement.observed)
     labels = {label: number for number, label in enumerate(sorted({*first, *second}))}
     k = len(labels)
-    cells = np.array([labels[a] * k + labels[b] for a, b in zip(first, second, strict=True)])
-    columns = np.zeros((agreement.n, k * k))
-    columns[np.arange(agreement.n), cells] = 1.0
+    cells = np.zeros(k * k)
+    for a, b in zip(first, second, strict=True):
+        cells[labels[a] * k + labels[b]] += 1.0
+    about = IntervalMethod("linearised t", clusters=agreement.n)
+    ends = linearised_ends(agreement.kappa, np.eye(k * k), cells, np.eye(k * k), kappas, agreement.n - 1, about)
+    return Coefficient("Cohen's kappa", agreement.kappa, ends, agreement.n, agreement.observed)
 
-    def kappa(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-        table = sums.reshape(-1, k, k)
-        n = table.sum(axis=(1, 2))
-        same = np.einsum("bii->b", table) / n
-        chance = (table.sum(axis=2) * table.sum(axis=1)).sum(axis=1) / n**2
+
+def kappas(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return Cohen's kappa of each table [b, k * k] of counts, row by row; NaN where it is not defined."""
+    k = isqrt(counts.shape[1])
+    table = counts.reshape(-1, k, k)
+    n = table.sum(axis=(1, 2))
+    same = np.einsum("bii->b", table) / n
+    chance = (table.sum(axis=2) * table.sum(axis=1)).sum(axis=1) / n**2
+    with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.where(chance < 1.0, (same - chance) / (1.0 - chance), np.nan))
 
-    _, interval = of_sums(columns, np.arange(agreement.n), kappa)
-    if interval is None:
-        interval = _chance_fixed(agreement.observed, agreement.n, agreement.expected)
-    return Coefficient("Cohen's kappa", agreement.kappa, interval.cut(-1.0, 1.0), agreement.n, agreement.observed)
 
+def linearised_ends(
+    value: float,
+    units: NDArray[np.float64],
+    times: NDArray[np.float64],
+    pairs: NDArray[np.float64],
+    statistic: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    degrees: float,
+    about: IntervalMethod,
+) -> Interval | None:
+    """Return the interval of a coefficient, linearised after `ADDED` units were added; None for no degrees of freedom.
 
-def _chance_fixed(observed: float, units: int, chance: float) -> Interval:
-    """Return Wilson's interval of the observed agreement as one of a coefficient, with the agreement by chance fixed."""
-    about = IntervalMethod("Wilson, chance fixed", clusters=units)
-    return wilson(observed, units, about=about).map(lambda end: (end - chance) / (1.0 - chance))
+    Args:
+        value: the coefficient of the units themselves; it lies in the interval.
+        units: [m, c] what different units add to the sums that the coefficient depends on.
+        times: [m] how many of each there are.
+        pairs: [k * k, c] what a unit of each pair of labels would add.
+        statistic: [b, c] sums to [b] coefficients.
+        degrees: of freedom of Student's t.
+        about: the method of the interval.
+    """
+    if degrees < 1.0:
+        return None
+    labels, size = isqrt(len(pairs)), float(times.sum()) + ADDED
+    added = ADDED / 2.0 / np.where(np.eye(labels, dtype=bool).ravel(), labels, max(1, labels * (labels - 1)))
+    sums = times @ units + added @ pairs
+    step = 1e-5 * size
+    up, down = np.split(
+        statistic(np.concatenate([sums + step * np.eye(len(sums)), sums - step * np.eye(len(sums))])), 2
+    )
+    slope = (up - down) / (2.0 * step)
+    variance = float(times @ (units @ slope) ** 2 + added @ (pairs @ slope) ** 2) * size / (size - 1.0)
+    centre, half = float(statistic(sums[None])[0]), t_quantile(degrees) * sqrt(variance)
+    return Interval(max(-1.0, min(value, centre - half)), min(1.0, max(value, centre + half)), about)
 
 
 def krippendorff_alpha(units: Sequence[Mapping[str, str]]) -> Coefficient:
@@ -116,8 +149,7 @@ def krippendorff_alpha(units: Sequence[Mapping[str, str]]) -> Coefficient:
     Args:
         units: the labels of each unit by annotator; a unit with fewer than two counts for nothing.
 
-    Source: Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability", section C; the interval by resampling units
-    (Zapf et al. 2016, BMC Medical Research Methodology 16:93).
+    Source: Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability", section C.
     """
     pairable = [unit for unit in units if len(unit) > 1]
     annotators = len({name for unit in pairable for name in unit})
@@ -143,16 +175,16 @@ def krippendorff_alpha(units: Sequence[Mapping[str, str]]) -> Coefficient:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(np.where(expected > 0.0, 1.0 - (n - 1.0) * disagreement / expected, np.nan))
 
-    value, interval = of_sums(columns, np.arange(len(pairable)), alpha)
+    value = float(alpha(columns.sum(axis=0, keepdims=True))[0])
     defined = not np.isnan(value)
-    if defined and interval is None:
-        n = float(columns[:, :k].sum())
-        chance = 1.0 - (n * n - float((columns[:, :k].sum(axis=0) ** 2).sum())) / (n * (n - 1.0))
-        interval = _chance_fixed(same / pairs, len(pairable), chance)
+    first, second = (np.repeat(np.eye(k), k, axis=0), np.tile(np.eye(k), (k, 1)))
+    pair_columns = np.concatenate([first + second, 2.0 * (first != second).any(axis=1, keepdims=True)], axis=1)
+    count = len(pairable)
+    about = IntervalMethod("linearised t", clusters=count)
     return Coefficient(
         name,
         value if defined else None,
-        interval.cut(-1.0, 1.0) if interval is not None and defined else None,
+        linearised_ends(value, columns, np.ones(count), pair_columns, alpha, count - 1, about) if defined else None,
         len(pairable),
         same / pairs,
         annotators,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -10,9 +9,18 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from snellen.scoring.scores import cluster_index, cluster_sums, finite
-from snellen.scoring.statistics.bootstrap import REPLICATES, SEED
-from snellen.scoring.statistics.intervals import NORMAL, incomplete_beta, robust_variance
-from snellen.scoring.statistics.paired import FLIPS, MCNEMAR, SIGN_FLIP, Comparison, compare, flipped_totals
+from snellen.scoring.statistics.bootstrap import SEED
+from snellen.scoring.statistics.distributions import coin_tail, t_shift
+from snellen.scoring.statistics.paired import (
+    FLIPS,
+    MCNEMAR,
+    POWER,
+    SIGN_FLIP,
+    Comparison,
+    Differences,
+    compare,
+    flipped_totals,
+)
 
 
 class DropTest(Struct, frozen=True):
@@ -41,7 +49,6 @@ def drop_test(
     *,
     margin: float = 0.0,
     alpha: float = 0.05,
-    replicates: int = REPLICATES,
     flips: int = FLIPS,
     seed: int = SEED,
 ) -> DropTest:
@@ -56,7 +63,7 @@ def drop_test(
         group: [n] int64, equal for rows of one cluster.
         margin: the drop that is accepted, at least 0.
         alpha: the level of the test, for `detectable`.
-        replicates, flips, seed: as for `compare`.
+        flips, seed: as for `compare`.
 
     Raises:
         ValueError: if the margin is negative or not finite, or the arrays are not what `compare` takes.
@@ -67,7 +74,7 @@ def drop_test(
     """
     if not 0.0 <= margin < float("inf"):
         raise ValueError(f"found margin {margin}; expected a number of at least 0")
-    comparison = compare(a, b, group, replicates=replicates, flips=flips, seed=seed)
+    comparison = compare(a, b, group, flips=flips, seed=seed)
     delta, cluster = finite(a) - finite(b), np.asarray(group, dtype=np.int64)
     index, clusters = cluster_index(cluster)
     if margin == 0.0 and comparison.test == MCNEMAR:
@@ -86,7 +93,7 @@ def losing_coin_p(wins: int, losses: int) -> float:
     """
     if wins < 0 or losses < 0:
         raise ValueError(f"found {wins} wins and {losses} losses; counts are 0 or more")
-    return 1.0 if losses == 0 else incomplete_beta(losses, wins + 1, 0.5)
+    return 1.0 if losses == 0 else coin_tail(wins, wins + losses)
 
 
 def lower_flip_p(sums: NDArray[np.float64], *, flips: int = FLIPS, seed: int = SEED) -> float:
@@ -103,8 +110,8 @@ def lower_flip_p(sums: NDArray[np.float64], *, flips: int = FLIPS, seed: int = S
 def _detectable(
     delta: NDArray[np.float64], cluster: NDArray[np.int64], clusters: int, margin: float, alpha: float
 ) -> float | None:
-    """Return the margin and (z + z_power) * standard error; None where 2 ** -clusters exceeds `alpha`."""
-    variance, _, _ = robust_variance(delta, np.full(len(delta), 1.0 / len(delta)), cluster)
-    if 0.5**clusters > alpha or sqrt(variance) <= 1e-12:
+    """Return the margin and what a one-sided t test at level `alpha` finds; None where 2 ** -clusters exceeds `alpha`."""
+    differences = Differences(delta, cluster)
+    if 0.5**clusters > alpha or not differences.sums.is_enough or differences.error <= 1e-12:
         return None
-    return margin + (NORMAL.inv_cdf(1.0 - alpha) + NORMAL.inv_cdf(0.8)) * sqrt(variance)
+    return margin + t_shift(differences.sums.degrees, 2.0 * alpha, POWER) * differences.error

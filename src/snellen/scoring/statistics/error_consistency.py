@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from math import isfinite, sqrt
+from math import sqrt
 from typing import Any
 
 import numpy as np
 from msgspec import Struct, structs
 
 from snellen.scoring.scores import finite
-from snellen.scoring.statistics.bootstrap import ROUNDING
-from snellen.scoring.statistics.intervals import GROUP, robust_variance, t_quantile
+from snellen.scoring.statistics.agreement import kappas, linearised_ends
+from snellen.scoring.statistics.clusters import cluster_sums_of
+from snellen.scoring.statistics.intervals import GROUP
 from snellen.types import Interval, IntervalMethod
 
 
@@ -59,8 +60,8 @@ def error_consistency(first: Any, second: Any, group: Any, *, cluster: str = GRO
         ValueError: the arrays differ in length, or hold something else than 0 and 1.
 
     Source: Geirhos, Meding and Wichmann 2020, arXiv 2006.16736, section 2: Cohen's kappa (Cohen 1960) of two decision
-    makers' correctness. Its standard error is that of Fleiss, Cohen and Everitt 1969, Psychological Bulletin 72:323, by
-    linearisation, so that clusters count as in `robust_variance`.
+    makers' correctness. Its standard error is that of Fleiss, Cohen and Everitt 1969, Psychological Bulletin 72:323, after
+    one sample was added to each of the four cells; counts are divided by the design effect of the clusters first.
     """
     a, b, groups = finite(first), finite(second), np.asarray(group, dtype=np.int64)
     if not len(a) == len(b) == len(groups):
@@ -81,15 +82,17 @@ def error_consistency(first: Any, second: Any, group: Any, *, cluster: str = GRO
         return ErrorConsistency(*counts, expected, None, None, phi)
     kappa = excess / room
     p, q, scale = wrong / n, other / n, room / n**2
-    influence = (
-        2.0 * (a * b - both / n)
-        - (2.0 * q + kappa * (1.0 - 2.0 * q)) * (a - p)
-        - (2.0 * p + kappa * (1.0 - 2.0 * p)) * (b - q)
-    ) / scale
-    variance, _, clusters = robust_variance(influence, np.full(n, 1.0 / n), groups)
-    if clusters < 2 or not isfinite(variance) or variance < ROUNDING**2:
-        return ErrorConsistency(*counts, expected, kappa, None, phi)
-    half = t_quantile(clusters - 1) * sqrt(variance)
-    about = IntervalMethod("linearised t", cluster=cluster if clusters < n else None, clusters=clusters)
-    ends = Interval(max(-1.0, kappa - half), min(1.0, kappa + half), about)
+    first_slope, second_slope = 2.0 * q + kappa * (1.0 - 2.0 * q), 2.0 * p + kappa * (1.0 - 2.0 * p)
+    influence = (2.0 * (a * b - both / n) - first_slope * (a - p) - second_slope * (b - q)) / scale
+    sums = cluster_sums_of(influence, groups)
+    robust = sums.clusters < n
+    about = IntervalMethod(
+        "linearised t", cluster=cluster if robust else None, clusters=sums.clusters, effective=sums.effective
+    )
+    ends = None
+    if sums.is_enough:
+        variance, degrees = sums.precision()
+        widening = max(1.0, variance / sums.alone) if sums.alone > 0.0 else n / sums.effective
+        cells = np.array(counts[1:], dtype=np.float64) / widening
+        ends = linearised_ends(kappa, np.eye(4), cells, np.eye(4), kappas, degrees, about)
     return ErrorConsistency(*counts, expected, kappa, ends, phi)

@@ -6,12 +6,12 @@ Used for gold answers: a test set whose right option is mostly the first rewards
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import erfc, exp, lgamma, log, sqrt
 
 import numpy as np
 from msgspec import Struct
 
 from snellen.scoring.statistics.bootstrap import SEED
+from snellen.scoring.statistics.distributions import chi_square_tail
 
 FEWEST_EXPECTED = 5.0
 """Expected count below which the chi-square distribution is not used (Cochran 1954, Biometrics 10:417)."""
@@ -74,22 +74,3 @@ def uniform_fit(strata: Sequence[Sequence[int]], *, draws: int = DRAWS, seed: in
 def _pearson(counts: Sequence[int]) -> float:
     expected = sum(counts) / len(counts)
     return sum((count - expected) ** 2 for count in counts) / expected
-
-
-def chi_square_tail(statistic: float, degrees: int) -> float:
-    """Return the probability that a chi-square variable exceeds `statistic`.
-
-    Args:
-        statistic: at least 0.
-        degrees: degrees of freedom, at least 1.
-
-    Source: Abramowitz and Stegun 26.4.4 (odd degrees) and 26.4.5 (even degrees), finite sums.
-    """
-    half = statistic / 2.0
-    if half <= 0.0:
-        return 1.0
-    odd = degrees % 2
-    tail = erfc(sqrt(half)) if odd else 0.0
-    powers = (at + 0.5 for at in range(degrees // 2)) if odd else (float(at) for at in range(degrees // 2))
-    tail += sum(exp(power * log(half) - half - lgamma(power + 1.0)) for power in powers)
-    return min(1.0, tail)

@@ -1,103 +1,31 @@
-"""Intervals of means that hold for small n, for shares near 0 and 1, and for rows in clusters; of all rows, or running.
-
-Student's t and the fair binomial are computed here, without scipy, by the regularised incomplete beta function: its
-continued fraction (Abramowitz and Stegun 1964, 26.5.8; modified Lentz method, Press et al., Numerical Recipes, 6.4).
-"""
+"""Intervals of means that hold for small n, for shares near 0 and 1, and for rows in clusters; of all rows, or running."""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable
 from functools import lru_cache
-from math import exp, inf, lgamma, log, log1p, sqrt
+from math import cbrt, sqrt
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
 
 from snellen.scoring.scores import Scores, cluster_index
+from snellen.scoring.statistics.clusters import ClusterSums, cluster_sums_of
+from snellen.scoring.statistics.distributions import beta_quantile, t_quantile
 from snellen.types import Interval, IntervalMethod, Metric
 
 NORMAL = NormalDist()
 Z95 = NORMAL.inv_cdf(0.975)
-
-_TINY = 1e-300
-_TERMS = 10_000
-
-
-def _fraction(a: float, b: float, x: float) -> float:
-    """Return the continued fraction of the incomplete beta function, by the modified Lentz method."""
-    c, d = 1.0, 1.0 - (a + b) * x / (a + 1.0)
-    d = 1.0 / (d if abs(d) > _TINY else _TINY)
-    result = d
-    for m in range(1, _TERMS):
-        for numerator in (
-            m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
-            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
-        ):
-            d = 1.0 + numerator * d
-            c = 1.0 + numerator / c
-            d = 1.0 / (d if abs(d) > _TINY else _TINY)
-            c = c if abs(c) > _TINY else _TINY
-            result *= d * c
-        if abs(d * c - 1.0) < 1e-15:
-            break
-    return result
-
-
-def incomplete_beta(a: float, b: float, x: float) -> float:
-    """Return the regularised incomplete beta function I_x(a, b), a, b > 0, x in 0 to 1; absolute error below 1e-10."""
-    if x <= 0.0 or x >= 1.0:
-        return 0.0 if x <= 0.0 else 1.0
-    front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x))
-    if x < (a + 1.0) / (a + b + 2.0):
-        return front * _fraction(a, b, x) / a
-    return 1.0 - front * _fraction(b, a, 1.0 - x) / b
-
-
-def t_upper_tail(t: float, df: float) -> float:
-    """Return P(T > t) for t >= 0, Student's t with `df` degrees of freedom (Abramowitz and Stegun 26.7.1)."""
-    return 0.5 * incomplete_beta(df / 2.0, 0.5, df / (df + t * t))
-
-
-@lru_cache(maxsize=4096)
-def t_quantile(df: float, level: float = 0.975) -> float:
-    """Return the `level` quantile (0.5 to 1) of Student's t; infinity for `df` < 1, the normal quantile above a
-    million.
-
-    Source: bisection on the distribution function; 2.228 at df = 10 as every table has it.
-    """
-    if df < 1:
-        return inf
-    if df > 1e6:
-        return NORMAL.inv_cdf(level)
-    low, high = 0.0, 2.0
-    while t_upper_tail(high, df) > 1.0 - level:
-        low, high = high, high * 2.0
-    for _ in range(80):
-        middle = (low + high) / 2.0
-        if not low < middle < high:  # the two are neighbours among the floats
-            break
-        if t_upper_tail(middle, df) > 1.0 - level:
-            low = middle
-        else:
-            high = middle
-    return (low + high) / 2.0
-
-
-def fair_coin_p(wins: int, losses: int) -> float:
-    """Return the two-sided exact p-value of a fair coin with `wins` and `losses`: twice the smaller tail, at most 1.
-
-    Raises:
-        ValueError: if a count is negative.
-    """
-    if wins < 0 or losses < 0:
-        raise ValueError(f"found {wins} wins and {losses} losses; counts are 0 or more")
-    n, few = wins + losses, min(wins, losses)
-    if n == 0:
-        return 1.0
-    return min(1.0, 2.0 * incomplete_beta(n - few, few + 1, 0.5))
+FEWEST_UNBOUNDED = 9.0
+"""Fewer degrees of freedom give no interval of scores without bounds: nothing shows how skewed they are."""
+MOST_STRATA = 50
+"""Groups of a macro mean whose own intervals are looked at; more of them are many enough for the weighted mean's."""
+FEW_ROWS = 5
+"""A macro mean says so if one of its groups has fewer rows."""
 
 
 def expanded_levels(clusters: int, level: float = 0.95) -> tuple[float, float]:
@@ -126,24 +54,7 @@ def jeffreys(right: float, n: float) -> tuple[float, float]:
     if not 0.0 <= right <= n or n <= 0.0:
         raise ValueError(f"found {right} right of n = {n}; expected 0 to n, and n > 0")
     a, b = right + 0.5, n - right + 0.5
-    low = 0.0 if right == 0.0 else _beta_quantile(a, b, 0.025)
-    high = 1.0 if right == n else 1.0 - _beta_quantile(b, a, 0.025)
-    return low, high
-
-
-def _beta_quantile(a: float, b: float, level: float) -> float:
-    """Return the quantile of a beta distribution, to 1e-10: Newton's steps, bisection where they leave the bracket."""
-    low, high, at = 0.0, 1.0, a / (a + b)
-    scale = lgamma(a + b) - lgamma(a) - lgamma(b)
-    while high - low > 1e-10:
-        excess = incomplete_beta(a, b, at) - level
-        low, high = (at, high) if excess < 0.0 else (low, at)
-        slope = exp(scale + (a - 1.0) * log(at) + (b - 1.0) * log1p(-at))
-        step = excess / slope if slope > 0.0 else inf
-        if abs(step) < 1e-11:
-            break
-        at = at - step if low < at - step < high else (low + high) / 2.0
-    return at
+    return 0.0 if right == 0.0 else beta_quantile(a, b, 0.025), 1.0 if right == n else beta_quantile(a, b, 0.975)
 
 
 GROUP = "group"
@@ -188,119 +99,168 @@ def coverage(rows: int, expected: int) -> float:
     return min(1.0, rows / expected) if expected > 0 else 0.0
 
 
-def robust_variance(
-    values: NDArray[np.float64], weights: NDArray[np.float64], group: NDArray[np.int64]
-) -> tuple[float, float, int]:
-    """Return the variance of a weighted mean whose rows are correlated within groups.
-
-    CR1: G / (G - 1) * sum over clusters of (sum of w * (x - mean)) ** 2, weights summing to 1; never less than what
-    independent rows would give, because a negative correlation within clusters (two questions of a pair that a
-    constant answer gets half right) is no evidence of precision.
-
-    Args:
-        values: [n] finite scores.
-        weights: [n] summing to 1.
-        group: [n] int64, equal for rows of one cluster.
-
-    Returns:
-        The variance (infinity for one cluster of several rows), the size of the sample if clusters were single rows
-        with the clusters' weights (Kish 1965: 1 / sum of squared weights), and the number of clusters.
-
-    Source: Liang and Zeger 1986, Biometrika 73:13; as used for evaluations by Miller 2024, arXiv 2411.00640, section
-    2.2; the factor G / (G - 1) as in Cameron and Miller 2015, J. Human Resources 50:317.
-    """
-    index, clusters = cluster_index(group)
-    mean = float(weights @ values)
-    influence = weights * (values - mean)
-    share = np.bincount(index, weights=weights, minlength=clusters)
-    kish = 1.0 / float(share @ share)
-    rows = len(values)
-    alone = float(influence @ influence) * rows / (rows - 1) if rows > 1 else 0.0
-    if clusters == rows:
-        return alone, kish, clusters
-    if clusters < 2:
-        return inf, kish, clusters
-    sums = np.bincount(index, weights=influence, minlength=clusters)
-    together = float(sums @ sums) * clusters / (clusters - 1)
-    return max(together, alone), kish, clusters
-
-
 def interval(
     values: NDArray[np.float64],
     group: NDArray[np.int64],
-    weights: NDArray[np.float64] | None = None,
     *,
     cluster: str = GROUP,
 ) -> Interval | None:
-    """Return the 95 % interval of the (weighted) mean of scores.
+    """Return the 95 % interval of the mean of scores; None where none can be given, see `interval_or_reason`."""
+    return interval_or_reason(values, group, cluster=cluster)[0]
 
-    - Values 0 and 1, equal weights, one row a cluster: Wilson.
-    - Other values from 0 to 1, weights, or clusters: Wilson's formula with the effective sample size
-      mean * (1 - mean) / variance, the variance being cluster-robust, and Student's t with G - 1 degrees of freedom
-      in the place of z. For shares this is the modified Wilson interval of survey statistics (Korn and Graubard 1998,
-      Survey Methodology 24:193; best of seven in Franco, Little, Louis and Slud 2019, J. Survey Statistics and
-      Methodology 7:334); for graded scores it is the quasi-binomial score interval. It stays within 0 to 1.
+
+def interval_or_reason(
+    values: NDArray[np.float64],
+    group: NDArray[np.int64],
+    *,
+    weights: NDArray[np.float64] | None = None,
+    strata: NDArray[Any] | None = None,
+    cluster: str = GROUP,
+    bounded: bool = True,
+) -> tuple[Interval | None, IntervalMethod | None]:
+    """Return the 95 % interval of the mean of scores with its method, or None with the reason.
+
+    - Values 0 and 1, one row a cluster: Wilson.
+    - Other values from 0 to 1, or clusters: Wilson's formula with the effective sample size mean * (1 - mean) / variance
+      and Student's t, variance and degrees of freedom as in `clusters`. For shares this is the modified Wilson interval of
+      survey statistics (Korn and Graubard 1998, Survey Methodology 24:193; best of seven in Franco, Little, Louis and
+      Slud 2019, J. Survey Statistics and Methodology 7:334); for graded scores it is the quasi-binomial score interval.
     - All values equal: no variance can be seen, so the clusters count as single rows (full correlation within).
-    - Values beyond 0 to 1: mean +- t * cluster-robust standard error.
-    - None for no rows, and for one cluster of several rows: nothing says how clusters differ.
+    - Values beyond 0 to 1: the wider ends of Student's t and of Hall's interval for skewed scores (Hall 1992, J. Royal
+      Statistical Society B 54:221).
+    - None for no rows, for fewer than 4 degrees of freedom (9 without bounds), and where one cluster holds over half the rows.
 
     Args:
         values: [n] finite scores.
         group: [n] int64, equal for rows of one cluster.
-        weights: [n] positive, None for equal ones.
+        weights: [n] positive, summing to 1; None for equal ones.
+        strata: [n] number of the group of each row, for the mean of the means of these groups; they give the weights.
         cluster: what the rows of one cluster share, for the interval's description.
+        bounded: False for scores that may lie beyond 0 to 1, even if these do not.
     """
     rows = len(values)
     if rows == 0:
-        return None
-    bounded = bool(values.min() >= 0.0 and values.max() <= 1.0)
-    share = np.full(rows, 1.0 / rows) if weights is None else weights / weights.sum()
-    variance, kish, clusters = robust_variance(values, share, group)
-    if variance == inf:
-        return None
-    mean = float(share @ values)
-    if bounded and weights is None and clusters == rows and bool(np.isin(values, (0.0, 1.0)).all()):
-        return wilson(float(values.sum()) / rows, rows)
-    level = bool(np.ptp(values) == 0.0) or variance == 0.0
-    return from_moments(mean, variance, kish, clusters, rows, bounded=bounded, level=level, cluster=cluster)
+        return None, None
+    bounded = bounded and bool(values.min() >= 0.0 and values.max() <= 1.0)
+    weights = weights if strata is None else equal_weights(strata)
+    if weights is None and bounded and bool(np.isin(values, (0.0, 1.0)).all()) and cluster_index(group)[1] == rows:
+        return _with_method(wilson(float(values.sum()) / rows, rows))
+    above = bounded and float(np.average(values, weights=weights)) >= 0.5
+    sums = cluster_sums_of(values, group, weights, (1.0 - values if above else values) if bounded else None)
+    ends = from_sums(sums, bounded=bounded, level=bool(np.ptp(values) == 0.0), cluster=cluster)
+    if strata is not None and bounded:
+        ends = _mover(values, group, strata, sums, ends, cluster)
+    return _with_method(ends) if ends is not None else (None, _too_few(sums, cluster))
 
 
-def from_moments(
-    mean: float,
-    variance: float,
-    kish: float,
-    clusters: int,
-    rows: int,
-    *,
-    bounded: bool,
-    level: bool,
-    cluster: str,
-) -> Interval | None:
-    """Return the interval of a mean from its moments: the rule of `interval`, except for independent binary rows.
+def _with_method(ends: Interval) -> tuple[Interval, IntervalMethod]:
+    return ends, ends.about
+
+
+def equal_weights(strata: NDArray[Any]) -> NDArray[np.float64]:
+    """Return [n] weights, summing to 1, with which every group of rows weighs the same."""
+    _, index, counts = np.unique(strata, return_inverse=True, return_counts=True)
+    return np.asarray(1.0 / (len(counts) * counts[index.reshape(-1)]), dtype=np.float64)
+
+
+def _too_few(sums: ClusterSums, cluster: str) -> IntervalMethod:
+    """Return the reason for which a mean has no interval."""
+    shared = sums.clusters < sums.rows
+    what = "clusters" if shared else "rows"
+    return IntervalMethod(
+        f"{IntervalMethod.NONE}: too few {what}",
+        cluster=cluster if shared else None,
+        clusters=sums.clusters,
+        effective=sums.effective,
+    )
+
+
+def from_sums(sums: ClusterSums, *, bounded: bool, level: bool, cluster: str) -> Interval | None:
+    """Return the interval of a mean from its sums: the rule of `interval_or_reason`, except for independent binary rows.
 
     Args:
-        mean, variance: of the values; the variance is that of their mean.
-        kish: the size of the sample if clusters were single rows.
-        clusters, rows: how many.
+        sums: of the rows, by cluster.
         bounded: whether all values lie from 0 to 1.
-        level: whether all values are equal, or the variance is 0.
+        level: whether all values are equal.
         cluster: what the rows of one cluster share.
     """
-    robust = clusters < rows
-    shared = cluster if robust else None
-    if not bounded:
-        if clusters < 2:
-            return None
-        half = t_quantile(clusters - 1) * sqrt(variance)
-        name = "cluster-robust t" if robust else "Student t"
-        return Interval(mean - half, mean + half, IntervalMethod(name, cluster=shared, clusters=clusters))
-    mean = min(1.0, max(0.0, mean))
-    if level:
+    robust = sums.clusters < sums.rows
+    shared, count = cluster if robust else None, sums.clusters
+    if bounded and level and (sums.is_enough or not robust):
         name = "Wilson over clusters" if robust else "Wilson"
-        return wilson(mean, kish, about=IntervalMethod(name, cluster=shared, clusters=clusters))
-    name = "cluster-robust Wilson" if robust else "Wilson, effective size"
-    about = IntervalMethod(name, cluster=shared, clusters=clusters)
-    return wilson(mean, mean * (1.0 - mean) / variance, t_quantile(clusters - 1), about)
+        about = IntervalMethod(name, cluster=shared, clusters=count, effective=sums.effective)
+        return wilson(min(1.0, max(0.0, sums.mean)), sums.effective, about=about)
+    if not sums.is_enough:
+        return None
+    if bounded:
+        mean = min(1.0, max(0.0, sums.mean))
+        variance, degrees = sums.precision(mean * (1.0 - mean))
+        name = "cluster-robust Wilson" if robust else "Wilson, effective size"
+        about = IntervalMethod(name, cluster=shared, clusters=count, effective=sums.effective)
+        size = mean * (1.0 - mean) / variance if variance > 0.0 else 0.0
+        return (
+            wilson(mean, size, t_quantile(degrees), about) if size > 0.0 else wilson(mean, sums.effective, about=about)
+        )
+    if sums.degrees < FEWEST_UNBOUNDED:
+        return None
+    variance, degrees = sums.precision()
+    name = "cluster-robust t" if robust else "Student t"
+    about = IntervalMethod(name, cluster=shared, clusters=count, effective=sums.effective)
+    return Interval(*_skewed_ends(sums.mean, sqrt(variance), t_quantile(degrees), sums.skewness), about)
+
+
+def _skewed_ends(mean: float, error: float, t: float, skewness: float) -> tuple[float, float]:
+    """Return the wider ends of mean -+ t * error and of Hall's cubic transformation for skewed scores."""
+    steps = [t, -t]
+    if abs(skewness) > 1e-9:
+        steps += [3.0 / skewness * (cbrt(1.0 + skewness * (y - skewness / 6.0)) - 1.0) for y in (t, -t)]
+    return mean - max(steps) * error, mean - min(steps) * error
+
+
+def _clopper_pearson(right: float, n: int) -> tuple[float, float]:
+    """Return the exact interval of a share, Clopper and Pearson 1934, Biometrika 26:404; `right` need not be whole."""
+    low = beta_quantile(right, n - right + 1.0, 0.025) if right > 0.0 else 0.0
+    return low, beta_quantile(right + 1.0, n - right, 0.975) if right < n else 1.0
+
+
+def _mover(
+    values: NDArray[np.float64],
+    group: NDArray[np.int64],
+    strata: NDArray[Any],
+    sums: ClusterSums,
+    weighted: Interval | None,
+    cluster: str,
+) -> Interval | None:
+    """Return the wider ends of the weighted mean's interval and of MOVER over the groups' own ones.
+
+    The weighted mean's interval does not see what a group of few rows leaves unknown. MOVER does (Zou and Donner 2008,
+    Statistics in Medicine 27:1693), but is too short for many groups that are nearly all right. A group without an
+    interval of its own, or with fewer than 5 clusters, gets that of Clopper and Pearson for as many rows. Where clusters lie in several groups, MOVER alone, which
+    takes these for independent, gives none.
+    """
+    numbers, index, counts = np.unique(strata, return_inverse=True, return_counts=True)
+    if len(numbers) > MOST_STRATA:
+        return weighted
+    rows_of = np.split(np.argsort(index.reshape(-1), kind="stable"), np.cumsum(counts)[:-1])
+    below = above = 0.0
+    clusters = 0
+    for rows in rows_of:
+        share = float(values[rows].mean())
+        held = cluster_index(group[rows])[1]
+        ends: tuple[float, float] | None = None if held < FEW_ROWS else interval(values[rows], group[rows])
+        ends = ends or _clopper_pearson(min(1.0, share) * held, held)
+        below, above, clusters = below + (share - ends[0]) ** 2, above + (ends[1] - share) ** 2, clusters + held
+    if weighted is None and clusters > sums.clusters:
+        return None
+    low, high = sums.mean - sqrt(below) / len(numbers), sums.mean + sqrt(above) / len(numbers)
+    if weighted is not None:
+        low, high = min(low, weighted[0]), max(high, weighted[1])
+    robust = sums.clusters < sums.rows
+    name = "cluster-robust MOVER" if robust else "MOVER"
+    if counts.min() < FEW_ROWS:
+        name += f", a group under {FEW_ROWS} rows"
+    about = IntervalMethod(name, cluster=cluster if robust else None, clusters=sums.clusters, effective=sums.effective)
+    return Interval(max(0.0, low), min(1.0, high), about)
 
 
 def cluster_word(scores: Scores) -> str:
@@ -346,31 +306,38 @@ def mean_of(
     name: str,
     values: NDArray[np.float64],
     group: NDArray[np.int64] | None = None,
-    weights: NDArray[np.float64] | None = None,
     *,
+    weights: NDArray[np.float64] | None = None,
+    strata: NDArray[Any] | None = None,
     expected: int | None = None,
     cluster: str = GROUP,
     chance: float | None = None,
     unit: str = "fraction",
 ) -> Metric:
-    """Return the (weighted) mean of [n] finite scores with its interval; no value for no rows.
+    """Return the mean of [n] finite scores with its interval; no value for no rows.
 
     Args:
         name: the metric's name.
-        values, group, weights, cluster: as for `interval`; group None: every row is a cluster of its own.
+        values, group, weights, strata, cluster: as for `interval_or_reason`; group None: every row is a cluster of its own.
         expected: rows of a complete run, for the coverage; None: these are all.
         chance, unit: as for `mean`.
     """
     rows = len(values)
-    total = float(values.sum() / max(rows, 1) if weights is None else weights @ values)
+    shares = weights if strata is None else equal_weights(strata)
+    total = float(values.sum() / max(rows, 1) if shares is None else shares @ values)
+    groups = np.arange(rows) if group is None else group
+    ends, about = interval_or_reason(
+        values, groups, weights=weights, strata=strata, cluster=cluster, bounded=unit == "fraction"
+    )
     return Metric(
         name=name,
         value=total if rows else None,
         n=rows,
-        ci95=interval(values, np.arange(rows) if group is None else group, weights, cluster=cluster),
+        ci95=ends,
         unit=unit,
         coverage=coverage(rows, rows if expected is None else expected),
         chance=chance,
+        interval=about,
     )
 
 
@@ -378,7 +345,7 @@ def macro_mean(name: str, scores: Scores, by: str, *, chance: float | None = Non
     """Return the mean of the means of each value of one meta column: every category has equal weight.
 
     Balanced accuracy is this with `by` the column of the target. Rows without the column are omitted and lower the
-    coverage. The interval is that of the weighted mean, a row weighing 1 / (categories * rows of its category).
+    coverage.
     """
     value, mask = scored(scores)
     column = scores.meta.get(by)
@@ -386,14 +353,11 @@ def macro_mean(name: str, scores: Scores, by: str, *, chance: float | None = Non
         mask = mask & (column.codes >= 0)
     if column is None or not mask.any():
         return Metric(name, None, 0, None, unit, 0.0, chance)
-    codes = column.codes[mask]
-    counts = np.bincount(codes, minlength=len(column.names))
-    weights = 1.0 / (np.count_nonzero(counts) * counts[codes])
     return mean_of(
         name,
         value[mask],
         scores.group[mask],
-        weights,
+        strata=column.codes[mask],
         expected=scores.expected,
         cluster=cluster_word(scores),
         chance=chance,
@@ -413,7 +377,7 @@ class RunningMean:
         self._least, self._most = float("inf"), float("-inf")
         self._binary = True
         self._single = 0
-        self._single_total = self._single_squares = 0.0
+        self._single_total = self._single_squares = self._single_cubes = 0.0
         self._place: dict[str, int] = {}
         self._sizes = array("q")
         self._sums = array("d")
@@ -429,6 +393,7 @@ class RunningMean:
             self._single += 1
             self._single_total += value
             self._single_squares += value * value
+            self._single_cubes += value**3
             return
         place = self._place.setdefault(cluster, len(self._sizes))
         if place == len(self._sizes):
@@ -449,6 +414,7 @@ class RunningMean:
         else:
             self._single_total += delta
             self._single_squares += delta_squares
+            self._single_cubes += after**3 - before**3
 
     @property
     def mean(self) -> float | None:
@@ -460,19 +426,38 @@ class RunningMean:
         n = self.rows
         if not n:
             return None
-        clusters = self._single + len(self._sizes)
-        mean = self._total / n
         bounded = self._least >= 0.0 and self._most <= 1.0
-        if clusters == n and bounded and self._binary:
-            return wilson(mean, n)
-        if clusters == 1 and n > 1:
-            return None
+        if self._single + len(self._sizes) == n and bounded and self._binary:
+            return wilson(self._total / n, n)
+        return from_sums(self._sums_of(bounded), bounded=bounded, level=self._least == self._most, cluster=word)
+
+    def _sums_of(self, bounded: bool) -> ClusterSums:
+        """Return the sums by cluster; all rows without one are one entry."""
+        n, mean, alone = self.rows, self._total / self.rows, self._single
         sizes, sums = np.array(self._sizes, dtype=np.float64), np.array(self._sums, dtype=np.float64)
+        squares, cubes = self._single_squares, self._single_cubes
         deviations = sums - sizes * mean
-        singles = self._single_squares - 2.0 * mean * self._single_total + self._single * mean * mean
-        together = (float(deviations @ deviations) + max(0.0, singles)) / n**2
-        alone = max(0.0, self._squares - n * mean * mean) / n**2 * (n / (n - 1) if n > 1 else 0.0)
-        variance = alone if clusters == n else max(together * clusters / (clusters - 1), alone)
-        kish = n**2 / (float(sizes @ sizes) + self._single)
-        level = self._least == self._most or variance <= 0.0
-        return from_moments(mean, variance, kish, clusters, n, bounded=bounded, level=level, cluster=word)
+        minority = sizes - sums if mean >= 0.5 else sums
+        singles = np.full(1 if alone else 0, 1.0 / max(alone, 1))
+        least = self._single_total
+        deviation2 = max(0.0, squares - 2.0 * mean * least + alone * mean**2)
+        deviation3 = cubes - 3.0 * mean * squares + 3.0 * mean**2 * least - alone * mean**3
+        rare, rare2 = (alone - least, alone - 2.0 * least + squares) if mean >= 0.5 else (least, squares)
+
+        def joined(clustered: NDArray[np.float64], single: float) -> NDArray[np.float64]:
+            return np.concatenate([clustered, singles * single])
+
+        return ClusterSums(
+            mean=mean,
+            square=self._squares / n,
+            rows=n,
+            alone=max(0.0, self._squares - n * mean * mean) / n**2 * (n / (n - 1) if n > 1 else 0.0),
+            times=np.concatenate([np.ones(len(sizes)), np.full(len(singles), float(alone))]),
+            weight=joined(sizes / n, alone / n),
+            row_weights=joined(sizes / n**2, alone / n**2),
+            influence=joined(deviations**2 / n**2, deviation2 / n**2),
+            influence_cubed=joined(deviations**3 / n**3, deviation3 / n**3),
+            between=joined(sums**2 / sizes / n, squares / n),
+            evidence=joined(minority / n, rare / n) if bounded else joined(sizes, 0.0),
+            evidence_squared=joined(minority**2 / n**2, rare2 / n**2) if bounded else joined(sizes, 0.0),
+        )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from math import isfinite, sqrt
+from functools import lru_cache
+from math import ceil, floor, sqrt
 from typing import Any
 
 import numpy as np
@@ -10,24 +11,63 @@ from msgspec import Struct, structs
 from numpy.typing import NDArray
 
 from snellen.scoring.scores import cluster_index, cluster_sums, finite
-from snellen.scoring.statistics.bootstrap import REPLICATES, ROUNDING, SEED, fold, of_sums
-from snellen.scoring.statistics.intervals import (
-    GROUP,
-    NORMAL,
-    Z95,
-    fair_coin_p,
-    robust_variance,
-    t_quantile,
-    t_upper_tail,
-)
+from snellen.scoring.statistics.bootstrap import ROUNDING, SEED, fold
+from snellen.scoring.statistics.clusters import cluster_sums_of
+from snellen.scoring.statistics.distributions import fair_coin_p, t_quantile, t_shift, t_upper_tail
+from snellen.scoring.statistics.intervals import GROUP, Z95
 from snellen.types import Interval, IntervalMethod, Metric
 
+LEVEL, POWER = 0.05, 0.8
+FLIP_SHIFTS = {6: 4.4, 7: 3.53}
+"""Differences, in standard errors, that sign flips of so few clusters find with 80 % power, by simulation (normal cluster
+sums, 20,000 draws): with fewer than 8 clusters their p-values are too coarse for `t_shift`."""
 
-def smallest_detectable(n: int, discordance: float, *, power: float = 0.8) -> float | None:
-    """Return the smallest difference of two accuracies that a paired test detects at two-sided 5 % with this power.
 
-    Solves n = (z * sqrt(d) + z_power * sqrt(d - x ** 2)) ** 2 / x ** 2 for x, with d the discordance; where x would
-    exceed d, discordance is taken to grow with it (every differing answer a win).
+def mcnemar_power(n: int, discordance: float, difference: float) -> float:
+    """Return the chance that the exact McNemar test at two-sided 5 % finds a difference of two accuracies.
+
+    The number of questions on which one of the two is right is binomial, and so are the wins among them: both are summed
+    over, but for numbers that occur less than once in 10^15.
+
+    Args:
+        n: questions that both runs answered.
+        discordance: share of questions on which exactly one of the two is right, at least the difference.
+        difference: of the accuracies, 0 to 1.
+    """
+    from scipy.special import bdtr, bdtrc
+
+    if n <= 0 or discordance <= 0.0:
+        return 0.0
+    spread = 8.0 * sqrt(n * discordance * (1.0 - discordance)) + 8.0
+    counts = np.arange(max(0, floor(n * discordance - spread)), min(n, ceil(n * discordance + spread)) + 1)
+    chance = bdtr(counts, n, discordance) - np.where(counts > 0, bdtr(np.maximum(counts - 1, 0), n, discordance), 0.0)
+    losses = _most_losses(int(counts[0]), int(counts[-1]))
+    share = min(1.0, (discordance + difference) / (2.0 * discordance))
+    some = losses >= 0
+    few = np.where(some, losses, 0)
+    found = bdtr(few, counts, 1.0 - share) + np.where(
+        counts - few - 1 >= 0, bdtrc(counts - few - 1, counts, 1.0 - share), 0.0
+    )
+    return float(chance @ np.where(some, np.minimum(found, 1.0), 0.0))
+
+
+@lru_cache(maxsize=64)
+def _most_losses(least: int, most: int) -> NDArray[np.int64]:
+    """Return, for each number of differing answers, the most losses with which p is below 5 %; -1 where none is."""
+    from scipy.special import bdtr
+
+    counts = np.arange(least, most + 1)
+    losses = np.maximum(0, np.floor(counts / 2.0 - np.sqrt(counts)) - 3).astype(np.int64)
+    for _ in range(8 + int(0.1 * sqrt(most))):
+        losses += (2.0 * bdtr(losses + 1, counts, 0.5) < LEVEL) & (losses + 1 <= counts)
+    return np.where((2.0 * bdtr(losses, counts, 0.5) < LEVEL) & (counts > 0), losses, -1)
+
+
+@lru_cache(maxsize=1024)
+def smallest_detectable(n: int, discordance: float, *, power: float = POWER) -> float | None:
+    """Return the smallest difference of two accuracies that the exact McNemar test at two-sided 5 % finds with this power.
+
+    Where it would exceed the discordance, that is taken to grow with it (every differing answer a win).
 
     Args:
         n: questions that both runs answered.
@@ -39,37 +79,50 @@ def smallest_detectable(n: int, discordance: float, *, power: float = 0.8) -> fl
 
     Raises:
         ValueError: if n is negative or a share lies outside 0 to 1.
-
-    Source: Connor 1987, Biometrics 43:207, equation 3 (the sample size of McNemar's test).
     """
     if n < 0 or not 0.0 <= discordance <= 1.0 or not 0.0 < power < 1.0:
         raise ValueError(
             f"found n = {n}, discordance {discordance}, power {power}; expected n >= 0 and shares from 0 to 1"
         )
-    z_power = NORMAL.inv_cdf(power)
-
-    def missing(x: float) -> float:
-        d = max(discordance, x)
-        return Z95 * sqrt(d) + z_power * sqrt(max(0.0, d - x * x)) - x * sqrt(n)
-
-    if missing(1.0) > 0.0:
+    if mcnemar_power(n, 1.0, 1.0) < power:
         return None
     low, high = 0.0, 1.0
-    for _ in range(60):
+    while high - low > 1e-6:
         middle = (low + high) / 2.0
-        if missing(middle) > 0.0:
+        if mcnemar_power(n, max(discordance, middle), middle) < power:
             low = middle
         else:
             high = middle
     return high
 
 
-def smallest_detectable_mean(standard_error: float, *, power: float = 0.8) -> float:
-    """Return the same for mean scores, given the standard error of the paired difference, in the scores' unit.
+def smallest_by_flips(clusters: int, degrees: float, standard_error: float, *, power: float = POWER) -> float | None:
+    """Return the smallest difference that sign flips of whole clusters find, in the scores' unit.
 
-    Source: (z + z_power) * standard error, as in Miller 2024, arXiv 2411.00640, section 5.
+    The p-values of flips are multiples of 2 ** (1 - clusters), so that few clusters are tested at a level below 5 %; at
+    that level the flips find what a t test finds (noncentral t).
+
+    Args:
+        clusters: how many there are.
+        degrees: degrees of freedom of the standard error.
+        standard_error: of the paired difference. At most 1e-12 is rounding of clusters that all differ by the same amount.
+
+    Returns:
+        None where even all flips in one direction stay above 5 %, or every cluster differs by the same.
     """
-    return (Z95 + NORMAL.inv_cdf(power)) * standard_error
+    few = min(clusters, round(degrees) + 1)
+    if few < min(FLIP_SHIFTS) or standard_error <= ROUNDING:
+        return None
+    if few in FLIP_SHIFTS:
+        return FLIP_SHIFTS[few] * standard_error
+    least = smallest_flip_p(few)
+    level = least * floor(LEVEL / least) if least > ROUNDING else LEVEL
+    return t_shift(degrees, level, power) * standard_error
+
+
+def smallest_flip_p(clusters: int) -> float:
+    """Return the smallest two-sided p-value that sign flips of so many clusters can reach: 2 ** (1 - clusters)."""
+    return float(2.0 ** (1 - clusters)) if clusters < 1_000 else 0.0
 
 
 FLIPS = 10_000
@@ -92,7 +145,8 @@ class Comparison(Struct, frozen=True):
         losses: rows on which the second scored higher.
         smallest_detectable: the smallest true difference that this many questions detect with 80 % power; None if they
             are too few for any.
-        interval: the method of `ci95`.
+        interval: the method of `ci95`, or why there is none.
+        smallest_p: the smallest p-value that sign flips of so many clusters can reach; None for other tests.
     """
 
     difference: float
@@ -105,6 +159,13 @@ class Comparison(Struct, frozen=True):
     losses: int
     smallest_detectable: float | None
     interval: IntervalMethod | None = None
+    smallest_p: float | None = None
+
+    @property
+    def test_text(self) -> str:
+        """The test, with the smallest p-value that it can reach where that is above 0.1 %."""
+        coarse = self.smallest_p is not None and self.smallest_p > 0.001
+        return f"{self.test}, p at least {self.smallest_p:.2g}" if coarse else self.test
 
     def __post_init__(self) -> None:
         if isinstance(self.ci95, Interval):
@@ -122,10 +183,52 @@ def mcnemar_interval(wins: int, losses: int, n: int) -> Interval:
     Source: Bonett and Price 2012, J. Educational and Behavioral Statistics 37:479 (Laplace-adjusted Wald), one of the
     two recommended for small samples by Fagerland, Lydersen and Laake 2014, Statistics in Medicine 33:2850.
     """
-    up, down = (wins + 1) / (n + 2), (losses + 1) / (n + 2)
-    half = Z95 * sqrt((up + down - (up - down) ** 2) / (n + 2))
-    about = IntervalMethod("Bonett-Price", clusters=n)
-    return Interval(max(-1.0, up - down - half), min(1.0, up - down + half), about)
+    ends = _adjusted_ends((wins - losses) / n, (wins + losses) / n, n, 1.0, Z95)
+    return Interval(max(-1.0, ends[0]), min(1.0, ends[1]), IntervalMethod("Bonett-Price", clusters=n))
+
+
+def _adjusted_ends(mean: float, square: float, n: float, most: float, z: float) -> tuple[float, float]:
+    """Return the Wald interval after two rows were added, a win and a loss of the largest size."""
+    square, mean = (square * n + 2.0 * most**2) / (n + 2.0), mean * n / (n + 2.0)
+    half = z * sqrt(max(0.0, square - mean**2) / (n + 2.0))
+    return mean - half, mean + half
+
+
+class Differences:
+    """Differences of paired scores, with what is known of their mean.
+
+    Attributes:
+        sums: by cluster.
+        error: standard error of the mean, and its degrees of freedom.
+    """
+
+    def __init__(self, delta: NDArray[np.float64], group: NDArray[np.int64]) -> None:
+        self.sums = cluster_sums_of(delta, group, evidence=np.abs(delta))
+        self.largest = float(np.abs(delta).max())
+        spread = max(0.0, self.sums.square - self.sums.mean**2)
+        variance, self.degrees = self.sums.precision(spread)
+        self.error = sqrt(variance)
+        self.size = min(float(self.sums.rows), spread / variance) if variance > 0.0 < spread else self.sums.effective
+
+    def interval(self, bounded: bool, cluster: str) -> tuple[Interval | None, IntervalMethod]:
+        """Return Bonett and Price's interval with the effective number of rows and Student's t, or None with the reason.
+
+        The two rows added to it are as large as the largest difference; `bounded` scores without any get 1.
+        """
+        sums, robust = self.sums, self.sums.clusters < self.sums.rows
+        largest = self.largest or (1.0 if bounded else 0.0)
+        name = "cluster-robust Bonett-Price" if robust else "Bonett-Price"
+        if not sums.is_enough:
+            name = f"{IntervalMethod.NONE}: too few {'clusters' if robust else 'rows'}"
+        elif not largest:
+            name = f"{IntervalMethod.NONE}: no row differs"
+        about = IntervalMethod(
+            name, cluster=cluster if robust else None, clusters=sums.clusters, effective=sums.effective
+        )
+        if about.is_none:
+            return None, about
+        low, high = _adjusted_ends(sums.mean, sums.square, self.size, largest, t_quantile(self.degrees))
+        return Interval(max(-1.0, low), min(1.0, high), about) if bounded else Interval(low, high, about), about
 
 
 def sign_flip_p(sums: NDArray[np.float64], *, flips: int = FLIPS, seed: int = SEED) -> float:
@@ -164,28 +267,17 @@ def flipped_totals(
     return np.concatenate(totals), float(sizes @ counts)
 
 
-def compare(
-    a: Any,
-    b: Any,
-    group: Any,
-    *,
-    replicates: int = REPLICATES,
-    flips: int = FLIPS,
-    seed: int = SEED,
-    cluster: str = GROUP,
-) -> Comparison:
+def compare(a: Any, b: Any, group: Any, *, flips: int = FLIPS, seed: int = SEED, cluster: str = GROUP) -> Comparison:
     """Compare two runs on the rows that both answered.
 
-    Right-or-wrong scores with one row a cluster: exact McNemar test, Bonett-Price interval, Connor's power formula.
-    Otherwise: sign flips of whole clusters, paired cluster bootstrap, and (z + z_power) * the cluster-robust standard
-    error.
+    Right-or-wrong scores with one row a cluster: exact McNemar test with its exact power, Bonett-Price interval. Otherwise:
+    sign flips of whole clusters, and the same interval with the effective number of rows.
 
     Args:
         a: [n] scores of the first run.
         b: [n] scores of the second run on the same questions, in the same order.
         group: [n] int64, equal for rows of one cluster.
-        replicates: bootstrap resamples.
-        flips: sign flips.
+        flips: sign flips; 0: a cluster-robust paired t test in their place, as `compare_by_t`.
         seed: the same seed gives the same numbers.
         cluster: what the rows of a cluster share, in words.
 
@@ -203,24 +295,25 @@ def compare(
     n, wins, losses = len(delta), int((delta > 0).sum()), int((delta < 0).sum())
     index, clusters = cluster_index(groups)
     difference = float(delta.sum()) / n
-    ci95: Interval | None
-    if _is_mcnemar(first, second, groups):
-        test, p_value, ci95 = MCNEMAR, fair_coin_p(wins, losses), mcnemar_interval(wins, losses, n)
+    if clusters == n and bool(np.isin([first, second], (0.0, 1.0)).all()):
+        p_value, ends = fair_coin_p(wins, losses), mcnemar_interval(wins, losses, n)
         smallest = smallest_detectable(n, (wins + losses) / n)
-    else:
-        columns = np.stack([delta, np.ones(n)], axis=1)
-        _, ci95 = of_sums(
-            columns, groups, lambda sums: sums[:, 0] / sums[:, 1], replicates=replicates, seed=seed, cluster=cluster
-        )
-        sums = cluster_sums(columns[:, :1], index, clusters)[:, 0]
+        return Comparison(difference, ends, p_value, MCNEMAR, n, clusters, wins, losses, smallest)
+    differences = Differences(delta, groups)
+    bounded = bool(min(first.min(), second.min()) >= 0.0 and max(first.max(), second.max()) <= 1.0)
+    ends_or_none, about = differences.interval(bounded, cluster)
+    if flips:
+        sums = cluster_sums(delta[:, None], index, clusters)[:, 0]
         test, p_value = SIGN_FLIP, sign_flip_p(sums, flips=flips, seed=seed)
-        variance, _, _ = robust_variance(delta, np.full(n, 1.0 / n), groups)
-        smallest = _smallest_of_flips(clusters, sqrt(variance))
-    return Comparison(difference, ci95, p_value, test, n, clusters, wins, losses, smallest)
+    else:
+        test, p_value = PAIRED_T, _paired_t_p(difference, differences, clusters)
+    smallest = smallest_by_flips(clusters, differences.sums.degrees, differences.error)
+    least_p = max(smallest_flip_p(clusters), 1.0 / (1.0 + flips)) if flips else None
+    return Comparison(difference, ends_or_none, p_value, test, n, clusters, wins, losses, smallest, about, least_p)
 
 
 def compare_by_t(a: Any, b: Any, group: Any, *, cluster: str = GROUP) -> Comparison:
-    """Compare two runs as `compare` does, by a cluster-robust paired t test instead of drawn flips and resamples.
+    """Compare two runs as `compare` does, by a cluster-robust paired t test in place of drawn flips.
 
     For pages that compare many pairs at once: a millisecond for 10,000 rows of any scores. Right-or-wrong scores with one
     row a cluster get the exact McNemar test all the same. Fewer than about 50 clusters are too few for it.
@@ -230,41 +323,12 @@ def compare_by_t(a: Any, b: Any, group: Any, *, cluster: str = GROUP) -> Compari
 
     Raises:
         ValueError: as `compare`.
-
-    Source: Liang and Zeger 1986, Biometrika 73:13, with t of G - 1 degrees of freedom (Cameron and Miller 2015, J. Human
-    Resources 50:317); paired as in Miller 2024, arXiv 2411.00640, section 4.
     """
-    first, second, groups = finite(a), finite(b), np.asarray(group, dtype=np.int64)
-    if not len(first) == len(second) == len(groups) or len(first) == 0 or _is_mcnemar(first, second, groups):
-        return compare(first, second, groups, cluster=cluster)
-    delta = first - second
-    n = len(delta)
-    difference = float(delta.sum()) / n
-    variance, _, clusters = robust_variance(delta, np.full(n, 1.0 / n), groups)
-    error = sqrt(variance)
-    ci95, p_value = None, 1.0
-    if isfinite(error) and clusters > 1 and error > ROUNDING:
-        half = t_quantile(clusters - 1) * error
-        about = IntervalMethod("paired t", cluster=cluster if clusters < n else None, clusters=clusters)
-        ci95 = Interval(difference - half, difference + half, about)
-        p_value = min(1.0, 2.0 * t_upper_tail(abs(difference) / error, clusters - 1))
-    elif abs(difference) > ROUNDING:  # every cluster differs by the same amount, or there is a single one
-        p_value = min(1.0, 2.0 ** (1 - clusters))
-    wins, losses = int((delta > 0).sum()), int((delta < 0).sum())
-    smallest = _smallest_of_flips(clusters, error) if isfinite(error) else None
-    return Comparison(difference, ci95, p_value, PAIRED_T, n, clusters, wins, losses, smallest)
+    return compare(a, b, group, flips=0, cluster=cluster)
 
 
-def _is_mcnemar(first: NDArray[np.float64], second: NDArray[np.float64], groups: NDArray[np.int64]) -> bool:
-    """Return True for right-or-wrong scores with one row a cluster."""
-    return cluster_index(groups)[1] == len(groups) and bool(np.isin([first, second], (0.0, 1.0)).all())
-
-
-def _smallest_of_flips(clusters: int, standard_error: float) -> float | None:
-    """Return the smallest difference that sign flips detect; None if even all flips in one direction stay above 5 %.
-
-    A standard error of at most 1e-12 is rounding of clusters that all differ by the same amount.
-    """
-    if 2.0 ** (1 - clusters) > 0.05 or standard_error <= 1e-12:
-        return None
-    return smallest_detectable_mean(standard_error)
+def _paired_t_p(difference: float, differences: Differences, clusters: int) -> float:
+    """Return the two-sided p-value of a t test; that of sign flips where every cluster differs by the same amount."""
+    if differences.sums.is_enough and differences.error > ROUNDING:
+        return min(1.0, 2.0 * t_upper_tail(abs(difference) / differences.error, differences.degrees))
+    return smallest_flip_p(clusters) if abs(difference) > ROUNDING and differences.error <= ROUNDING else 1.0

@@ -22,7 +22,8 @@ from msgspec import Struct, structs
 from numpy.typing import NDArray
 
 from snellen.scoring.scores import cluster_index, finite
-from snellen.scoring.statistics.intervals import GROUP, Z95, jeffreys, t_quantile
+from snellen.scoring.statistics.distributions import t_quantile
+from snellen.scoring.statistics.intervals import GROUP, Z95, jeffreys
 from snellen.types import Interval, IntervalMethod
 
 BAND = 2.0

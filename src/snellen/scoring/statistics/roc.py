@@ -10,12 +10,14 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from snellen.scoring.scores import cluster_index
-from snellen.scoring.statistics.intervals import t_quantile, wilson
+from snellen.scoring.statistics.distributions import t_quantile
+from snellen.scoring.statistics.intervals import wilson
 from snellen.types import IntervalMethod
 
 Array = NDArray[np.float64]
-DELONG = "DeLong, logit scale"
-SEPARATED = "Wilson, smaller class"
+METHOD = "DeLong and Newcombe"
+FEWEST_CLUSTERS = 5
+"""Clusters of several rows below which there is no interval."""
 QUANTILES = 101
 """Points of the sampling distribution of one area that stand for it in a mixture of several."""
 
@@ -45,11 +47,12 @@ class RocArea(Struct, frozen=True):
 
 
 class _Moments(Struct, frozen=True):
-    """An area, its standard error, and how many clusters it is from; the error is 0 where both classes are separated."""
+    """An area, its standard error, and the design effect of clusters; the error is 0 where both classes are separated."""
 
     area: float
     error: float
     clusters: int
+    widening: float
 
 
 def roc_area(
@@ -57,10 +60,11 @@ def roc_area(
 ) -> RocArea:
     """Return the area under the ROC curve of `predictor` for `right`.
 
-    The variance is DeLong's (DeLong, DeLong and Clarke-Pearson 1988, Biometrics 44:837): that of the placements of right
-    and wrong rows, summed within clusters first (Obuchowski 1997, Biometrics 53:567). The interval is made on the logit
-    scale with Student's t and clusters - 1 degrees of freedom, and so stays within 0 to 1. Where the predictor separates
-    both classes, no variance can be seen; the interval is then Wilson's for as many draws as the smaller class has clusters.
+    The interval has the wider ends of two. One has DeLong's variance (DeLong, DeLong and Clarke-Pearson 1988, Biometrics
+    44:837), that of the placements of right and wrong rows, summed within clusters first (Obuchowski 1997, Biometrics
+    53:567), on the logit scale with Student's t and clusters - 1 degrees of freedom; it is too short where a class is small.
+    The other is method 5 of Newcombe 2006, Statistics in Medicine 25:559, with the rows of each class divided by the design
+    effect; it is too short where the classes spread differently.
 
     Args:
         predictor: [n] finite numbers, larger where a right answer is predicted.
@@ -89,18 +93,37 @@ def mixed_roc_area(
         return RocArea(None, None, hits, misses, clusters)
     known = [_moments(predictor, right, index, clusters) for predictor in predictors]
     value = float(np.median([each.area for each in known]))
-    if clusters < 2:
-        return RocArea(value, None, hits, misses, clusters)
     name = cluster if clusters < len(right) else None
-    if any(not 0.0 < each.area < 1.0 or each.error == 0.0 for each in known):
-        smaller = min(len(np.unique(index[right])), len(np.unique(index[~right])))
-        ends = [wilson(each.area, smaller) for each in known]
-        low, high = min(end[0] for end in ends), max(end[1] for end in ends)
-        return RocArea(
-            value, (low, high), hits, misses, clusters, IntervalMethod(SEPARATED, cluster=name, clusters=clusters)
-        )
-    low, high = _mixture(known) if len(known) > 1 else _ends(known[0])
-    return RocArea(value, (low, high), hits, misses, clusters, IntervalMethod(DELONG, cluster=name, clusters=clusters))
+    if clusters < (2 if name is None else FEWEST_CLUSTERS):
+        return RocArea(value, None, hits, misses, clusters)
+    low, high = _newcombe(value, hits, misses, max(each.widening for each in known), t_quantile(clusters - 1))
+    seen = [each for each in known if 0.0 < each.area < 1.0 and each.error > 0.0]
+    if len(seen) < len(known):  # separated classes: as many draws as the smaller class has clusters
+        alone = wilson(value, min(len(np.unique(index[right])), len(np.unique(index[~right]))))
+        low, high = min(low, alone[0]), max(high, alone[1])
+    if seen:
+        ends = _mixture(seen) if len(seen) > 1 else _ends(seen[0])
+        low, high = min(low, ends[0]), max(high, ends[1])
+    return RocArea(value, (low, high), hits, misses, clusters, IntervalMethod(METHOD, cluster=name, clusters=clusters))
+
+
+def _newcombe(area: float, hits: int, misses: int, widening: float, z: float) -> tuple[float, float]:
+    """Return the areas whose standard error, by Hanley and McNeil's formula, leaves the found one z of them away."""
+    first, second = hits / widening, misses / widening
+
+    def is_held(at: float) -> bool:
+        beside = (first + second) / 2.0 - 1.0
+        variance = at * (1.0 - at) * (1.0 + beside * ((1.0 - at) / (2.0 - at) + at / (1.0 + at))) / (first * second)
+        return (area - at) ** 2 <= z * z * variance
+
+    ends = []
+    for end in (0.0, 1.0):
+        inside, outside = area, end
+        for _ in range(50):
+            middle = (inside + outside) / 2.0
+            inside, outside = (middle, outside) if is_held(middle) else (inside, middle)
+        ends.append(inside)
+    return ends[0], ends[1]
 
 
 def _moments(predictor: Array, right: NDArray[np.bool_], index: NDArray[np.intp], clusters: int) -> _Moments:
@@ -111,8 +134,10 @@ def _moments(predictor: Array, right: NDArray[np.bool_], index: NDArray[np.intp]
     influence[right] = (above - area) / len(positive)
     influence[~right] = (below - area) / len(negative)
     sums = np.bincount(index, weights=influence, minlength=clusters)
-    variance = float(sums @ sums) * clusters / max(1, clusters - 1)
-    return _Moments(area, sqrt(variance), clusters)
+    alone = float(influence @ influence)
+    together = float(sums @ sums)
+    variance = together * clusters / max(1, clusters - 1)
+    return _Moments(area, sqrt(variance), clusters, max(1.0, together / alone) if alone else 1.0)
 
 
 def _placements(values: Array, others: Array) -> Array:

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from snellen.scoring.scores import Scores, cluster_index
 from snellen.scoring.statistics import wilson
-from snellen.scoring.statistics.intervals import GROUP, coverage, t_quantile
+from snellen.scoring.statistics.clusters import cluster_sums_of
+from snellen.scoring.statistics.distributions import t_quantile
+from snellen.scoring.statistics.intervals import GROUP, coverage
 from snellen.scoring.statistics.paired import mcnemar_interval
 from snellen.scoring.taxonomy.slices import HIERARCHY, ScoreSlice, accuracy_of, taxonomy_slices
 from snellen.types import Interval, IntervalMethod, Metric
@@ -101,11 +103,12 @@ def _drop(coarse: ScoreSlice, fine: ScoreSlice) -> Metric:
         delta = np.bincount(index, weights=np.concatenate([first, -second]))
         ci95 = mcnemar_interval(int((delta > 0).sum()), int((delta < 0).sum()), clusters)
     else:
-        influence = np.concatenate([(first - first.mean()) / len(first), (second.mean() - second) / len(second)])
-        sums = np.bincount(index, weights=influence, minlength=clusters)
-        variance = float(sums @ sums) * clusters / (clusters - 1) if clusters > 1 else 0.0
-        half = t_quantile(clusters - 1) * sqrt(variance) if variance > 0.0 else 0.0
-        about = IntervalMethod("cluster-robust t", cluster=GROUP, clusters=clusters)
+        sign = np.concatenate([np.full(len(first), 1.0 / len(first)), np.full(len(second), -1.0 / len(second))])
+        influence = np.concatenate([first - first.mean(), second - second.mean()]) * sign * len(group)
+        sums = cluster_sums_of(influence, group)
+        variance, degrees = sums.precision(max(0.0, sums.square))
+        half = t_quantile(degrees) * sqrt(variance) if sums.is_enough else 0.0
+        about = IntervalMethod("cluster-robust t", cluster=GROUP, clusters=clusters, effective=sums.effective)
         ci95 = Interval(difference - half, difference + half, about) if half else None
     return Metric(
         name=f"drop/{coarse.level}-{fine.level}/{fine.kind}",

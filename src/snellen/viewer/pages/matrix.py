@@ -9,6 +9,7 @@ from typing import Any
 
 from snellen.errors import UsageError
 from snellen.reports.tables import THRESHOLD, format_percent
+from snellen.scoring.metric_text import counted
 from snellen.types import Metric
 from snellen.viewer.comparison import MOST_COMPARED
 from snellen.viewer.index import RunEntry
@@ -303,7 +304,7 @@ def _shown_cell(links: Links, state: MatrixState, cell: MatrixCell, axis: ScoreA
         axis.tone(metric)
         if metric.unit == FRACTION or (state.scale == "fit" and not metric.name.startswith(THRESHOLD))
         else None,
-        f"{metric.n:,}",
+        counted(metric.n, metric.interval),
         partial,
         cell.remark,
         links.to(SamplesState(benchmark=entry.benchmark, runs=(entry.key,), profile=state.profile)),
