@@ -7,7 +7,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 # Files are taken in their order, not those with most tests first: the long ones have few.
 JOBS ?= 3
 
-.PHONY: demo demo-reports test test-browser test-agents readers bench lint figures docs chromium axe sandbox clean
+.PHONY: demo demo-reports test test-browser test-agents readers bench coverage lint figures docs chromium axe sandbox clean
 
 # Quiet: what the steps print is in a file, whose end is shown where one fails.
 demo: $(VENV)/.installed-local
@@ -85,6 +85,10 @@ readers: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-dev
 	@for script in bench/*.py; do echo "$$script"; $(BIN)/python $$script || exit 1; done
+
+# Simulates every kind of interval: about an hour of CPU. Writes docs/statistics-coverage.md with its picture.
+coverage: $(VENV)/.installed-dev
+	$(BIN)/python scripts/statistics_coverage.py
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -90,8 +90,7 @@ def test_rare_losses_do_not_raise_more_false_alarms():
     rng = np.random.default_rng(3)
     losses = rng.binomial(100, 0.02, 500)
     alarms = [
-        statistics.drop_test(*verdicts(0, int(k), 100 - int(k)), margin=0.02, flips=400).p_value < 0.05
-        for k in losses
+        statistics.drop_test(*verdicts(0, int(k), 100 - int(k)), margin=0.02, flips=400).p_value < 0.05 for k in losses
     ]
     assert np.mean(alarms) <= 0.05
 

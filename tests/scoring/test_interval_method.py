@@ -76,7 +76,9 @@ def test_bootstraps_and_paired_differences_say_so():
     alone = np.arange(24)
     pair = statistics.compare(scores.value, 1 - scores.value, alone)
     assert pair.interval.method == "Bonett-Price"
-    assert statistics.compare(scores.value, 1 - scores.value, alone // 4).interval.method == "cluster-robust Bonett-Price"
+    assert (
+        statistics.compare(scores.value, 1 - scores.value, alone // 4).interval.method == "cluster-robust Bonett-Price"
+    )
 
 
 def test_a_metric_without_an_interval_says_why_and_every_method_has_a_mark():

@@ -23,6 +23,7 @@ from snellen.errors import DataError, UsageError
 from snellen.features.name_matching import class_key, count_misplaced, join_by_image
 from snellen.scoring.statistics import interval, mean_of, of_sums
 from snellen.scoring.statistics.correlation import FEWEST_POINTS, correlations
+from snellen.scoring.statistics.intervals import mover
 from snellen.types import Interval, IntervalMethod, Metric
 
 Join = Literal["image", "class"]
@@ -370,9 +371,8 @@ def _difference(
     r = 0.0
     if paired and np.ptp(probe_side.value) > 0.0 and np.ptp(answer_side.value) > 0.0:
         r = float(np.clip(np.corrcoef(probe_side.value, answer_side.value)[0, 1], 0.0, 1.0))
-    down, up = (a - low_a, high_b - b), (high_a - a, b - low_b)
-    below, beyond = (float(np.sqrt(max(0.0, x * x + y * y - 2.0 * r * x * y))) for x, y in (down, up))
-    return Interval(a - b - below, a - b + beyond, IntervalMethod("Newcombe"))
+    ends = mover((a, b), ((low_a, high_a), (low_b, high_b)), (1.0, -1.0), r)
+    return Interval(*ends, IntervalMethod("Newcombe"))
 
 
 def _above(share: float, side: _Side) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from fractions import Fraction
-from math import sqrt
 from typing import Any, Literal
 
 import numpy as np
@@ -25,6 +24,7 @@ from snellen.features.attacks.pgd import (
     predictions,
 )
 from snellen.scoring.statistics import mean_of, wilson
+from snellen.scoring.statistics.intervals import mover
 from snellen.types import Interval, IntervalMethod, Metric
 
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)(e[+-]?\d{1,2})?", re.ASCII | re.IGNORECASE)
@@ -233,11 +233,9 @@ def compare_sets(first: AttackCurve, second: AttackCurve) -> list[SetComparison]
         a, b = (float(rows.mean()) if len(rows) else None for rows in right)
         difference, between = None, None
         if a is not None and b is not None:
-            (low_a, high_a), (low_b, high_b) = wilson(a, n[0]), wilson(b, n[1])
             difference = a - b
-            down = sqrt((a - low_a) ** 2 + (high_b - b) ** 2)
-            up = sqrt((high_a - a) ** 2 + (b - low_b) ** 2)
-            between = Interval(difference - down, difference + up, IntervalMethod("Newcombe"))
+            ends = mover((a, b), (wilson(a, n[0]), wilson(b, n[1])), (1.0, -1.0))
+            between = Interval(*ends, IntervalMethod("Newcombe"))
         comparisons.append(SetComparison(eps, (a, b), n, difference, between))
     return comparisons
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
-from snellen.types import Interval, IntervalMethod, Metric
+from snellen.scoring.statistics.bootstrap import percentile_interval
+from snellen.types import Metric
 
 REPLICATES = 500
 SEED = 20_260_401
@@ -128,7 +129,7 @@ def score(
     metrics = []
     for name, (value, guess) in values.items():
         known = np.array([draw for draw in drawn[name] if np.isfinite(draw)])
-        low_high = None if len(known) < 2 else _percentiles(known, rows)
+        low_high = percentile_interval(known, rows, rows)
         counted = classes if name.endswith("micro") else int(scored[name].sum())
         metrics.append(
             Metric(
@@ -150,12 +151,6 @@ def _spread(values: np.ndarray, taught: np.ndarray) -> np.ndarray:
     spread = np.full(len(taught), np.nan)
     spread[taught] = values
     return spread
-
-
-def _percentiles(replicates: np.ndarray, rows: int) -> Interval:
-    """Compute the 95 % percentile interval of a bootstrap over rows."""
-    low, high = np.quantile(replicates, (0.025, 0.975))
-    return Interval(float(low), float(high), IntervalMethod("bootstrap", clusters=rows))
 
 
 def _mean(values: np.ndarray) -> float:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import sqrt
 
 from msgspec import Struct
+
+from snellen.scoring.statistics.intervals import mover
 
 
 class MetricMean(Struct, frozen=True):
@@ -51,6 +52,5 @@ def mean_of_independent(values: Sequence[float | None], intervals: Sequence[tupl
     known = [(value, ends) for value, ends in pairs if ends is not None]
     if len(known) < count:
         return MetricMean(mean, count, len(values), None)
-    below = sqrt(sum(max(0.0, value - ends[0]) ** 2 for value, ends in known)) / count
-    above = sqrt(sum(max(0.0, ends[1] - value) ** 2 for value, ends in known)) / count
-    return MetricMean(mean, count, len(values), (mean - below, mean + above))
+    ends = mover([value for value, _ in known], [each for _, each in known], [1.0 / count] * count)
+    return MetricMean(mean, count, len(values), ends)

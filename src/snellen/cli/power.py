@@ -1,0 +1,64 @@
+"""snellen power"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from msgspec import to_builtins
+
+from snellen.cli import options as shared
+from snellen.cli.console import new_table, note, show, show_json
+
+
+def power(
+    benchmark: Annotated[
+        str | None, typer.Argument(metavar="[BENCHMARK]", help="Name or file, for its number of questions.")
+    ] = None,
+    *,
+    difference: Annotated[float, typer.Option(help="Difference of the two models' mean scores, 0 to 1.")] = 0.02,
+    repeats: Annotated[int, typer.Option(min=1, help="Replies a question of either model.")] = 1,
+    stored: Annotated[
+        list[Path] | None,
+        typer.Option("--from", metavar="RUN", help="A stored run of the benchmark; pass two for their differences."),
+    ] = None,
+    samples: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Number of questions.", show_default="all of the benchmark")
+    ] = None,
+    discordance: Annotated[
+        float | None,
+        typer.Option(
+            help="Share of questions on which exactly one of the two is right.",
+            show_default="that of the stored runs, else 0.2",
+        ),
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Plot power against difference (.svg, .png).")
+    ] = None,
+    as_json: shared.JsonResult = False,
+) -> None:
+    """Say before a run which difference of two models a benchmark can show.
+
+    One reply a question: the exact power of McNemar's test. With clusters, partial credit or repeats, differences of two
+    stored runs (--from RUN --from RUN) are resampled.
+    """
+    from snellen.runs.power import draw
+    from snellen.runs.power import power as compute
+
+    result = compute(
+        benchmark, difference=difference, repeats=repeats, runs=stored or (), samples=samples, discordance=discordance
+    )
+    if plot is not None:
+        draw(result, plot)
+    if as_json:
+        show_json(to_builtins(result))
+        return
+    table = new_table(f"{result.n:,} questions, {result.test}", [], ["difference", "chance of finding it"])
+    for step, chance in result.curve:
+        table.add_row(f"{100 * step:.2f} points", f"{100 * chance:.1f} %")
+    show(table)
+    least = result.smallest_detectable
+    print(f"A difference of {100 * result.difference:.2f} points is found with a chance of {100 * result.power:.1f} %.")
+    print("No difference is found with 80 %." if least is None else f"Found with 80 %: {100 * least:.2f} points.")
+    note(f"note: {result.assumed}")
