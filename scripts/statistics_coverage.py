@@ -34,7 +34,7 @@ from snellen.scoring.statistics.paired import sign_flip_p, smallest_by_flips, sm
 from snellen.scoring.statistics.roc import roc_area
 
 ROOT = Path(__file__).parents[1]
-LEAST, POWER = 0.93, (0.79, 0.82)
+LEAST, CLEAR, POWER = 0.93, 0.945, (0.79, 0.82)
 Ends = tuple[float, float] | None
 Experiment = Callable[[np.random.Generator], tuple[float, Ends]]
 """Draws one experiment: the true value and the interval, None without one. A power cell's truth is 0 and its interval tells
@@ -351,6 +351,7 @@ class Measured:
     family: str
     design: str
     values: str
+    draws: int
     held: float
     given: float
 
@@ -358,29 +359,34 @@ class Measured:
     def is_power(self) -> bool:
         return self.family.startswith("power")
 
-    def is_good(self, draws: int) -> bool:
+    @property
+    def is_good(self) -> bool:
         """Return True if coverage or power is as promised, by two standard errors of the simulation."""
         slack = (
-            2.0 * (0.8 * 0.2 / draws) ** 0.5
+            2.0 * (0.8 * 0.2 / self.draws) ** 0.5
             if self.is_power
-            else 2.0 * (LEAST * (1 - LEAST) / (draws * max(self.given, 1e-9))) ** 0.5
+            else 2.0 * (LEAST * (1 - LEAST) / (self.draws * max(self.given, 1e-9))) ** 0.5
         )
         return self.given == 0.0 or (
             POWER[0] - slack <= self.held <= POWER[1] + slack if self.is_power else self.held >= LEAST - slack
         )
 
 
-def measure(at: int, draws: int) -> Measured:
-    """Draw the experiments of a cell, by its number."""
+def measure(at: int, draws: int, more: int = 0) -> Measured:
+    """Draw the experiments of a cell, by its number, and `more` of them where the first look close to what is promised."""
     cell = next(itertools.islice(cells(), at, None))
     rng = np.random.default_rng([20_261_128, at])
-    held = given = 0
-    for _ in range(draws):
-        truth, ends = cell.draw(rng)
-        if ends is not None:
-            given += 1
-            held += ends[0] - 1e-12 <= truth <= ends[1] + 1e-12
-    return Measured(cell.family, cell.design, cell.values, held / given if given else float("nan"), given / draws)
+    held = given = done = 0
+    for part in (draws, more):
+        if done and given and held / given > CLEAR and not cell.family.startswith("power"):
+            break
+        for _ in range(part):
+            truth, ends = cell.draw(rng)
+            if ends is not None:
+                given += 1
+                held += ends[0] - 1e-12 <= truth <= ends[1] + 1e-12
+        done += part
+    return Measured(cell.family, cell.design, cell.values, done, held / given if given else float("nan"), given / done)
 
 
 def chosen(families: Sequence[str], one_in: int = 1) -> list[int]:
@@ -398,7 +404,7 @@ def page(measured: Sequence[Measured], draws: int) -> str:
     lines = [
         "# Coverage of the intervals",
         "",
-        f"`make coverage` draws {draws:,} experiments with known true values in each cell below and counts how often the 95 % interval",
+        f"`make coverage` draws {draws:,} experiments with known true values in each cell below ({5 * draws:,} where the first come close to 93 %) and counts how often the 95 % interval",
         "of Snellen's own functions holds the truth. Where too little is known there is no interval, with its reason; such experiments",
         "do not count. [Statistics](statistics.md) says which interval is used when.",
         "",
@@ -461,13 +467,15 @@ def draw_picture(measured: Sequence[Measured], file: Path) -> None:
 def main(arguments: Sequence[str]) -> int:
     """Simulate, write the page and the picture, and name the cells that fall short; exit status 1 for any."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--draws", type=int, default=2_000)
+    parser.add_argument("--draws", type=int, default=1_000)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--family", action="append", default=[], help="only these; nothing is written")
     given = parser.parse_args(arguments)
     with ProcessPoolExecutor(given.jobs) as pool:
-        measured = list(pool.map(partial(measure, draws=given.draws), chosen(given.family), chunksize=4))
-    short = [one for one in measured if not one.is_good(given.draws)]
+        measured = list(
+            pool.map(partial(measure, draws=given.draws, more=4 * given.draws), chosen(given.family), chunksize=4)
+        )
+    short = [one for one in measured if not one.is_good]
     if not given.family:
         (ROOT / "docs/statistics-coverage.md").write_text(page(measured, given.draws), encoding="utf-8")
         draw_picture(measured, ROOT / "docs/images/statistics-coverage.svg")

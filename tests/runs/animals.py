@@ -40,7 +40,7 @@ def samples(data: Data) -> Iterator[Sample]:
             "Phascolarctos",
             "choice_text",
             {"A": "Phascolarctos", "B": "Vombatus", "C": "Macropus"},
-            group=f"g{number // 2}",
+            group=f"g{min(number, 6)}",
             meta={
                 "aliases": ("koala",),
                 "evidence": "the Phascolarctos has round ears",
