@@ -15,7 +15,7 @@ from aiohttp import ClientConnectorDNSError, ClientConnectorError, ClientSSLErro
 
 from snellen.errors import BadReplyError, ModelError, NetworkError, PreflightError
 from snellen.models.api.endpoint import Endpoint
-from snellen.models.api.errors import from_status, server_message
+from snellen.models.api.errors import excerpt, from_status, server_message
 from snellen.models.api.protocol import ServiceProtocol
 from snellen.models.api.transport import HttpReply, Transport
 
@@ -55,7 +55,8 @@ async def check(transport: Transport, protocol: ServiceProtocol, has_key: bool) 
     """Send two requests that cost nothing: the list of models, and a chat completion without a question.
 
     The second one shows whether the key is good where the list is public, and whether the address is right where
-    there is no list. A server must refuse it (HTTP 400 or 422), which is the good outcome.
+    there is no list. A server must refuse it (HTTP 400 or 422), which is the good outcome. One that answers both with
+    success, and with neither models nor a completion, answers so at every path: it is something else, or the path is wrong.
 
     Raises:
         PreflightError: nothing answers, the key is missing or not accepted, there is no such endpoint, or the server
@@ -85,6 +86,9 @@ async def check(transport: Transport, protocol: ServiceProtocol, has_key: bool) 
         return
     probe = await _ask(transport, endpoint, "/chat/completions", b"{}")
     _refuse_key(probe, endpoint, key_name, has_key)
+    unlike = 200 <= probe.status < 300 and not (_reads(probe.body, "choices") or _reads(listing.body, "data"))
+    if unlike and (200 <= listing.status < 300 or not _is_json(probe.body)):
+        await _refuse_stranger(transport, endpoint, probe)
     missing = listing.status in (404, 405)
     if probe.status in (404, 405) and (missing or not _is_json(listing.body)) and await _is_below(transport, endpoint):
         raise PreflightError(
@@ -110,6 +114,12 @@ def _check_provider(listing: HttpReply, protocol: ServiceProtocol) -> None:
 
     No question without content is sent, as to other servers: address and protocol of a provider are known.
     """
+    if 200 <= listing.status < 300 and not _reads(listing.body, "data", "id", "name", "object"):
+        raise PreflightError(
+            f"{protocol.endpoint}{_listing_path(protocol)} answers HTTP {listing.status} with {_found(listing.body)}; a model of "
+            f"{protocol.row.title} was expected.",
+            f"--base-url must end where {protocol.row.path} begins, which is mostly at /{protocol.row.version or 'v1'}.",
+        )
     if listing.status == 200 and not protocol.row.model_path:
         _check_listed(listing.body, protocol.endpoint, protocol.model, protocol.kind)
     message, _ = server_message(listing.body)
@@ -138,7 +148,43 @@ async def _is_below(transport: Transport, endpoint: Endpoint) -> bool:
         reply = await transport.get(endpoint.url("/v1/models"))
     except ModelError:
         return False
-    return reply.status in (401, 403) or (reply.status == 200 and _is_json(reply.body))
+    return reply.status in (401, 403) or (reply.status == 200 and _reads(reply.body, "data"))
+
+
+async def _refuse_stranger(transport: Transport, endpoint: Endpoint, reply: HttpReply) -> None:
+    """Raise PreflightError for a server that answers every path with success and with nothing that is expected there."""
+    hint = (
+        "--base-url must end where /models and /chat/completions begin, which is mostly at /v1 (http://HOST:PORT/v1)."
+    )
+    if await _is_below(transport, endpoint):
+        hint = f"Write --base-url {endpoint.base}/v1"
+    raise PreflightError(
+        f"{endpoint} answers /models and /chat/completions with HTTP {reply.status} and {_found(reply.body)}; a list of models, "
+        "and a refusal of a question without content, were expected.",
+        hint,
+    )
+
+
+def _found(body: bytes) -> str:
+    """Describe a reply that is not what was expected: its kind and its beginning."""
+    text = excerpt(body, 120)
+    if not text:
+        return "an empty page" if body.strip() else "nothing"
+    if _reads(body, "error"):
+        return f"an error: {server_message(body)[0]}"
+    kind = "JSON" if _is_json(body) else "a web page, not JSON" if body.lstrip()[:1] == b"<" else "a text, not JSON"
+    return f"{kind}: {text}"
+
+
+def _reads(body: bytes, *members: str) -> bool:
+    """Return True for a JSON object with one of these members, not null; models may also come as a list without an object."""
+    try:
+        reply = msgspec.json.decode(body)
+    except (ValueError, RecursionError):
+        return False
+    if isinstance(reply, list):
+        return "data" in members and any(isinstance(row, dict) and "id" in row for row in reply)
+    return isinstance(reply, dict) and any(reply.get(member) is not None for member in members)
 
 
 def _is_json(body: bytes) -> bool:
