@@ -169,6 +169,9 @@ class JudgeError(SnellenError):
 WAITED = " (still failing after"
 """What stands behind a model's error that patience did not outlast, before the seconds."""
 
+BROKEN_OFF = "The service broke the answer off"
+"""Beginning of the error of a reply that ended without an answer, for a reason that may pass."""
+
 
 class ModelError(SnellenError):
     """A model gave no answer to one prompt. The engine records it under `kind` and the run goes on.

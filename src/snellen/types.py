@@ -235,7 +235,7 @@ class Usage(Struct, frozen=True, omit_defaults=True):
     """Tokens as the server counts them; `cost` in US dollars, None where no price is known.
 
     `reasoning_tokens` are part of the output; `cached_tokens` (read from the server's cache), `cache_write_tokens` and
-    `image_tokens` are parts of the input.
+    `image_tokens` are parts of the input. `lacks` names the half that the server did not count: the cost is then a part.
     """
 
     input_tokens: int = 0
@@ -245,6 +245,18 @@ class Usage(Struct, frozen=True, omit_defaults=True):
     cached_tokens: int = 0
     cache_write_tokens: int = 0
     image_tokens: int = 0
+    lacks: Literal["", "input", "output"] = ""
+
+    def __add__(self, other: Usage) -> Usage:
+        """Add up the tokens of two requests; the cost is known where both are. Usage() is that of no request."""
+        if Usage() in (self, other):
+            return other if self == Usage() else self
+        counts = {name: getattr(self, name) + getattr(other, name) for name in _COUNTS}
+        cost = None if self.cost is None or other.cost is None else self.cost + other.cost
+        return Usage(**counts, cost=cost, lacks=self.lacks or other.lacks)
+
+
+_COUNTS = tuple(name for name in Usage.__struct_fields__ if name.endswith("_tokens"))
 
 
 class TokenLogprob(Struct, frozen=True, array_like=True):
@@ -266,6 +278,8 @@ class TokenLogprob(Struct, frozen=True, array_like=True):
 
 CUT_OFF = "length"
 """The `finish_reason` of a reply that ended at the limit of its tokens."""
+NOWHERE, THINKING_ALONE = "nowhere", "<think>"
+"""Places of the text of a reply that has none at all, and of one that holds thinking and no answer."""
 
 
 class Response(Struct, frozen=True, omit_defaults=True):
@@ -278,6 +292,8 @@ class Response(Struct, frozen=True, omit_defaults=True):
     requested or given. `batch` is the service's id of the batch by which the reply came; empty: it was asked by
     itself. `cached_answer` names the entry of `--cache` that the answer was taken from; "": it was sent. `oversized_images`
     counts the images of the request that are larger than the service takes without scaling them down; None: not known.
+    `empty` says where the text of a reply stands that says nothing: the member of the message (`reasoning`, `tool_calls`),
+    THINKING_ALONE, else NOWHERE; "": the reply says something.
     """
 
     text: str
@@ -293,6 +309,7 @@ class Response(Struct, frozen=True, omit_defaults=True):
     batch: str = ""
     cached_answer: str = ""
     oversized_images: int | None = None
+    empty: str = ""
 
 
 class ProcessedImage(Struct, frozen=True, omit_defaults=True):

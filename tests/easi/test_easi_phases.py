@@ -240,3 +240,9 @@ def test_replies_that_were_cut_off_are_counted_in_the_notes_of_their_benchmark(d
     board, _ = done(monkeypatch, Cut(lambda text: "A"), settings(data, tmp_path / "out", "blink, embspatial"))
     counts = [sum("1 of " in note and "cut off at the token limit" in note for note in row.notes) for row in board.rows]
     assert sum(counts) == 1
+
+
+def test_a_benchmark_whose_replies_are_mostly_empty_ends_with_9(data: Path, tmp_path: Path, monkeypatch):
+    board, _ = done(monkeypatch, Speaker(lambda text: " "), settings(data, tmp_path / "out", "blink", judging=False))
+    (row,) = board.rows
+    assert any("replies were empty, with text nowhere" in note for note in row.notes) and board.status == 9

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from browser_checks import check_page, opened, serving
 
-from snellen.engine.run_folder import Totals
+from snellen.engine.run_folder import EmptyReplies, Totals
 from snellen.runs.ranking import RankedPair, RankedRun, Ranking
 from snellen.types import Metric
 from snellen.viewer.index import FailureCount, RunEntry
@@ -76,6 +76,12 @@ def test_replies_that_were_cut_off_are_counted_beside_a_run():
     whole, cut = (make_row(entry(key, totals=Totals(ok=100, cut_off=count))) for key, count in (("a", 0), ("b", 7)))
     assert not any("cut off" in remark for remark in whole.remarks)
     assert "7 replies were cut off at the token limit" in cut.remarks
+
+
+def test_empty_replies_and_a_cost_that_is_known_in_part_are_marked_beside_a_run():
+    totals = Totals(ok=9, cost=1.5, empty=EmptyReplies(4, 0, {"reasoning": 4}), uncounted={"output": 2})
+    row = make_row(entry("a", totals=totals))
+    assert "4 replies were empty" in row.remarks and row.cost == "≥ $1.50"
 
 
 def test_runs_of_other_data_are_a_group_of_their_own_and_judges_stand_last():

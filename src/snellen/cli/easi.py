@@ -245,6 +245,7 @@ def easi(
         nproc=workers.nproc,
         ray=workers.ray,
         max_attempts=endpoint.max_attempts,
+        retry_empty=endpoint.retry_empty,
         judge=judging.judge,
         threshold=judging.extraction_threshold,
         judging=not judging.no_judge,
@@ -272,6 +273,7 @@ NATIVE_ONLY = (
     *("limit", "option", "ray", "seed", "max_tokens", "temperature", "top_p", "base_url", "key_env", "concurrency"),
     *("id_is", "timeout", "max_attempts", "patience", "rpm", "tpm", "extra_body", "max_long_side", "max_pixels"),
     *("dtype", "device", "batch_size", "revision", "effort", "detail", "responses", "stream", "judge_key_env"),
+    "retry_empty",
 )
 HARNESS_UNUSED = {"vlmevalkit": ("model_args", "accelerate"), "lmms-eval": ("judge_base_url", "judge_key_env")}
 """Options that another harness's back end has no use for, though a different one has."""

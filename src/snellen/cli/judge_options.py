@@ -101,6 +101,7 @@ def judge_settings(
         "id_is": id_is,
         "limit": limit,
         "max_attempts": endpoint.max_attempts,
+        "retry_empty": endpoint.retry_empty,
         "max_cost": budget.max_cost,
         "max_tokens_total": budget.max_tokens_total,
     }

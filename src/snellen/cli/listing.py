@@ -268,11 +268,12 @@ def _score_cell(score: Metric | None) -> str:
 
 def _cost_cells(run: ListedRun) -> tuple[str, str]:
     """Return the cells of a run's cost in dollars: in all, and for each correct answer."""
-    from snellen.runs.costs import cost_per_correct, dollars_text
+    from snellen.runs.costs import cost_per_correct, dollars_text, least_mark
 
     totals = run.progress.totals
     share = cost_per_correct(totals, run.headline)
-    return "" if totals.cost is None else f"{totals.cost:.4f}", "" if share is None else dollars_text(share)
+    cost = "" if totals.cost is None else f"{least_mark(totals)}{totals.cost:.4f}"
+    return cost, "" if share is None else dollars_text(share)
 
 
 class ListedRun(NamedTuple):

@@ -245,6 +245,9 @@ class EndpointOptions:
             min=1, help="Maximum attempts per sample; waiting for a rate limit or an unreachable server is not counted."
         ),
     ] = 6
+    retry_empty: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Ask up to N times again for a reply that says nothing.")
+    ] = 0
     patience: Annotated[float | None, PATIENCE] = None
     rpm: Annotated[
         float | None,

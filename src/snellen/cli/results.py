@@ -17,7 +17,7 @@ from snellen.engine.endpoints import judge_command, rerun_command
 from snellen.engine.run_folder import JUDGED, RunFolder
 from snellen.errors import FingerprintError, PluginError, RunError, RunLockedError, SnellenError, UsageError
 from snellen.plugin_errors import plugin_fault
-from snellen.runs.caveats import cut_off
+from snellen.runs.caveats import empty_replies, reply_faults
 from snellen.scoring.metric_text import bracketed, counted, is_diagnosis, legend, mark, span
 from snellen.types import Metric
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from snellen.runs.suite_overall import SuiteOverall
 
 UNANSWERED = 9
-"""Exit status of a finished run in which questions have no answer."""
+"""Exit status of a finished run in which questions have no answer, or most answers say nothing."""
 
 
 class FailedModel(NamedTuple):
@@ -58,11 +58,11 @@ class ModelOutcome:
 
     @property
     def status(self) -> int:
-        """Exit code of the first failure, else 9 if an answer is missing or a judge gave no verdict at all, else 0."""
+        """Exit code of the first failure, else 9 if an answer is missing, most are empty or a judge gave no verdict, else 0."""
         if self.failures:
             return self.failures[0].error.exit_code
         runs = (*self.runs, *self.judged)
-        if any(run.meta.totals.error or run.meta.totals.timeout for run in runs):
+        if any(run.meta.totals.error or run.meta.totals.timeout or run.meta.mostly_empty for run in runs):
             return UNANSWERED
         judging = [run for run in runs if run.meta.spec.benchmark == JUDGED]
         if judging:
@@ -166,8 +166,8 @@ def _show(
             usual = judge_command(run.path)
             judging = judging.replace(usual, outcome.judge_commands.get(run.path, usual))
             print(f"{run.benchmark.name} · {run.meta.spec.model}: {judging}")
-        if run.meta.totals.cut_off:
-            print(f"{run.benchmark.name} · {run.meta.spec.model}: {cut_off(run.meta)}")
+        for line in reply_faults(run.meta):
+            print(f"{run.benchmark.name} · {run.meta.spec.model}: {line}")
         print(_last_line(run, report))
         for line in run.remarks:
             note(f"note: {line}")
@@ -261,6 +261,7 @@ def _run_json(run: Run, metrics: dict[str, list[Metric]]) -> dict[str, Any]:
         "coverage": to_builtins(meta.coverage),
         "totals": structs.asdict(meta.totals),
         "failures": run.request_errors().as_json(),
+        "empty": empty_replies(meta) or None,
         **({} if meta.imported is None else {"imported": meta.imported}),
         "profiles": profiles_json(run, metrics),
     }
@@ -383,7 +384,8 @@ def _last_line(run: Run, report: bool) -> str:
         again = "" if meta.imported else f" (asked again by `{rerun_command(run.folder, meta)}`)"
         parts.append(f"{totals.error + totals.timeout:,} without an answer{again}")
     if totals.input_tokens or totals.output_tokens:
-        parts.append(f"{totals.input_tokens:,} tokens in, {totals.output_tokens:,} out")
+        more = ["", " (not all were counted)"][bool(totals.uncounted)]
+        parts.append(f"{totals.input_tokens:,} tokens in, {totals.output_tokens:,} out{more}")
     if totals.cost is not None:
         from snellen.runs.costs import cost_text
         from snellen.runs.run import headline

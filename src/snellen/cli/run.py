@@ -202,6 +202,7 @@ def run_benchmarks(
         "limit": settings.limit,
         "repeats": options.repeats,
         "max_attempts": endpoint.max_attempts,
+        "retry_empty": endpoint.retry_empty,
         "max_cost": budget.max_cost,
         "max_tokens_total": budget.max_tokens_total,
         "nproc": workers.nproc,

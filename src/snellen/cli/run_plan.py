@@ -12,7 +12,7 @@ from msgspec import structs
 from snellen.cli.console import new_table, note, show, show_json
 from snellen.cli.results import UNANSWERED
 from snellen.errors import InterruptedRunError, SnellenError, UsageError
-from snellen.runs.caveats import cut_off
+from snellen.runs.caveats import empty_replies, reply_faults
 from snellen.scoring.metric_text import bracketed, legend, mark
 from snellen.types import Metric
 
@@ -214,14 +214,14 @@ def _metrics(end: CellOutcome, profile: str | None) -> dict[str, list[Metric]]:
 
 
 def _status(outcome: PlanOutcome) -> int:
-    """Return the exit status: the signal's, else that of the first failed cell, else 9 where answers are missing."""
+    """Return the exit status: the signal's, else the first failed cell's, else 9 where answers are missing or mostly empty."""
     if outcome.interrupted:
         return InterruptedRunError("the plan was stopped").exit_code
     failed = next((end.error for end in outcome.cells if end.error is not None), None)
     if failed is not None:
         return failed.exit_code
-    totals = [end.run.meta.totals for end in outcome.cells if end.run is not None]
-    return UNANSWERED if any(each.error or each.timeout for each in totals) else 0
+    metas = [end.run.meta for end in outcome.cells if end.run is not None]
+    return UNANSWERED if any(each.totals.error or each.totals.timeout or each.mostly_empty for each in metas) else 0
 
 
 def _first(metrics: dict[str, list[Metric]]) -> Metric | None:
@@ -239,6 +239,7 @@ def _cell_json(end: CellOutcome, metrics: dict[str, list[Metric]]) -> dict[str, 
         "state": _state(end),
         "metric": None if first is None else structs.asdict(first),
         "totals": None if run is None else structs.asdict(run.meta.totals),
+        "empty": None if run is None else empty_replies(run.meta) or None,
         "profiles": [
             {"profile": profile, "metrics": [structs.asdict(metric) for metric in rows]}
             for profile, rows in metrics.items()
@@ -284,8 +285,8 @@ def _show_table(name: str, outcome: PlanOutcome, metrics: dict[int, dict[str, li
             note(f"note: {where}: {line}")
         if end.run is not None and (failed := end.run.request_errors()).failed:
             note(f"{where}: {failed.text}")
-        if end.run is not None and (text := cut_off(end.run.meta, with_remedy=False)):
-            note(f"{where}: {text}")
+        for line in () if end.run is None else reply_faults(end.run.meta, with_remedy=False):
+            note(f"{where}: {line}")
     if outcome.interrupted:
         note("The plan was stopped. Run the same command to go on with it.")
 

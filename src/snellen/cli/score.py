@@ -161,7 +161,7 @@ def score(
         if not folder.exists():
             raise UsageError(f"--prices needs recorded usage; {results} is not a run", "Name a run folder.")
         cost = costs.recorded(folder, prices)
-        per_correct = None if cost.without else _per_correct(results, cost.dollars, trust=trust)
+        per_correct = None if not cost.whole else _per_correct(results, cost.dollars, trust=trust)
     if disagreements and profile is None:
         profile = "all"
     if (
@@ -238,6 +238,7 @@ def score(
             ]
         if cost is not None:
             result["cost"] = {"dollars": cost.dollars, "answers": cost.answers, "without_usage": cost.without}
+            result["cost"] |= {"uncounted": cost.uncounted} if cost.uncounted else {}
             result["cost_per_correct"] = per_correct
         show_json(result)
     elif _has_score(summary) or summary.details:
@@ -356,7 +357,8 @@ def _recorded_cost(results: Path, *, trust: bool) -> str | None:
         return None
     run = load_run(results, trust=trust)
     totals = run.sized_meta.totals
-    return None if totals.cost is None else f"cost {cost_text(totals, headline(run))}, as recorded"
+    recorded = "" if totals.uncounted else ", as recorded"
+    return None if totals.cost is None else f"cost {cost_text(totals, headline(run))}{recorded}"
 
 
 def _has_score(summary: Summary) -> bool:

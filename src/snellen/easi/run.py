@@ -26,7 +26,7 @@ from snellen.errors import DataError, FingerprintError, InterruptedRunError, Sne
 from snellen.event_loop import in_loop
 from snellen.models.base import Model, ModelOptions
 from snellen.models.shared_model import SharedModel
-from snellen.runs.caveats import cut_off
+from snellen.runs.caveats import reply_faults
 from snellen.runs.evaluate import open_scattered
 from snellen.runs.run import Run
 from snellen.runs.scoring import live_builder
@@ -65,6 +65,7 @@ class EasiSettings:
     nproc: int | None = None
     ray: str | None = None
     max_attempts: int = 6
+    retry_empty: int = 0
     judge: str | None = None
     threshold: float = 0.025
     judging: bool = True
@@ -272,8 +273,7 @@ def _figures(settings: EasiSettings, board: Board, row: BenchmarkRow, watch: Eas
         row.notes.append(f"{structs.replace(coverage, of=None).part} were requested")
     if row.lost:
         row.notes.append(done.request_errors().text)
-    if text := cut_off(done.meta, with_remedy=False):
-        row.notes.append(text)
+    row.notes += reply_faults(done.meta, with_remedy=False)
     if row.judgement is not None and row.judgement.without:
         row.notes.append(f"the judge gave no verdict on {row.judgement.without:,} replies; they have no score")
     complete = coverage.full and not row.lost and done.meta.state == "complete"
@@ -295,6 +295,7 @@ def _spec(settings: EasiSettings, row: BenchmarkRow) -> RunSpec:
         options=settings.options,
         limit=settings.limit,
         max_attempts=settings.max_attempts,
+        retry_empty=settings.retry_empty,
         nproc=settings.nproc,
         ray=settings.ray,
     )

@@ -139,13 +139,14 @@ class Board:
 
     @property
     def status(self) -> int:
-        """Exit status: 130 if interrupted (SIGTERM 143, SIGHUP 129), else the first failure's, 9 for missing answers, 0."""
+        """Exit status: 130 if interrupted (SIGTERM 143, SIGHUP 129), else the first failure's, 9 for answers that are missing or mostly empty, 0."""
         if self.interrupted:
             return exit_signals.exit_status()
         if self.failed:
             error = self.failed[0].error
             return error.exit_code if error is not None else 1
-        return UNANSWERED if self.unfinished else 0
+        hollow = any(row.run is not None and row.run.meta.mostly_empty for row in self.rows)
+        return UNANSWERED if self.unfinished or hollow else 0
 
     def average(self) -> tuple[float | None, int]:
         """Return the mean over scored benchmarks of the eight, and their number; halves of SITE are excluded."""

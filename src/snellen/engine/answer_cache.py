@@ -109,8 +109,8 @@ class AnswerCache:
         return CacheLookup(key, Record(sample.id, "ok", repeat, response, None, 0, now, now))
 
     def store(self, key: str, record: Record) -> None:
-        """Keep an answer under the name of its request. Failures and refusals are not kept."""
-        if not key or record.status != "ok" or record.response is None:
+        """Keep an answer under the name of its request. Failures, refusals and empty replies are not kept."""
+        if not key or record.status != "ok" or record.response is None or record.response.empty:
             return
         response = msgspec.json.encode(structs.replace(record.response, trace=None))
         entry = _CacheEntry(FORM, key, sha256(response).hexdigest(), msgspec.Raw(response))

@@ -140,6 +140,12 @@ def check_values(meta: RunMeta, path: Path) -> RunMeta:
         "totals.cached": totals.cached,
         "totals.oversized_images": totals.oversized_images,
         "totals.cut_off": totals.cut_off,
+        **{f"totals.uncounted.{name}": count for name, count in totals.uncounted.items()},
+        **(
+            {}
+            if totals.empty is None
+            else {"totals.empty": totals.empty.count, "totals.empty.cut": totals.empty.cut_off}
+        ),
         "records": meta.records,
     }
     wrong = [name for name, value in counts.items() if value is not None and not 0 <= value < INT64]

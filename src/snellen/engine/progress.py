@@ -64,7 +64,7 @@ class Progress:
         self.input_tokens = 0
         self.output_tokens = 0
         self.cost = 0.0
-        self.priced = False
+        self.priced = self.cost_is_least = False
         self.answered = 0
         self.score = RunningMean()
         self.leaves_out_failed = False
@@ -96,6 +96,7 @@ class Progress:
             if usage.cost is not None:
                 self.cost += usage.cost
                 self.priced = True
+            self.cost_is_least = self.cost_is_least or bool(usage.lacks)
 
     def add_score(self, record: Record, score: Score, cluster: str = "") -> None:
         """Count the score of a sample; `cluster` names the rows that it rises and falls with, as `Sample.group` does."""
@@ -172,7 +173,7 @@ class Progress:
         if self.input_tokens or self.output_tokens:
             parts.append(f"tokens {self.input_tokens + self.output_tokens:,}")
         if self.priced:
-            parts.append(f"${self.cost:.4f}")
+            parts.append(f"{'≥ ' if self.cost_is_least else ''}${self.cost:.4f}")
         parts.append(f"in flight {self.active}/{self.limit}" if self.batches is None else self.batches.text())
         if self.waiting_s is not None:
             parts.append(f"waiting {math.ceil(self.waiting_s)} s for {self.waiting_for}")

@@ -10,8 +10,9 @@ from typing import Any
 from msgspec import Struct
 
 from snellen.engine.final_records import final_records
+from snellen.engine.image_refusals import image_refusal, refuses_images
 from snellen.engine.run_folder import RunFolder
-from snellen.errors import WAITED
+from snellen.errors import BROKEN_OFF, WAITED
 from snellen.redaction.gold import strike
 from snellen.scoring.scores import COUNT_AS_WRONG
 from snellen.text import shorten
@@ -19,16 +20,14 @@ from snellen.text import shorten
 TEXTS_KEPT = 500
 """Different texts that are counted; what is beyond counts under its kind alone."""
 CHARACTERS = 240
+HINTS = 4
+"""Different hints that are printed of one run."""
 ANSWERED = ("ok", "refused")
+WITHOUT_VISION = "The model may not take images: choose a model with vision, or start the server with one."
+_OF_IMAGES = (400, 413, 415, 422, 500)
+"""Statuses of refusals that may be about an image; others are about keys, rates and paths."""
 _DIGITS = re.compile(r"\d+")
 _IMAGES = re.compile(r"image|vision|visual|multi-?modal|picture|video", re.IGNORECASE)
-_WITHOUT_VISION = re.compile(
-    r"(?:support|accept|allow|enabl|variant|only|not an?|missing|at most 0)\W?.{0,60}?\b(?:images?|vision|multi-?modal|image_url)\b"
-    r"|\b(?:images?|vision|multi-?modal|image_url)\b.{0,60}?(?:not (?:supported|allowed|enabled|available|accepted)|unsupported|only supported)"
-    r"|\b(?:process|handle|see|read)\s+images\b"
-    r"|\bcontent\b.{0,60}?(?:must be|should be|expected|valid).{0,12}?\b(?:string|text)\b",
-    re.IGNORECASE,
-)
 _STATUS = re.compile(r"\bHTTP (\d{3})\b")
 _QUOTA = re.compile(r"quota|credit|billing|payment|balance", re.IGNORECASE)
 _CONTEXT = re.compile(r"context (?:length|window|size)|too many tokens|maximum .{0,20}tokens", re.IGNORECASE)
@@ -76,13 +75,17 @@ class RequestErrors(Struct, frozen=True):
 
     @property
     def commonest(self) -> str:
-        """Describe the commonest error: its count, kind and text, how many have others, a hint; empty without errors."""
+        """Describe the commonest errors that lead to different hints: count, kind, text and hint; how many have others."""
         if not self.errors:
             return ""
-        first = self.errors[0]
-        others = self.failed - first.count
+        hints: dict[str, ErrorCount] = {}
+        for error in self.errors:
+            hints.setdefault(error.hint, error)
+        first, *told = list(hints.values())[:HINTS]
+        others = self.failed - first.count - sum(error.count for error in told)
         more = f"; {others:,} with other errors" if others else ""
-        return f"{first.count:,} × {first.kind}: {first.message}{more}. {first.hint}"
+        texts = [f"{error.count:,} × {error.kind}: {error.message}. {error.hint}" for error in told]
+        return " ".join((f"{first.count:,} × {first.kind}: {first.message}{more}. {first.hint}", *texts))
 
     def as_json(self) -> dict[str, Any] | None:
         """Return the `failures` part of JSON; None without failures."""
@@ -138,11 +141,6 @@ def one_line(message: str) -> str:
     return shorten(line, CHARACTERS)
 
 
-def refuses_images(message: str) -> bool:
-    """Return True for an error text in which a server says that its model takes no images at all."""
-    return _WITHOUT_VISION.search(message) is not None
-
-
 def advice(kind: str, message: str, *, answered: int = 0) -> str:
     """Return the hint for an error: an imperative with the option or the place to look at.
 
@@ -155,8 +153,11 @@ def advice(kind: str, message: str, *, answered: int = 0) -> str:
     status = int(hit[1]) if hit else 0
     if status == 402 or (status in (401, 403, 429) and _QUOTA.search(message)):
         return "The account's quota is used up: top it up, then run the same command again."
+    refusal = image_refusal(message) if status in _OF_IMAGES and not _CONTEXT.search(message) else None
+    if refusal is not None:
+        return refusal.hint
     if not answered and refuses_images(message):
-        return "The model may not take images: choose a model with vision, or start the server with one."
+        return WITHOUT_VISION
     if status == 404:
         return "Check that the server has a model of this name, and --base-url: of api: it ends in /v1 (http://HOST:PORT/v1)."
     if status == 403:
@@ -172,9 +173,14 @@ def advice(kind: str, message: str, *, answered: int = 0) -> str:
     if status in (400, 415, 422) and _IMAGES.search(message) and answered:
         return "The server takes other images: look at these in traces/; --image-format jpeg and --max-long-side change them."
     if status in (400, 415, 422) and _IMAGES.search(message):
-        return "The model may not take images: choose a model with vision, or start the server with one."
+        return (
+            "The server does not take these images: look at one in traces/; --image-format png and --max-long-side 1024 change "
+            "them. If it takes none at all, choose a model with vision."
+        )
     if 400 <= status < 500:
         return "The server refuses the request: compare it in traces/ with the server's documentation."
+    if BROKEN_OFF in message:
+        return "The service ended these answers early: run the same command again, with a larger --max-attempts if it stays so."
     if status >= 500 or kind == "server":
         return "The server failed: read its log, then run the same command again."
     if _NAME.search(message):

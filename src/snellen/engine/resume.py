@@ -19,7 +19,7 @@ from snellen.benchmarks.base import Benchmark
 from snellen.engine import journal
 from snellen.engine.folder_checks import INT64, is_own
 from snellen.engine.journal import RecordHead
-from snellen.engine.run_folder import RunFolder, RunMeta, RunSpec, Totals
+from snellen.engine.run_folder import EmptyReplies, RunFolder, RunMeta, RunSpec, Totals
 from snellen.errors import DataError, PreflightError
 from snellen.media.video import check_pyav
 from snellen.models.base import Model
@@ -35,12 +35,16 @@ NAMED = 10
 DECODING = (*API_KINDS, "tools", "local", "embedded", "agent")
 """Kinds of models for which Snellen takes frames out of videos; replayed answers need none."""
 CHECKED_SAMPLES = 20
+MOST_PLACES = 16
+"""Different places of the text of empty replies that are counted; servers name them."""
 LEAST_FREE_BYTES = 64 << 20
 
 
 class _ReplyUsage(Struct, frozen=True, gc=False):
     usage: Usage = Usage()
+    latency_s: float = 0.0
     finish_reason: str = ""
+    empty: str = ""
     cached_answer: str = ""
     oversized_images: int | None = None
     batch: str = ""
@@ -66,16 +70,19 @@ def read_state(folder: RunFolder, damage: Damage) -> tuple[Totals, set[Key]]:
     done: set[Key] = set()
     failed: dict[Key, str] = {}
     answered: Counter[str] = Counter()
-    tokens_in = tokens_out = cached = cut_off = 0
-    cost: float | None = None
-    oversized: int | None = None
-    uncounted = False
+    tokens_in = tokens_out = cached = cut_off = empty_cut = 0
+    empty: Counter[str] = Counter()
+    cost_lacks: Counter[str] = Counter()
+    cost, oversized, uncounted = None, None, False
     for head in journal.read(folder.results, UsageHead, damage, record_type=Record):
         sample_key = key(head.sample_id, head.repeat)
         if head.status in ANSWERED:
             answered[head.status] += sample_key not in done
             is_cut = head.response is not None and head.response.finish_reason == CUT_OFF
             cut_off += is_cut and sample_key not in done
+            if head.response is not None and head.response.empty and sample_key not in done:
+                empty[head.response.empty if len(empty) < MOST_PLACES else "another member"] += 1
+                empty_cut += is_cut
             done.add(sample_key)
             failed.pop(sample_key, None)
         else:
@@ -87,6 +94,8 @@ def read_state(folder: RunFolder, damage: Damage) -> tuple[Totals, set[Key]]:
             if usage.cost is not None:
                 cost = (cost or 0.0) + usage.cost
             cached += bool(head.response.cached_answer)
+            if part := uncounted_part(usage, sent=bool(head.response.latency_s or head.response.batch)):
+                cost_lacks[part] += 1
             # Rows of batches that an older version made were not counted.
             uncounted |= bool(head.response.batch) and head.response.oversized_images is None
             if head.response.oversized_images is not None:
@@ -106,9 +115,16 @@ def read_state(folder: RunFolder, damage: Damage) -> tuple[Totals, set[Key]]:
             cached=cached,
             oversized_images=None if oversized is None or uncounted else min(oversized, INT64 - 1),
             cut_off=cut_off,
+            empty=EmptyReplies(empty.total(), empty_cut, dict(empty)),
+            uncounted={part: n for part, n in cost_lacks.items() if part != "cost" or cost is not None},
         ),
         done,
     )
+
+
+def uncounted_part(usage: Usage, *, sent: bool) -> str:
+    """Return what of an answer's cost is not known, as `Totals.uncounted` names it; "" if all of it is, or it was not sent."""
+    return usage.lacks or ("cost" if usage.cost is None and sent else "")
 
 
 def answer_costs(folder: RunFolder) -> Iterator[float]:

@@ -20,7 +20,7 @@ from snellen.models.base import PATIENCE_S, Model
 from snellen.plugin_errors import place_of
 from snellen.redaction import redact
 from snellen.redaction.gold import strike
-from snellen.types import Failure, Generation, Image, Prompt, Record, Response, Sample, Text, Video
+from snellen.types import NOWHERE, Failure, Generation, Image, Prompt, Record, Response, Sample, Text, Video
 
 SILENT_S = 2.0
 """A server is not taken for dead in less time, however small the patience."""
@@ -77,6 +77,7 @@ class RetryingClient:
         timeout_s: float = 300.0,
         count_tokens: bool = False,
         concealed: Sequence[str] = (),
+        retry_empty: int = 0,
     ) -> None:
         self._model = model
         self._gate = gate
@@ -88,6 +89,7 @@ class RetryingClient:
         self._timeout_s = timeout_s
         self._count_tokens = count_tokens
         self._concealed = tuple(concealed)
+        self._retry_empty = retry_empty
         self._chance = random.Random(seed)  # noqa: S311 - jitter of waits, not a secret
 
     async def ask(
@@ -95,10 +97,34 @@ class RetryingClient:
     ) -> SampleOutcome | None:
         """Return the outcome for one sample; None if the run is to end and the sample was never sent.
 
+        A reply that says nothing is asked for again up to `retry_empty` times; the record counts the tokens of all of them.
+        A failure meanwhile leaves the empty reply.
+
         Args:
             attempts: how many, where not those of the back-off.
             before: requests that were made for this sample earlier; they are counted in the record.
         """
+        outcome = await self._ask(sample, repeat, attempts, before)
+        for _ in range(self._retry_empty):
+            if outcome is None or (reply := outcome.record.response) is None or not reply.empty:
+                break
+            if self._stop.requested():
+                break
+            self._progress.retries += 1
+            again = await self._ask(sample, repeat, attempts, outcome.record.attempts)
+            if again is None:
+                break
+            record = structs.replace(
+                outcome.record, attempts=again.record.attempts, finished_at=again.record.finished_at
+            )
+            if again.record.status == "ok" and again.record.response is not None:
+                usage = reply.usage + again.record.response.usage
+                record = structs.replace(record, response=structs.replace(again.record.response, usage=usage))
+            outcome = SampleOutcome(record)
+        return outcome
+
+    async def _ask(self, sample: Sample, repeat: int, attempts: int | None, before: int) -> SampleOutcome | None:
+        """Return the outcome of one reply, asked for until it comes or attempts or patience are used up."""
         prompt = repeated_prompt(sample.prompt, repeat, self._seed)
         tokens = _estimate(prompt) if self._count_tokens else 0.0
         limit = self._backoff.attempts if attempts is None else attempts
@@ -134,7 +160,7 @@ class RetryingClient:
                     await self._traces.add(sample.id, repeat, sent, response.trace)
                     response = structs.replace(response, trace=None)
                 size = len(response.text) + len(response.reasoning)
-                response = await off_loop(size, recorded_response, response)
+                response = await off_loop(size, recorded_response, await off_loop(size, checked_reply, response))
                 return SampleOutcome(Record(sample.id, "ok", repeat, response, None, sent, started, time.time()))
             if self._stop.requested():
                 return await self._failed(sample, repeat, failure, sent, started)
@@ -236,9 +262,27 @@ def _estimate(prompt: Prompt) -> float:
     return tokens
 
 
+def checked_reply(response: Response) -> Response:
+    """Return a reply with what it lacks: the place of its text if it says nothing, and the half of its tokens not counted.
+
+    No prompt has no tokens, nor has a reply with text; servers that do not count them leave them out, or write 0.
+    """
+    from snellen.scoring.replies.reply import silence  # readers of replies are no part of a start
+
+    usage, wrote = response.usage, response.text or response.reasoning
+    if not usage.lacks and bool(usage.input_tokens) != bool(usage.output_tokens) and (wrote or usage.output_tokens):
+        usage = structs.replace(usage, lacks="output" if usage.input_tokens else "input")
+    empty = silence(response.text)
+    if empty == NOWHERE:
+        empty = response.empty or ("reasoning" if response.reasoning.strip() else NOWHERE)
+    if empty == response.empty and usage is response.usage:
+        return response
+    return structs.replace(response, empty=empty, usage=usage)
+
+
 def recorded_response(response: Response) -> Response:
     """Return the response with its texts as results.jsonl can hold them."""
-    names = ("text", "reasoning", "finish_reason", "model", "request_id")
+    names = ("text", "reasoning", "finish_reason", "model", "request_id", "empty")
     before = tuple(getattr(response, name) for name in names)
     after = tuple(recorded_text(text) if text else text for text in before)
     if after == before:

@@ -16,6 +16,7 @@ from snellen.engine import fingerprint, journal
 from snellen.engine.concurrency import Gate, RequestLimit
 from snellen.engine.data_paths import absolute_places
 from snellen.engine.growth import Feed, GrowingFeed, Growth, sample_of
+from snellen.engine.image_refusals import has_images, images_answered, plain_image_refusal
 from snellen.engine.journal import Journal
 from snellen.engine.pacing import Pacer
 from snellen.engine.progress import Display, LiveScores, Progress, Silent
@@ -51,7 +52,7 @@ from snellen.models.base import Model
 from snellen.models.registry import API_KINDS
 from snellen.scoring.scores import LEFT_OUT
 from snellen.sources.journal_lines import Damage
-from snellen.types import Image, Record, Sample, Score, Video
+from snellen.types import Record, Sample, Score
 
 REMOTE = (*API_KINDS, "tools")
 """Kinds of models behind a server that others may use too: a run begins gently, and its pace follows refusals."""
@@ -268,6 +269,7 @@ async def _execute(
         timeout_s=options.timeout_s,
         count_tokens=options.tpm is not None,
         concealed=benchmark.concealed,
+        retry_empty=spec.retry_empty,
     )
 
     async def live(sample: Sample, record: Record) -> Score | None:
@@ -306,10 +308,12 @@ async def _execute(
                 cache.store(cached.key, record)
             feed.settle(sample, record)
             progress.add(record)
-            images = not failures.sees and any(
-                isinstance(part, Image | Video) for part in sample.prompt.conversation_parts
-            )
+            images = not failures.sees and has_images(sample)
             failures.add(record, outcome.error, silent=outcome.silent, images=images)
+            if failures.doubts_vision:
+                await failures.test_vision(
+                    lambda: images_answered(benchmark, spec, folder), lambda: plain_image_refusal(model)
+                )
             if outcome.error is not None and outcome.error.retry:
                 lost[key(sample.id, repeat)] = structs.replace(record, response=None)
             if (score := await live(sample, record)) is not None:

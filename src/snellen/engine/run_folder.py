@@ -61,6 +61,7 @@ class RunSpec(Struct, frozen=True, kw_only=True):
     limit: int | None = None
     repeats: int = 1
     max_attempts: int = 6
+    retry_empty: int = 0
     max_cost: float | None = None
     max_tokens_total: int | None = None
     nproc: int | None = None
@@ -108,11 +109,24 @@ class Coverage(Struct, frozen=True, omit_defaults=True):
         return f"only {named} of {first}"
 
 
+class EmptyReplies(Struct, frozen=True):
+    """Number of replies that say nothing; `cut_off` of them ended at the limit of their tokens.
+
+    `places` counts them by where their text stands, as `Response.empty`.
+    """
+
+    count: int = 0
+    cut_off: int = 0
+    places: Mapping[str, int] = field(default_factory=dict)
+
+
 class Totals(Struct, frozen=True):
     """Counts and use of a run, summed over its journal; `cached` answers were taken from `--cache`.
 
     `oversized_images` were larger than the service takes without scaling them down; None: no answer says so. `cut_off`
-    replies ended at the limit of their tokens; None: not counted, as by an older version.
+    replies ended at the limit of their tokens, and `empty` ones say nothing; None: not counted, as by an older version.
+    `uncounted` answers have tokens that the server did not count, by the half that it left out (`input`, `output`), or no
+    cost (`cost`) where others have one. The run's cost is then the least that it can be.
     """
 
     ok: int = 0
@@ -126,6 +140,8 @@ class Totals(Struct, frozen=True):
     cached: int = 0
     oversized_images: int | None = None
     cut_off: int | None = None
+    empty: EmptyReplies | None = None
+    uncounted: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def done(self) -> int:
@@ -163,6 +179,12 @@ class RunMeta(Struct, frozen=True, kw_only=True):
     def judges(self) -> bool:
         """Return True if its samples are the replies of another run, which may still lack some."""
         return self.spec.benchmark in JUDGE_RUNS
+
+    @property
+    def mostly_empty(self) -> bool:
+        """Return True if more than half of the replies say nothing; a judge says nothing where there is nothing to judge."""
+        empty = self.totals.empty
+        return empty is not None and 2 * empty.count > self.totals.done and not self.judges
 
     @property
     def imported(self) -> Mapping[str, Any] | None:

@@ -12,11 +12,12 @@ import contextlib
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 
 from snellen import exit_signals
+from snellen.engine.image_refusals import PROBE_SIDE, refuses_images
 from snellen.engine.progress import Progress
-from snellen.engine.request_errors import advice, refuses_images
+from snellen.engine.request_errors import WITHOUT_VISION, advice
 from snellen.engine.run_folder import RunFolder, RunSpec, Totals
 from snellen.errors import BudgetError, KeyRefusedError, ModelError, NoCreditError, TooManyFailuresError, UsageError
 from snellen.models.api.prices import Price
@@ -146,9 +147,9 @@ class FailureLimit:
     """Stop for a run in which everything fails, so that a dead server does not cost a night.
 
     It is stopped after `most` failures in a row, after three in a row for want of credit or because the key is not accepted
-    any more (401), after three samples whose images
-    the server refuses while it has answered none with images, and as soon as one sample has waited out its patience
-    while the server answered nobody.
+    any more (401), and as soon as one sample has waited out its patience while the server answered nobody. After three
+    samples whose images are refused while none with images was answered, `doubts_vision` asks for a test: it is stopped if
+    a plain image is refused too.
 
     Attributes:
         sees: the server has answered a sample with images; whether another has images does not matter then.
@@ -166,6 +167,8 @@ class FailureLimit:
         self._without_key = 0
         self._without_vision = 0
         self.sees = False
+        self._blind = ""
+        self._tests_vision = False
         self._silent = False
         self._last: Record | None = None
 
@@ -176,12 +179,27 @@ class FailureLimit:
             or self._row >= self._most
             or self._without_credit >= self.MOST_WITHOUT_CREDIT
             or self._without_key >= self.MOST_WITHOUT_KEY
-            or self._blind
+            or bool(self._blind)
         )
 
     @property
-    def _blind(self) -> bool:
-        return self._without_vision >= self.MOST_WITHOUT_VISION
+    def doubts_vision(self) -> bool:
+        return self._without_vision >= self.MOST_WITHOUT_VISION and not (self.sees or self.broken or self._tests_vision)
+
+    async def test_vision(
+        self, answered_before: Callable[[], bool], refusal: Callable[[], Awaitable[str | None]]
+    ) -> None:
+        """Find out whether the model takes images: by an answer of an earlier session, else by a plain image.
+
+        Args:
+            answered_before: tells whether the run's folder holds an answer to a sample with images.
+            refusal: sends the plain image; returns the words of a refusal, "" for an answer, None where that is not known.
+        """
+        self._tests_vision = True
+        words = "" if answered_before() else await refusal()
+        self._tests_vision, self._without_vision = False, 0  # an outcome that says nothing waits for three more
+        self.sees = self.sees or words == ""
+        self._blind = words if words and not self.sees else ""
 
     def add(
         self, record: Record, error: ModelError | None = None, *, silent: bool = False, images: bool = False
@@ -200,7 +218,6 @@ class FailureLimit:
         if record.status in ("ok", "refused"):
             self._row = 0
             self.sees = self.sees or images
-            self._without_vision = 0 if self.sees else self._without_vision
         elif record.error is None or record.error.kind != "no_answer":  # a file that lacks answers is not a dead server
             self._row += 1
             self._last = record
@@ -230,8 +247,9 @@ class FailureLimit:
             )
         if self._blind:
             raise TooManyFailuresError(
-                f"stopped: the server refuses images and has answered no sample with images: {self._last.error.message}",
-                f"{advice(self._last.error.kind, self._last.error.message)} {again}",
+                f"stopped: the server refuses images, a plain one of {PROBE_SIDE} x {PROBE_SIDE} pixels too, and has answered no "
+                f"sample with images: {self._last.error.message}",
+                f"{WITHOUT_VISION} {again}",
             )
         raise TooManyFailuresError(
             f"stopped: {self._row:,} samples in a row failed, the last with {self._last.error.kind}: {self._last.error.message}",
@@ -249,8 +267,9 @@ def require_budget(spent: str, *, unpriced: bool) -> None:
     """Raise BudgetError where a bound on dollars has no price, or where `spent` says what was used up ("" while there is room)."""
     if unpriced:
         raise BudgetError(
-            "--max-cost was given, but no price is known for this model, so its cost cannot be bounded",
-            "Add it to a price file (--prices FILE), or use --max-tokens-total.",
+            "--max-cost was given, but the cost of an answer is not known, so that it cannot be bounded: the model has no price, "
+            "or the server does not count all tokens",
+            "Add the model to a price file (--prices FILE), or bound the run with --limit and --max-tokens.",
         )
     if spent:
         raise BudgetError(
@@ -267,7 +286,7 @@ class SpendingLimit:
     Attributes:
         limited: there is a bound.
         spent: no further request may be sent.
-        unpriced: a reply came without a cost, so that the cost cannot be bounded.
+        unpriced: a reply came without a cost, or with a part of it, so that the cost cannot be bounded.
         refused: a question was not sent for want of budget.
     """
 
@@ -348,7 +367,7 @@ class SpendingLimit:
         usage = record.response.usage
         self._tokens += usage.input_tokens + usage.output_tokens
         self._cost += usage.cost or 0.0
-        if usage.cost is not None:
+        if usage.cost is not None and not usage.lacks:
             self._recent.append(usage.cost)
         elif record.status == "ok":  # a refusal may come without any usage
             self.unpriced = self.unpriced or self._max_cost is not None

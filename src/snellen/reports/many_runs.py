@@ -68,10 +68,11 @@ class RunRow(Struct, frozen=True):
 
     @property
     def cost(self) -> str:
-        """Return the cost in US dollars; empty if it is not known."""
-        return (
-            "" if self.run.cost is None else f"${self.run.cost:,.4f}" if self.run.cost < 1 else f"${self.run.cost:,.2f}"
-        )
+        """Return the cost in US dollars, or the least that it can be; empty if it is not known."""
+        if self.run.cost is None:
+            return ""
+        least = "≥ " if self.run.cost_is_least else ""
+        return f"{least}${self.run.cost:,.4f}" if self.run.cost < 1 else f"{least}${self.run.cost:,.2f}"
 
 
 class MetricMatrix(Struct, frozen=True):
@@ -233,5 +234,6 @@ def runs_copy(rows: Sequence[RunRow]) -> TableCopy:
         numbers = [None] * 6 if metric is None else [metric.value, *ends, metric.chance, metric.n, metric.coverage]
         about = [row.run.name, row.run.benchmark, row.run.model, row.run.settings, row.metric, row.series.profile]
         used = row.run.tokens or (None, None)
-        lines.append([*about, *numbers, row.incomplete, row.errors, row.unparsed, *used, row.run.cost])
+        cost = row.cost if row.run.cost_is_least else row.run.cost
+        lines.append([*about, *numbers, row.incomplete, row.errors, row.unparsed, *used, cost])
     return lines_copy("Runs", lines)

@@ -274,8 +274,8 @@ def draw_figures(runs: Sequence[RunView], gathered: CollectedRuns) -> list[Plot]
 
 
 def draw_costs(runs: Sequence[RunView], first: Sequence[Series]) -> list[Plot]:
-    """Draw score against cost of the runs whose cost is known."""
-    costs = {run.name: run.cost for run in runs}
+    """Draw score against cost of the runs whose whole cost is known."""
+    costs = {run.name: None if run.cost_is_least else run.cost for run in runs}
     points = [
         CostPoint(headline, cost)
         for headline in headlines_of(runs, first)

@@ -71,7 +71,9 @@ def report(
     if prices is not None:
         paid = [recorded(run.folder, prices) for run in opened]
         views = [
-            structs.replace(view, facts={**view.facts, "cost": sentence_of(cost)}, cost=cost.dollars)
+            structs.replace(
+                view, facts={**view.facts, "cost": sentence_of(cost)}, cost=cost.dollars, cost_is_least=not cost.whole
+            )
             for view, cost in zip(views, paid, strict=True)
         ]
     comparisons = []
@@ -128,6 +130,7 @@ def run_view(run: Run, *, name: str | None = None, show_gold: bool = False) -> R
         expected=overview(run.folder, meta).questions,
         tokens=(totals.input_tokens, totals.output_tokens) if used else None,
         cost=totals.cost,
+        cost_is_least=bool(totals.uncounted),
         acuity=acuity_view(run) if is_acuity(run) else None,
     )
 

@@ -82,6 +82,7 @@ class RunView(Struct, frozen=True):
     expected: int | None = None
     tokens: tuple[int, int] | None = None
     cost: float | None = None
+    cost_is_least: bool = False
     acuity: AcuityView | None = None
 
 

@@ -10,8 +10,9 @@ from msgspec import Struct, structs
 from snellen.benchmarks.base import Benchmark
 from snellen.engine.run_folder import RunMeta
 from snellen.models.api.prices import provider_of
+from snellen.models.api.reply import CALLS, MEMBER, THOUGHTS
 from snellen.models.api.services import PROVIDERS, service
-from snellen.types import Generation, MediaSettings
+from snellen.types import NOWHERE, THINKING_ALONE, Generation, MediaSettings
 
 DIGEST_SHOWN = len("sha256:") + 12
 GOLD_HELD_BACK = "The gold answers of this benchmark are restricted and not shown."
@@ -20,7 +21,7 @@ GOLD_HELD_BACK = "The gold answers of this benchmark are restricted and not show
 class Caveat(NamedTuple):
     """One caveat, without a capital and a full stop, and its subject, for places with room for a few."""
 
-    about: Literal["part", "state", "lost", "cut", "pictures", "repeats", "version", "origin", "data"]
+    about: Literal["part", "state", "lost", "cut", "empty", "pictures", "repeats", "version", "origin", "data"]
     text: str
 
 
@@ -50,6 +51,8 @@ def caveats(meta: RunMeta, benchmark: Benchmark | None = None, *, state: str, na
         )
     if text := cut_off(meta):
         yield Caveat("cut", text)
+    if text := empty_replies(meta):
+        yield Caveat("empty", text)
     if media.blank:
         yield Caveat("pictures", "blind control: every image was replaced by a grey one")
     elif scaled := _scaled_by_service(meta):
@@ -84,6 +87,58 @@ def cut_off(meta: RunMeta, *, with_remedy: bool = True) -> str:
     current = "" if limit is None else f" (--max-tokens {limit})"
     remedy = "" if meta.imported or not with_remedy else "; raise it in a new run: --max-tokens N --out NAME"
     return f"{totals.cut_off:,} of {totals.done:,} replies were cut off at the token limit{current}{remedy}"
+
+
+def reply_faults(meta: RunMeta, *, with_remedy: bool = True) -> list[str]:
+    """List what is wrong with a run's replies before they are read: those that were cut off, and those that say nothing."""
+    return [text for tell in (cut_off, empty_replies) if (text := tell(meta, with_remedy=with_remedy))]
+
+
+def empty_replies(meta: RunMeta, *, with_remedy: bool = True) -> str:
+    """Return how many replies say nothing, where their text stands, and what to set; "" without any.
+
+    `with_remedy` adds the option of `snellen run` that begins a new run, as for `cut_off`.
+    """
+    empty = meta.totals.empty
+    if empty is None or not empty.count or meta.judges:
+        return ""
+    places = sorted(((-n, place) for place, n in empty.places.items() if place != NOWHERE))[:3]
+    named = [f"{-n:,} of them {'has' if n == -1 else 'have'} text in {_named(place)}" for n, place in places]
+    named += [f"{empty.cut_off:,} of them ended at the token limit"] if empty.cut_off else []
+    remedies = ["raise --max-tokens or lower --effort"] if empty.cut_off else []
+    remedies += [_remedy(place, meta) for _, place in places if empty.cut_off < empty.count]
+    if empty.places.get(NOWHERE, 0) > empty.cut_off:
+        own = (
+            ""
+            if meta.spec.model.partition(":")[0] in PROVIDERS
+            else " and the server's log (chat template, stop words)"
+        )
+        remedies.append(f"read one in traces/{own}, or ask again: --retry-empty 3")
+    where = f"; {', '.join(named)}" if named else ", with text nowhere"
+    anew = "" if meta.imported or not with_remedy else "; then run anew: --out NAME"
+    return (
+        f"{empty.count:,} of {meta.totals.done:,} replies were empty{where}: {'; '.join(dict.fromkeys(remedies))}{anew}"
+    )
+
+
+_NO_THINKING = """--extra-body '{"chat_template_kwargs": {"enable_thinking": false}}'"""
+
+
+def _named(place: str) -> str:
+    """Return the place of a text as a reader may see it; servers name it."""
+    return place if place == THINKING_ALONE or MEMBER.fullmatch(place) else "another member"
+
+
+def _remedy(place: str, meta: RunMeta) -> str:
+    """Return what to set so that a text comes as the answer."""
+    kind = meta.spec.model.partition(":")[0]
+    if CALLS.search(place):
+        return "let no tools be called (`tools` and `tool_choice` in --extra-body, the server's tool-call parser)"
+    if THOUGHTS.search(place) and kind in ("api", "tools"):
+        return f"check the server's reasoning parser or chat_template_kwargs ({_NO_THINKING}), or raise --max-tokens"
+    if THOUGHTS.search(place):
+        return "raise --max-tokens" + (" or let it think less: --effort low" if kind in PROVIDERS else "")
+    return "only the text of the message is read, so look at one in traces/ and at the server's settings"
 
 
 def _scaled_by_service(meta: RunMeta) -> str:

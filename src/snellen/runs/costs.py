@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from pathlib import Path
@@ -13,6 +14,7 @@ from snellen.benchmarks.base import Benchmark
 from snellen.engine.final_records import final_records
 from snellen.engine.fingerprint import require_same, settings_identity
 from snellen.engine.resume import samples_of
+from snellen.engine.retry import checked_reply
 from snellen.engine.run_folder import RunFolder, RunSpec, Totals
 from snellen.errors import SnellenError, UsageError
 from snellen.media.decode import fitted, read_header
@@ -33,6 +35,7 @@ __all__ = [
     "cost_text",
     "dollars_text",
     "estimated",
+    "least_mark",
     "price_of",
     "priced_name",
     "recorded",
@@ -84,11 +87,19 @@ class Estimate(Struct, frozen=True):
 
 
 class Cost(Struct, frozen=True):
-    """Cost of recorded answers: US dollars and number of answers; `without` have no recorded usage."""
+    """Cost of recorded answers: US dollars and number of answers; `without` have no recorded usage.
+
+    `uncounted` answers have half of it, as `Totals.uncounted` counts them.
+    """
 
     dollars: float
     answers: int
     without: int
+    uncounted: Mapping[str, int] = {}
+
+    @property
+    def whole(self) -> bool:
+        return not (self.without or self.uncounted)
 
 
 ImageSize: TypeAlias = Callable[[Image], tuple[tuple[int, int] | None, bool]]
@@ -271,15 +282,17 @@ def recorded(folder: RunFolder, prices: str | Path) -> Cost:
         raise UsageError(f"no price is known for {model!r}", "Add the model to the price file.")
     price = known.price
     dollars, answers, without = 0.0, 0, 0
+    uncounted: Counter[str] = Counter()
     for record in final_records(folder.results):
         if record.response is None:
             continue
-        usage = record.response.usage
+        usage = checked_reply(record.response).usage  # an older version did not look for a missing half
         answers += 1
         if record.response.cached_answer:  # nothing was sent for it
             continue
         if usage.input_tokens or usage.output_tokens:
             dollars += price.usage_cost(usage, batch=bool(record.response.batch))
+            uncounted[usage.lacks] += bool(usage.lacks)
         else:
             without += 1
     if answers and without == answers:
@@ -287,11 +300,14 @@ def recorded(folder: RunFolder, prices: str | Path) -> Cost:
             f"{folder.path}: no answer has recorded usage, so that its cost is unknown",
             "Omit --prices. Answers of other programs and of some servers come without token counts.",
         )
-    return Cost(dollars, answers, without)
+    return Cost(dollars, answers, without, +uncounted)
 
 
 def sentence(cost: Cost, per_correct: float | None = None) -> str:
     """Format the cost for a reader of a score, with that of a correct answer where it is known."""
+    if cost.uncounted:
+        lacks = {**cost.uncounted, **({"cost": cost.without} if cost.without else {})}
+        return f"cost at least ${dollars_text(cost.dollars)}: {_lacks_text(lacks)}"
     omitted = f"; {cost.without:,} more have no recorded usage" if cost.without else ""
     share = "" if per_correct is None else f"; ${dollars_text(per_correct)} per correct answer"
     return (
@@ -302,9 +318,9 @@ def sentence(cost: Cost, per_correct: float | None = None) -> str:
 def cost_per_correct(totals: Totals, headline: Metric | None) -> float | None:
     """Return US dollars per correct answer: the cost over the headline's share of all answers, failures included.
 
-    None without a cost, without a headline that is a share, and where nothing is correct.
+    None without a whole cost, without a headline that is a share, and where nothing is correct.
     """
-    if totals.cost is None or headline is None or headline.unit != "fraction" or not headline.value:
+    if totals.cost is None or totals.uncounted or headline is None or headline.unit != "fraction" or not headline.value:
         return None
     return totals.cost / (headline.value * totals.recorded) if totals.recorded else None
 
@@ -313,8 +329,24 @@ def cost_text(totals: Totals, headline: Metric | None) -> str:
     """Format the cost of a run, and of a correct answer; empty without a cost."""
     if totals.cost is None:
         return ""
+    if totals.uncounted:
+        return f"at least ${dollars_text(totals.cost)}: {_lacks_text(totals.uncounted)}"
     share = cost_per_correct(totals, headline)
     return f"${totals.cost:.4f}" + ("" if share is None else f", ${dollars_text(share)} per correct answer")
+
+
+def least_mark(totals: Totals) -> str:
+    """Return the sign before a cost in a narrow column that is the least it can be: `≥ `; "" for a whole one."""
+    return "≥ " if totals.uncounted else ""
+
+
+def _lacks_text(uncounted: Mapping[str, int]) -> str:
+    """Describe what of a cost is not known: `the output tokens of 1 answer are missing`."""
+    kinds = {"input": "the input tokens of {} are missing", "output": "the output tokens of {} are missing"}
+    return ", ".join(
+        kinds.get(part, "the cost of {} is not known").format("1 answer" if count == 1 else f"{count:,} answers")
+        for part, count in sorted(uncounted.items(), reverse=True)
+    )
 
 
 def dollars_text(dollars: float) -> str:

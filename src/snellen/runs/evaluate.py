@@ -80,6 +80,7 @@ def evaluate(
         key_env: name of the environment variable that holds the key.
         generation, media: sampling settings, and preprocessing of images and videos.
         max_attempts: maximum number of requests per sample; refusals (429) and lost connections do not count.
+        retry_empty: how many times a reply that says nothing is asked for again.
         max_cost, max_tokens_total: stop the run at this cost (see `prices`) or number of tokens.
         nproc, ray: number of workers that hold a local model, and the Ray cluster they run on (docs/scale-out.md).
         strict_data: refuse a table with a row that cannot be asked.

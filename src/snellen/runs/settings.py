@@ -26,11 +26,13 @@ class RunLimits(TypedDict, total=False):
 
     limit: run only the first N samples.
     max_attempts: maximum number of requests per sample; refusals (429) and lost connections do not count.
+    retry_empty: how many times a reply that says nothing is asked for again.
     max_cost, max_tokens_total: stop the run at this cost in US dollars (see `prices`) or number of tokens.
     """
 
     limit: int | None
     max_attempts: int
+    retry_empty: int
     max_cost: float | None
     max_tokens_total: int | None
 

@@ -280,7 +280,7 @@ def _reply(record: Record) -> Iterator[dict[str, Any]]:
         step["metrics"] = {"prompt_tokens": usage.input_tokens, "completion_tokens": usage.output_tokens}
         if usage.cached_tokens:
             step["metrics"]["cached_tokens"] = usage.cached_tokens
-        if usage.cost is not None:
+        if usage.cost is not None and not usage.lacks:
             step["metrics"]["cost_usd"] = usage.cost
     if response.model:
         step["model_name"] = response.model
@@ -298,7 +298,7 @@ def _final_metrics(steps: Sequence[Mapping[str, Any]], record: Record) -> dict[s
     if usage is not None:
         result |= {"total_prompt_tokens": usage.input_tokens, "total_completion_tokens": usage.output_tokens}
         result["total_cached_tokens"] = usage.cached_tokens
-        if usage.cost is not None:
+        if usage.cost is not None and not usage.lacks:
             result["total_cost_usd"] = usage.cost
     return result
 

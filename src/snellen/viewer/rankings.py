@@ -11,6 +11,8 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import msgspec
+
 from snellen.errors import SnellenError
 from snellen.reports.tables import THRESHOLD
 from snellen.runs.ranking import MOST_RUNS, Ranking
@@ -63,7 +65,7 @@ class Rankings:
             return RankedPlaces(
                 note=f"No ranking: {records:,} records, and {MOST_RECORDS:,} are tested at most. Compare the runs instead."
             )
-        key = tuple((row.entry.key, row.entry.totals, row.entry.ended) for row in rows)
+        key = tuple((row.entry.key, msgspec.json.encode(row.entry.totals), row.entry.ended) for row in rows)
         with self._lock:
             if (known := self._made.get(key)) is not None:
                 self._made.move_to_end(key)

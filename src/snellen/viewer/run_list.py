@@ -10,6 +10,7 @@ from typing import Any
 
 from snellen.engine.run_folder import JUDGE_RUNS, READ
 from snellen.reports.tables import THRESHOLD, format_percent, metric_fields
+from snellen.runs.costs import least_mark
 from snellen.runs.status import score_coverage
 from snellen.viewer.index import RunEntry
 from snellen.viewer.index.entries import read_options
@@ -137,6 +138,8 @@ def make_row(entry: RunEntry) -> RunListRow:
         remarks.append("no saved scores: run snellen score")
     if totals.cut_off:
         remarks.append(f"{totals.cut_off:,} replies were cut off at the token limit")
+    if totals.empty is not None and totals.empty.count and not entry.judges:
+        remarks.append(f"{totals.empty.count:,} replies were empty")
     threshold = headline is not None and headline.name.startswith(THRESHOLD)
     score = None if headline is None else metric_fields(headline)
     if headline is not None and score is not None and threshold:
@@ -168,7 +171,7 @@ def make_row(entry: RunEntry) -> RunListRow:
         failures=f"{lost:,}" if lost else "",
         commonest=f"{entry.failures[0].kind}: {entry.failures[0].message}" if entry.failures else "",
         tokens=f"{tokens:,}" if tokens else "",
-        cost="" if totals.cost is None else f"${totals.cost:,.2f}",
+        cost="" if totals.cost is None else f"{least_mark(totals)}${totals.cost:,.2f}",
         date=format_moment(entry.started),
         values=values,
     )

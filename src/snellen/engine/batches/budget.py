@@ -16,7 +16,7 @@ class BatchBudget:
     Attributes:
         limited: there is a bound; one batch is sent after the other.
         spent: nothing more may be sent.
-        unpriced: an answer came without a cost, so that the bound on dollars cannot be held.
+        unpriced: an answer came without a cost, or with a part of it, so that the bound on dollars cannot be held.
     """
 
     def __init__(self, spec: RunSpec, before: Totals) -> None:
@@ -35,7 +35,7 @@ class BatchBudget:
         self._answers += 1
         self._tokens += usage.input_tokens + usage.output_tokens
         self._cost += usage.cost or 0.0
-        self.unpriced = self.unpriced or (self._max_cost is not None and usage.cost is None)
+        self.unpriced = self.unpriced or (self._max_cost is not None and (usage.cost is None or bool(usage.lacks)))
         self.spent = self.unpriced or self._used_up()
 
     def rows(self) -> int | None:

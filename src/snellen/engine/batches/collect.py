@@ -13,7 +13,7 @@ from snellen.engine.batches.log import LoggedShard
 from snellen.engine.batches.shards import SentRow, ShardRows
 from snellen.engine.progress import Progress
 from snellen.engine.resume import Key, key
-from snellen.engine.retry import recorded_response, recorded_text
+from snellen.engine.retry import checked_reply, recorded_response, recorded_text
 from snellen.engine.traces import RunWriters
 from snellen.errors import BatchCancelledError, ModelError
 from snellen.models.api.batches.service import BatchService, BatchStatus, RowResult
@@ -139,7 +139,7 @@ class BatchCollector:
         if response.trace is not None:
             await self._files.traces.add(sent.sample_id, sent.repeat, sent.attempt, response.trace)
         response = recorded_response(
-            structs.replace(response, trace=None, batch=shard.id, oversized_images=sent.oversized)
+            structs.replace(checked_reply(response), trace=None, batch=shard.id, oversized_images=sent.oversized)
         )
         self._record(Record(sent.sample_id, "ok", sent.repeat, response, None, sent.attempt, *_times(shard)))
         outcomes.done.add(sample_key)

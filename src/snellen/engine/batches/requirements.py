@@ -13,7 +13,7 @@ def require_batches(spec: RunSpec, benchmark: Benchmark, model: Model, folder: R
     """Refuse `--batch` where it cannot be, and a run without it whose batches are still open.
 
     Raises:
-        UsageError: an adaptive benchmark, workers, a model without a batch service; or open batches.
+        UsageError: an adaptive benchmark, workers, --retry-empty, a model without a batch service; or open batches.
     """
     if not spec.batch:
         if read_log(folder.path).service == "file" and (written := open_batches(folder.path)) > 0:
@@ -38,5 +38,10 @@ def require_batches(spec: RunSpec, benchmark: Benchmark, model: Model, folder: R
         raise UsageError(
             "--nproc and --ray start workers of this machine or cluster, and a batch is answered by a service.",
             "Omit them, or omit --batch.",
+        )
+    if spec.retry_empty:
+        raise UsageError(
+            "--retry-empty asks at once again for a reply that says nothing, and a batch is answered as a whole.",
+            "Omit --retry-empty, or omit --batch.",
         )
     model.batches()

@@ -14,7 +14,7 @@ from snellen.errors import BadReplyError, UsageError
 from snellen.media.encode import Encoded
 from snellen.models.api.errors import excerpt
 from snellen.models.api.prices import Price
-from snellen.models.api.reply import REFUSED, count, decode, finish_word, priced, refusal, string
+from snellen.models.api.reply import REFUSED, count, decode, finish_word, lacking, priced, refusal, string
 from snellen.models.api.request import BodyWriter, Piece, merged
 from snellen.models.api.response import missing_answer
 from snellen.models.api.services import Service
@@ -142,6 +142,7 @@ def _usage(usage: Any, price: Price | None) -> Usage:
             reasoning_tokens=count(details, "thinking_tokens"),
             cached_tokens=count(usage, "cache_read_input_tokens"),
             cache_write_tokens=count(usage, "cache_creation_input_tokens"),
+            lacks=lacking(usage, ("input_tokens",), ("output_tokens",)),
         ),
         price,
     )

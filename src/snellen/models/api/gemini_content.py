@@ -15,7 +15,18 @@ from snellen.errors import BadReplyError
 from snellen.media.encode import Encoded
 from snellen.models.api.errors import excerpt
 from snellen.models.api.prices import Price
-from snellen.models.api.reply import REFUSED, STOP, count, decode, finish_word, priced, refusal, string
+from snellen.models.api.reply import (
+    LENGTH,
+    REFUSED,
+    STOP,
+    broken_off,
+    count,
+    decode,
+    finish_word,
+    priced,
+    refusal,
+    string,
+)
 from snellen.models.api.request import BodyWriter, Piece, merged
 from snellen.models.api.response import missing_answer, read_logprobs
 from snellen.models.api.services import Service
@@ -158,12 +169,10 @@ def read_generated(
         )
     if response.finish_reason == REFUSED:
         raise refusal(f"The service cut the answer off ({reason})", candidate.finishMessage or response.text, response)
-    if response.finish_reason not in ("", STOP, "length"):
+    if response.finish_reason not in ("", STOP, LENGTH):
         # OTHER, MALFORMED_FUNCTION_CALL and such: an answer if there is text, else none.
-        if not response.text:
-            raise refusal(
-                f"The service ended the answer ({excerpt(reason.encode())})", candidate.finishMessage, response
-            )
+        if not response.text.strip():
+            raise broken_off(reason, candidate.finishMessage, response)
         response = msgspec.structs.replace(response, finish_reason=STOP)
     return response
 

@@ -15,7 +15,7 @@ from snellen.errors import BadReplyError, UsageError
 from snellen.media.encode import Encoded
 from snellen.models.api.errors import excerpt
 from snellen.models.api.prices import Price
-from snellen.models.api.reply import LENGTH, REFUSED, STOP, count, decode, finish_word, priced, refusal, string
+from snellen.models.api.reply import LENGTH, REFUSED, STOP, count, decode, finish_word, lacking, priced, refusal, string
 from snellen.models.api.request import BodyWriter, Piece, merged
 from snellen.models.api.response import missing_answer, read_logprobs
 from snellen.models.api.services import Service
@@ -155,6 +155,7 @@ def _usage(usage: Any, price: Price | None) -> Usage:
             cached_tokens=count(details, "cached_tokens"),
             cache_write_tokens=count(details, "cache_write_tokens"),
             image_tokens=count(details, "image_tokens"),
+            lacks=lacking(usage, ("input_tokens",), ("output_tokens",)),
         ),
         price,
     )

@@ -11,16 +11,19 @@ from importlib import import_module
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from msgspec import structs
+
 from snellen.errors import AuthError, BadRequestError, ModelError, UsageError
 from snellen.models.api.endpoint import Endpoint
 from snellen.models.api.errors import from_status
 from snellen.models.api.keys import find_key
 from snellen.models.api.prices import Price, find_price, provider_of
+from snellen.models.api.reply import place_of_text
 from snellen.models.api.request import Body, BodyWriter
 from snellen.models.api.services import Service, changed_fields, service
 from snellen.models.base import ModelOptions
 from snellen.models.image_tokens import ImageLimit
-from snellen.types import Prompt, Response
+from snellen.types import NOWHERE, Prompt, Response
 
 LOW_DETAIL_SIDE = 512
 """Pixels of the longest side that OpenAI keeps with `--detail low`."""
@@ -98,7 +101,12 @@ class ServiceProtocol:
             RefusalError: the model or the service declined; its `response` holds tokens and request id.
             ModelError: there is no answer.
         """
-        return self._read(data, latency_s, price, trace, request_id)
+        response = self._read(data, latency_s, price, trace, request_id)
+        from snellen.scoring.replies.reply import silence  # readers of replies are no part of a start
+
+        if not response.text[:1].isalnum() and silence(response.text) == NOWHERE:
+            response = structs.replace(response, empty=place_of_text(self.row.protocol, data))
+        return response
 
     def read_error(self, status: int, headers: Mapping[str, str], body: bytes) -> ModelError:
         """Return the error of a reply whose HTTP status is not 2xx, in the service's own words."""

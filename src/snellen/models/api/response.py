@@ -10,7 +10,18 @@ from msgspec import Struct
 from snellen.errors import BadReplyError, ModelError
 from snellen.models.api.errors import STATUS_OF_TYPE, error_object, excerpt, from_code
 from snellen.models.api.prices import Price
-from snellen.models.api.reply import REFUSED, count, decode, finish_word, priced, refusal, string
+from snellen.models.api.reply import (
+    BROKEN,
+    REFUSED,
+    broken_off,
+    count,
+    decode,
+    finish_word,
+    lacking,
+    priced,
+    refusal,
+    string,
+)
 from snellen.types import Response, TokenLogprob, Usage
 
 
@@ -59,7 +70,7 @@ def read_reply(
     Raises:
         BadReplyError: not JSON, or no choice, or no message in it.
         RefusalError: `message.refusal` is set, or the finish reason is `content_filter`.
-        ModelError: the reply holds an error object in place of an answer.
+        ModelError: the reply holds an error object in place of an answer, or was broken off before one.
     """
     completion = decode(_decoder, data, "a chat completion")
     if not completion.choices:
@@ -89,6 +100,8 @@ def read_reply(
         raise refusal("The model declined to answer", declined or message.refusal, response)
     if response.finish_reason == REFUSED:
         raise refusal("The server's content filter cut the answer off", text, response)
+    if response.finish_reason == BROKEN and not text.strip():
+        raise broken_off(string(choice.finish_reason), thought, response)
     return response
 
 
@@ -169,6 +182,7 @@ def _usage(usage: Any, price: Price | None) -> Usage:
             cached_tokens=count(details, "cached_tokens"),
             cache_write_tokens=count(details, "cache_write_tokens"),
             image_tokens=count(details, "image_tokens"),
+            lacks=lacking(usage, ("prompt_tokens",), ("completion_tokens",)),
         ),
         price,
     )

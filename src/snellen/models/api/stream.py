@@ -157,10 +157,14 @@ _CHAT_TEXTS = ("content", "reasoning_content", "reasoning", "refusal")
 
 
 class _ChatStream(_Assembler):
-    """Chunks of chat completions: deltas of the first choice, and usage in the last chunk."""
+    """Chunks of chat completions: deltas of the first choice, and usage in the last chunk.
+
+    Of members that are no text, such as calls of tools, the first piece is kept: it names what the model wrote there.
+    """
 
     def __init__(self) -> None:
         self._top: dict[str, Any] = {}
+        self._others: dict[str, Any] = {}
         self._texts: dict[str, list[str]] = {}
         self._finish: Any = None
         self._logprobs: list[Any] = []
@@ -182,13 +186,16 @@ class _ChatStream(_Assembler):
         delta = choice.get("delta")
         if not isinstance(delta, dict):
             return
-        for name in _CHAT_TEXTS:
-            if isinstance(delta.get(name), str) and delta[name]:
-                self._texts.setdefault(name, []).append(delta[name])
-                self.has_text = True
+        for name, value in delta.items():
+            if isinstance(value, str) and value and name != "role":
+                self._texts.setdefault(name, []).append(value)
+                self.has_text = self.has_text or name in _CHAT_TEXTS
+            elif isinstance(value, list | dict) and value:
+                self._others.setdefault(name, value)
 
     def reply(self) -> dict[str, Any]:
-        message = {"role": "assistant", "content": "", **{name: "".join(t) for name, t in self._texts.items()}}
+        texts = {name: "".join(pieces) for name, pieces in self._texts.items()}
+        message = {"role": "assistant", "content": "", **self._others, **texts}
         choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": self._finish}
         if self._logprobs:
             choice["logprobs"] = {"content": self._logprobs}

@@ -189,7 +189,7 @@ class _Chat:
         calls = read_calls(data, self.turn)
         self.turn += 1
         self._chat.add_said(reply.text, calls)
-        self._usage = _sum(self._usage, reply.usage)
+        self._usage += reply.usage
         read, written = reply.usage.input_tokens, reply.usage.output_tokens
         self.steps.append(
             Step(self.turn, "assistant", reply.text, tokens_in=read, tokens_out=written, seconds=round(latency, 3))
@@ -260,18 +260,3 @@ class _Chat:
 
 def _text(prompt: Prompt) -> str:
     return "\n".join(part.text for part in prompt.parts if isinstance(part, Text))
-
-
-def _sum(total: Usage, other: Usage) -> Usage:
-    """Add tokens; the cost is a sum only where both have one, or the first is that of nothing yet."""
-    nothing = total == Usage()
-    cost = (
-        other.cost if nothing else None if None in (total.cost, other.cost) else (total.cost or 0) + (other.cost or 0)
-    )
-    return Usage(
-        input_tokens=total.input_tokens + other.input_tokens,
-        output_tokens=total.output_tokens + other.output_tokens,
-        reasoning_tokens=total.reasoning_tokens + other.reasoning_tokens,
-        cost=cost,
-        cached_tokens=total.cached_tokens + other.cached_tokens,
-    )

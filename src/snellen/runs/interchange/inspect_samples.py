@@ -57,7 +57,7 @@ class InspectSamples:
         conversation = _conversation(answer.steps) or _reply_messages(record)
         usage = {} if record.response is None else {self._model: token_counts(record.response.usage)}
         if record.response is not None:
-            self.usage = _sum(self.usage, record.response.usage)
+            self.usage += record.response.usage
         sample_id = safe_id(sample.id)
         self.renamed += sample_id != sample.id
         snellen_fields = {
@@ -180,7 +180,7 @@ def token_counts(usage: Usage) -> dict[str, Any]:
         counts["input_tokens_cache_read"] = usage.cached_tokens
     if usage.reasoning_tokens:
         counts["reasoning_tokens"] = usage.reasoning_tokens
-    if usage.cost is not None:
+    if usage.cost is not None and not usage.lacks:
         counts["total_cost"] = usage.cost
     return counts
 
@@ -263,18 +263,6 @@ def _plain_meta(meta: Mapping[str, Any]) -> dict[str, Any]:
 
 def _words(sample: Sample) -> str:
     return "\n".join(part.text for part in sample.prompt.parts if isinstance(part, Text))
-
-
-def _sum(total: Usage, more: Usage) -> Usage:
-    costs = [cost for cost in (total.cost, more.cost) if cost is not None]
-    return Usage(
-        total.input_tokens + more.input_tokens,
-        total.output_tokens + more.output_tokens,
-        total.reasoning_tokens + more.reasoning_tokens,
-        sum(costs) if costs else None,
-        total.cached_tokens + more.cached_tokens,
-        total.cache_write_tokens + more.cache_write_tokens,
-    )
 
 
 def _without_none(content: dict[str, Any]) -> dict[str, Any]:

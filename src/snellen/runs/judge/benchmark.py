@@ -359,7 +359,7 @@ class JudgeModel(Model):
                 second_prompt = _reask(prompt, question, response.text, str(error))
                 again = await self._ask(sample_id, 2, second_prompt, question.forms)
                 response = structs.replace(
-                    again, usage=_sum(response, again), latency_s=response.latency_s + again.latency_s
+                    again, usage=response.usage + again.usage, latency_s=response.latency_s + again.latency_s
                 )
         sealed = bool(question.forms)
         text = await off_loop(len(response.text), _sealed_reply, response.text, question) if sealed else response.text
@@ -434,16 +434,3 @@ def _sealed_reply(reply: str, question: JudgeQuestion) -> str:
         return marked_or_object(read_verdict(reply, question.verdict).answer, question.verdict)
     except ValueError:
         return strike(reply, question.forms)
-
-
-def _sum(first: Response, second: Response) -> Any:
-    a, b = first.usage, second.usage
-    costs = [cost for cost in (a.cost, b.cost) if cost is not None]
-    return structs.replace(
-        b,
-        input_tokens=a.input_tokens + b.input_tokens,
-        output_tokens=a.output_tokens + b.output_tokens,
-        reasoning_tokens=a.reasoning_tokens + b.reasoning_tokens,
-        cached_tokens=a.cached_tokens + b.cached_tokens,
-        cost=sum(costs) if costs else None,
-    )

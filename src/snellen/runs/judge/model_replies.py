@@ -19,7 +19,7 @@ class Verdicts(Mapping[str, str]):
         rubric: what the judge went by in place of the benchmark's own rubric; None: by that.
         version: digest of the judge's rubric, or of all of them.
         reader, reader_folder: the reader and its run; empty without one.
-        cost: of the judge's run in US dollars, or `reader_cost` of the reader's; None: no price is known.
+        cost: of the judge's run in words, or `reader_cost` of the reader's; empty: no price is known.
         readings: the names of the replies that the reader was asked about.
         used: the names that were asked for and found.
     """
@@ -39,9 +39,7 @@ class Verdicts(Mapping[str, str]):
         self.folder = folder
         self.failures = failures
         self.rubric = rubric
-        self.reader = self.reader_folder = self.version = ""
-        self.cost: float | None = None
-        self.reader_cost: float | None = None
+        self.reader = self.reader_folder = self.version = self.cost = self.reader_cost = ""
         self.readings: frozenset[str] = frozenset()
         self.used: set[str] = set()
         self._texts = dict(texts)

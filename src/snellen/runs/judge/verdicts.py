@@ -18,6 +18,7 @@ from snellen.errors import DataError, UsageError
 from snellen.formats.base import Problems
 from snellen.formats.columns import id_of, text_of
 from snellen.formats.readers import table_rows
+from snellen.runs.costs import cost_text
 from snellen.runs.external_answers import keyed
 from snellen.runs.judge.benchmark import LEFT_TO_JUDGE, OWN, RAW_OUTPUTS
 from snellen.runs.judge.model_replies import Verdicts
@@ -92,7 +93,7 @@ def read(judged: RunFolder, source: RunFolder) -> Verdicts:
     verdicts = Verdicts(
         texts, by, model=model, folder=str(judged.path), failures=failures, rubric=rubric_in_place(meta)
     )
-    verdicts.cost = meta.totals.cost
+    verdicts.cost = cost_text(meta.totals, None)
     verdicts.version = str(meta.identity.get("data", "")).rpartition(" ")[2]
     return verdicts
 
@@ -263,7 +264,7 @@ def read_by(summary: Summary, verdicts: Verdicts | None) -> str:
     sent = summary.read_by_model + summary.unread_by_model
     share = f"{summary.read_by_model / summary.rows:.1%}" if summary.rows else "none"
     left = f"; it leaves {summary.unread_by_model:,} unread" if summary.unread_by_model else ""
-    cost = "" if verdicts.reader_cost is None else f"; it cost ${verdicts.reader_cost:,.4f}"
+    cost = f"; it cost {verdicts.reader_cost}" if verdicts.reader_cost else ""
     return (
         f"read by {verdicts.reader} in {verdicts.reader_folder}: {summary.read_by_model:,} of {sent:,} replies that the "
         f"rules leave unread, {share} of all replies{left}{cost}"

@@ -24,7 +24,8 @@ MOST_CELLS = 10_000
 GENERATION = frozenset(Generation.__struct_fields__) - {"seed"}
 MEDIA = frozenset(MediaSettings.__struct_fields__)
 OPTIONS = frozenset(ModelOptions.__struct_fields__) - {"generation", "media"}
-RUN = frozenset({"limit", "repeats", "max_attempts", "max_cost", "max_tokens_total", "nproc", "ray", "strict_data"})
+RUN = frozenset({"limit", "repeats", "max_attempts", "retry_empty", "max_cost", "max_tokens_total"})
+RUN |= {"nproc", "ray", "strict_data"}
 ASKED = frozenset({"judge", "rubric", "reader", "reader_for"})
 """Models that are asked about the replies of a run."""
 SETTINGS = GENERATION | MEDIA | OPTIONS | RUN | ASKED
@@ -68,6 +69,7 @@ RANGES: Mapping[str, tuple[float, float]] = {
     **dict.fromkeys(("rpm", "tpm", "timeout_s"), (1e-3, 1e9)),
     "top_p": (0, 1),
     "patience_s": (0, 604_800),
+    "retry_empty": (0, 2**53),
     "quality": (1, 100),
     "repeats": (1, 1_000_000),
 }

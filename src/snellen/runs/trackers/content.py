@@ -60,7 +60,7 @@ def tracked_run(
         "tokens/input": float(meta.totals.input_tokens),
         "tokens/output": float(meta.totals.output_tokens),
         "seconds": meta.totals.seconds,
-        **({} if meta.totals.cost is None else {"cost": meta.totals.cost}),
+        **({} if meta.totals.cost is None else {f"cost{'_at_least' * bool(meta.totals.uncounted)}": meta.totals.cost}),
     }
     settings = {
         **meta.identity,

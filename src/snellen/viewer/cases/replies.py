@@ -328,7 +328,7 @@ def _facts(record: Record, seal: Seal) -> list[tuple[str, str]]:
         thought = f", {usage.reasoning_tokens:,} of them reasoning" if usage.reasoning_tokens else ""
         facts.append(("tokens", f"{usage.input_tokens:,} in, {usage.output_tokens:,} out{thought}"))
     if usage.cost is not None:
-        facts.append(("cost", f"${usage.cost:.6g}"))
+        facts.append(("cost", f"{'at least ' if usage.lacks else ''}${usage.cost:.6g}"))
     if response.finish_reason:
         facts.append(("ended by", clip(seal.clean(response.finish_reason), 80)))
     if response.model:

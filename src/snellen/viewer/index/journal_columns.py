@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from snellen.engine.request_errors import one_line
+from snellen.engine.resume import uncounted_part
 from snellen.engine.run_folder import Totals
 from snellen.viewer.index.journal_tail import JournalRow
 from snellen.viewer.index.run_state import OTHER_STATUS, ROWS, STATUSES, FailureKind, RunIndexState
@@ -34,6 +35,7 @@ class JournalTotals:
         self.tokens_in, self.tokens_out = state.totals.input_tokens, state.totals.output_tokens
         self.cost, self.started, self.ended = state.totals.cost, state.started, state.ended
         self.oversized, self.uncounted = state.totals.oversized_images, False
+        self.cost_lacks: Counter[str] = Counter(state.totals.uncounted)
 
     def add(self, row: JournalRow) -> None:
         """Count a record."""
@@ -52,6 +54,8 @@ class JournalTotals:
             self.tokens_out = min(self.tokens_out + max(usage.output_tokens, 0), _INT64)
             if usage.cost is not None:
                 self.cost = (self.cost or 0.0) + usage.cost
+            if part := uncounted_part(usage, sent=bool(row.response.latency_s or row.response.batch)):
+                self.cost_lacks[part] += 1
             self.uncounted |= bool(row.response.batch) and row.response.oversized_images is None
             if row.response.oversized_images is not None:
                 self.oversized = (self.oversized or 0) + max(row.response.oversized_images, 0)
@@ -79,6 +83,7 @@ class JournalTotals:
             output_tokens=self.tokens_out,
             cost=self.cost,
             oversized_images=None if self.oversized is None or self.uncounted else min(self.oversized, _INT64),
+            uncounted=dict(self.cost_lacks),
         )
         state.counts = dict(self.counts)
         state.open_failures = [(name, repeat, *text) for (name, repeat), text in self.failures.items()]
