@@ -213,9 +213,10 @@ class Sample(Struct, frozen=True):
             raise TypeError(f"the id {self.id!r} of a Sample is no str: write str({self.id!r})")
         if not isinstance(self.prompt, Prompt):
             raise TypeError(f"the prompt of sample {self.id!r} is no Prompt: write Prompt((Image(...), Text('...')))")
-        mappings: tuple[tuple[str, object], ...] = (("options", self.options), ("meta", self.meta))
+        plain = type(self.options) is dict and type(self.meta) is dict
+        mappings: tuple[tuple[str, object], ...] = () if plain else (("options", self.options), ("meta", self.meta))
         for name, fields in mappings:
-            if type(fields) is not dict and not isinstance(fields, Mapping):
+            if not isinstance(fields, Mapping):
                 example = "{'A': 'red', 'B': 'green'}" if name == "options" else "{'type': 'colour'}"
                 raise TypeError(f"the {name} of sample {self.id!r} are no dict: write {name}={example}")
         if self.kind not in KINDS and self.kind not in _plugin_kinds():

@@ -99,9 +99,11 @@ def check(
         media=media.settings(),
         price=None if known is None else known.price,
     )
-    progress = _Progress(visible=not output.quiet and not output.as_json and sys.stderr.isatty())
-    result = check_benchmark(subject, place, settings, name=benchmark, on_progress=progress.update)
-    progress.clear()
+    progress = None if output.quiet or output.as_json or not sys.stderr.isatty() else _Progress()
+    update = None if progress is None else progress.update
+    result = check_benchmark(subject, place, settings, name=benchmark, on_progress=update)
+    if progress is not None:
+        redraw(" " * 40 + "\r")
     if options.write is not None:
         from snellen.runs.check.written_declaration import write_declaration
 
@@ -142,17 +144,11 @@ def _require_new(path: Path, source: str, *, force: bool) -> None:
 class _Progress:
     """The number of images and rows so far, on one line of stderr."""
 
-    def __init__(self, *, visible: bool) -> None:
-        self._visible = visible
+    def __init__(self) -> None:
         self._next = time.monotonic() + REDRAW_S
 
     def update(self, noun: str, count: int) -> None:
         """Draw the number of images or rows, a few times a second."""
-        if self._visible and (now := time.monotonic()) >= self._next:
+        if (now := time.monotonic()) >= self._next:
             self._next = now + REDRAW_S
             redraw(f"{count:>11,} {noun} read")
-
-    def clear(self) -> None:
-        """Blank the line."""
-        if self._visible:
-            redraw(" " * 40 + "\r")

@@ -23,7 +23,7 @@ from snellen.errors import DataError
 from snellen.sources.blobs import Base64Blob, FileBlob
 from snellen.sources.encodings import not_utf8, text_stream
 from snellen.sources.rows import LINE_BYTES, bad_width, json_line
-from snellen.sources.vlmevalkit_tsv import ROW_BYTES, OffsetLines, Place, list_elements, row_cells
+from snellen.sources.vlmevalkit_tsv import ROW_BYTES, OffsetLines, Place, list_elements, quoted_rows, row_cells
 from snellen.types import Blob
 
 SEPARATORS = (",", ";", "\t", "|")
@@ -80,13 +80,22 @@ def _header_and_rows(source: Blob, encoding: str) -> Iterator[Any]:
             yield names
             width, cut = len(header), len(names)
             end, number = lines.end, lines.number
+            waiting: list[str] = []
+            quoted: Iterator[list[str]] | None = None
             while raw := file.readline(ROW_BYTES + 1):
                 start, first = end, number + 1
                 end, number = end + len(raw), first
                 if b'"' in raw or len(raw) > ROW_BYTES:
-                    lines.start, lines.number, lines.last = start, number, raw
-                    lines.end = lines.require_short(end)
-                    cells = next(row_cells(raw.decode(), lines, separator), [])
+                    lines.start, lines.end, lines.number, lines.last = start, end, number, raw
+                    if len(raw) > ROW_BYTES:
+                        lines.require_short(end)
+                    line = raw.decode()
+                    if line.rstrip("\r\n")[-1:] == '"':
+                        cells = next(row_cells(line, lines, separator), [])
+                    else:
+                        waiting.append(line)
+                        quoted = quoted or quoted_rows(waiting, lines, separator)
+                        cells = next(quoted)
                     end, number = lines.end, lines.number
                 else:
                     cells = raw.decode().rstrip("\r\n").split(separator)

@@ -14,7 +14,6 @@ import csv
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain
 from pathlib import Path
 from typing import IO, ClassVar
 
@@ -256,8 +255,14 @@ def row_cells(line: str, following: Iterator[str], separator: str = "\t") -> Ite
     if head.endswith(separator) and quoted.endswith('"') and '"' not in quoted[:-1].replace('""', ""):
         # Only the last cell is quoted, and ends here: a list of images as JSON, which csv would take by letters.
         return iter([[*head[:-1].split(separator), quoted[:-1].replace('""', '"')]])
+    return quoted_rows([line], following, separator)
+
+
+def quoted_rows(waiting: list[str], following: Iterator[str], separator: str) -> Iterator[list[str]]:
+    """Parse rows whose first lines wait in a list; further lines are consumed if a row spans them."""
     csv.field_size_limit(CELL_CHARACTERS)
-    return csv.reader(chain([line], following), delimiter=separator, strict=True)
+    lines = iter(lambda: waiting.pop() if waiting else next(following), None)
+    return csv.reader(lines, delimiter=separator, strict=True)
 
 
 class OffsetLines:

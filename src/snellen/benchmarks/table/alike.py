@@ -37,9 +37,9 @@ def options_level(options: Mapping[str, str]) -> dict[str, Any]:
     >>> options_level({"A": "Polish", "B": "polish"}), options_level({"A": "peché", "B": "péché"}), options_level({"A": "a", "B": "b"})
     ({'level': 'exact'}, {'level': 'accents'}, {})
     """
-    texts = list(options.values())
-    if len(set(map(_folded, texts))) == len(texts):
+    if len(set(map(_folded, options.values()))) == len(options):
         return {}
+    texts = list(options.values())
     return {"level": _level(len(set(map(exact, texts))), len({accents(text) for text in texts}))}
 
 

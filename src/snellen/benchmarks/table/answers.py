@@ -57,7 +57,7 @@ class AnswerCounts(Struct):
     def _add_closed(self, value: Any, options: Mapping[str, str]) -> None:
         self.closed += 1
         plain = isinstance(value, str) and len(value) == 1 and value in _PLAIN_LETTERS and value in options
-        if plain and all(len(text) > 1 for text in options.values()):
+        if plain and min(map(len, options.values())) > 1:
             self.fits["letter"] += 1  # no other convention reads it
             return
         read = {form: letters for form in CONVENTIONS if (letters := letters_of(value, options, form))}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -32,8 +32,8 @@ from snellen.benchmarks.table.summary import (
     strict,
     summarize,
 )
-from snellen.benchmarks.table.survey import Survey, questions, survey
-from snellen.benchmarks.table.wording import prompt_of
+from snellen.benchmarks.table.survey import OnRow, Survey, questions, survey
+from snellen.benchmarks.table.wording import prompt_writer
 from snellen.errors import UsageError
 from snellen.scoring.rubric import CRITERIA, Rubric, criteria_of, load_rubric
 from snellen.scoring.scorers import TEXT_LEVEL, UNJUDGED, is_reference
@@ -86,16 +86,20 @@ class Table(Struct, frozen=True):
         """Return True if each choice question is asked in every rotation of its options."""
         return _circular(data)
 
-    def survey(self, data: Data, on_read: OnRead | None = None, on_row: OnSampledRow | None = None) -> Survey:
+    def survey(
+        self, data: Data, on_read: OnRead | None = None, begin: Callable[[], OnSampledRow] | None = None
+    ) -> Survey:
         """Survey the table; see `survey.survey`. Raises UsageError where circular evaluation is impossible.
 
-        `on_row` receives each row as it is read, as `rows` yields it but for its group.
+        `begin` returns what receives each row as it is read, as `rows` yields it but for its group; it is called again where the
+        rows are read anew, by other rules.
         """
         told = None
-        if on_row is not None:
+        if begin is not None:
 
-            def told(row: Question | OmittedRow, rules: TableRules) -> None:
-                on_row(row if isinstance(row, OmittedRow) else (row, _sample(row, rules, "")))
+            def told(rules: TableRules) -> OnRow:
+                on_row, sample = begin(), sample_writer(rules)
+                return lambda row: on_row(row if isinstance(row, OmittedRow) else (row, sample(row, "")))
 
         surveyed = survey(self.chosen(data), data, self.base, on_read, told)
         if _circular(data):
@@ -105,11 +109,12 @@ class Table(Struct, frozen=True):
     def rows(self, data: Data) -> Iterator[tuple[Question, Sample] | OmittedRow]:
         """Yield every row in order: as a question with its sample, not rotated, or why it cannot be asked."""
         surveyed = self.survey(data)
+        sample = sample_writer(surveyed.rules)
         for question in questions(self.chosen(data), data, self.base):
             if isinstance(question, OmittedRow):
                 yield question
             else:
-                yield question, _sample(question, surveyed.rules, _group_of(question, surveyed))
+                yield question, sample(question, _group_of(question, surveyed))
 
 
 def open_table(name: str) -> Benchmark:
@@ -235,16 +240,16 @@ def samples(declaration: Declaration, data: Data, base: Path = Path()) -> Iterat
     """Yield the questions of a table as samples; in circular evaluation each choice in every rotation of its options."""
     surveyed = survey(declaration, data, base)
     circular = _circular(data) and _rotatable(surveyed)
-    groups = groups_by_row(surveyed.rules.declaration, data, base)
+    sample, groups = sample_writer(surveyed.rules), groups_by_row(surveyed.rules.declaration, data, base)
     for question in questions(declaration, data, base):
         if isinstance(question, OmittedRow):
             continue
         if circular and question.kind == "choice":
             group = _group_of(question, surveyed)
-            yield from (_sample(turned, surveyed.rules, group, meta) for turned, meta in _rotations(question))
+            yield from (sample(turned, group, meta) for turned, meta in _rotations(question))
             continue
         more = {ROTATION: "0", ROTATIONS: "1", QUESTION: question.id} if circular else groups.get(question.number, {})
-        yield _sample(question, surveyed.rules, _group_of(question, surveyed), more)
+        yield sample(question, _group_of(question, surveyed), more)
 
 
 def _group_of(question: Question, surveyed: Survey) -> str:
@@ -253,47 +258,36 @@ def _group_of(question: Question, surveyed: Survey) -> str:
     return f"{group & (1 << 64) - 1:016x}" if group else ""
 
 
-def _sample(question: Question, rules: TableRules, group: str, more: Mapping[str, str] = {}) -> Sample:
-    meta: dict[str, Any] = {
-        f"{name}_" if name in RESERVED else name: text for name, text in question.columns.items() if text
-    }
-    known = {TEXT_LEVEL if name == "level" else name: value for name, value in question.known.items()}
-    if question.kind == "choice":
-        meta |= {CHANCE: str(1 / len(question.options)), TARGET: question.answer}
-    elif question.kind == "judged" and question.rubric:
-        meta[CRITERIA] = (question.rubric,)
-    elif question.kind == "multi-choice":
-        meta |= {CHANCE: str(1 / (2 ** len(question.options) - 1))}
-    elif question.kind == "truth":
-        meta |= {CHANCE: "0.5", TARGET: "yes" if question.answer else "no", FORM: rules.truth_form}
-    return Sample(
-        id=question.id,
-        prompt=_prompt(question, rules),
-        target=question.answer,
-        kind=question.kind,
-        options=question.options,
-        group=group or more.get(QUESTION, ""),
-        meta={**meta, **known, **more},
-    )
+def sample_writer(rules: TableRules) -> Callable[..., Sample]:
+    """Return what makes samples of a table's questions: of a question, its group, and further meta."""
+    style = rules.declaration.prompt
+    write_prompt: Callable[[Question], Prompt] = partial(declared_prompt, style)
+    if not rules.declared and not style.is_worded:
+        form, language = rules.truth_form, rules.language
+        write_prompt = prompt_writer(style, in_question=rules.in_question, form=form, language=language)
 
+    def sample(question: Question, group: str, more: Mapping[str, str] = {}) -> Sample:
+        meta: dict[str, Any] = {
+            f"{name}_" if name in RESERVED else name: text for name, text in question.columns.items() if text
+        }
+        if question.kind == "choice":
+            meta[CHANCE], meta[TARGET] = str(1 / len(question.options)), question.answer
+        elif question.kind == "judged" and question.rubric:
+            meta[CRITERIA] = (question.rubric,)
+        elif question.kind == "multi-choice":
+            meta[CHANCE] = str(1 / (2 ** len(question.options) - 1))
+        elif question.kind == "truth":
+            meta |= {CHANCE: "0.5", TARGET: "yes" if question.answer else "no", FORM: rules.truth_form}
+        for name, known in question.known.items():
+            meta[TEXT_LEVEL if name == "level" else name] = known
+        meta.update(more)
+        prompt = write_prompt(question)
+        if question.history or question.system:
+            prompt = structs.replace(prompt, history=question.history, system=question.system)
+        group = group or more.get(QUESTION, "")
+        return Sample(question.id, prompt, question.answer, question.kind, question.options, group, meta)
 
-def _prompt(question: Question, rules: TableRules) -> Prompt:
-    prompt = _single_prompt(question, rules)
-    if question.history or question.system:
-        prompt = structs.replace(prompt, history=question.history, system=question.system)
-    return prompt
-
-
-def _single_prompt(question: Question, rules: TableRules) -> Prompt:
-    if rules.declared or rules.declaration.prompt.is_worded:
-        return declared_prompt(rules.declaration.prompt, question)
-    return prompt_of(
-        question,
-        rules.declaration.prompt,
-        in_question=rules.in_question,
-        form=rules.truth_form,
-        language=rules.language,
-    )
+    return sample
 
 
 def _rotations(question: Question) -> Iterator[tuple[Question, dict[str, str]]]:

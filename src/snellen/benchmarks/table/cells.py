@@ -24,7 +24,7 @@ Convention: TypeAlias = Literal["letter", "text", "index0", "index1", "bool"]
 CONVENTIONS: tuple[Convention, ...] = ("letter", "text", "index0", "index1", "bool")
 SEPARATORS = ("\n", "|", ";", "\t", ",")
 TRUTH = {"yes": True, "no": False, "true": True, "false": False, "y": True, "n": False, "t": True, "f": False}
-_LETTER_KEYS = frozenset(LETTERS + LETTERS.lower())
+_CAPITALS, _LETTER_KEYS = frozenset(LETTERS), frozenset(LETTERS + LETTERS.lower())
 _WHOLE = re.compile(r"\s*[-+]?\d{1,18}(?:\.0+)?\s*")
 _LINE = re.compile(r"^[ \t]*[(\[]?([A-Za-z])[).:\]、．][ \t]*(\S.*)$", re.MULTILINE)
 _INLINE = re.compile(r"(?:^|(?<=[\s,;?.:]))(?:\(([A-Za-z])\)|([A-Z])[.):])\s*(?=\S)")
@@ -208,7 +208,9 @@ def truth_of(value: Any, *, numbers: bool = False) -> bool | None:
 
 def plain_answer(value: Any) -> Any:
     """Return the answer in a cell: that of a list of one, or of an object with a label or a text."""
-    if isinstance(value, str) and value[:1] == "[" and is_literal(value):
+    if isinstance(value, str):
+        if value[:1] != "[" or not is_literal(value):
+            return value
         with suppress(NoLiteralError):
             several = literal(value)
             value = several[0] if len(several) == 1 and isinstance(several, list) else value
@@ -242,6 +244,8 @@ def letters_of(value: Any, options: Mapping[str, str], convention: str) -> tuple
 
     Empty if a part of it names none. An answer that is one option names that one alone.
     """
+    if convention == "letter" and isinstance(value, str) and value in options and value in _CAPITALS:
+        return (value,)  # nearly every answer
     letter = letter_of(value, options, convention)
     if letter is not None:
         return (letter,)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from snellen.benchmarks.table.declaration import OWN_NAMES, Cell, CellSpec, Declaration
 from snellen.benchmarks.table.groups import column_name, columns_needed, group_keys
-from snellen.benchmarks.table.operations import text_of, value
+from snellen.benchmarks.table.operations import cell_reader, text_of, value
 
 
 def separator(spec: CellSpec) -> str:
@@ -15,26 +15,24 @@ def separator(spec: CellSpec) -> str:
     return spec.split if isinstance(spec, Cell) and spec.repeat_row and spec.split else ", "
 
 
-def extra_names(declared: Declaration) -> list[str]:
-    """Return the declared names that mean nothing to Snellen and become meta."""
-    return [name for name in declared.rows if name not in OWN_NAMES]
+def values_reader(declared: Declaration) -> Callable[[Mapping[str, Any], int], dict[str, Any]]:
+    """Return what reads the declared values of a row that become meta, lists joined for columns whose rows are repeated.
 
-
-def declared_values(declared: Declaration, row: Mapping[str, Any], number: int) -> dict[str, Any]:
-    """Return the declared values of a row that become meta, lists joined for columns whose rows are repeated.
-
-    Raises:
-        CellError: an operation does not fit a cell.
+    It raises CellError where an operation does not fit a cell.
     """
-    values: dict[str, Any] = {}
-    for name in extra_names(declared):
-        spec = declared.rows[name]
-        cell = value(spec, row, number)
-        if isinstance(cell, list):
-            cell = separator(spec).join(map(text_of, cell))
-        if cell is not None:
-            values[name] = cell if isinstance(cell, str) else text_of(cell)
-    return values
+    columns = [(name, cell_reader(spec), spec) for name, spec in declared.rows.items() if name not in OWN_NAMES]
+
+    def read(row: Mapping[str, Any], number: int) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for name, cell_of, spec in columns:
+            cell = cell_of(row, number)
+            if isinstance(cell, list):
+                cell = separator(spec).join(map(text_of, cell))
+            if cell is not None:
+                values[name] = text_of(cell)
+        return values
+
+    return read
 
 
 def group_meta(declared: Declaration, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
@@ -66,4 +64,5 @@ def group_columns(declared: Declaration) -> set[str]:
 def row_meta(declared: Declaration, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
     """Return the meta of every row: its declared values and its groups."""
     groups = group_meta(declared, rows) if declared.group else [{} for _ in rows]
-    return [declared_values(declared, row, number) | groups[number] for number, row in enumerate(rows)]
+    read = values_reader(declared)
+    return [read(row, number) | groups[number] for number, row in enumerate(rows)]

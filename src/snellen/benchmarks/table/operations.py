@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import random
 import string
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from hashlib import blake2b
 from typing import Any, TypeAlias
 
@@ -54,6 +55,13 @@ def value(spec: CellSpec, row: Row, number: int) -> Any:
         return [_cell(name, row, number) for name in spec]
     current = spec.text if spec.text is not None else _cell(spec.column, row, number)
     return None if current is None else _operated(spec, current)
+
+
+def cell_reader(spec: CellSpec) -> Callable[[Row, int], Any]:
+    """Return `value` for all rows of a table: a text in a plain column is taken as it is."""
+    if not isinstance(spec, str) or spec == ROW_NUMBER:
+        return partial(value, spec)
+    return lambda row, number: cell if isinstance(cell := row.get(spec), str) else value(spec, row, number)
 
 
 def _cell(column: str, row: Row, number: int) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -23,8 +24,16 @@ from snellen.benchmarks.table.history import turns_of
 from snellen.benchmarks.table.images import VIDEO_SUFFIXES, ImageRoot, References, images_of, is_video
 from snellen.benchmarks.table.languages import ENGLISH, truth_words
 from snellen.benchmarks.table.markup import unmarked
-from snellen.benchmarks.table.meta import declared_values
-from snellen.benchmarks.table.operations import ALL_LETTERS, CellError, drawn_options, lettered, shuffled, value
+from snellen.benchmarks.table.meta import values_reader
+from snellen.benchmarks.table.operations import (
+    ALL_LETTERS,
+    CellError,
+    cell_reader,
+    drawn_options,
+    lettered,
+    shuffled,
+    value,
+)
 from snellen.benchmarks.table.option_columns import row_options
 from snellen.benchmarks.table.question import OmittedRow, Question
 from snellen.benchmarks.table.rows import plain_text
@@ -34,6 +43,7 @@ from snellen.scoring.answers import AnswerContext, GoldError, kinds
 from snellen.types import Blob, Image, Kind, Video
 
 CUT = 80
+NO_MEDIA: tuple[tuple[Blob, ...], tuple[Video, ...]] = ((), ())
 RUBRIC = "rubric"
 """The role of the column that says what counts in judging a row."""
 RULED = ("truth", "count", "number")
@@ -90,121 +100,139 @@ class TableRules(Struct, frozen=True):
         return self.declaration.rows.get(role)
 
 
-def read_question(
-    row: Mapping[str, Any] | DataError,
-    number: int,
-    place: str,
-    rules: TableRules,
-    root: ImageRoot,
-    references: References | None = None,
-) -> Question | OmittedRow | None:
-    """Return the question of a row, or why it cannot be asked; None for a row that is no part of the benchmark.
+class QuestionReader:
+    """Reader of the rows of one table: what its rules decide for every row is decided once.
 
     Args:
-        row: the row, or why it cannot be read.
-        number: its number, from 0.
-        place: its place, for messages.
         rules: how the table is read.
         root: where images are looked for.
         references: the images of another row, by its id.
     """
-    if isinstance(row, DataError):
-        return OmittedRow(place, "", row.message)
-    sample_id = row_id(row, number, rules)
-    try:
-        return _question(row, number, place, sample_id, rules, root, references)
-    except CellError as error:
-        return OmittedRow(place, sample_id, error.message)
 
+    def __init__(self, rules: TableRules, root: ImageRoot, references: References | None = None) -> None:
+        rows, made = rules.declaration.rows, rules.spec("options")
+        readers = {role: cell_reader(spec) for role, spec in rows.items()}
+        self._rules, self._root, self._references = rules, root, references
+        self._id, self._options = id_reader(rules), options_reader(rules)
+        self._columns = values_reader(rules.declaration)
+        self._question, self._answer = readers["question"], readers["answer"]
+        self._rubric, self._hint = readers.get(RUBRIC), readers.get("hint")
+        self._history, self._system = readers.get("history"), readers.get("system")
+        self._declared = rules.declared
+        self._has_media = "image" in rows or "video" in rows
+        self._kind = None if rules.declared else readers.get("kind")
+        self._drawn = (made.make, made.seed) if isinstance(made, Cell) and made.make is not None else None
+        self._seed = made.shuffle if isinstance(made, Cell) and made.shuffle is not None else rules.shuffle
 
-def row_id(row: Mapping[str, Any], number: int, rules: TableRules) -> str:
-    """Return the id of a row: the file's own, else the row's number."""
-    spec = rules.spec("id")
-    try:
-        text = "" if spec is None else plain_text(value(spec, row, number)).strip()
-    except CellError:
-        text = ""
-    return text or str(number)
+    def read(self, row: Mapping[str, Any] | DataError, number: int, place: str) -> Question | OmittedRow | None:
+        """Return the question of a row, or why it cannot be asked; None for a row that is no part of the benchmark.
 
+        Args:
+            row: the row, or why it cannot be read.
+            number: its number, from 0.
+            place: its place, for messages.
+        """
+        if isinstance(row, DataError):
+            return OmittedRow(place, "", row.message)
+        sample_id = self._id(row, number)
+        try:
+            return self._read(row, number, place, sample_id)
+        except CellError as error:
+            return OmittedRow(place, sample_id, error.message)
 
-def _question(
-    row: Mapping[str, Any],
-    number: int,
-    place: str,
-    sample_id: str,
-    rules: TableRules,
-    root: ImageRoot,
-    references: References | None,
-) -> Question | None:
-    declared = rules.declaration
-    images, videos = _media(row, number, rules, root, references)
-    if not images and not videos and ("image" in declared.rows or "video" in declared.rows):
-        if declared.without_image == "drop":
-            return None
-        if declared.without_image == "stop":
-            raise CellError(EMPTY_IMAGE)
-    text = plain_text(value(declared.rows["question"], row, number))
-    if not text.strip():
-        raise CellError("its question is empty")
-    options = _options(row, number, rules)
-    rubric = plain_text(value(declared.rows[RUBRIC], row, number)).strip() if RUBRIC in declared.rows else ""
-    brackets = may_hold_mark("\n".join((text, *options.values())))
-    if brackets and not rules.declared and not rules.in_question:
-        text, options = numbered_marks(text, options)
-    cell = _answer_cell(row, number, rules)
-    made = rules.spec("options")
-    if isinstance(made, Cell) and made.make is not None:
-        options, cell = drawn_options(plain_text(cell), rules.labels, made.make, made.seed, sample_id)
-    wanted = _wanted_kind(row, number, rules, has_options=len(options) > 1)
-    if len(options) > 1 and wanted in ("", "choice", "multi-choice"):
-        answer, kind = _chosen(cell, options, wanted, rules)
-        options, answer = _reordered(options, answer, sample_id, rules)
-        known: dict[str, Any] = {} if rules.declared else options_level(options)
-    elif wanted in ("choice", "multi-choice"):
-        raise CellError(f"its kind is {wanted}, and it has {'no options' if not options else 'one option'}")
-    elif options and not wanted:
-        raise CellError("it has one option; two or more were expected")
-    else:
-        options = {}
-        wanted = "judged" if rubric and _is_for_judge(cell, wanted, rules) else wanted
-        answer, kind, known = _open_answer(cell, text, wanted, rules)
-    hint = plain_text(value(declared.rows["hint"], row, number)) if "hint" in declared.rows else ""
-    history = turns_of(value(declared.rows["history"], row, number)) if "history" in declared.rows else ()
-    question = Question(
-        sample_id,
-        place,
-        number,
-        text,
-        answer,
-        kind,
-        images,
-        videos,
-        options,
-        hint,
-        declared_values(declared, row, number),
-        _cells(row) if rules.needs_cells else {},
-        history,
-        plain_text(value(declared.rows["system"], row, number)) if "system" in declared.rows else "",
-        known,
-        rubric,
-    )
-    brackets = (
-        brackets or rules.needs_cells or may_hold_mark(hint)
-    )  # words of its own around a question may hold a mark
-    if brackets and not rules.declared:  # a declared prompt says itself where its images stand
-        full = question_text(
-            question, declared.prompt, in_question=rules.in_question, form=rules.truth_form, language=rules.language
+    def _read(self, row: Mapping[str, Any], number: int, place: str, sample_id: str) -> Question | None:
+        rules = self._rules
+        images, videos = NO_MEDIA
+        if self._has_media:
+            images, videos = _media(row, number, rules, self._root, self._references)
+        if self._has_media and not images and not videos:
+            if rules.declaration.without_image == "drop":
+                return None
+            if rules.declaration.without_image == "stop":
+                raise CellError(EMPTY_IMAGE)
+        text = plain_text(self._question(row, number))
+        if not text.strip():
+            raise CellError("its question is empty")
+        options = self._options(row, number)
+        rubric = "" if self._rubric is None else plain_text(self._rubric(row, number)).strip()
+        brackets = may_hold_mark("\n".join((text, *options.values())))
+        if brackets and not self._declared and not rules.in_question:
+            text, options = numbered_marks(text, options)
+        cell = _answer_in(self._answer(row, number))
+        if self._drawn is not None:
+            options, cell = drawn_options(plain_text(cell), rules.labels, *self._drawn, sample_id)
+        wanted = self._wanted_kind(row, number, has_options=len(options) > 1)
+        if len(options) > 1 and wanted in ("", "choice", "multi-choice"):
+            answer, kind = _chosen(cell, options, wanted, rules)
+            if self._seed is not None:
+                options, answer = _reordered(options, answer, self._seed, sample_id)
+            known: dict[str, Any] = {} if self._declared else options_level(options)
+        elif wanted in ("choice", "multi-choice"):
+            raise CellError(f"its kind is {wanted}, and it has {'no options' if not options else 'one option'}")
+        elif options and not wanted:
+            raise CellError("it has one option; two or more were expected")
+        else:
+            options = {}
+            wanted = "judged" if rubric and _is_for_judge(cell, wanted, rules) else wanted
+            answer, kind, known = _open_answer(cell, text, wanted, rules)
+        hint = "" if self._hint is None else plain_text(self._hint(row, number))
+        history = () if self._history is None else turns_of(self._history(row, number))
+        question = Question(
+            sample_id,
+            place,
+            number,
+            text,
+            answer,
+            kind,
+            images,
+            videos,
+            options,
+            hint,
+            self._columns(row, number),
+            _cells(row) if rules.needs_cells else {},
+            history,
+            "" if self._system is None else plain_text(self._system(row, number)),
+            known,
+            rubric,
         )
-        placed(full, [*map(Image, images), *videos])
-    return question
+        # Words of its own around a question may hold a mark; a declared prompt says itself where its images stand.
+        if (brackets or rules.needs_cells or (hint and may_hold_mark(hint))) and not self._declared:
+            style, form, language = rules.declaration.prompt, rules.truth_form, rules.language
+            full = question_text(question, style, in_question=rules.in_question, form=form, language=language)
+            placed(full, [*map(Image, images), *videos])
+        return question
+
+    def _wanted_kind(self, row: Mapping[str, Any], number: int, *, has_options: bool) -> str:
+        """Return the kind that a column or the user says; empty where the cell and its options decide."""
+        if self._kind is None:
+            kind = self._rules.kind
+            return kind if not has_options or kind in ("choice", "multi-choice") else ""
+        text = plain_text(self._kind(row, number)).strip()
+        named = kind_named(text) if text else ""
+        if named is None:
+            raise CellError(f"its kind is {text[:CUT]!r}; one of {', '.join(SETTLED)} or {OPEN} was expected")
+        return named
+
+
+def id_reader(rules: TableRules) -> Callable[[Mapping[str, Any], int], str]:
+    """Return what reads the id of a row: the file's own, else the row's number."""
+    spec = rules.spec("id")
+    if spec is None:
+        return lambda row, number: str(number)
+    cell_of = cell_reader(spec)
+
+    def read(row: Mapping[str, Any], number: int) -> str:
+        try:
+            return plain_text(cell_of(row, number)).strip() or str(number)
+        except CellError:
+            return str(number)
+
+    return read
 
 
 def _media(
     row: Mapping[str, Any], number: int, rules: TableRules, root: ImageRoot, references: References | None
 ) -> tuple[tuple[Blob, ...], tuple[Video, ...]]:
-    rows = rules.declaration.rows
-    if "image" not in rows and "video" not in rows:
-        return (), ()
     blobs: list[Blob] = []
     for role in ("image", "video"):
         spec = rules.spec(role)
@@ -233,41 +261,29 @@ def _clips(cell: Any, root: ImageRoot, references: References | None) -> tuple[B
         raise
 
 
-def _options(row: Mapping[str, Any], number: int, rules: TableRules) -> dict[str, str]:
-    spec = rules.spec("options")
+def options_reader(rules: TableRules) -> Callable[[Mapping[str, Any], int], dict[str, str]]:
+    """Return what reads the options of a row; they are empty where they are drawn from all labels."""
+    spec, question = rules.spec("options"), rules.spec("question")
     if rules.classes:
-        return dict(zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", rules.classes, strict=False))
-    if spec is None:
-        return {}
-    if isinstance(spec, Cell) and spec.make is not None:
-        return {}
+        return lambda row, number: dict(zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", rules.classes, strict=False))
+    if spec is None or (isinstance(spec, Cell) and spec.make is not None):
+        return lambda row, number: {}
     if rules.declared or spec == ALL_LETTERS:
-        return lettered(spec, row, number)
-    return row_options(spec, row, rules.spec("question"))
+        return partial(lettered, spec)
+    return lambda row, number: row_options(spec, row, question)
 
 
-def _answer_cell(row: Mapping[str, Any], number: int, rules: TableRules) -> Any:
-    cell = value(rules.declaration.rows["answer"], row, number)
+def _answer_in(cell: Any) -> Any:
+    """Return the gold answer in a cell. Raises CellError for an empty one."""
     cell = plain_answer(cell)
-    if cell is None or cell in ("", [], {}) or cell != cell or (isinstance(cell, str) and not cell.strip()):
+    is_empty = not cell.strip() if isinstance(cell, str) else cell is None or cell in ([], {}) or cell != cell
+    if is_empty:
         raise CellError("it has no answer")
     return cell
 
 
 def _cells(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: cell for name, cell in row.items() if isinstance(cell, (str, int, float))}
-
-
-def _wanted_kind(row: Mapping[str, Any], number: int, rules: TableRules, *, has_options: bool) -> str:
-    """Return the kind that a column or the user says; empty where the cell and its options decide."""
-    spec = rules.spec("kind")
-    if spec is None or rules.declared:
-        return rules.kind if not has_options or rules.kind in ("choice", "multi-choice") else ""
-    text = plain_text(value(spec, row, number)).strip()
-    kind = kind_named(text) if text else ""
-    if kind is None:
-        raise CellError(f"its kind is {text[:CUT]!r}; one of {', '.join(SETTLED)} or {OPEN} was expected")
-    return kind
 
 
 def _chosen(cell: Any, options: Mapping[str, str], wanted: str, rules: TableRules) -> tuple[Any, Kind]:
@@ -295,12 +311,8 @@ def _chosen(cell: Any, options: Mapping[str, str], wanted: str, rules: TableRule
 
 
 def _reordered(
-    options: dict[str, str], answer: str | tuple[str, ...], sample_id: str, rules: TableRules
+    options: dict[str, str], answer: str | tuple[str, ...], seed: int, sample_id: str
 ) -> tuple[dict[str, str], str | tuple[str, ...]]:
-    spec = rules.spec("options")
-    seed = spec.shuffle if isinstance(spec, Cell) and spec.shuffle is not None else rules.shuffle
-    if seed is None:
-        return options, answer
     if isinstance(answer, str):
         return shuffled(options, answer, seed, sample_id)
     moved = [shuffled(options, letter, seed, sample_id) for letter in answer]

@@ -1,13 +1,13 @@
 """Survey of a table before its first request: roles of columns, forms of answers, rows that cannot be asked, repeated images.
 
-It goes through the rows twice and reads each image once. It is kept while the process lasts and the file stays as it is.
+It goes through the rows twice, or once where the first ones say already how all are read, and reads each image once. It is kept while the process lasts and the file stays as it is.
 """
 
 from __future__ import annotations
 
 import itertools
 from array import array
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
@@ -38,15 +38,22 @@ from snellen.benchmarks.table.operations import (
     LETTERS,
     ROW_NUMBER,
     CellError,
+    cell_reader,
     columns_of,
     first_is_always_right,
-    lettered,
     value,
 )
-from snellen.benchmarks.table.option_columns import row_options
 from snellen.benchmarks.table.question import OmittedRow, Question, shown_answer
-from snellen.benchmarks.table.questions import EMPTY_IMAGE, OPEN_KINDS, SETTLED, TableRules, read_question, row_id
-from snellen.benchmarks.table.rows import CLASSES, Row, Rows, files_of, open_rows, plain_text
+from snellen.benchmarks.table.questions import (
+    EMPTY_IMAGE,
+    OPEN_KINDS,
+    SETTLED,
+    QuestionReader,
+    TableRules,
+    id_reader,
+    options_reader,
+)
+from snellen.benchmarks.table.rows import CLASSES, Placed, Row, Rows, files_of, open_rows, plain_text
 from snellen.benchmarks.table.rows import columns_of as header_of
 from snellen.benchmarks.table.wording import is_plain, lists_options
 from snellen.errors import DataError, UsageError
@@ -63,8 +70,10 @@ REFERENCE_STEPS = 10
 _KIND_OF_FORM = {"bool": "truth"}
 """Kinds by forms of an answer that have another name."""
 REQUIRED, MEDIA = ("question", "options", "answer"), ("image", "video")
-OnRow: TypeAlias = Callable[[Question | OmittedRow, TableRules], None]
+OnRow: TypeAlias = Callable[[Question | OmittedRow], None]
 """Receives a row as it was read."""
+OnRules: TypeAlias = Callable[[TableRules], OnRow]
+"""Receives the rules of a table, and returns what receives its rows."""
 KIT_NAMES = "image_path"
 """The column of VLMEvalKit that names images, for tables without a column of images."""
 
@@ -120,8 +129,8 @@ class Survey(Struct):
         self.kinds[kind] += 1
         if kind not in self.examples:
             self.examples[kind] = shown_answer(question.answer)
-        if kind in ("choice", "multi-choice"):
-            self.listed += not rules.declared and not rules.in_question and lists_options(question)
+        if kind in ("choice", "multi-choice") and lists_options(question):
+            self.listed += not rules.declared and not rules.in_question
         if kind == "choice":
             self.option_counts[len(question.options)] += 1
             if not self.option_letters.issuperset(question.options):
@@ -148,13 +157,13 @@ def questions(declaration: Declaration, data: Data, base: Path = Path()) -> Iter
     """
     surveyed = survey(declaration, data, base)
     table = open_rows(declaration.source, data, base)
-    root = surveyed.root_of(table)
     references = References(surveyed.rules, lambda: open_rows(declaration.source, data, base))
+    reader = QuestionReader(surveyed.rules, surveyed.root_of(table), references)
     for number, (place, row) in enumerate(table.rows):
         if (omitted := surveyed.omitted.get(number)) is not None:
             yield omitted
             continue
-        question = read_question(row, number, place, surveyed.rules, root, references)
+        question = reader.read(row, number, place)
         if question is not None:
             yield question
 
@@ -164,27 +173,28 @@ def survey(
     data: Data,
     base: Path = Path(),
     on_read: OnRead | None = None,
-    on_row: OnRow | None = None,
+    on_rules: OnRules | None = None,
 ) -> Survey:
     """Survey a table, unless that was done; raise as `questions`.
 
     Args:
         declaration, data, base: as everywhere.
         on_read: receives the images that are read for it.
-        on_row: receives each row as it is read, with the rules; not called for a table that was surveyed before.
+        on_rules: receives the rules before the rows, each of which goes to what it returns; not called for a table that was
+            surveyed before.
     """
     key = msgspec.json.encode([declaration, str(base)], enc_hook=str)
-    return _surveyed(key, _stamp(declaration, data, base), _Request(declaration, data, base, on_read, on_row))
+    return _surveyed(key, _stamp(declaration, data, base), _Request(declaration, data, base, on_read, on_rules))
 
 
 class _Request:
     """Arguments of a survey, all equal: the key and the stamp of the files say which survey it is."""
 
     def __init__(
-        self, declaration: Declaration, data: Data, base: Path, on_read: OnRead | None, on_row: OnRow | None
+        self, declaration: Declaration, data: Data, base: Path, on_read: OnRead | None, on_rules: OnRules | None
     ) -> None:
         self.declaration, self.data, self.base = declaration, data, base
-        self.on_read, self.on_row = on_read, on_row
+        self.on_read, self.on_rules = on_read, on_rules
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Request)
@@ -207,7 +217,7 @@ def _times(path: Path) -> tuple[int, int, int]:
 @lru_cache(maxsize=4)
 def _surveyed(key: bytes, stamp: bytes, request: _Request) -> Survey:
     surveyed = _Surveyor(request).survey()
-    request.on_read = request.on_row = None  # the cache keeps the request
+    request.on_read = request.on_rules = None  # the cache keeps the request
     return surveyed
 
 
@@ -222,7 +232,7 @@ class _Surveyor:
 
     def __init__(self, request: _Request) -> None:
         self.declaration, self.data, self.base = request.declaration, request.data, request.base
-        self.on_read, self.on_row = request.on_read, request.on_row
+        self.on_read, self.on_rules = request.on_read, request.on_rules
         self.repeated_ids: frozenset[int] | None = None
         self.kit_differs = 0
         self.places: dict[str, str] = {}
@@ -242,10 +252,15 @@ class _Surveyor:
         except UsageError as error:
             raise _with_sheets(error, table.other_sheets) from error
         recognised.notes[:0] = table.notes
-        rules = self._settled(recognised, table)
-        surveyed = Survey(rules, table.form, notes=list(recognised.notes), unused=recognised.unused)
-        surveyed.kit_differs = self.kit_differs
-        self._examine(surveyed)
+        guess, guessed_ids = self._guessed(recognised, table, head), self.repeated_ids
+        surveyed = None if guess is None else Survey(guess, table.form)
+        rows = self._open().rows if surveyed is None else self._examined(surveyed, only_choices=True)
+        rules = self._settled(recognised, table, rows)
+        if surveyed is None or not surveyed.digest or guess != rules or guessed_ids != self.repeated_ids:
+            surveyed = Survey(rules, table.form)
+            deque(self._examined(surveyed), maxlen=0)
+        surveyed.notes[:0] = recognised.notes
+        surveyed.unused, surveyed.kit_differs = recognised.unused, self.kit_differs
         if surveyed.samples:
             return surveyed
         reason = described(next(iter(surveyed.omitted.values()))) if surveyed.omitted else "no row has an image"
@@ -262,8 +277,19 @@ class _Surveyor:
                 "Correct the file. Other columns: --map ROLE=COLUMN. No request was sent.",
             )
         surveyed = Survey(rules, table.form, notes=list(recognised.notes), unused=recognised.unused, absent=reason)
-        self._examine(surveyed)
+        deque(self._examined(surveyed), maxlen=0)
         return surveyed
+
+    def _guessed(self, recognised: Recognition, table: Rows, head: Sequence[Row]) -> TableRules | None:
+        """Return the rules that the first rows suggest, for a table of choices without images; None for any other."""
+        options = recognised.rows.get("options")
+        is_drawn = isinstance(options, Cell) and options.make is not None
+        if options is None or is_drawn or not recognised.rows.keys().isdisjoint(MEDIA):
+            return None
+        try:
+            return self._settled(structs.replace(recognised, notes=[]), table, (("", row) for row in head))
+        except UsageError:  # all rows may decide what these leave open
+            return None
 
     def _recognised(self, table: Rows, head: Sequence[Row]) -> Recognition:
         """Return the declared columns, or those that are found."""
@@ -313,27 +339,26 @@ class _Surveyor:
             ).near(text, (*SETTLED, *columns))
         return {"kind": text}
 
-    def _settled(self, recognised: Recognition, table: Rows) -> TableRules:
-        """Decide the forms of the answers, the language and the column of ids from all rows."""
+    def _settled(self, recognised: Recognition, table: Rows, rows_read: Placed) -> TableRules:
+        """Decide the forms of the answers, the language and the column of ids from the rows."""
         rows = recognised.rows
         declaration = structs.replace(self.declaration, rows=rows)
-        declared, made = bool(self.declaration.report), rows.get("options")
+        made = rows.get("options")
         counts, ids, classes, labels = AnswerCounts(), IdCounts(_id_columns(recognised)), set[str](), set[str]()
         golds, votes = GoldTexts(), LanguageVotes()
         kit = ColumnForms() if self._is_compared(table) else None
         used = {column for spec in rows.values() for column in columns_of(spec)} | set(LETTERS)
-        with_options = TableRules(declaration)
+        options_of, answer_of = options_reader(TableRules(declaration)), cell_reader(rows["answer"])
         drawn = isinstance(made, Cell) and made.make is not None
-        question = rows["question"]
-        for number, (_, row) in enumerate(self._open().rows):
+        question_of = cell_reader(rows["question"])
+        for number, (_, row) in enumerate(rows_read):
             if isinstance(row, DataError):
                 continue
             ids.add(row)
             if kit is not None:
                 kit.add({column: cell for column, cell in row.items() if column in used})
             try:
-                text = plain_text(value(question, row, number))
-                cell = value(rows["answer"], row, number)
+                text, cell = plain_text(question_of(row, number)), answer_of(row, number)
                 if table.form == CLASSES:
                     classes.add(plain_text(cell))
                     continue
@@ -341,7 +366,7 @@ class _Surveyor:
                 if drawn:
                     labels.add(plain_text(value(made.from_, row, number) if made.from_ else cell))  # type: ignore[union-attr]
                     continue
-                options = self._options(with_options, row, number, declared)
+                options = options_of(row, number)
                 counts.add(cell, options, text)
                 if isinstance(cell, str) and len(options) < 2:
                     golds.add(unmarked(cell.strip()))
@@ -425,26 +450,23 @@ class _Surveyor:
             **{**found, "language": found["language"] if chosen == AUTO else chosen},
         )
 
-    def _options(self, rules: TableRules, row: Row, number: int, declared: bool) -> Mapping[str, str]:
-        spec = rules.spec("options")
-        if spec is None or (isinstance(spec, Cell) and spec.make is not None):
-            return {}
-        if declared or spec == ALL_LETTERS:
-            return lettered(spec, row, number)
-        return row_options(spec, row, rules.spec("question"))
+    def _examined(self, surveyed: Survey, *, only_choices: bool = False) -> Placed:
+        """Read every row and every image once, and yield the rows.
 
-    def _examine(self, surveyed: Survey) -> None:
-        """Read every row and every image once."""
+        With `only_choices`, a question of another kind ends the survey, which then has no digest.
+        """
         table = self._open()
         self.places.clear()
-        root, rules = surveyed.root_of(table), surveyed.rules
+        rules = surveyed.rules
         checks = ImageChecks(table.name, self.on_read)
-        references = References(rules, self._open)
+        reader = QuestionReader(rules, surveyed.root_of(table), References(rules, self._open))
         content = _Content()
         answers: list[tuple[str, Mapping[str, str]]] = []
+        on_row = None if self.on_rules is None else self.on_rules(rules)
         for number, (place, row) in enumerate(table.rows):
+            yield place, row
             surveyed.rows += 1
-            question = read_question(row, number, place, rules, root, references)
+            question = reader.read(row, number, place)
             if question is None:
                 surveyed.dropped += 1
                 surveyed.rows -= 1
@@ -456,17 +478,21 @@ class _Surveyor:
                     question = checked
                 else:
                     content.add(question.id, checked)
-                    surveyed.groups.append(_group(tuple(checked) or tuple(codes_of_names(question.images))))
+                    codes = checked or codes_of_names(question.images) if question.images or question.videos else ()
+                    surveyed.groups.append(_group(tuple(codes)))
                     surveyed.count(question)
+                    if only_choices and question.kind not in ("choice", "multi-choice"):
+                        yield from table.rows
+                        return
                     if question.kind == "choice" and len(answers) < HEAD:
                         answers.append((question.answer, question.options))
-                    if self.on_row is not None:
-                        self.on_row(question, rules)
+                    if on_row is not None:
+                        on_row(question)
                     continue
             surveyed.groups.append(0)
             surveyed.omitted[number] = question
-            if self.on_row is not None:
-                self.on_row(question, rules)
+            if on_row is not None:
+                on_row(question)
         checks.save()
         surveyed.images = checks.images
         surveyed.repeated = _repeats(surveyed.groups)
@@ -639,10 +665,10 @@ class References:
         if not isinstance(spec, str) or text.lower().endswith(IMAGE_SUFFIXES):
             return None
         if self._cells is None:
-            self._cells = {}
+            self._cells, id_of = {}, id_reader(self._rules)
             for number, (_, row) in enumerate(self._open_again().rows):
                 if isinstance(row, dict) and row.get(spec):
-                    self._cells[row_id(row, number, self._rules)] = row[spec]
+                    self._cells[id_of(row, number)] = row[spec]
         seen = text
         for _ in range(REFERENCE_STEPS):
             cell = self._cells.get(seen)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from snellen.benchmarks.table.cells import options_in
 from snellen.benchmarks.table.declaration import PromptStyle
@@ -27,29 +27,12 @@ _REQUESTED_AS = {"count": "number", "short": "text", "name": "text"}
 """Kinds that are asked for in the words of another one."""
 
 
-def prompt_of(
-    question: Question,
-    style: PromptStyle,
-    *,
-    in_question: bool = False,
-    form: str = "yes/no",
-    language: str = ENGLISH,
-) -> Prompt:
-    """Return what is sent for a question.
-
-    Args:
-        question: the row.
-        style: words around the question.
-        in_question: the question holds its options, and is sent as it is.
-        form: how truth questions are answered, `yes/no` or `T/F`.
-        language: the code of the language of the request.
-
-    Raises:
-        CellError: the text has another number of image marks than there are images.
-    """
-    text = question_text(question, style, in_question=in_question, form=form, language=language)
-    media: list[Part] = [*map(Image, question.images), *question.videos]
-    return Prompt(tuple(placed(text, media)))
+def prompt_writer(
+    style: PromptStyle, *, in_question: bool = False, form: str = "yes/no", language: str = ENGLISH
+) -> Callable[[Question], Prompt]:
+    """Return what makes the prompts of a table: it raises CellError for another number of image marks than of images."""
+    write = text_writer(style, in_question=in_question, form=form, language=language)
+    return lambda question: Prompt(tuple(placed(write(question), [*map(Image, question.images), *question.videos])))
 
 
 def is_plain(style: PromptStyle) -> bool:
@@ -60,18 +43,34 @@ def is_plain(style: PromptStyle) -> bool:
 def question_text(
     question: Question, style: PromptStyle, *, in_question: bool, form: str, language: str = ENGLISH
 ) -> str:
-    """Return the text of a prompt, with its image marks."""
+    """Return the text of one prompt; see `text_writer`."""
+    return text_writer(style, in_question=in_question, form=form, language=language)(question)
+
+
+def text_writer(style: PromptStyle, *, in_question: bool, form: str, language: str) -> Callable[[Question], str]:
+    """Return what makes the texts of prompts, with their image marks.
+
+    Args:
+        style: words around the question.
+        in_question: the question holds its options, and is sent as it is.
+        form: how truth questions are answered, `yes/no` or `T/F`.
+        language: the code of the language of the request.
+    """
     if not is_plain(style):
-        return prompt_text(style, question.question, question.options, question.hint, question.cells)
-    words = languages()[language]
-    lines = [f"{words.hint}{question.hint}"] if question.hint else []
-    lines.append(question.question)
-    if style.style == "letters" and not (in_question and question.options):
-        if not lists_options(question):
-            lines += [f"{letter}. {text}" for letter, text in question.options.items()]
-        request = words.requests.get(requested_as(question, form))
-        lines += [request] if request else []
-    return "\n".join(lines)
+        return lambda question: prompt_text(style, question.question, question.options, question.hint, question.cells)
+    words, is_lettered = languages()[language], style.style == "letters"
+
+    def write(question: Question) -> str:
+        lines = [f"{words.hint}{question.hint}"] if question.hint else []
+        lines.append(question.question)
+        if is_lettered and not (in_question and question.options):
+            if not lists_options(question):
+                lines += [f"{letter}. {text}" for letter, text in question.options.items()]
+            if request := words.requests.get(requested_as(question, form)):
+                lines.append(request)
+        return "\n".join(lines)
+
+    return write
 
 
 def requested_as(question: Question, form: str) -> str:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from msgspec import structs
 
 from snellen.benchmarks.base import Benchmark, Data
-from snellen.benchmarks.table.benchmark import Table
+from snellen.benchmarks.table.benchmark import OnSampledRow, Table
 from snellen.benchmarks.table.question import OmittedRow, Question
 from snellen.runs.check.check import Check, CheckSettings, OnProgress, Origin
 from snellen.runs.check.images import ImageReader
@@ -63,22 +61,23 @@ def _checked_table(
         if on_progress is not None:
             on_progress("images", images.read)
 
-    check = Check(settings, images)
-    requests = _requests(circular=table.circular(data))
-    surveyed = table.survey(data, on_read, lambda row: check.add_row(_checked_row(row, requests), on_progress))
+    check, circular = Check(settings, images), table.circular(data)
+
+    def begin() -> OnSampledRow:
+        nonlocal check
+        check = Check(settings, images)
+        return lambda row: check.add_row(_checked_row(row, circular), on_progress)
+
+    surveyed = table.survey(data, on_read, begin)
     if not check.rows or surveyed.rules.shuffle is not None:
         check = Check(structs.replace(settings, shuffled=surveyed.rules.shuffle is not None), images)
-        check.run((_checked_row(row, requests) for row in table.rows(data)), on_progress)
+        check.run((_checked_row(row, circular) for row in table.rows(data)), on_progress)
     if surveyed.kit_differs:
         check.add_whole("as-kit-differs", surveyed.kit_differs, "")
     return check
 
 
-def _requests(*, circular: bool) -> Callable[[Question], int]:
-    return lambda question: max(1, len(question.options)) if circular else 1
-
-
-def _checked_row(
-    row: tuple[Question, Sample] | OmittedRow, requests: Callable[[Question], int]
-) -> CheckedRow | OmittedRow:
-    return row if isinstance(row, OmittedRow) else row_of_question(*row, requests(row[0]))
+def _checked_row(row: tuple[Question, Sample] | OmittedRow, circular: bool) -> CheckedRow | OmittedRow:
+    if isinstance(row, OmittedRow):
+        return row
+    return row_of_question(*row, max(1, len(row[0].options)) if circular else 1)

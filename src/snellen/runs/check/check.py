@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
@@ -16,7 +17,7 @@ from snellen.runs.check.even_sample import EvenSample
 from snellen.runs.check.finding import LEVELS, Findings
 from snellen.runs.check.gold_answers import GoldAnswers
 from snellen.runs.check.images import ImageFacts, ImageReader, file_name, image_findings
-from snellen.runs.check.options import option_findings
+from snellen.runs.check.options import option_findings, option_text
 from snellen.runs.check.result import CheckResult, KindShare, LeftOutRow, example_of
 from snellen.runs.check.row import CheckedRow
 from snellen.runs.check.texts import TextLengths
@@ -87,7 +88,7 @@ class Check:
         self._lengths = TextLengths(LONGEST)
         self._totals = PromptTotals(settings.generation, settings.media, self._size, price=settings.price)
         self._examples: EvenSample[CheckedRow] = EvenSample(settings.examples, settings.seed)
-        self._without_image: list[CheckedRow] = []
+        self._without_image = array("q")
         self._omitted: list[LeftOutRow] = []
         self._kinds: Counter[str] = Counter()
         self._kind_examples: dict[str, str] = {}
@@ -129,26 +130,29 @@ class Check:
         self._kinds[row.kind] += 1
         if row.kind not in self._kind_examples:
             self._kind_examples[row.kind] = shorten(shown_answer(row.answer), LONGEST_EXAMPLE)
-        contents = self._images_of(row)
-        videos = [part for part in row.sample.prompt.parts if isinstance(part, Video)]
-        contents += [hash(tuple(_video_name(video))) for video in videos]
-        self._duplicates.add(row, contents)
+        parts = row.sample.prompt.parts
+        texts = [part.text for part in parts if isinstance(part, Text)]
+        contents = self._images_of(row) if row.images else []
+        if len(texts) < len(parts):
+            contents += [hash(tuple(_video_name(part))) for part in parts if isinstance(part, Video)]
+        about = [option_text(text) for text in row.options.values()]
+        self._duplicates.add(row, contents, about)
         if contents:
             self._with_media += 1
         else:
             self._bare += 1
             if self._limit is None or len(self._without_image) < self._limit:
-                self._without_image.append(row)
-        self._examine_text(row)
+                self._without_image.append(self._samples - 1)
+        self._examine_text(row, "\n".join(texts))
         moved = self._settings.shuffled or row.requests > 1
-        for code, detail in option_findings(row):
+        for code, detail in option_findings(row, about):
             if not (self._settings.restricted and code in GOLD_CODES) and (moved or code != "catch-all-option"):
                 self._findings.add(code, row.place, row.id, detail)
         if not self._settings.restricted:
-            self._gold.add(row)
+            self._gold.add(row, about)
         if row.kind == "truth" or len(row.options) > 1:
             self._chances += 1
-            self._chance += 0.5 if row.kind == "truth" else 1.0 / _guesses(row)
+            self._chance += 0.5 if row.kind == "truth" else 1.0 / _guesses(row.kind, len(row.options))
         self._totals.add(row.sample, row.requests)
 
     def _images_of(self, row: CheckedRow) -> list[int]:
@@ -167,15 +171,11 @@ class Check:
             self._findings.add(code, row.place, row.id, detail)
         return contents
 
-    def _examine_text(self, row: CheckedRow) -> None:
-        texts = [part.text for part in row.sample.prompt.parts if isinstance(part, Text)]
-        whole = "\n".join(texts)
+    def _examine_text(self, row: CheckedRow, whole: str) -> None:
         self._lengths.add(row.place, row.id, whole)
         if len(whole) > LONG_TEXT:
             self._findings.add("long-text", row.place, row.id, f"{len(whole):,} characters")
-        brackets = "<" in whole or "[" in whole
-        mark = next((match for text in texts if (match := _MARK.search(text))), None) if brackets else None
-        if mark is not None:
+        if ("<" in whole or "[" in whole) and (mark := _MARK.search(whole)) is not None:
             self._findings.add("mark-without-image", row.place, row.id, mark[0])
 
     def _size(self, image: Image) -> tuple[tuple[int, int] | None, bool]:
@@ -187,8 +187,8 @@ class Check:
         self._gold.report(self._findings)
         self._duplicates.report()
         if self._with_media:
-            for row in self._without_image:
-                self._findings.add("without-image", row.place, row.id)
+            for number in self._without_image:
+                self._findings.add("without-image", *self._duplicates.name(number))
             if self._bare:
                 self._findings.add_whole("without-image", self._bare, "")
         findings = list(self._findings)
@@ -226,9 +226,9 @@ class Check:
         return {part.blob.key: self._images.facts(part.blob) for part in parts}
 
 
-def _guesses(row: CheckedRow) -> int:
+def _guesses(kind: str, options: int) -> int:
     """Return how many answers a question with options has."""
-    return 2 ** len(row.options) - 1 if row.kind == "multi-choice" else len(row.options)
+    return 2**options - 1 if kind == "multi-choice" else options
 
 
 def _video_name(video: Video) -> list[str]:

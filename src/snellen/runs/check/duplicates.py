@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from snellen.runs.check.finding import Findings
+from snellen.runs.check.options import OptionText
 from snellen.runs.check.row import CheckedRow
 
 
@@ -28,15 +29,16 @@ class Duplicates:
         self._images: dict[int, str] = {}
         self._image_names: set[int] = set()
 
-    def add(self, row: CheckedRow, images: Sequence[int]) -> None:
+    def add(self, row: CheckedRow, images: Sequence[int], about: Sequence[OptionText]) -> None:
         """Remember a row.
 
         Args:
             row: the row.
             images: a code for the content of each of its images and clips.
+            about: what its options say.
         """
-        plain = [" ".join(text.casefold().split()) for text in (row.question, *row.options.values())]
-        self._questions.append(hash((*plain, *row.options, *images)))
+        question = " ".join(row.question.casefold().split())
+        self._questions.append(hash((question, *[option.folded for option in about], *row.options, *images)))
         self._golds.append(0 if self._restricted else hash((row.kind, str(row.answer))))
         if self._compares_ids:
             self._ids.append(hash(row.id))
@@ -52,10 +54,9 @@ class Duplicates:
             self._add("contradicting-answers" if contradicts else "duplicate-question", at, first)
 
     def _add(self, code: str, at: int, first: int) -> None:
-        place, sample_id = self._name(at)
-        self._findings.add(code, place, sample_id, f"as {self._name(first)[0]}")
+        self._findings.add(code, *self.name(at), f"as {self.name(first)[0]}")
 
-    def _name(self, at: int) -> tuple[str, str]:
+    def name(self, at: int) -> tuple[str, str]:
         """Return place and id of a row by its number."""
         name = self._names[self._ends[at - 1] if at else 0 : self._ends[at]].decode(errors="surrogatepass")
         place, _, sample_id = name.partition("\0")

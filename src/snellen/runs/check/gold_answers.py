@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from math import erfc, sqrt
 from typing import Any
 
 from msgspec import Struct
 
 from snellen.runs.check.finding import Findings
+from snellen.runs.check.options import OptionText
 from snellen.runs.check.row import CheckedRow
 from snellen.scoring.statistics.goodness_of_fit import GoodnessOfFit, uniform_fit
 
@@ -37,7 +39,7 @@ class GoldAnswers:
 
     def __init__(self, *, shuffled: bool = False) -> None:
         self._shuffled = shuffled
-        self._positions: dict[tuple[str, ...], Counter[int]] = {}
+        self._positions: defaultdict[tuple[str, ...], Counter[int]] = defaultdict(Counter)
         self._truths: Counter[str] = Counter()
         self._open_answer: tuple[str, Any] = ("", None)
         self._open_rows = 0
@@ -45,10 +47,10 @@ class GoldAnswers:
         self._longest = self._compared = 0
         self._longest_expected = self._longest_variance = 0.0
 
-    def add(self, row: CheckedRow) -> None:
-        """Count one row."""
+    def add(self, row: CheckedRow, about: Sequence[OptionText]) -> None:
+        """Count one row; `about` says how long its options are."""
         if row.kind == "choice" and len(row.options) > 1 and row.answer in row.options:
-            self._add_choice(row)
+            self._add_choice(row, about)
         elif row.kind == "truth":
             self._truths["yes" if row.answer else "no"] += 1
         elif row.kind not in ("choice", "open"):
@@ -57,11 +59,11 @@ class GoldAnswers:
             self._open_answer = answer
             self._open_rows += 1
 
-    def _add_choice(self, row: CheckedRow) -> None:
+    def _add_choice(self, row: CheckedRow, about: Sequence[OptionText]) -> None:
         letters = tuple(row.options)
         position = letters.index(row.answer)
-        self._positions.setdefault(letters, Counter())[position] += 1
-        lengths = [len(text.strip()) for text in row.options.values()]
+        self._positions[letters][position] += 1
+        lengths = [option.length for option in about]
         longest = max(lengths)
         if lengths.count(longest) == 1:
             chance = 1.0 / len(letters)

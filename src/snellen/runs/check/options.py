@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from snellen.benchmarks.table.question import shown_answer
 from snellen.runs.check.row import CheckedRow
 from snellen.scoring.answers.fold import exact, folded
 
 CUT = 60
-NAMED = ("short", "text", "name")
-"""Kinds whose gold answers are texts."""
+_IN_QUESTION = ("choice", "choice_text", "short", "text", "name")
+"""Kinds whose gold answers are texts, which may stand in the question."""
 DIFFERING = {"accents": "with other accents", "exact": "in another case"}
 _CATCH_ALL = re.compile(
     r"(?:all|none|neither|both|any)(?: of)?(?: the| these| those| them)?(?: (?:above|others?|options|choices|answers|following|these|"
@@ -32,54 +33,57 @@ _SHORTEST, _SHORTEST_UNSPACED, _LONGEST = 3, 2, 300
 """Characters of an answer that is looked for in the question."""
 
 
-class _OptionText(NamedTuple):
-    """What an option's text says by itself: without case and blanks, and whether it can be odd."""
+class OptionText(Struct, frozen=True, gc=False):
+    """What an option's text says by itself: its length, its form without case and blanks, and whether it can be odd."""
 
+    length: int
+    folded: str
     plain: str
     leading: str
     is_catch_all: bool
     may_name_options: bool
     is_marked: bool
-
-    @property
-    def is_odd(self) -> bool:
-        return bool(self.leading or self.is_catch_all or self.may_name_options or self.is_marked)
+    is_odd: bool
 
 
 @lru_cache(maxsize=65_536)
-def _option_text(text: str) -> _OptionText:
+def option_text(text: str) -> OptionText:
+    """Return what an option's text says by itself."""
     stripped = text.strip()
-    plain = _plain(stripped)
+    folded_text = " ".join(stripped.casefold().split())
+    plain = folded_text.rstrip(".")
     begins = plain.partition(" ")[0]
     names = len(stripped) <= 2 * CUT and any(len(word.strip("(),.&")) == 1 for word in stripped.split())
-    return _OptionText(
-        plain,
+    signs = (
         _leading(stripped),
         begins in _CATCH_ALL_FIRST and _CATCH_ALL.fullmatch(plain) is not None,
         names and any(pattern.fullmatch(stripped.strip(" .")) for pattern in (_NAMED_OPTIONS, _ONE_NAMED)),
         not _MARKS.isdisjoint(text) and _MARKED.search(text) is not None,
     )
+    return OptionText(len(stripped), folded_text, plain, *signs, is_odd=any(signs))
 
 
 _CATCH_ALL_FIRST = frozenset(("all", "none", "neither", "both", "any", "no"))
 _MARKS = frozenset("([*✓✔✅☑")
 
 
-def option_findings(row: CheckedRow) -> Iterator[tuple[str, str]]:
-    """Yield code and detail of what is odd about the options and the gold answer of a row."""
-    if row.options:
-        about = {letter: _option_text(text) for letter, text in row.options.items()}
-        if len({option.plain for option in about.values()}) < len(about) or not "".join(row.options.values()).isascii():
-            yield from _equal(row.options, row.answer)
-        if any(option.is_odd for option in about.values()):
-            yield from _letters(row.options, about)
-            yield from _marked(row.options, about)
-        if row.kind == "choice" and row.answer not in row.options:
-            yield "gold-not-an-option", f"{str(row.answer)[:CUT]!r} is none of {', '.join(row.options)}"
-    yield from _alike_gold(row)
+def option_findings(row: CheckedRow, about: Sequence[OptionText]) -> Iterator[tuple[str, str]]:
+    """Yield code and detail of what is odd about the options, of which `about` says more, and the gold answer of a row."""
+    if options := row.options:
+        if len({option.plain for option in about}) < len(about) or not "".join(options.values()).isascii():
+            yield from _equal(options, row.answer)
+        if True in [option.is_odd for option in about]:
+            by_letter = dict(zip(options, about, strict=True))
+            yield from _letters(options, by_letter)
+            yield from _marked(options, by_letter)
+        if row.kind == "choice" and row.answer not in options:
+            yield "gold-not-an-option", f"{str(row.answer)[:CUT]!r} is none of {', '.join(options)}"
+    elif (level := row.sample.meta.get("level")) in DIFFERING:
+        yield "options-alike", f"{shown_answer(row.answer)[:CUT]!r}, which another row has {DIFFERING[level]}"
     if row.kind == "judged":
         yield "sentence-answers", f"{shown_answer(row.answer)[:CUT]!r}"
-    yield from _in_question(row)
+    if detail := _in_question(row):
+        yield "answer-in-question", detail
 
 
 def _plain(text: str) -> str:
@@ -102,13 +106,7 @@ def _equal(options: Mapping[str, str], gold: object) -> Iterator[tuple[str, str]
                 return
 
 
-def _alike_gold(row: CheckedRow) -> Iterator[tuple[str, str]]:
-    """Yield a gold text that others of the table equal but for case or accents."""
-    if not row.options and (level := row.sample.meta.get("level")) in DIFFERING:
-        yield "options-alike", f"{shown_answer(row.answer)[:CUT]!r}, which another row has {DIFFERING[level]}"
-
-
-def _letters(options: Mapping[str, str], about: Mapping[str, _OptionText]) -> Iterator[tuple[str, str]]:
+def _letters(options: Mapping[str, str], about: Mapping[str, OptionText]) -> Iterator[tuple[str, str]]:
     """Yield options that hold letters of options, and options that stand for others."""
     whole = {text.strip().upper(): letter for letter, text in options.items()}
     drawn = set(whole) == set(options)  # every option is a letter, as where they stand in the image
@@ -128,7 +126,7 @@ def _letters(options: Mapping[str, str], about: Mapping[str, _OptionText]) -> It
             yield code, f"{letter} is {text.strip()[:CUT]!r}"
 
 
-def _marked(options: Mapping[str, str], about: Mapping[str, _OptionText]) -> Iterator[tuple[str, str]]:
+def _marked(options: Mapping[str, str], about: Mapping[str, OptionText]) -> Iterator[tuple[str, str]]:
     marked = [letter for letter, option in about.items() if option.is_marked]
     if len(marked) == 1:
         yield "marked-option", f"{marked[0]} is {options[marked[0]].strip()[:CUT]!r}"
@@ -152,19 +150,19 @@ def _names_options(text: str, options: Mapping[str, str]) -> bool:
     return named is not None and named[1] in options
 
 
-def _in_question(row: CheckedRow) -> Iterator[tuple[str, str]]:
-    if not row.own_text or row.kind not in ("choice", "choice_text", *NAMED):
-        return
+def _in_question(row: CheckedRow) -> str:
+    """Return the gold answer that stands in a question, or what states it there; empty where it does not."""
+    if not row.own_text or row.kind not in _IN_QUESTION:
+        return ""
     folded_question = row.question.casefold()
     if row.kind == "choice":
         gold = row.options.get(row.answer, "") if isinstance(row.answer, str) else ""
-        may_state = any(word in folded_question for word in ("answer", "option", "choice"))
+        may_state = "answer" in folded_question or "option" in folded_question or "choice" in folded_question
         stated = _STATED.search(row.question) if may_state else None
         if stated is not None and stated[1] == row.answer:
-            yield "answer-in-question", f"{stated[0]!r}"
-            return
+            return f"{stated[0]!r}"
         if gold and gold.split(None, 1)[0].casefold() not in folded_question:
-            return  # nearly every row
+            return ""  # nearly every row
         others = [text for letter, text in row.options.items() if letter != row.answer]
     else:
         gold = row.answer if isinstance(row.answer, str) else ""
@@ -172,9 +170,9 @@ def _in_question(row: CheckedRow) -> Iterator[tuple[str, str]]:
     shortest = _SHORTEST_UNSPACED if _UNSPACED.search(gold[:_LONGEST]) else _SHORTEST
     question = " ".join(folded_question.split())
     if len(gold.strip()) < shortest or (phrase := _plain(gold)) not in question or _CATCH_ALL.fullmatch(phrase):
-        return
-    if _holds(question, gold) and not any(_holds(question, other) for other in others):
-        yield "answer-in-question", f"{gold.strip()[:CUT]!r}"
+        return ""
+    is_given = _holds(question, gold) and not any(_holds(question, other) for other in others)
+    return f"{gold.strip()[:CUT]!r}" if is_given else ""
 
 
 def _holds(question: str, text: str) -> bool:
