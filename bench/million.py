@@ -1,11 +1,13 @@
-"""A million questions: what the engine itself costs when the model answers at once.
+"""A million questions: what the engine itself costs when the model answers at once, and what a check of their table costs.
 
 Each step runs in a process of its own, and its CPU seconds, wall seconds and peak memory are read from the operating
-system. The floor is a bare loop that encodes a record and writes one line a question. Usage: python bench/million.py [N]
+system. The floor is a bare loop that encodes a record and writes one line a question; that of the check, `rows`, is one that
+reads the rows of the table. Usage: python bench/million.py [N]
 """
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import resource
@@ -124,7 +126,35 @@ def score(n: int, folder: Path) -> dict[str, Any]:
     return {"rows": summary.rows, "accuracy": summary.metrics["strict"][0].value}
 
 
-STEPS = {"floor": floor, "run": run, "resume": resume, "score": score}
+def write_table(n: int, path: Path) -> None:
+    """Write n questions with four options as CSV."""
+    birds = ("robin", "wren", "heron", "kite", "stork", "crane", "finch")
+    with path.open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(("id", "question", *OPTIONS, "answer", "topic"))
+        for i in range(n):
+            options = [birds[(i + at) % 7] for at in range(4)]
+            table.writerow(
+                (f"q{i}", f"Photo {i}: which bird is this, beside the pond?", *options, "ABCD"[i % 4], "xyz"[i % 3])
+            )
+
+
+def rows(n: int, folder: Path) -> dict[str, Any]:
+    """Read the rows of the table in a bare loop."""
+    with (folder / "birds.csv").open(newline="") as file:
+        return {"rows": sum(1 for _ in csv.reader(file)) - 1}
+
+
+def check(n: int, folder: Path) -> dict[str, Any]:
+    """Check the table."""
+    from snellen.benchmarks import registry
+    from snellen.runs.check.benchmark_check import check_benchmark
+    from snellen.runs.check.check import CheckSettings
+
+    return {"rows": check_benchmark(registry.find(str(folder / "birds.csv")), Data(), CheckSettings()).rows}
+
+
+STEPS = {"floor": floor, "run": run, "resume": resume, "score": score, "rows": rows, "check": check}
 
 
 def measure(step: str, n: int, folder: Path) -> dict[str, Any]:
@@ -144,13 +174,17 @@ def main() -> None:
         return
     n = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as folder:
+        write_table(n, Path(folder) / "birds.csv")
         print(f"{n:,} questions, model in process, concurrency 64")
         print(f"{'step':<8}{'wall s':>9}{'CPU s':>9}{'questions/s':>13}{'peak MB':>9}")
+        cpu_s = {}
         for step in STEPS:
             row = measure(step, n, Path(folder))
+            cpu_s[step] = row["cpu_s"]
             print(
                 f"{step:<8}{row['wall_s']:>9.2f}{row['cpu_s']:>9.2f}{n / row['wall_s']:>13,.0f}{row['peak_mb']:>9.0f}"
             )
+        print(f"CPU of the check / of a bare csv.reader loop: {cpu_s['check'] / cpu_s['rows']:.1f}")
 
 
 if __name__ == "__main__":
