@@ -48,9 +48,14 @@ def expected(features: Any, labels: Any, queries: Any, gallery: Any, metric: str
 
 @st.composite
 def problems(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
-    """Rows with many equal ones (small integers, zero rows, repeats) or hardly any, and classes with gaps."""
+    """Rows with many equal ones (small integers, zero rows, repeats), parallel ones, or neither; classes with gaps."""
     n, d = draw(st.integers(2, 24)), draw(st.integers(1, 5))
-    if draw(st.booleans()):
+    kind = draw(st.sampled_from(["integers", "parallel", "drawn"]))
+    if kind == "parallel":
+        rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+        directions = rng.standard_normal((draw(st.integers(1, 3)), d)).astype(np.float32)
+        x = directions[rng.integers(0, len(directions), n)] * rng.lognormal(0.0, 3.0, (n, 1))  # float64
+    elif kind == "integers":
         x = draw(hnp.arrays(np.int64, (n, d), elements=st.integers(-2, 2)))
         x = x.astype(draw(st.sampled_from([np.int8, np.int64, np.float16, np.float32, np.float64])))
     else:

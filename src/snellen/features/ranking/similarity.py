@@ -29,6 +29,9 @@ _DIFFERENCES = 50_000_000
 _UNIT = 2.0**-24
 """Unit roundoff of float32."""
 
+_SHORTEST = 4.0 * _UNIT
+"""Least |a - m| of a cosine: a shorter one is lost in the rounding of a row of length 1 to float32."""
+
 _TIE = 2e-15
 """Scores in float64 are equal when they differ by at most this, times sqrt(d), times the scale of the score."""
 
@@ -168,7 +171,7 @@ def prepare_space(
             factor[part] = inverse
             bias[part] = (block @ centre) * inverse
             unit = np.where(norm > 0.0, 1.0, 0.0)
-            length[part] = np.sqrt(np.maximum(0.0, unit - 2.0 * bias[part] + centre @ centre))
+            length[part] = np.sqrt(np.maximum(_SHORTEST**2, unit - 2.0 * bias[part] + centre @ centre))
         else:
             block *= constant
             block -= centre
@@ -281,17 +284,36 @@ def tie_width(
 
 
 class ErrorBound(Struct, frozen=True):
-    """Bound on the error of a float32 score: flat * |a - m| * max |b - m| + steep * |score|."""
+    """Bound on the error of a float32 score.
+
+    It is flat * |a - m| * max |b - m| + drift * (|a - m| + max |b - m|) + steep * |score|, and the tie width.
+
+    Scores that are further apart than their bounds differ in float64 by more than their `tie_width`.
+
+    Attributes:
+        flat, steep: of the products and of their sum.
+        drift: of the centred rows. Rows of length 1 are rounded before the centre is taken off: however short a row is
+            then, it is off by a digit of float32.
+        reach: max |b - m|.
+        rounding: max of the gallery terms.
+        level: the tie width where lengths are 1; `tie_width` of l2 grows with their squares.
+        is_scaled: the metric is l2.
+    """
 
     flat: float
+    drift: float
     steep: float
     reach: float
     rounding: float
+    level: float
+    is_scaled: bool
 
     def of(self, length: High, score: High) -> High:
         """Return the [k] bound, from the query's length and the float32 score."""
         size = np.abs(score) + self.rounding
-        return np.asarray(self.flat * length * self.reach + self.steep * size + 4.0 * _UNIT * size)
+        level = self.level * (length**2 + self.reach**2) if self.is_scaled else self.level
+        products = self.flat * length * self.reach + self.drift * (length + self.reach)
+        return np.asarray(products + self.steep * size + 4.0 * _UNIT * size + level)
 
 
 def float32_error(queries: Space, gallery: Space) -> ErrorBound:
@@ -309,11 +331,14 @@ def float32_error(queries: Space, gallery: Space) -> ErrorBound:
     high_g = _rows_centred(gallery, gallery_sample)
     high_q = _rows_centred(queries, query_sample)
     root = float(np.sqrt(queries.width))
+    is_cosine = queries.metric == "cosine"
+    least, drift = (_SHORTEST, 1.0) if is_cosine else (0.0, 0.0)
     worst = 0.0
     for a, b, x, y in ((low_q, low_g, high_q, high_g), (low_g, low_g, high_g, high_g)):
         true = x @ y.T
         wrong = np.abs((a @ b.T).astype(np.float64) - true)
-        size = np.linalg.norm(x, axis=1)[:, None] * np.linalg.norm(y, axis=1)
+        long_a, long_b = (np.maximum(np.linalg.norm(rows, axis=1), least) for rows in (x, y))
+        size = long_a[:, None] * long_b + drift * (long_a[:, None] + long_b)
         allowed = _UNIT * (size + root * np.abs(true))
         usable = allowed > 0.0
         worst = max(worst, float((wrong[usable] / allowed[usable]).max(initial=0.0)))
@@ -321,9 +346,12 @@ def float32_error(queries: Space, gallery: Space) -> ErrorBound:
     centred = gallery.bias - gallery.bias.mean()
     return ErrorBound(
         flat=factor * _UNIT,
+        drift=factor * _UNIT * drift,
         steep=factor * _UNIT * root,
         reach=float(gallery.length.max()),
         rounding=float(np.abs(centred).max()),
+        level=_TIE * root,
+        is_scaled=not is_cosine,
     )
 
 
