@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -30,5 +31,5 @@ def lights_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def lights(lights_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The example plug-in, for this process and for those it starts."""
     monkeypatch.syspath_prepend(str(lights_folder))
-    monkeypatch.setenv("PYTHONPATH", str(lights_folder))
+    monkeypatch.setenv("PYTHONPATH", str(lights_folder), prepend=os.pathsep)
     return lights_folder

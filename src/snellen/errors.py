@@ -375,7 +375,7 @@ class SubmissionError(SnellenError):
 
 
 class InterruptedRunError(SnellenError):
-    """The run was stopped by Ctrl-C, SIGTERM (143) or SIGHUP (129). What was answered is recorded; the run can go on."""
+    """The run was stopped by Ctrl-C or a signal (SIGTERM: 143). What was answered is recorded; the run can go on."""
 
     exit_code = 130
 

@@ -1,6 +1,6 @@
-"""Signals that end a command: SIGTERM and SIGHUP act like Ctrl-C, from the first import to the last line.
+"""Signals that end a command as Ctrl-C does, from the first import to the last line: SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2.
 
-The exit status differs: 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.
+Schedulers send the last two before a time limit (`#SBATCH --signal=USR1@300`). The exit status is 128 and the signal's number.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import threading
 from collections.abc import Iterator
 from types import FrameType
 
-ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+_OF_PROGRAMS = tuple(getattr(signal, name) for name in ("SIGUSR1", "SIGUSR2") if hasattr(signal, name))
+"""Signals that a program which calls this package may use for purposes of its own."""
+ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)) + _OF_PROGRAMS
 _received: list[int] = []
 
 
@@ -32,7 +34,7 @@ def received() -> int | None:
 
 
 def exit_status() -> int:
-    """Return 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP."""
+    """Return 130 for Ctrl-C, 143 for SIGTERM: 128 and the number of the first signal."""
     return 128 + (received() or signal.SIGINT)
 
 
@@ -40,6 +42,17 @@ def by_what() -> str:
     """Name the cause of the end for people."""
     number = received() or signal.SIGINT
     return "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
+
+
+def free_to_end() -> list[int]:
+    """Return the signals of ENDING that are not ignored (`nohup` ignores SIGHUP) and not in use by the program that calls."""
+    handlers = {number: signal.getsignal(number) for number in ENDING}
+    unused = (signal.SIG_DFL, _interrupt)
+    return [
+        number
+        for number, handler in handlers.items()
+        if handler != signal.SIG_IGN and (number not in _OF_PROGRAMS or handler in unused)
+    ]
 
 
 def occupy_closed_streams() -> None:
@@ -58,14 +71,13 @@ def occupy_closed_streams() -> None:
 def terminated_like_ctrl_c() -> Iterator[None]:
     """Pass these signals to the handler of Ctrl-C in this block; only a main thread can handle signals.
 
-    Ignored signals stay ignored: `nohup` ignores SIGHUP.
+    Ignored signals stay ignored, as `free_to_end` says.
     """
     forget()
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    numbers = [number for number in ENDING if signal.getsignal(number) != signal.SIG_IGN]
-    before = {number: signal.signal(number, _interrupt) for number in numbers}
+    before = {number: signal.signal(number, _interrupt) for number in free_to_end()}
     try:
         yield
     finally:

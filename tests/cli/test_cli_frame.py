@@ -18,6 +18,7 @@ import pytest
 
 from engine.stubs import ARITHMETIC
 from servers import fast
+from snellen import exit_signals
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Data
 from snellen.cli import app, main
@@ -165,7 +166,13 @@ MOMENTS = {
 
 
 @pytest.mark.parametrize(
-    ("number", "status", "name"), [("SIGTERM", 143, "SIGTERM"), ("SIGINT", 130, "Ctrl-C"), ("SIGHUP", 129, "SIGHUP")]
+    ("number", "status", "name"),
+    [
+        ("SIGTERM", 143, "SIGTERM"),
+        ("SIGINT", 130, "Ctrl-C"),
+        ("SIGHUP", 129, "SIGHUP"),
+        ("SIGUSR2", 128 + signal.SIGUSR2, "SIGUSR2"),
+    ],
 )
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_whoever_ends_a_command_while_nothing_is_asked_gets_the_signals_status_and_one_line(
@@ -190,7 +197,15 @@ def test_a_hangup_that_nohup_sets_aside_ends_nothing(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+@pytest.mark.parametrize(
+    ("number", "status"),
+    [
+        (signal.SIGINT, 130),
+        (signal.SIGTERM, 143),
+        (signal.SIGHUP, 129),
+        *((number, 128 + number) for number in (signal.SIGUSR1, signal.SIGUSR2)),
+    ],
+)
 def test_a_run_in_the_middle_of_its_questions_ends_with_the_signals_status(lights, tmp_path, number, status):
     with fast.running(latency_s=0.2) as server:
         words = [
@@ -218,9 +233,55 @@ def test_a_run_in_the_middle_of_its_questions_ends_with_the_signals_status(light
                 time.sleep(0.05)
             process.send_signal(number)
             out, err = process.communicate()
+        kept = (tmp_path / "run" / "results.jsonl").read_bytes()
+        words[words.index("-c") + 1] = "32"
+        subprocess.run([sys.executable, "-m", "snellen", *words], cwd=tmp_path, check=True, capture_output=True)
+        assert server.stats()["served"] == 60
     assert process.returncode == status, err
-    assert json.loads(out)["runs"][0]["error"]["exit_code"] == status
+    assert (tmp_path / "run" / "results.jsonl").read_bytes().startswith(kept)
+    error = json.loads(out)["runs"][0]["error"]
+    assert error["exit_code"] == status
+    assert f"stopped by {'Ctrl-C' if number == signal.SIGINT else number.name} after" in error["message"]
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("first", [signal.SIGUSR1, signal.SIGTERM])
+def test_a_second_signal_gives_up_what_is_in_flight(lights, tmp_path, first):
+    with fast.running(latency_s=3600) as server:
+        words = [
+            "run",
+            "lights",
+            "-m",
+            f"api:{fast.MODEL}",
+            "--base-url",
+            server.url,
+            "--out",
+            "run",
+            "--timeout",
+            "9999",
+        ]
+        with subprocess.Popen(
+            [sys.executable, "-m", "snellen", *words], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+        ) as process:
+            while server.stats()["in_flight"] < 4:
+                assert process.poll() is None
+                time.sleep(0.05)
+            process.send_signal(first)
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(1.0)  # it waits for what is in flight
+            process.send_signal(signal.SIGTERM)
+            _, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + first
+    assert f"stopped by {first.name} after 0 of" in err and "Traceback" not in err
+
+
+def test_a_program_keeps_its_own_handler_of_a_users_signal():
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: None)
+    try:
+        free = exit_signals.free_to_end()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert signal.SIGUSR1 not in free and signal.SIGUSR1 in exit_signals.free_to_end()
 
 
 def test_sigterm_ends_a_job_in_the_background_whose_shell_has_it_ignore_ctrl_c(tmp_path):

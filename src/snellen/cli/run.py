@@ -162,8 +162,9 @@ def run_benchmarks(
     """Run benchmarks against a model, or resume an unfinished run.
 
     Each benchmark and model has its own run folder. Questions already answered there are skipped. Progress goes to
-    stderr, the table to stdout. The exit status is 0 only if every question was answered. On Ctrl-C, SIGTERM or SIGHUP,
-    pending requests are completed; a second signal cancels them. The exit status is then 130, 143 or 129.
+    stderr, the table to stdout. The exit status is 0 only if every question was answered. On Ctrl-C, SIGTERM, SIGHUP,
+    SIGUSR1 or SIGUSR2, pending requests are completed; a second signal cancels them. The exit status is then 130 or 143,
+    128 and the signal's number.
 
     A plan (docs/plans.md) runs models × benchmarks × settings side by side, and ends with one table.
 

@@ -139,7 +139,7 @@ class Board:
 
     @property
     def status(self) -> int:
-        """Exit status: 130 if interrupted (SIGTERM 143, SIGHUP 129), else the first failure's, 9 for answers that are missing or mostly empty, 0."""
+        """Exit status: 130 if interrupted (SIGTERM 143), else the first failure's, 9 for answers missing or mostly empty, 0."""
         if self.interrupted:
             return exit_signals.exit_status()
         if self.failed:

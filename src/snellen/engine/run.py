@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import structs
 
+from snellen import exit_signals
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine import fingerprint, journal
 from snellen.engine.concurrency import Gate, RequestLimit
@@ -389,7 +390,8 @@ async def _execute(
     failures.check(folder)
     if stop.interrupted:
         raise InterruptedRunError(
-            f"stopped after {progress.done:,} of {progress.total or '?'} samples; all of them are recorded in {folder.path}",
+            f"stopped by {exit_signals.by_what()} after {progress.done:,} of {progress.total or '?'} samples; "
+            f"all of them are recorded in {folder.path}",
             "Run the same command again to resume.",
         )
 

@@ -68,9 +68,9 @@ class Stop:
 
     @contextlib.contextmanager
     def on_signals(self) -> Iterator[None]:
-        """Let Ctrl-C, SIGTERM and SIGHUP request a stop; only the main thread of a program receives them.
+        """Let Ctrl-C and the signals of `exit_signals` request a stop; only the main thread of a program receives them.
 
-        SIGHUP that is ignored stays so: `nohup` sets it aside. Of several runs in one loop all are stopped.
+        Of several runs in one loop all are stopped.
         """
         if threading.current_thread() is not threading.main_thread():
             yield
@@ -89,7 +89,9 @@ class Stop:
                 task.cancel()
         self.interrupted = True
         self.request()
-        self._progress.note = "stopping after the pending requests; press Ctrl-C again to quit now"
+        self._progress.note = (
+            f"stopping ({exit_signals.by_what()}) after the pending requests; press Ctrl-C again to quit now"
+        )
 
 
 _listening: list[Stop] = []
@@ -99,9 +101,7 @@ _listening: list[Stop] = []
 @contextlib.contextmanager
 def _on_signals() -> Iterator[None]:
     loop = asyncio.get_running_loop()
-    heard = [signal.SIGINT, signal.SIGTERM]
-    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
-        heard.append(signal.SIGHUP)
+    heard = {signal.SIGINT, signal.SIGTERM, *exit_signals.free_to_end()}
     before = {number: signal.getsignal(number) for number in heard}
     for number in before:
         loop.add_signal_handler(number, _signalled, number)

@@ -20,12 +20,13 @@ import time
 from pathlib import Path
 
 PR_SET_CHILD_SUBREAPER = 36
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 
 
 def main(descriptor: int, argv: list[str]) -> int:
     """Run the program; end with its status, and leave nothing behind."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     child = subprocess.Popen(argv, preexec_fn=_default_signals)  # noqa: S603 - no threads here
@@ -39,8 +40,8 @@ def main(descriptor: int, argv: list[str]) -> int:
 
 
 def _default_signals() -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
 
 
 def end_descendants() -> None:

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from snellen import exit_signals
 from snellen.benchmarks.base import Benchmark
 from snellen.engine import journal
 from snellen.engine.batches.budget import BatchBudget
@@ -338,7 +339,8 @@ class _BatchRun:
             )
             cancel = f" To cancel the batches: snellen batch cancel {folder}" if open_ else ""
             raise InterruptedRunError(
-                f"stopped after {progress.done:,} of {progress.total or '?'} samples; {batches_text}all answers are recorded in {folder}",
+                f"stopped by {exit_signals.by_what()} after {progress.done:,} of {progress.total or '?'} samples; {batches_text}"
+                f"all answers are recorded in {folder}",
                 f"Run the same command again to take up the batches and resume.{cancel}",
             )
         if self._budget.unpriced or (self._budget.spent and self._samples_left):

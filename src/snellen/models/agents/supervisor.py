@@ -38,6 +38,7 @@ from pathlib import Path
 from typing import Any
 
 PR_SET_CHILD_SUBREAPER = 36
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXFSZ)
 CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER = 0x20000, 0x8000000, 0x10000000
 CLONE_NEWPID, CLONE_NEWNET = 0x20000000, 0x40000000
 MS_NOSUID, MS_NODEV, MS_REC, MS_PRIVATE = 0x2, 0x4, 0x4000, 0x40000
@@ -163,7 +164,7 @@ class Watch:
 
 def main(descriptor: int) -> int:
     """Prepare, run and end one agent, as the module says."""
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGXFSZ):
+    for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -284,7 +285,7 @@ def _restrict(limits: dict[str, int], isolated: bool, proc: bool) -> None:
         _checked(libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None), "mounts cannot be made private")
         _checked(libc.mount(b"proc", b"/proc", b"proc", MS_NOSUID | MS_NODEV, None), "/proc cannot be mounted")
         Path("/proc/sys/user/max_user_namespaces").write_text("0")  # within ours
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGXFSZ):
+    for number in SIGNALS:
         signal.signal(number, signal.SIG_DFL)
     tasks = limits["processes"] * TASKS_PER_PROCESS
     wanted = {
