@@ -5,11 +5,38 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable
 from typing import Self
 
 from snellen import exit_signals
 from snellen.types import Response, Status
+
+RAISE_OPEN_FILES = "ulimit -n 4096 in this shell, before the command"
+
+
+def open_files_limit() -> int | None:
+    """Return the number of files that this process may have open; None where there is no limit, or none is known."""
+    try:
+        import resource  # not there on Windows
+    except ImportError:
+        return None
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return None if soft == resource.RLIM_INFINITY else soft
+
+
+def open_files_advice(error: BaseException | None) -> str:
+    """Return what to do where an error, or one that led to it, says that no further file can be opened; else ""."""
+    for _ in range(16):  # a chain of errors may be a ring
+        if error is None:
+            return ""
+        if isinstance(error, OSError) and error.errno == errno.EMFILE:
+            most = open_files_limit()
+            return f"This process may have {most or 0:,} files open. Raise that ({RAISE_OPEN_FILES}), or lower --concurrency."
+        if isinstance(error, OSError) and error.errno == errno.ENFILE:
+            return "All programs of this machine together have too many files open. Close some, or lower --concurrency."
+        error = error.__cause__ or error.__context__
+    return ""
 
 
 class SampleNote(str):
@@ -31,7 +58,16 @@ class SnellenError(Exception):
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
         self.message = message
-        self.hint = hint
+        self._hint = hint
+
+    @property
+    def hint(self) -> str:
+        """Return the line that says what to do; where the machine opens no further file, that stands in place of it."""
+        return open_files_advice(self) or self._hint
+
+    @hint.setter
+    def hint(self, text: str) -> None:
+        self._hint = text
 
     def __str__(self) -> str:
         return f"{self.message}\n{self.hint}" if self.hint else self.message

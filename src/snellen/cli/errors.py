@@ -9,9 +9,10 @@ import traceback
 
 import snellen
 from snellen.cli.console import note
-from snellen.errors import SnellenError
+from snellen.errors import SnellenError, open_files_advice
 
 DEBUG = "SNELLEN_DEBUG"
+ADVICE = "Check the path, its permissions and the free disk space."
 UNEXPECTED = 70
 """Exit status of a fault in Snellen itself (EX_SOFTWARE of sysexits.h)."""
 
@@ -39,7 +40,7 @@ def environment_fault(error: Exception) -> SnellenError | None:
         return None
     path = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
     kind = StorageError if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS) else DataError
-    return kind(f"{path}{error.strerror or error}", "Check the path, its permissions and the free disk space.")
+    return kind(f"{path}{error.strerror or error}", open_files_advice(error) or ADVICE)
 
 
 def tell_unexpected(error: Exception) -> int:

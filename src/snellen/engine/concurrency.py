@@ -3,11 +3,55 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
 
 from snellen.engine.pacing import Pacer, Ticket, Waiting
+from snellen.errors import RAISE_OPEN_FILES, open_files_limit
+from snellen.models.registry import ENGINE_KINDS, TORCH_KINDS
+
+log = logging.getLogger(__name__)
+
+
+OPEN_FILES = {**dict.fromkeys((*TORCH_KINDS, *ENGINE_KINDS, "replay"), 0), "agent": 12}
+"""Open files of one request, by the kind of the model: one connection, but none within this process, and more of an agent."""
+
+
+RESERVED_FILES = 24
+"""Open files that a run needs beside its connections: journal, traces, images, look-ups of hosts, modules."""
+
+
+def fitting(wanted: int, each: int = 1, reserved: int = RESERVED_FILES) -> int:
+    """Return how many of `wanted` requests, with `each` open files, fit beside those that are open now; at least 1."""
+    most = open_files_limit()
+    if most is None or most >= wanted * each + 4096:  # no need to count
+        return wanted
+    try:
+        opened = sum(1 for _ in Path("/dev/fd").iterdir())
+    except OSError:
+        opened = 16
+    return max(1, min(wanted, (most - opened - reserved) // each))
+
+
+def fit_open_files(concurrency: int, kind: str = "api", reserved: int = RESERVED_FILES) -> int:
+    """Return how many requests may be in flight under the limit of open files; warn where that is fewer."""
+    each = OPEN_FILES.get(kind, 1)
+    fits = concurrency if each == 0 else fitting(concurrency, each, reserved)
+    if fits < concurrency:
+        _warn(
+            f"at most {fits:,} requests are in flight, not the {concurrency:,} asked for: this process may have "
+            f"{open_files_limit():,} files open. To raise that: {RAISE_OPEN_FILES}."
+        )
+    return fits
+
+
+@lru_cache(maxsize=100)
+def _warn(text: str) -> None:
+    log.warning("%s", text)
 
 
 class RequestLimit:

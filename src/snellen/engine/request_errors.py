@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,7 +14,7 @@ from msgspec import Struct
 from snellen.engine.final_records import final_records
 from snellen.engine.image_refusals import image_refusal, refuses_images
 from snellen.engine.run_folder import RunFolder
-from snellen.errors import BROKEN_OFF, WAITED
+from snellen.errors import BROKEN_OFF, WAITED, open_files_advice
 from snellen.redaction.gold import strike
 from snellen.scoring.scores import COUNT_AS_WRONG
 from snellen.text import shorten
@@ -183,6 +185,8 @@ def advice(kind: str, message: str, *, answered: int = 0) -> str:
         return "The service ended these answers early: run the same command again, with a larger --max-attempts if it stays so."
     if status >= 500 or kind == "server":
         return "The server failed: read its log, then run the same command again."
+    if os.strerror(errno.EMFILE).lower() in message.lower():
+        return open_files_advice(OSError(errno.EMFILE, ""))
     if _NAME.search(message):
         return "The host is not known: check the spelling of --base-url."
     if _TLS.search(message):

@@ -14,7 +14,7 @@ from msgspec import structs
 from snellen import exit_signals
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine import fingerprint, journal
-from snellen.engine.concurrency import Gate, RequestLimit
+from snellen.engine.concurrency import Gate, RequestLimit, fit_open_files
 from snellen.engine.data_paths import absolute_places
 from snellen.engine.growth import Feed, GrowingFeed, Growth, sample_of
 from snellen.engine.image_refusals import has_images, images_answered, plain_image_refusal
@@ -152,6 +152,8 @@ async def run(
         model.hide([folder.path, *(path for path in (spec.data.path, spec.data.images) if path is not None)])
         work = await preflight(model, folder, itertools.chain(iter([first]), work), before)
         folder.write_meta(meta)
+        concurrency = fit_open_files(spec.options.concurrency, spec.model.partition(":")[0])
+        spec = structs.replace(spec, options=structs.replace(spec.options, concurrency=concurrency))
         progress = Progress(folder.path.name, expected(size, spec), before.done, spec.options.concurrency)
         progress.leaves_out_failed = benchmark.unanswered == LEFT_OUT
         if repaired:

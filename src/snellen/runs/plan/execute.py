@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from snellen.engine.concurrency import RequestLimit
+from snellen.engine.concurrency import RESERVED_FILES, RequestLimit, fit_open_files
 from snellen.engine.progress import Display, LiveScores, Progress
 from snellen.engine.run import run
 from snellen.engine.run_folder import RunFolder
@@ -63,7 +63,9 @@ class _Room:
     runs: asyncio.Semaphore = field(init=False)
 
     def __post_init__(self) -> None:
-        self.total = RequestLimit(self.limits.concurrency)
+        self.total = RequestLimit(
+            fit_open_files(self.limits.concurrency, reserved=RESERVED_FILES + 8 * self.limits.runs)
+        )
         self.runs = asyncio.Semaphore(self.limits.runs)
 
     def of(self, cell: PlanCell) -> tuple[RequestLimit, ...]:
