@@ -9,8 +9,11 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image as Pillow
 
 from servers.file_store import FileStore, references
@@ -18,7 +21,7 @@ from servers.provider_server import KEY, ProviderServer
 from snellen.errors import BadReplyError, BadRequestError, InputError, ModelError, RateLimitError, UsageError
 from snellen.models.api import ApiModel
 from snellen.models.api.batches.transport import BatchTransport
-from snellen.models.api.image_files import REGISTER, ImageFiles
+from snellen.models.api.image_files import REGISTER, ImageFiles, UploadedFile, merge_registers
 from snellen.models.api.services import OVERRIDES_VARIABLE, service
 from snellen.models.base import ModelOptions
 from snellen.models.registry import open_model
@@ -266,3 +269,61 @@ def test_chat_completions_cannot_name_files(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv(OVERRIDES_VARIABLE, str(path))
     with pytest.raises(UsageError, match="cannot name an uploaded image"):
         open_model("openai:m-1", ModelOptions())
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_merged_run_uploads_no_image_that_one_of_its_parts_has_uploaded(protocol: str, tmp_path: Path) -> None:
+    first, shared, second = (picture(name) for name in ("first", "shared", "second"))
+    prompts = [Prompt((first, shared, Text("a"))), Prompt((shared, second, Text("b")))]
+    store = FileStore(protocol, looks=1)
+    parts = [tmp_path / name for name in ("1", "2")]
+    with ProviderServer(protocol, files=store) as server:
+        for part, prompt in zip(parts, prompts, strict=True):
+            part.mkdir()
+            ask(opened(protocol, server.url, part), prompt)
+        uploaded = dict(store.uploads)
+        merge_registers([*parts, tmp_path], tmp_path)
+        replies = ask(opened(protocol, server.url, tmp_path), *prompts)
+        assert all(isinstance(reply, Response) for reply in replies)
+        assert store.uploads == uploaded and store.faults == []
+
+
+LINES = st.builds(
+    UploadedFile,
+    digest=st.sampled_from(["a" * 64, "b" * 64, "no digest"]),
+    place=st.sampled_from(["https://one/v1", "https://two/v1"]),
+    reference=st.sampled_from(["", "file-1", "file-2", "file-3"]),
+    expires_at=st.sampled_from([1.0, 2.0, 3.0]),
+)
+
+
+@given(registers=st.lists(st.lists(LINES, max_size=8), min_size=1, max_size=4), data=st.data())
+def test_merged_registers_hold_living_uploads_alone_whatever_their_order(
+    registers: list[list[UploadedFile]], data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    root = tmp_path_factory.mktemp("parts")
+    folders = [root / str(number) for number in range(len(registers))]
+    lost: set[tuple[str, str, str]] = set()
+    named: set[tuple[str, str]] = set()
+    for folder, lines in zip(folders, registers, strict=True):
+        folder.mkdir()
+        torn = b'{"digest": "' if data.draw(st.booleans()) else b""
+        (folder / REGISTER).write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines) + torn)
+        for number, line in enumerate(lines):
+            before = [each for each in lines[:number] if (each.digest, each.place) == (line.digest, line.place)]
+            if not line.reference and before and before[-1].reference:
+                lost.add((line.digest, line.place, before[-1].reference))
+    every = [line for lines in registers for line in lines if line.reference and line.digest != "no digest"]
+    living = [line for line in every if (line.digest, line.place, line.reference) not in lost]
+    out = root / "out"
+    out.mkdir()
+    merge_registers(folders, out)
+    merged = (out / REGISTER).read_bytes() if (out / REGISTER).exists() else b""
+    files = [msgspec.json.decode(line, type=UploadedFile) for line in merged.splitlines()]
+    named = {(file.digest, file.place) for file in files}
+    assert len(named) == len(files) and named == {(line.digest, line.place) for line in living}
+    assert all((file.digest, file.place, file.reference) not in lost for file in files)
+    merge_registers(data.draw(st.permutations(folders)), out)
+    assert ((out / REGISTER).read_bytes() if merged else b"") == merged
+    merge_registers([*folders, out], out)
+    assert ((out / REGISTER).read_bytes() if merged else b"") == merged

@@ -23,6 +23,7 @@ from snellen.engine.resume import read_state
 from snellen.engine.run_folder import JUDGE_RUNS, Coverage, RunFolder, RunMeta
 from snellen.engine.sharding import is_shard_folder, missing_parts, parse_shard
 from snellen.errors import FingerprintError, RunError, UsageError
+from snellen.models.api.image_files import REGISTER, merge_registers
 from snellen.runs.settings import find_benchmark
 from snellen.runs.status import is_locked
 from snellen.sources.journal_lines import Damage, intact_parts, record_number, sealed
@@ -140,6 +141,10 @@ def merge_runs(out: str | Path, shards: Sequence[str | Path] = ()) -> MergedRun:
         _write(target, chosen, [source.folder for source in all_sources])
         for source in sources:
             _copy_folders(source.folder.path, target.path, source.meta.spec.shard)
+        try:
+            merge_registers([source.folder.path for source in all_sources], target.path)
+        except OSError as error:
+            raise journal.storage_error(target.path / REGISTER, error) from error
         for stale in _STALE:
             (target.path / stale).unlink(missing_ok=True)
         meta, missing = _merged_meta(target, [source.meta for source in all_sources], parts, len(chosen))

@@ -22,6 +22,7 @@ from snellen.cli.app import build
 from snellen.engine.run_folder import RunFolder
 from snellen.engine.sharding import missing_parts, parse_shard, shard_folder
 from snellen.errors import FingerprintError, ModelError, RunError, RunLockedError, UsageError
+from snellen.models.api.image_files import REGISTER
 from snellen.runs.evaluate import perform
 from snellen.runs.merge import merge_runs
 from snellen.types import Prompt, Response
@@ -82,6 +83,17 @@ def test_merged_parts_equal_the_run_that_was_never_divided(tmp_path: Path):
     assert run.own
     assert run.summarize().metrics == whole.summarize().metrics
     assert len(list((tmp_path / "merged" / "traces").iterdir())) == 3
+    assert not (tmp_path / "merged" / REGISTER).exists()
+
+
+def test_a_merged_run_knows_what_its_parts_have_uploaded(tmp_path: Path):
+    for number in (1, 2):
+        register = part(f"{number}/2", tmp_path / "big") / REGISTER
+        register.write_text(f'{{"digest": "{str(number) * 64}", "place": "x", "reference": "file-{number}"}}\n')
+    for _ in range(2):
+        merge_runs(tmp_path / "merged", [tmp_path / "big"])
+        lines = [json.loads(line) for line in (tmp_path / "merged" / REGISTER).read_text().splitlines()]
+        assert [line["reference"] for line in lines] == ["file-1", "file-2"]
 
 
 def test_parts_of_several_divisions_overlap_without_harm(tmp_path: Path):

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
+from snellen.atomic_write import replacing
 from snellen.errors import AuthError, BadReplyError, BadRequestError, InputError, ModelError, ModelTimeoutError
 from snellen.models.api.batches.answers import check_id, decoded, moment
 from snellen.models.api.endpoint import Endpoint
@@ -258,6 +259,32 @@ class ImageFiles:
         transport, self._transport = self._transport, None
         if transport is not None:
             await transport.close()
+
+
+def merge_registers(folders: Iterable[Path], out: Path) -> None:
+    """Write the register of a merged run: of each file the upload that lives longest, and none that a run has lost.
+
+    The result depends on the lines alone, not on the order of the folders. Raises OSError.
+    """
+    uploads: dict[tuple[str, str], list[UploadedFile]] = {}
+    lost: set[tuple[str, str, str]] = set()
+    for folder in folders:
+        last: dict[tuple[str, str], str] = {}
+        for file in _read_register(folder / REGISTER, lambda file: _DIGEST.fullmatch(file.digest) is not None):
+            name = (file.digest, file.place)
+            if file.reference:
+                uploads.setdefault(name, []).append(file)
+            elif name in last:
+                lost.add((*name, last[name]))
+            last[name] = file.reference
+    kept = [
+        max(living, key=lambda file: (file.expires_at, file.at, file.reference))
+        for name, files in sorted(uploads.items())
+        if (living := [file for file in files if (*name, file.reference) not in lost])
+    ]
+    if kept or (out / REGISTER).exists():
+        with replacing(out / REGISTER) as part:
+            part.write_bytes(b"".join(msgspec.json.encode(file) + b"\n" for file in kept))
 
 
 def _append(path: Path, line: bytes) -> None:
