@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import os
+import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,11 +15,12 @@ import pytest
 
 from servers.hostile import HostileServer
 from snellen import redaction
-from snellen.errors import ModelError, PreflightError, UsageError
+from snellen.errors import ModelError, PreflightError, SnellenError, UsageError
 from snellen.models.api import ApiModel
 from snellen.models.api.endpoint import find_proxy, parse_endpoint
 from snellen.models.api.keys import find_key
 from snellen.models.base import ModelOptions
+from snellen.models.registry import open_model
 from snellen.types import Prompt, Text
 
 KEY = "zq-7f3a9c51e2"
@@ -22,7 +28,11 @@ KEY = "zq-7f3a9c51e2"
 
 @pytest.fixture(autouse=True)
 def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"):
+    for name in (
+        "OPENAI_API_KEY",
+        "OPENAI_BASE_URL",
+        *(name for name in os.environ if name.lower().endswith("_proxy")),
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
     yield
@@ -144,3 +154,113 @@ def test_a_proxy_of_the_environment_is_used_and_never_for_loopback(monkeypatch: 
     assert find_proxy(parse_endpoint("https://api.example/v1")) == "http://proxy:3128"
     assert find_proxy(parse_endpoint("https://inside.example/v1")) is None
     assert find_proxy(parse_endpoint("http://127.0.0.1:8000/v1")) is None
+
+
+FAULTS = {
+    "has no scheme": (
+        "proxy.corp:3128",
+        "proxy.corp",
+        "bob:hunter2secret9@proxy.corp:3128",
+        "//proxy:1",
+        "10.0.0.1:80",
+    ),
+    "unknown scheme": ("ftp://proxy:21", "htttp://proxy:3128", "tcp://proxy:80"),
+    "SOCKS": ("socks5://proxy:1080", "socks5h://bob:hunter2secret9@proxy:1080", "SOCKS4://proxy"),
+    "bad port": (
+        "http://proxy:",
+        "http://proxy:0",
+        "http://proxy:99999",
+        "http://proxy:31a8",
+        "http://a:b:c",
+        "http://[::1]:x",
+    ),
+    "white space": (" http://proxy:80", "http://proxy:80 ", "http://pro xy:80", "http://proxy\t:80"),
+    "blanks alone": (" ", "\t\t"),
+    "names no host": ("http://", "http://:3128", "http://bob:hunter2secret9@:80", "http://[zz]:80", "http://-:80"),
+    "password with": ("http://bob:hunter2/secret9@proxy:80", "http://bob:hunter2#secret9@proxy:80"),
+}
+NO_PROXY_FAULTS = {
+    "blanks between": ("one.example two.example", "one.example, two three"),
+    "with a scheme": ("http://one.example", "a,https://b"),
+    "bad port": ("one.example:80a", "one.example:0"),
+    "names no host": ("-", "[zz]", "a,$b"),
+}
+
+
+@pytest.mark.parametrize("variable", ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"])
+@pytest.mark.parametrize(("fault", "value"), [(fault, value) for fault, values in FAULTS.items() for value in values])
+def test_a_faulty_proxy_is_named_by_its_variable_and_never_shown(
+    variable: str, fault: str, value: str, monkeypatch: pytest.MonkeyPatch, forget_keys: None
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(PreflightError, match=fault) as caught:
+        find_proxy(parse_endpoint("https://api.example/v1"))
+    assert caught.value.message.startswith(f"{variable} ")
+    assert not any(part in str(caught.value) for part in ("hunter2", "secret9"))
+    assert find_proxy(parse_endpoint("http://localhost:8000/v1")) is None, "this machine needs no proxy"
+    monkeypatch.setenv("no_proxy", ".example")
+    assert find_proxy(parse_endpoint("https://api.example/v1")) is None
+
+
+@pytest.mark.parametrize("variable", ["NO_PROXY", "no_proxy"])
+@pytest.mark.parametrize(
+    ("fault", "value"), [(fault, value) for fault, values in NO_PROXY_FAULTS.items() for value in values]
+)
+def test_an_exception_from_the_proxy_that_matches_no_host_is_named(
+    variable: str, fault: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, value)
+    assert find_proxy(parse_endpoint("https://api.example/v1")) is None, "without a proxy it says nothing"
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
+    with pytest.raises(PreflightError, match=fault) as caught:
+        find_proxy(parse_endpoint("https://api.example/v1"))
+    assert caught.value.message.startswith(f"{variable} ")
+
+
+@pytest.mark.parametrize(
+    ("host", "entries"),
+    [
+        ("api.example", "*"),
+        ("api.example", "x, *"),
+        ("api.example", "*.example"),
+        ("api.example", " .example ,"),
+        ("api.example:8443", "api.example:8443"),
+        ("10.1.2.3", "10.0.0.0/8"),
+        ("10.1.2.3", "10.1.2.3"),
+        ("[fd00::1]", "fd00::/8"),
+    ],
+)
+def test_hosts_are_excepted_from_the_proxy(host: str, entries: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALL_PROXY", "https://proxy.example.org:3128/")
+    assert find_proxy(parse_endpoint(f"https://{host}/v1")) == "https://proxy.example.org:3128/"
+    monkeypatch.setenv("NO_PROXY", entries)
+    assert find_proxy(parse_endpoint(f"https://{host}/v1")) is None
+    assert find_proxy(parse_endpoint("https://elsewhere.test/v1")) is None or entries.strip(" x,") != "*"
+
+
+@pytest.mark.parametrize("answer", [b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n", b""])
+def test_a_run_behind_a_proxy_that_refuses_names_the_variable(
+    answer: bytes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, forget_keys: None
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+
+        def serve() -> None:
+            while answer:
+                with contextlib.suppress(OSError):
+                    connection, _ = listener.accept()
+                    with connection:
+                        connection.recv(65_536)
+                        connection.sendall(answer)
+                    continue
+                return
+
+        if answer:
+            threading.Thread(target=serve, daemon=True).start()
+        else:
+            listener.close()
+        monkeypatch.setenv("https_proxy", f"http://bob:hunter2secret9@127.0.0.1:{port}")
+        model = open_model("api:m", ModelOptions(base_url="https://api.example/v1", timeout_s=5, patience_s=0.1))
+        with pytest.raises(SnellenError, match="The proxy of https_proxy") as caught:
+            asyncio.run(model.preflight())
+    assert "hunter2" not in str(caught.value) and "NO_PROXY" in str(caught.value)

@@ -28,7 +28,7 @@ from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from snellen.redaction.decoding import DRAWN_LETTERS, DecodedText, readings, replaced, source_spans, texts
 from snellen.text import normalized
@@ -146,15 +146,13 @@ def register_environment(environment: Mapping[str, str]) -> None:
 
 
 def register_proxies(environment: Mapping[str, str]) -> None:
-    """Register the passwords in HTTPS_PROXY and its like: a proxy may echo them."""
+    """Register the passwords in HTTPS_PROXY and its like, or a user without one: a proxy may echo them."""
     for name, value in environment.items():
         if name.lower().endswith("_proxy") and "@" in value:
-            try:
-                password = urlsplit(value).password or ""
-            except ValueError:  # the address is no URL
-                continue
-            register(password)
-            register(unquote(password))
+            # Not by urlsplit: an address without a scheme, or with a slash in the password, is faulty and no less secret.
+            user, mark, password = value.rpartition("@")[0].rpartition("://")[2].partition(":")
+            register(secret := password if mark else user)
+            register(unquote(secret))
 
 
 def forget() -> None:

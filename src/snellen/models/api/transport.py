@@ -15,7 +15,7 @@ from aiohttp.abc import AbstractStreamWriter
 
 from snellen.errors import BadReplyError, BadRequestError, ModelTimeoutError, NetworkError
 from snellen.event_loop import off_loop
-from snellen.models.api.endpoint import Endpoint, find_proxy
+from snellen.models.api.endpoint import Endpoint, find_proxy, proxy_name
 from snellen.models.api.errors import excerpt
 from snellen.redaction import redact_bytes
 
@@ -63,6 +63,8 @@ class Transport:
             **headers,
         }
         self._endpoint = endpoint
+        proxy = find_proxy(endpoint)
+        self._proxy = proxy_name(endpoint) if proxy else ""
         self._timeout_s = timeout_s
         # Sooner than the whole request, so that a server that is not there is told from one that is slow.
         self._connect_s = min(CONNECT_S, 0.9 * timeout_s)
@@ -72,7 +74,7 @@ class Transport:
             headers=headers,
             cookie_jar=DummyCookieJar(),
             timeout=ClientTimeout(total=timeout_s, sock_connect=self._connect_s),
-            proxy=find_proxy(endpoint),
+            proxy=proxy,
             trust_env=False,
         )
 
@@ -126,6 +128,14 @@ class Transport:
             raise NetworkError(
                 f"The certificate of {self._endpoint} is not valid: {error.certificate_error}",
                 "If the server has a certificate of its own, name its authority in SSL_CERT_FILE.",
+            ) from None
+        except (aiohttp.ClientProxyConnectionError, aiohttp.ClientHttpProxyError) as error:
+            status = error.status if isinstance(error, aiohttp.ClientHttpProxyError) else 0
+            said = f"refuses: HTTP {status}" if status else f"cannot be reached: {getattr(error, 'strerror', error)}"
+            raise NetworkError(
+                f"The proxy of {self._proxy} {said}.",
+                f"Correct {self._proxy}, or name {self._endpoint.host} in NO_PROXY.",
+                unavailable=not status,
             ) from None
         except aiohttp.ClientConnectorError as error:
             raise NetworkError(
