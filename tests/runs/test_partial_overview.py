@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 from msgspec import structs
 
 import snellen
 from engine.stubs import ARITHMETIC, Calculator
-from snellen.cli import main
+from snellen.cli import main, results
 from snellen.engine.resume import verified_meta
 from snellen.engine.run_folder import RunFolder
+from snellen.errors import ModelError
+from snellen.reports.runs import facts
 from snellen.runs.run import load_run
-from snellen.runs.status import overview
+from snellen.runs.status import State, overview
+from snellen.runs.trackers.content import tracked_run
+from snellen.types import Prompt, Response
 from snellen.viewer.index.catalogue import make_entries, read_files
 
 
@@ -110,3 +116,55 @@ def test_limited_runs_are_those_that_were_asked_for_a_part_whatever_is_known_of_
         (entry,) = make_entries([read_files(name, run.path)], {})
         states[name] = (overview(run.folder, run.meta).state, entry.shown_state)
     assert states == {"whole": ("complete",) * 2, "part": ("limited",) * 2, "shard": ("limited",) * 2}
+
+
+class Constant(Calculator):
+    """Answers each question alike, or fails."""
+
+    def __init__(self, error: ModelError | None) -> None:
+        super().__init__()
+        self._error = error
+
+    async def answer(self, prompt: Prompt) -> Response:
+        if self._error is not None:
+            raise self._error
+        return Response("3")
+
+
+def stated(path: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
+    """The state of a run, by the page, list, query, export or JSON that tells it."""
+    run = snellen.load_run(path)
+    (entry,) = make_entries([read_files(path.name, path)], {})
+
+    def asked(*words: str) -> Any:
+        assert main(list(words)) in (0, 9)
+        return json.loads(capsys.readouterr().out)
+
+    (listed,) = asked("list", "--runs", "--results", str(path.parent), "--json")["runs"]
+    (by_run,) = asked("query", "SELECT state FROM runs", str(path), "--json")["rows"]
+    assert main(["list", "--runs", "--results", str(path.parent)]) == 0
+    shown = {word for word in capsys.readouterr().out.split() if word in get_args(State)}
+    told = {
+        "python": run.state,
+        "list": listed["state"],
+        "query": by_run[0],
+        "viewer": entry.shown_state,
+        "report": facts(run)["state"],
+        "results": results._run_json(run, {})["state"],
+        "overview": overview(run.folder, run.meta).state,
+        "tracker": str(tracked_run(run, {}).settings["state"]),
+    }
+    assert shown == {run.state}, shown
+    return told
+
+
+@pytest.mark.parametrize("state", get_args(State))
+def test_every_page_list_query_export_and_json_says_the_state_of_a_run_in_the_same_words(tmp_path, capsys, state):
+    error = ModelError("no") if state == "failed" else None
+    limit = None if state == "complete" else 5
+    run = snellen.evaluate("chart/digits", Constant(error), out=tmp_path / "runs" / "one", limit=limit, max_attempts=1)
+    if state in ("partial", "running"):
+        run.folder.write_meta(structs.replace(run.meta, state=state))
+    with run.folder.locked() if state == "running" else contextlib.nullcontext():
+        told = stated(run.path, capsys)
+    assert set(told.values()) == {state}, told

@@ -172,7 +172,7 @@ def read(
     totals = counts.run.meta.totals
     if as_json:
         numbers = {name: getattr(counts, name) for name in ("answered", "failed", "again", "missing", "strange")}
-        show_json({"run": str(run), **numbers, "state": counts.run.meta.state, "ok": totals.ok})
+        show_json({"run": str(run), **numbers, "state": counts.run.state, "ok": totals.ok})
         return
     note(f"{counts.answered:,} answers recorded; {run} has {totals.done:,}")
     if counts.failed:

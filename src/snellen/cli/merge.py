@@ -47,18 +47,20 @@ def merge(
     if every question was answered.
     """
     from snellen.runs.merge import merge_runs
+    from snellen.runs.status import ENDED, present_state
 
     merged = merge_runs(out, shard or [])
     scores = _scored(merged.folder)
     totals = merged.meta.totals
     lost = totals.error + totals.timeout
-    whole = merged.meta.state == "complete" and not lost
+    state = present_state(merged.folder, merged.meta)
+    whole = state in ENDED and not lost
     if as_json:
         show_json(
             {
                 "run": str(merged.folder),
                 "fingerprint": merged.meta.fingerprint,
-                "state": merged.meta.state,
+                "state": state,
                 "records": merged.meta.records,
                 "answered": totals.done,
                 "failed": lost,
@@ -74,8 +76,7 @@ def merge(
         raise typer.Exit(0 if whole else UNANSWERED)
     table = new_table(f"Merged into {merged.folder}", ["part", "folder", "state"], ("records", "damaged"))
     for part in merged.parts:
-        state = "running" if part.running else part.state
-        table.add_row(part.shard or "all", str(part.path), state, f"{part.records:,}", f"{len(part.damage):,}")
+        table.add_row(part.shard or "all", str(part.path), part.state, f"{part.records:,}", f"{len(part.damage):,}")
     show(table)
     for part in merged.parts:
         for fault in part.damage:
@@ -86,7 +87,7 @@ def merge(
         note(f"note: {count} missing: {named}")
     size = merged.meta.coverage.of
     of = "" if size is None else f" of {min(size, merged.meta.coverage.limit or size) * merged.meta.spec.repeats:,}"
-    print(f"{totals.done:,}{of} answered, {lost:,} failed ({merged.meta.state})")
+    print(f"{totals.done:,}{of} answered, {lost:,} failed ({state})")
     if scores.run is None:
         note(f"note: not scored: {scores.reason}")
         note(f"Next: snellen score {merged.folder} --data FOLDER")

@@ -257,7 +257,7 @@ def _run_json(run: Run, metrics: dict[str, list[Metric]]) -> dict[str, Any]:
         "benchmark": run.benchmark.name,
         "model": meta.spec.model,
         "fingerprint": meta.fingerprint,
-        "state": meta.state,
+        "state": run.state,
         "coverage": to_builtins(meta.coverage),
         "totals": structs.asdict(meta.totals),
         "failures": run.request_errors().as_json(),

@@ -11,8 +11,10 @@ from msgspec import structs
 
 from snellen.cli.console import new_table, note, show, show_json
 from snellen.cli.results import UNANSWERED
-from snellen.errors import InterruptedRunError, SnellenError, UsageError
+from snellen.engine.run_folder import RunFolder
+from snellen.errors import FingerprintError, InterruptedRunError, RunLockedError, SnellenError, UsageError
 from snellen.runs.caveats import empty_replies, reply_faults
+from snellen.runs.status import ENDED, State, present_state
 from snellen.scoring.metric_text import bracketed, legend, mark
 from snellen.types import Metric
 
@@ -250,13 +252,17 @@ def _cell_json(end: CellOutcome, metrics: dict[str, list[Metric]]) -> dict[str, 
     }
 
 
-def _state(end: CellOutcome) -> str:
-    if end.error is not None:
-        return "interrupted" if isinstance(end.error, InterruptedRunError) else "failed"
-    if end.run is None:
-        return "waiting"
-    state = end.run.meta.state
-    return "limited" if state == "complete" and not end.run.meta.coverage.full else state
+def _state(end: CellOutcome) -> State | None:
+    """Return the state of a cell's run; `failed` if it could not begin, None if the plan ended before it."""
+    if end.run is not None:
+        return end.run.state
+    folder = RunFolder(end.cell.folder)
+    try:
+        if folder.exists() and not isinstance(end.error, FingerprintError | RunLockedError | UsageError):
+            return present_state(folder.path, folder.meta())
+    except SnellenError:  # damaged: the cell's error says so
+        pass
+    return None if end.error is None else "failed"
 
 
 def _show_table(name: str, outcome: PlanOutcome, metrics: dict[int, dict[str, list[Metric]]]) -> None:
@@ -293,7 +299,8 @@ def _show_table(name: str, outcome: PlanOutcome, metrics: dict[int, dict[str, li
 
 def _cell_text(end: CellOutcome, metric: Metric | None) -> str:
     if end.error is not None or metric is None:
-        return _state(end)
+        state = _state(end) or "–"
+        return f"{state}, no score" if end.error is not None and state in ENDED else state
     value = "–" if metric.value is None else f"{metric.value:.3f}"
     value += "" if metric.unit == "fraction" else f" {metric.unit}"
     partly = "" if metric.coverage >= 1.0 else f" ({metric.coverage:.1%})"

@@ -28,7 +28,7 @@ from snellen.runs import scoring
 from snellen.runs.export import in_order
 from snellen.runs.judge.verdicts import read
 from snellen.runs.run import Run
-from snellen.runs.status import present_state
+from snellen.runs.status import ENDED, present_state
 from snellen.scoring.rubric import built_in
 from snellen.scoring.scores import ScoreBuilder, score_record
 from snellen.scoring.statistics import with_cluster
@@ -152,7 +152,7 @@ def _run_faults(run: Run) -> Iterable[str]:
     coverage = run.meta.coverage
     if not coverage.full:
         yield f"{run.path.name}: {structs.replace(coverage, of=None).part} were requested ({'--shard' if coverage.shards else '--limit'})"
-    if (state := present_state(run.path, run.sized_meta)) != "complete":
+    if (state := present_state(run.path, run.sized_meta)) not in ENDED:
         yield f"{run.path.name}: the run is incomplete ({state})"
     if run.benchmark.digest(run.meta.spec.data) != run.meta.identity.get("data"):
         yield f"{run.path.name}: the data or the prompts have changed since the run"

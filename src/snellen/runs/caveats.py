@@ -12,6 +12,7 @@ from snellen.engine.run_folder import RunMeta
 from snellen.models.api.prices import provider_of
 from snellen.models.api.reply import CALLS, MEMBER, THOUGHTS
 from snellen.models.api.services import PROVIDERS, service
+from snellen.runs.status import ENDED
 from snellen.types import NOWHERE, THINKING_ALONE, Generation, MediaSettings
 
 DIGEST_SHOWN = len("sha256:") + 12
@@ -41,7 +42,7 @@ def caveats(meta: RunMeta, benchmark: Benchmark | None = None, *, state: str, na
         size = coverage.of or 0
         subject = "replies were available to judge" if meta.judges else "samples could be read from the data"
         yield Caveat("part", f"only {size - meta.not_there:,} of {size:,} {subject}")
-    if state != "complete":
+    if state not in ENDED:
         yield Caveat("state", f"the {name} is incomplete ({state})")
     if lost := totals.error + totals.timeout:
         yield Caveat(

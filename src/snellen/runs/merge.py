@@ -25,7 +25,7 @@ from snellen.engine.sharding import is_shard_folder, missing_parts, parse_shard
 from snellen.errors import FingerprintError, RunError, UsageError
 from snellen.models.api.image_files import REGISTER, merge_registers
 from snellen.runs.settings import find_benchmark
-from snellen.runs.status import is_locked
+from snellen.runs.status import ENDED, is_locked, present_state
 from snellen.sources.journal_lines import Damage, intact_parts, record_number, sealed
 from snellen.types import Record
 
@@ -131,7 +131,7 @@ def merge_runs(out: str | Path, shards: Sequence[str | Path] = ()) -> MergedRun:
                     MergedPart(
                         source.folder.path,
                         source.meta.spec.shard,
-                        source.meta.state,
+                        present_state(source.folder.path, source.meta),
                         records,
                         tuple(damage.faults) if damage else (),
                         is_locked(source.folder.path),
@@ -298,7 +298,7 @@ def _merged_meta(
     whole = any(not meta.spec.shard and not meta.coverage.shards for meta in metas)
     missing = () if whole else tuple(missing_parts(divided))
     totals, _ = read_state(target, Damage(target.results))
-    sound = all(part.state == "complete" and not part.damage and not part.running for part in parts)
+    sound = all(part.state in ENDED and not part.damage and not part.running for part in parts)
     limit, size = first.coverage.limit, first.coverage.of
     expected = [count for count in (limit, size) if count is not None]
     counted = bool(expected) and records >= min(expected) * first.spec.repeats

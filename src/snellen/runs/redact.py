@@ -159,7 +159,7 @@ def _meta(run: Run) -> dict[str, Any]:
         "seed": spec.data.seed,
         "repeats": spec.repeats,
         "coverage": msgspec.to_builtins(meta.coverage),
-        "state": meta.state,
+        "state": run.state,
         "totals": msgspec.to_builtins(meta.totals),
         "versions": meta.environment.get("versions", {}),
         "judge": None if judge is None or not judge.by else judge.model,

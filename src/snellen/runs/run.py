@@ -20,7 +20,7 @@ from snellen.engine.run_folder import JUDGED, READ, RunFolder, RunMeta, derived_
 from snellen.errors import DataError, SnellenError, UsageError
 from snellen.runs.predictions import PredictionRows
 from snellen.runs.settings import find_benchmark
-from snellen.runs.status import present_state
+from snellen.runs.status import State, present_state
 from snellen.runs.trust import find_named, guarded
 from snellen.text import pretty_json
 from snellen.types import Metric, Record, Sample
@@ -127,6 +127,11 @@ class Run:
             return True
         return False
 
+    @property
+    def state(self) -> State:
+        """Return the state as it is now: running, complete, limited, partial or failed."""
+        return present_state(self.path, self.sized_meta)
+
     @cached_property
     def sized_meta(self) -> RunMeta:
         """Return the meta; for another user's run with the sample count of the benchmark itself."""
@@ -196,7 +201,7 @@ class Run:
 
         lost = without_record(self.folder, self.benchmark, self.meta.spec)
         only_lost = lost and self.folder.meta().state == "complete"  # it is named in full
-        known = caveats(meta, self.benchmark, state="complete" if only_lost else present_state(self.path, meta))
+        known = caveats(meta, self.benchmark, state="complete" if only_lost else self.state)
         texts = (errors if caveat.about == "lost" and errors else caveat.text for caveat in known)
         return [*texts, *filter(None, [lost, self.changed_data, judge_line(self), self.unverified])]
 

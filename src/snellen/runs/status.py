@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from snellen.runs.run import Run
 
 State: TypeAlias = Literal["running", "complete", "limited", "partial", "failed"]
+ENDED: tuple[State, ...] = ("complete", "limited")
+"""States of a run that has a record of all that was asked for."""
 LEFT_OUT = ("benchmark", "benchmark_version", "data", "prompts")
 """Parts of a run's identity that have a column of their own, or that no reader tells apart: digests."""
 DIGESTS = ("benchmark_version", "data", "prompts")
@@ -114,15 +116,8 @@ def overview(folder: RunFolder, meta: RunMeta, groups: GroupProgress | None = No
     repeats = meta.spec.repeats
     limit, of = meta.coverage.limit, None if groups is not None else meta.coverage.of
     known = [count for count in (limit, of) if count is not None]
-    state: State = "partial"
-    if meta.state == "complete":
-        state = "complete" if meta.coverage.full else "limited"
-    if locked and meta.state != "complete":
-        state = "running"
-    elif not totals.done and (totals.error + totals.timeout or state == "partial"):
-        state = "failed"
     return Overview(
-        state,
+        state_of(meta, totals, locked=locked),
         totals,
         None if of is None else of * repeats,
         min(known) * repeats if known else None,
@@ -131,9 +126,26 @@ def overview(folder: RunFolder, meta: RunMeta, groups: GroupProgress | None = No
     )
 
 
-def present_state(path: Path, meta: RunMeta) -> str:
-    """Return the state in run_meta.json, or `partial` if that says `running` and no live process holds the lock."""
-    return "partial" if meta.state == "running" and not is_locked(path) else meta.state
+def state_of(meta: RunMeta, totals: Totals, *, locked: bool) -> State:
+    """Return the state of a run, in the words that every page, list, query, export and JSON has (`Overview.state`).
+
+    Args:
+        meta: as in run_meta.json, whose own word for the state is that of the process that wrote it.
+        totals: counts over the journal.
+        locked: a live process writes to the run.
+    """
+    if meta.state != "complete" and locked:
+        return "running"
+    if not totals.done and (totals.error + totals.timeout or meta.state != "complete"):
+        return "failed"
+    if meta.state != "complete":
+        return "partial"
+    return "complete" if meta.coverage.full else "limited"
+
+
+def present_state(path: Path, meta: RunMeta) -> State:
+    """Return the state of a run as it is now."""
+    return overview(RunFolder(path), meta).state
 
 
 def is_locked(path: Path) -> bool:

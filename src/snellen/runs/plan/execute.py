@@ -183,7 +183,7 @@ async def _run_cell(
             raise
         _fail(end, fault, hooks)
     else:
-        log.info("%s × %s: %s", cell.benchmark, cell.row, end.run.meta.state)
+        log.info("%s × %s: %s", cell.benchmark, cell.row, end.run.state)
 
 
 def _fail(end: CellOutcome, error: SnellenError, hooks: _PlanHooks) -> None:

@@ -67,7 +67,7 @@ def tracked_run(
         "model_name": meta.spec.model,
         "limit": meta.coverage.limit,
         "samples": meta.coverage.of,
-        "state": meta.state,
+        "state": run.state,
         "fingerprint": meta.fingerprint,
         "run_folder": str(run.path.absolute()),
         "snellen": __version__,

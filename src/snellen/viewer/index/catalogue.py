@@ -19,7 +19,7 @@ from snellen.engine.run_folder import JUDGED, READ, RunFolder, RunMeta, Totals
 from snellen.errors import RedactedCopyError, RunError, SnellenError
 from snellen.reports.tables import THRESHOLD
 from snellen.runs.run import SavedSummary
-from snellen.runs.status import distinguishing, ended_groups, is_locked
+from snellen.runs.status import distinguishing, ended_groups, is_locked, state_of
 from snellen.types import Metric
 from snellen.viewer.index.entries import FailureCount, Origin, RunEntry, RunState, SampleState
 from snellen.viewer.index.run_state import RunIndexState
@@ -352,16 +352,17 @@ def _sample_state(run: RunFiles, state: RunIndexState | None) -> SampleState:
 def _run_state(
     run: RunFiles, meta: RunMeta, state: RunIndexState | None, totals: Totals, requested: int | None
 ) -> RunState:
-    if run.locked and meta.state != "complete":
-        return "running"
+    known = state_of(meta, totals, locked=run.locked)
+    if known == "running":
+        return known
     damaged = state is not None and (state.tail.damaged or state.tail.repeated or state.tail.missing)
     if run.torn or damaged or (run.problems and run.size is None and totals.done):
         return "torn"
     recorded = totals.recorded
     short = requested is not None and recorded < requested and run.origin == "foreign"
-    if not totals.done and (recorded or meta.state != "complete"):
-        return "failed"
-    return "complete" if meta.state == "complete" and not short else "partial"
+    if known == "complete" or known == "limited":
+        return "partial" if short else "complete"
+    return known
 
 
 def _judges(run: RunFiles, meta: RunMeta, keys: Mapping[str, str]) -> str:

@@ -127,7 +127,7 @@ class RunEntry:
 
     @property
     def shown_state(self) -> str:
-        """Return the state; `limited` if the run has ended and was asked for a part of the benchmark."""
+        """Return the state in the words of `runs.status.state_of`, which tells `limited` from `complete`."""
         part = not self.full or (self.coverage is not None and self.coverage < 1.0)
         return "limited" if self.state == "complete" and part else self.state
 
