@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from snellen import redaction
 from snellen.redaction.arguments import held_key, key_among, may_be_shown
@@ -93,6 +98,11 @@ def test_a_key_inside_a_json_value_is_seen_by_its_name_its_parents_name_or_its_t
         {"sk-abcdefghijklmnopqrstuvwx": 1},
         {"headers": [["Authorization", SECRET]]},
         {"env": [{"name": "API_KEY", "value": "abc"}]},
+        {"authentication": {"type": "connection_string", "connection_string": "abc"}},
+        {"apiKeys": {"primary": SECRET}},
+        {"api_keys": {SECRET: True}},
+        {"headers": {"Cookie": "a=b; c=d"}},
+        {"text": "-----BEGIN RSA PRIVATE KEY-----"},
     ):
         assert key_among(value) is not None
     for value in (
@@ -103,13 +113,49 @@ def test_a_key_inside_a_json_value_is_seen_by_its_name_its_parents_name_or_its_t
         ["key", "value"],
         {"code": "x1 = y2 + z3", "stop": ["key", "token"]},
         [{"name": "color", "value": "a1b2c3d4"}],
+        {"authentication": {"type": "system_assigned_managed_identity"}, "key_field": "doc_id"},
+        {"properties": {"token_count": {"type": "integer"}}, "tokenizer": "Qwen/Qwen2.5-VL-7B-Instruct"},
+        {"key_env": "OPENAI_API_KEY_2", "session": "evaluation-run", "keys": ["left", "right"]},
     ):
         assert key_among(value) is None
 
 
+WORDS = ("api", "access", "token", "value", "client", "secret", "string", "password", "authorization", "header", "json")
+SECRET_WORDS = ("key", "token", "secret", "password", "authorization", "credential", "signature", "sas", "cookie")
+STYLES = ("_".join, "-".join, lambda words: words[0] + "".join(map(str.title, words[1:])))
+
+
+@given(
+    st.lists(st.sampled_from(WORDS), max_size=2),
+    st.sampled_from(SECRET_WORDS),
+    st.sampled_from(("", "value", "string", "primary", "v2")),
+    st.sampled_from(STYLES),
+    st.from_regex(r"(?=.*[A-Za-z][0-9].*[0-9][A-Za-z])[A-Za-z0-9_+/-]{12,40}", fullmatch=True),
+    st.lists(st.sampled_from(("member", "list", "text", "below")), max_size=4),
+)
+def test_a_value_drawn_by_lot_under_a_name_for_a_secret_is_seen_at_any_depth_and_not_shown(
+    before: list[str], secret: str, after: str, style: Callable[[list[str]], str], key: str, around: list[str]
+) -> None:
+    value: Any = {style([*before, secret, *filter(None, [after])]): key}
+    for place in around:
+        value = {
+            "member": {"a": value},
+            "list": [1, value],
+            "text": {"b": json.dumps(value)},
+            "below": {"c": [[value]]},
+        }[place]
+    found = key_among(value)
+    assert found is not None and key not in found
+
+
 def test_the_name_of_a_variable_is_told_from_a_key() -> None:
     assert all(map(may_be_shown, ("OPENAI_API_KEY", "MY_KEY2", "HF_TOKEN", "KEY", "my_key")))
-    assert not any(map(may_be_shown, (SECRET, "sk-abc", "X7F3A9C51E2KD8P", "a b", "", "AKIAIOSFODNN7EXAMPLE", "k\n")))
+    assert not any(
+        map(
+            may_be_shown,
+            (SECRET, "UmSTTNxjMjRgnFBjiKzASy", "sk-abc", "X7F3A9C51E2KD8P", "a b", "", "AKIAIOSFODNN7EXAMPLE", "k\n"),
+        )
+    )
 
 
 def snellen(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct, field, structs
 
 from snellen.errors import DataError
+from snellen.redaction.arguments import key_among
 from snellen.toml_text import parse_toml
 
 DECLARATION_BYTES = 1 << 20
@@ -420,6 +421,9 @@ def read_declaration(path: Path) -> Declaration:
         values = parse_toml(text.decode())
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise DataError(f"{path}: it is no TOML: {error}") from error
+    # `rows` names columns, which may be called `key` and hold none.
+    if (key := key_among({name: part for name, part in values.items() if name != "rows"})) is not None:
+        raise DataError(f"{path} holds {key}: a key, by its name or its shape", "Remove it: a declaration needs none.")
     return declaration(values, str(path))
 
 

@@ -12,6 +12,7 @@ from msgspec import Meta, Struct, structs
 
 from snellen.atomic_write import replacing
 from snellen.errors import PreflightError, UsageError
+from snellen.redaction.arguments import key_among
 from snellen.sources.safe_paths import missing_hint
 from snellen.text import pretty_json
 
@@ -137,6 +138,11 @@ def load(path: Path | str) -> ToolSettings:
         raise UsageError(
             f"the tool settings {path} are not as expected: {error}", "docs/tools.md lists them."
         ) from None
+    if (key := key_among(msgspec.to_builtins(settings))) is not None:
+        raise UsageError(
+            f"the tool settings {path} hold {key}: a key, by its name or its shape. They are written into the run's record.",
+            "Put the key into an environment variable; docs/tools.md says which.",
+        )
     return _with_folders(settings, (*_FOLDERS, "images"), path.absolute().parent)
 
 
