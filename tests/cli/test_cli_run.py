@@ -36,7 +36,7 @@ def test_json_is_one_object_on_stdout_and_progress_lines_on_stderr(snellen):
         "unit": "fraction",
         "coverage": 1.0,
         "chance": None,
-        "interval": {"method": "Wilson", "level": 0.95, "cluster": None, "clusters": 60},
+        "interval": {"method": "Wilson", "level": 0.95, "cluster": None, "clusters": 60, "effective": None},
         "lower_is_better": False,
     }
     assert all(json.loads(line)["event"] == "progress" for line in said.err.splitlines())

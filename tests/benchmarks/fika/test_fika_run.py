@@ -124,7 +124,7 @@ def test_a_verdict_that_cannot_be_read_is_no_verdict_and_lowers_the_coverage(ser
 
 
 def test_clusters_of_a_target_widen_the_interval(server, tmp_path):
-    rows = [made.row(i, fine_grained_label=f"Zyxlabel {i // 10}") for i in range(40)]
+    rows = [made.row(i, fine_grained_label=f"Zyxlabel {i // 5}") for i in range(40)]
     data = made.zipped(tmp_path / "fika.zip", made.files(rows))
     evaluate("fika", scripted(right=range(20), wrong=range(20, 40)), out="run", data=data)
     judged = asked(server)

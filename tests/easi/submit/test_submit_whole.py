@@ -55,7 +55,7 @@ def test_a_limited_run_and_one_that_is_not_at_its_end_are_refused(
     meta = tmp_path / "blink" / "run_meta.json"
     meta.write_text(meta.read_text().replace('"state": "complete"', '"state": "interrupted"'))
     assert (
-        "the run is incomplete (interrupted)"
+        "the run is incomplete (partial)"
         in snellen("submit", "easi", *others, tmp_path / "blink", *ABOUT, "--dry-run").err
     )
 
