@@ -79,7 +79,9 @@ def test_tables_as_csv_hold_every_number_of_the_commands(exported, capsys) -> No
             assert float(line["value"]) == metric["value"] and int(line["n"]) == metric["n"]
             ends = [float(line[end]) for end in ("low", "high") if line[end]] or None
             assert ends == metric["ci95"]
-            assert line["interval"] == "no interval: too few clusters (effective number 3.0)" and line["clusters"] == "3"
+            assert (
+                line["interval"] == "no interval: too few clusters (effective number 3.0)" and line["clusters"] == "3"
+            )
     assert len(rows(tables / "classes.csv")) == 6
 
 
