@@ -19,7 +19,6 @@ _WORD = re.compile(r"[^\W_]+")
 _WRITTEN = re.compile(r"[^\W_]+(?:['\u2019\u2018\u02bc][^\W_]+)*")
 _SEVERAL = re.compile(r"(?<=[0-9])s\b")
 _POSSESSIVE = re.compile(r"'s(?![a-z])|(?<=s)'(?![a-z])")
-_AMERICAN = {"coloured": "colored", "grey": "gray", "moustached": "mustached", "sulphur": "sulfur"}
 
 
 def tokens(name: str) -> tuple[str, ...]:
@@ -40,9 +39,7 @@ def _tokens(name: str) -> tuple[str, ...]:
     if "'" in name:
         name = _POSSESSIVE.sub("", name).replace("'", "")
     name = _SEVERAL.sub("", name)
-    words = _WORD.findall(name)
-    normalised = {word: _AMERICAN.get(word) or stem(word) for word in set(words)}
-    return tuple(map(normalised.__getitem__, words))
+    return tuple(map(stem, _WORD.findall(name)))
 
 
 SHORT = 200

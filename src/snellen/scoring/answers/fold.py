@@ -11,22 +11,7 @@ from snellen.scoring.answers.dress import undressed
 
 _ENDS = re.compile(r"(?<=[^\W\d_]{2})[!?！？]+$|[,;:、，；：]+$")
 _OPENING = re.compile(r"^[¿¡]+")
-_SIGNS = str.maketrans(
-    {
-        "’": "'",
-        "‘": "'",
-        "ʼ": "'",
-        "´": "'",
-        "“": '"',
-        "”": '"',
-        "„": '"',
-        "–": "-",
-        "—": "-",
-        "‐": "-",
-        "‑": "-",
-        "−": "-",
-    }
-)
+_SIGNS = str.maketrans("’‘ʼ´“”„–—‐‑−", "''''\"\"\"-----")
 
 
 def exact(text: str) -> str:

@@ -32,16 +32,8 @@ def _tables() -> dict[str, dict[str, str]]:
 
 def last_phrase(text: str, name: str) -> tuple[int, int] | None:
     """Return start and end of the last phrase of a table in a lower-case text, as whole words; None without one."""
-    found = (-1, -1)
-    for phrase in possible(text, name):
-        at = text.rfind(phrase, max(found[0], 0))
-        while at >= max(found[0], 0):
-            end = at + len(phrase)
-            if _ends(text, at - 1, phrase[0]) and _ends(text, end, phrase[-1]):
-                found = max(found, (at, end))
-                break
-            at = text.rfind(phrase, 0, at)
-    return found if found[0] >= 0 else None
+    places = ((at, at + len(phrase)) for phrase in possible(text, name) for at in places_of(text, (phrase,)))
+    return max((place for place in places if _ends(text, place[1])), default=None)
 
 
 @cache
@@ -81,11 +73,9 @@ def places_of(text: str, words: Iterable[str]) -> Iterator[int]:
             at = text.find(word, at + len(word))
 
 
-def _ends(text: str, at: int, char: str) -> bool:
+def _ends(text: str, end: int) -> bool:
     """Return True if no word goes on at a place; scripts without blanks between words have no word ends."""
-    return not (
-        char.isalnum() and char < "\u2e80" and 0 <= at < len(text) and text[at].isalnum() and text[at] < "\u2e80"
-    )
+    return not (text[end - 1 : end + 1].isalnum() and end < len(text) and max(text[end - 1 : end + 1]) < "\u2e80")
 
 
 @cache
