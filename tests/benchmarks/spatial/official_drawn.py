@@ -294,7 +294,7 @@ def _spar(where: Path, each: int) -> None:
     """Two shards; ids are numbers, and a question has one to three pictures."""
     text = pa.string()
     schema = {"id": pa.int64(), "img_type": text, "format_type": text, "task": text, "source": text}
-    schema |= {"images": PICTURES, "question": text, "answer": text}
+    schema |= {"image": PICTURES, "question": text, "answer": text}
     rows: list[Row] = []
     tasks = [name for name in TASKS["spar-bench"].groups if name not in ("high", "low", "middle")]
     for at, task in enumerate(tasks * each):
@@ -304,7 +304,7 @@ def _spar(where: Path, each: int) -> None:
         own = {"id": at, "img_type": "multi_view" if task.endswith("_mv") else "single_view", "task": task}
         kind = "fill" if number else "sentence" if moves else "select"
         shown = [cell(at + turn) for turn in range(1 + at % 3)]
-        rows.append({**own, "format_type": kind, "source": "drawn", "images": shown, "question": asked, "answer": gold})
+        rows.append({**own, "format_type": kind, "source": "drawn", "image": shown, "question": asked, "answer": gold})
     half = len(rows) // 2
     parquet(where / "data" / "test-00000-of-00002.parquet", rows[:half], schema)
     parquet(where / "data" / "test-00001-of-00002.parquet", rows[half:], schema)

@@ -41,12 +41,12 @@ def answers(name: str, path: Path) -> tuple[list[tuple[Any, Any]], Problems]:
 def test_every_shape_of_resps_is_read_and_each_repeat_is_a_record(tmp_path):
     path = write(
         tmp_path / "a.jsonl",
-        {"doc_id": 0, "doc": vsi(1), "resps": [["A"]], "filtered_resps": ["B"]},
+        {"doc_id": 0, "doc": vsi(1), "resps": [["<think>B?</think> A"]], "filtered_resps": ["A"]},
         {"doc_id": 1, "doc": vsi(2), "resps": ["A"]},
         {"doc_id": 2, "doc": vsi(3), "filtered_resps": ["A"]},
         {"doc_id": 3, "doc": vsi(4), "resps": "A"},
         {"doc_id": 4, "doc": json.dumps(vsi(5)), "resps": [["A"]]},
-        {"doc_id": 5, "doc": vsi(6), "resps": [["A", "B"]]},
+        {"doc_id": 5, "doc": vsi(6), "resps": [["A", "B"]], "filtered_resps": ["A"]},
     )
     pairs, problems = answers("vsi-bench", path)
     assert [record.response.text for _, record in pairs] == ["A"] * 6 + ["B"]

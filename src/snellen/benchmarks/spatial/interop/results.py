@@ -371,13 +371,28 @@ def _lmms(task: Task, path: Path, problems: Problems) -> Iterator[Row]:
         except DataError as error:
             problems.add(where, error.message)
             continue
-        resps = row.get("resps")
         try:
-            replies: list[Any] = list(leaves(resps if resps is not None else row.get("filtered_resps")))
+            replies: list[Any] = _scored_replies(row)
         except ValueError as error:
             problems.add(where, f"{error}; scored as no answer")
             replies = []
         yield where, question, replies or [None]
+
+
+def _scored_replies(row: Mapping[str, Any]) -> list[str | None]:
+    """Return the replies that lmms-eval's scorer got: `filtered_resps`, of which newer versions remove reasoning and blanks.
+
+    Where they are missing, or not one for each of `resps`, these.
+
+    Raises:
+        ValueError: the replies are no texts.
+    """
+    replies = list(leaves(row["resps"] if row.get("resps") is not None else row.get("filtered_resps")))
+    try:
+        filtered = list(leaves(row.get("filtered_resps")))
+    except ValueError:
+        return replies
+    return filtered if len(filtered) == len(replies) else replies
 
 
 def _doc(value: Any) -> Mapping[str, Any] | None:
