@@ -21,6 +21,8 @@ from snellen.errors import DataError
 MOST_BYTES = 1 << 30
 LISTED = 20
 EXPECTED = "Export the project from Label Studio as JSON or JSON-MIN."
+REVIEWER = "reviewer"
+"""Member of a result's `meta`, which Label Studio keeps as it is. Its own `completed_by` can only name one of its users."""
 
 
 class StudioAnnotation(Struct, frozen=True, kw_only=True):
@@ -28,7 +30,8 @@ class StudioAnnotation(Struct, frozen=True, kw_only=True):
 
     Attributes:
         id: Label Studio's id of the annotation; empty where there is none.
-        annotator: names of the annotator, the most telling first: full name, e-mail, id. Empty: nobody is named.
+        annotator: names of the annotator, the most telling first: full name, e-mail, id; of an annotation that was imported
+            with a reviewer's name, that name alone. Empty: nobody is named.
         choices, texts: control tag to what was chosen or written.
         at: when it was last changed, seconds since the epoch; 0 where the file does not say.
     """
@@ -136,19 +139,22 @@ def _task(where: str, row: Any) -> tuple[StudioTask, int]:
 def _annotation(row: Mapping[str, Any]) -> StudioAnnotation:
     choices: dict[str, tuple[str, ...]] = {}
     texts: dict[str, tuple[str, ...]] = {}
+    reviewer: tuple[str, ...] = ()
     results = row.get("result")
     for result in results if isinstance(results, list) else []:
         value = result.get("value") if isinstance(result, dict) else None
         if not isinstance(value, dict):
             continue
         name = str(result.get("from_name", ""))
+        meta = result.get("meta")
+        reviewer = _texts(meta.get(REVIEWER)) if isinstance(meta, dict) and meta.get(REVIEWER) else reviewer
         if result.get("type") == "choices":
             choices[name] = (*choices.get(name, ()), *_texts(value.get("choices")))
         elif result.get("type") == "textarea":
             texts[name] = (*texts.get(name, ()), *_texts(value.get("text")))
     return StudioAnnotation(
         id=_id(row.get("id")),
-        annotator=_annotator(row.get("completed_by")),
+        annotator=reviewer or _annotator(row.get("completed_by")),
         choices=choices,
         texts=texts,
         at=_seconds(row.get("updated_at")) or _seconds(row.get("created_at")),
@@ -209,7 +215,7 @@ def _seconds(value: Any) -> float:
 
 
 def task_json(task: StudioTask, controls: Mapping[str, str], to_name: str) -> dict[str, Any]:
-    """Build the JSON of a task for Label Studio's import.
+    """Build the JSON of a task for Label Studio's import, which makes the importing user the annotator.
 
     Args:
         task: data and annotations.
@@ -218,17 +224,16 @@ def task_json(task: StudioTask, controls: Mapping[str, str], to_name: str) -> di
     """
     annotations = []
     for number, annotation in enumerate(task.annotations, 1):
+        meta = {"meta": {REVIEWER: annotation.annotator[0]}} if annotation.annotator else {}
         results = [
-            _result(f"{annotation.id or number}-{name}", name, to_name, kind, labels)
+            _result(f"{annotation.id or number}-{name}", name, to_name, kind, labels) | meta
             for name, kind in controls.items()
             if (labels := (annotation.choices if kind == "choices" else annotation.texts).get(name))
         ]
-        who = {"completed_by": {"email": annotation.annotator[0]}} if annotation.annotator else {}
         moment = datetime.fromtimestamp(annotation.at, UTC).isoformat().replace("+00:00", "Z")
         annotations.append(
-            {"id": annotation.id or number, "result": results, "was_cancelled": False, "ground_truth": False}
+            {"result": results, "was_cancelled": False, "ground_truth": False}
             | {"created_at": moment, "updated_at": moment}
-            | who
         )
     return {"data": dict(task.data), "annotations": annotations, "predictions": []}
 

@@ -158,6 +158,8 @@ def test_exported_tasks_name_no_model_and_return_as_the_decisions_that_they_hold
     text = json.dumps(rows)
     assert run.meta.spec.model not in text and "run.jsonl" not in text and str(run.path) not in text
     assert rows[0]["data"]["run"] == run_mark(run)
+    (annotation,) = rows[0]["annotations"]  # Label Studio refuses a file with annotators that are no users of it
+    assert annotation.keys() == {"result", "was_cancelled", "ground_truth", "created_at", "updated_at"}
     copy = make_run(REPLIES, "copy")
     for row in rows:
         row["data"]["run"] = run_mark(copy)
