@@ -7,7 +7,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 # Files are taken in their order, not those with most tests first: the long ones have few.
 JOBS ?= 3
 
-.PHONY: demo demo-reports test test-browser test-agents readers bench coverage lint figures docs chromium axe sandbox clean
+.PHONY: demo demo-reports test test-browser test-agents test-external bench coverage lint figures docs chromium axe sandbox clean
 
 # Quiet: what the steps print is in a file, whose end is shown where one fails.
 demo: $(VENV)/.installed-local
@@ -58,7 +58,7 @@ results/demo-questions/benchmark.json: results/demo-creatures/taxonomy.csv
 # compile all of it again.
 test: $(VENV)/.installed-dev chromium axe sandbox lint
 	$(BIN)/python -m compileall -q src
-	$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not agents"
+	$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not agents and not external"
 
 test-browser: $(VENV)/.installed-dev chromium axe
 	$(BIN)/pytest -m browser
@@ -67,19 +67,10 @@ test-browser: $(VENV)/.installed-dev chromium axe
 test-agents: $(VENV)/.installed-dev sandbox
 	SNELLEN_TEST_INSTALL=1 $(BIN)/pytest -m agents
 
-# The programs that read what `snellen export` writes, in an environment of their own, and the tests that use them. Without
-# Python 3.12 there is no every-eval-ever, and its tests are skipped.
-READERS := .venv-readers
-readers: $(VENV)/.installed-dev
-	@test -x $(READERS)/bin/python || for python in python3.13 python3.12 python3; do \
-	  if $$python -c '' 2>/dev/null; then $$python -m venv $(READERS); break; fi; \
-	done
-	$(READERS)/bin/pip install --quiet --disable-pip-version-check inspect-ai==0.3.285 jinja2 numpy pytablewriter pyyaml requests
-	$(READERS)/bin/pip install --quiet --disable-pip-version-check --no-deps lm_eval==0.4.13
-	@$(READERS)/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 12))' \
-	  && $(READERS)/bin/pip install --quiet --disable-pip-version-check every-eval-ever==0.3.0 \
-	  || echo "every-eval-ever needs Python 3.12: its tests are skipped."
-	$(BIN)/pytest tests/runs/test_readers.py
+# The programs that Snellen works with, each in an environment of its own in .external/, the tests that use them, and
+# docs/tried-with.md. VLMEVALKIT names a checkout of VLMEvalKit; PROGRAMS names some of the programs, and writes no page.
+test-external: $(VENV)/.installed-dev
+	$(BIN)/python scripts/tried_with.py $(PROGRAMS)
 
 bench: $(VENV)/.installed-dev
 	@for script in bench/*.py; do echo "$$script"; $(BIN)/python $$script || exit 1; done

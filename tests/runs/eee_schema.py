@@ -1,6 +1,6 @@
 """The facts of Every Eval Ever 0.3.0 as JSON schemas: which members an object has, which of them it needs, and their types.
 
-Reduced to what an export writes; the project's own validator is run where it is installed (`make readers`).
+Reduced to what an export writes; the project's own validator is run where it is installed (`make test-external`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Exports read by the programs that they are for: inspect-ai, every-eval-ever and lm-eval, which `make readers` installs.
+"""Exports read by the programs that they are for: inspect-ai, every-eval-ever and lm-eval, which `make test-external` installs.
 
 These need an environment of their own, since their dependencies exclude those of this project.
 """
@@ -19,7 +19,7 @@ from snellen.benchmarks import registry
 from snellen.runs.interchange.source import ExportSettings
 
 ROOT = Path(__file__).resolve().parents[2]
-PYTHON = os.environ.get("SNELLEN_TEST_READERS_PYTHON") or str(ROOT / ".venv-readers" / "bin" / "python")
+PYTHON = os.environ.get("SNELLEN_TEST_READERS_PYTHON") or str(ROOT / ".external" / "readers" / "bin" / "python")
 
 READ_LOG = """
 import json, sys
@@ -66,7 +66,9 @@ print(json.dumps([get_file_task_name(samples), make_table(json.load(open(results
 
 pytestmark = [
     pytest.mark.external,
-    pytest.mark.skipif(not Path(PYTHON).exists(), reason="the readers are not installed: make readers"),
+    pytest.mark.skipif(
+        not Path(PYTHON).exists(), reason="the readers are not installed: make test-external PROGRAMS=readers"
+    ),
 ]
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import pytest
 from msgspec import structs
 
 from benchmarks.spatial.official_drawn import draw
+from easi.external import real_harnesses as real
 from servers import fast
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.spatial.interop import results
@@ -33,43 +33,22 @@ from snellen.runs.run import load_run
 
 PYTHON = os.environ.get("SNELLEN_TEST_LMMS_PYTHON", "")
 REPLIES = ("A", "B.", "(C)", "I would say D", "The answer is B")
-PICTURES = """
-import sys
-from datasets import Dataset, Image
-for path in sys.argv[1:]:
-    rows = Dataset.from_parquet(path)
-    kinds = rows.features.copy()
-    kinds.update({name: Image() for name in kinds if isinstance(kinds[name], dict) and set(kinds[name]) == {"bytes", "path"}})
-    rows.cast(kinds).to_parquet(path)
-"""
-"""The hub's tables say which columns are pictures; the drawn ones are told so by the harness's own library."""
-
 pytestmark = [
     pytest.mark.external,
     pytest.mark.skipif(
         not PYTHON,
-        reason="lmms-eval is not tried: SNELLEN_TEST_LMMS_PYTHON names no interpreter with it (docs/backends.md says how)",
+        reason="lmms-eval is not tried: SNELLEN_TEST_LMMS_PYTHON names no interpreter with it (make test-external)",
     ),
 ]
 
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """A working folder in which the authors' repositories lie, drawn small."""
-    place = tmp_path / "FlagEval" / "EmbSpatial-Bench"
-    shutil.copytree(draw("embspatial", tmp_path / "drawn", each=4), place)
-    blink = tmp_path / "BLINK-Benchmark" / "BLINK"
-    shutil.copytree(draw("blink", tmp_path / "drawn", each=2), blink)
-    configs = sorted(folder.name for folder in blink.iterdir() if folder.is_dir())
-    card = "".join(
-        f"- config_name: {name}\n  data_files:\n  - split: val\n    path: {name}/val-*\n" for name in configs
-    )
-    (blink / "README.md").write_text(f"---\nconfigs:\n{card}---\n")
+    """A working folder in which the authors' repository lies, drawn small."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
     monkeypatch.setenv("OPENAI_API_KEY", "stub-key-0001")
-    tables = [str(path) for folder in (place, blink) for path in folder.rglob("*.parquet")]
-    subprocess.run([PYTHON, "-c", PICTURES, *tables], check=True, capture_output=True, timeout=600)
+    real.lmms_data(tmp_path, Path(PYTHON), {"embspatial": 4})
     return tmp_path
 
 
@@ -92,20 +71,6 @@ def test_its_own_figure_and_ours_are_one(home, accelerate):
     assert outcome.differences == ()
     assert len(set(load_run(outcome.folder).records()["text"].to_pylist())) > 1
     assert again.reused and again.theirs == outcome.theirs
-
-
-def test_fourteen_subtasks_are_one_benchmark_and_a_rule_that_changed_is_shown_by_sample(home):
-    with fast.running(texts=REPLIES) as server:
-        outcome = run_backend("lmms-eval", settings(home, server.url, accelerate=False), ["blink"])["blink"]
-    assert (outcome.state, outcome.rows, outcome.expected) == ("complete", 28, 28)
-    run = load_run(outcome.folder)
-    right = {row["sample_id"] for row in run.scores("lmms-eval").to_pylist() if row["value"] == 1.0}
-    explained = [line for line in outcome.differences if line.startswith("  val_")]
-    # lmms-eval has since learnt to read "The answer is B"; our profile is of the version that EASI's figures were made with.
-    assert outcome.theirs is not None
-    assert round(outcome.theirs * 28 / 100) == len(right) + len(explained)
-    assert all("The answer is B" in line for line in explained)
-    assert bool(explained) == (outcome.difference != 0.0)
 
 
 def test_a_model_that_cannot_be_reached_is_no_result(home):

@@ -37,7 +37,8 @@ RESULTS_BYTES = 64 << 20
 INSTALL = (
     "Give it an environment of its own, because it brings its own versions of torch and transformers: "
     "`python -m venv ~/lmms-eval && ~/lmms-eval/bin/pip install lmms-eval`, then name its interpreter: "
-    "--backend-python ~/lmms-eval/bin/python. The model's own packages (qwen-vl-utils, flash-attn ...) go there too."
+    "--backend-python ~/lmms-eval/bin/python. The model's own packages (qwen-vl-utils, flash-attn ...) go there too. Versions "
+    "that work together: docs/backends.md."
 )
 
 

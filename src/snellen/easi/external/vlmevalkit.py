@@ -37,9 +37,11 @@ FORMS = (".xlsx", ".tsv", ".csv")
 OUT_OF_USE = re.compile(r"exact_matching_backup|bak_.*")
 INSTALL = (
     "It is run from a checkout, in an environment of its own: `git clone https://github.com/open-compass/VLMEvalKit`, "
-    "`python -m venv ~/vlmevalkit && ~/vlmevalkit/bin/pip install -e VLMEvalKit`, then name both: "
+    "`python -m venv ~/vlmevalkit && ~/vlmevalkit/bin/pip install --requirement VLMEvalKit/requirements.txt rouge-score`, then "
+    "name both: "
     "--backend-home VLMEvalKit --backend-python ~/vlmevalkit/bin/python (or VLMEVALKIT_HOME for the first). EASI's own fork, "
-    "a submodule of its repository, has all twelve benchmarks. The model's own packages go into that environment too."
+    "a submodule of its repository, has all twelve benchmarks. The model's own packages go into that environment too. Versions "
+    "that work together: docs/backends.md."
 )
 
 
