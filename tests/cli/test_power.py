@@ -1,0 +1,54 @@
+"""`snellen power`: what a benchmark can show, before a run and from two stored ones."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import snellen
+from snellen.cli import main
+from snellen.runs.power import power
+from snellen.scoring.statistics import smallest_detectable
+from snellen.scoring.statistics.paired import mcnemar_power
+from snellen.types import MediaSettings
+
+
+def test_without_runs_the_exact_power_of_an_assumed_share_of_differing_answers_is_printed(capsys, tmp_path):
+    assert (
+        main(["power", "--samples", "1000", "--difference", "0.03", "--json", "--plot", str(tmp_path / "p.svg")]) == 0
+    )
+    told = json.loads(capsys.readouterr().out)
+    assert told["power"] == pytest.approx(mcnemar_power(1000, 0.2, 0.03))
+    assert told["smallest_detectable"] == pytest.approx(smallest_detectable(1000, 0.2))
+    assert told["assumed"].endswith("assumed") and (tmp_path / "p.svg").read_text().startswith("<?xml")
+    assert main(["power", "chart/digits", "--difference", "0.05"]) == 0
+    printed = capsys.readouterr()
+    assert "found with a chance of" in printed.out and "20.0 % of the questions, assumed" in printed.err
+
+
+def test_repeats_raise_the_power_and_more_questions_do():
+    one, four = (power(difference=0.03, samples=500, repeats=count).power for count in (1, 4))
+    more = power(difference=0.03, samples=2_000).power
+    assert one < four < more
+
+
+def test_two_stored_runs_give_the_differing_answers_and_the_clusters(tmp_path, monkeypatch):
+    pytest.importorskip("torch", reason="the embedded model needs torch: pip install 'snellen[local]'")
+    monkeypatch.chdir(tmp_path)
+    for name, blank in (("sees", False), ("blind", True)):
+        snellen.evaluate("chart", "embedded", limit=600, out=name, media=MediaSettings(blank=blank))
+    found = power(difference=0.1, runs=[Path("sees"), Path("blind")], draws=50)
+    assert found.test == "paired t" and found.clusters < found.n and "stored runs" in found.assumed
+    assert 0.0 < found.power <= 1.0 and found.curve[0][1] <= found.curve[-1][1]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [({"difference": 2.0, "samples": 5}, "between 0 and 1"), ({"difference": 0.1}, "--samples N")],
+)
+def test_a_number_out_of_range_or_no_number_of_questions_is_refused(given, words):
+    with pytest.raises(snellen.errors.UsageError) as refused:
+        power(**given)
+    assert words in refused.value.hint
