@@ -56,5 +56,5 @@ def test_power_is_the_sum_over_every_outcome(n, discordance, difference):
 
 def test_a_detectable_difference_is_detected_four_times_in_five(simulation):
     for number in simulation.chosen(["power: McNemar", "power: sign flips"], 5):
-        cell = simulation.measure(number, 800)
+        cell = simulation.measure(number, 20)
         assert not cell.given or cell.held == pytest.approx(0.805, abs=0.05), cell

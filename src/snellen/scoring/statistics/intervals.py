@@ -20,7 +20,7 @@ from snellen.types import Interval, IntervalMethod, Metric
 
 NORMAL = NormalDist()
 Z95 = NORMAL.inv_cdf(0.975)
-FEWEST_UNBOUNDED = 9.0
+FEWEST_UNBOUNDED = 11.0
 """Fewer degrees of freedom give no interval of scores without bounds: nothing shows how skewed they are."""
 MOST_STRATA = 50
 """Groups of a macro mean whose own intervals are looked at; more of them are many enough for the weighted mean's."""
@@ -128,7 +128,7 @@ def interval_or_reason(
     - All values equal: no variance can be seen, so the clusters count as single rows (full correlation within).
     - Values beyond 0 to 1: the wider ends of Student's t and of Hall's interval for skewed scores (Hall 1992, J. Royal
       Statistical Society B 54:221).
-    - None for no rows, for fewer than 4 degrees of freedom (9 without bounds), and where one cluster holds over half the rows.
+    - None for no rows, for fewer than 4 degrees of freedom (11 without bounds), and where one cluster holds over half the rows.
 
     Args:
         values: [n] finite scores.
