@@ -1,12 +1,15 @@
 """Statistics of scores: every number with its interval, every comparison with its smallest detectable difference.
 
-docs/statistics.md lists the formulas, when each is used, and why.
+docs/statistics.md lists the formulas, when each is used, and why. Comparisons are imported when they are used: a run
+needs none.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from snellen.scoring.statistics.bootstrap import composite, of_scores, of_sums
-from snellen.scoring.statistics.drop import DropTest, drop_test
 from snellen.scoring.statistics.intervals import (
     interval,
     jeffreys,
@@ -17,8 +20,6 @@ from snellen.scoring.statistics.intervals import (
     wilson,
     with_cluster,
 )
-from snellen.scoring.statistics.multiple import holm, letters
-from snellen.scoring.statistics.paired import Comparison, compare, smallest_detectable
 from snellen.scoring.statistics.prediction_powered import (
     FurtherReviews,
     PredictionPowered,
@@ -27,6 +28,27 @@ from snellen.scoring.statistics.prediction_powered import (
     reviewed_share,
 )
 from snellen.scoring.statistics.variance import Spread, spread, spread_metrics
+
+if TYPE_CHECKING:
+    from snellen.scoring.statistics.drop import DropTest, drop_test
+    from snellen.scoring.statistics.multiple import holm, letters
+    from snellen.scoring.statistics.paired import Comparison, compare, smallest_detectable
+
+_LATER = {
+    "drop": ("DropTest", "drop_test"),
+    "multiple": ("holm", "letters"),
+    "paired": ("Comparison", "compare", "smallest_detectable"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _LATER.items():
+        if name in names:
+            found = getattr(import_module(f"{__name__}.{module}"), name)
+            globals()[name] = found
+            return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
     "Comparison",

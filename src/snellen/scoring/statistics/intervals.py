@@ -7,16 +7,17 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from math import cbrt, sqrt
 from statistics import NormalDist
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
 
 from snellen.scoring.scores import Scores, cluster_index
-from snellen.scoring.statistics.clusters import ClusterSums, cluster_sums_of
-from snellen.scoring.statistics.distributions import beta_quantile, t_quantile
 from snellen.types import Interval, IntervalMethod, Metric
+
+if TYPE_CHECKING:
+    from snellen.scoring.statistics.clusters import ClusterSums
 
 NORMAL = NormalDist()
 Z95 = NORMAL.inv_cdf(0.975)
@@ -35,6 +36,8 @@ def expanded_levels(clusters: int, level: float = 0.95) -> tuple[float, float]:
     belongs; quantiles further out correct both. Source: Hesterberg 2015, "What Teachers Should Know About the
     Bootstrap", The American Statistician 69(4), section 5.3.
     """
+    from snellen.scoring.statistics.distributions import t_quantile
+
     if clusters < 2:
         return 0.0, 1.0
     low = NORMAL.cdf(-sqrt(clusters / (clusters - 1)) * t_quantile(clusters - 1, 0.5 + level / 2))
@@ -51,6 +54,8 @@ def jeffreys(right: float, n: float) -> tuple[float, float]:
     Raises:
         ValueError: if right lies outside 0 to n, or n is not positive.
     """
+    from snellen.scoring.statistics.distributions import beta_quantile
+
     if not 0.0 <= right <= n or n <= 0.0:
         raise ValueError(f"found {right} right of n = {n}; expected 0 to n, and n > 0")
     a, b = right + 0.5, n - right + 0.5
@@ -138,6 +143,8 @@ def interval_or_reason(
         cluster: what the rows of one cluster share, for the interval's description.
         bounded: False for scores that may lie beyond 0 to 1, even if these do not.
     """
+    from snellen.scoring.statistics.clusters import cluster_sums_of
+
     rows = len(values)
     if rows == 0:
         return None, None
@@ -184,6 +191,8 @@ def from_sums(sums: ClusterSums, *, bounded: bool, level: bool, cluster: str) ->
         level: whether all values are equal.
         cluster: what the rows of one cluster share.
     """
+    from snellen.scoring.statistics.distributions import t_quantile
+
     robust = sums.clusters < sums.rows
     shared, count = cluster if robust else None, sums.clusters
     if bounded and level and (sums.is_enough or not robust):
@@ -246,6 +255,8 @@ def mover(
 
 def _clopper_pearson(right: float, n: int) -> tuple[float, float]:
     """Return the exact interval of a share, Clopper and Pearson 1934, Biometrika 26:404; `right` need not be whole."""
+    from snellen.scoring.statistics.distributions import beta_quantile
+
     low = beta_quantile(right, n - right + 1.0, 0.025) if right > 0.0 else 0.0
     return low, beta_quantile(right + 1.0, n - right, 0.975) if right < n else 1.0
 
@@ -463,6 +474,8 @@ class RunningMean:
 
     def _sums_of(self, bounded: bool) -> ClusterSums:
         """Return the sums by cluster; all rows without one are one entry."""
+        from snellen.scoring.statistics.clusters import ClusterSums
+
         n, mean, alone = self.rows, self._total / self.rows, self._single
         sizes, sums = np.array(self._sizes, dtype=np.float64), np.array(self._sums, dtype=np.float64)
         squares, cubes = self._single_squares, self._single_cubes

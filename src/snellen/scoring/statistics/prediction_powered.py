@@ -22,7 +22,6 @@ from msgspec import Struct, structs
 from numpy.typing import NDArray
 
 from snellen.scoring.scores import cluster_index, finite
-from snellen.scoring.statistics.distributions import t_quantile
 from snellen.scoring.statistics.intervals import GROUP, Z95, jeffreys
 from snellen.types import Interval, IntervalMethod
 
@@ -356,6 +355,8 @@ class _Estimate:
         The degrees of freedom are the clusters with a reviewed row, less one. `of_run`: only which rows were reviewed is
         random.
         """
+        from snellen.scoring.statistics.distributions import t_quantile
+
         index, clusters = cluster_index(np.arange(sample.n) if group is None else group)
         if clusters == sample.n:
             return Widening(clusters=clusters)
