@@ -161,6 +161,15 @@ def saved_by_key(page: Any, button: Any, file: str) -> Any:
     raise AssertionError("no download began")
 
 
+ON_WHOLE_PIXELS = """one => {
+  const at = one.getBoundingClientRect();
+  one.style.position = "relative";
+  one.style.left = `${Math.round(at.x) - at.x}px`;
+  one.style.top = `${Math.round(at.y) - at.y}px`;
+}"""
+"""Moves a drawing by a part of a pixel, so that it is rendered as it is alone, whatever stands above it on the page."""
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_plot_is_saved_as_it_looks_on_a_light_page(
     browser: Any, page_file: Path, tmp_path: Path, scheme: str
@@ -194,6 +203,7 @@ def test_every_plot_is_saved_as_it_looks_on_a_light_page(
     with opened(browser, page_file) as page:
         for name in ("scores", "taxonomy-choice-text-tree-b", "eye-chart-tree-b"):
             drawing = page.locator(f"svg[data-name='{name}']")
+            drawing.evaluate(ON_WHOLE_PIXELS)
             box = drawing.bounding_box()
             on_page = drawing.screenshot()
             alone = page.context.new_page()
