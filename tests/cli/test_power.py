@@ -52,3 +52,19 @@ def test_a_number_out_of_range_or_no_number_of_questions_is_refused(given, words
     with pytest.raises(snellen.errors.UsageError) as refused:
         power(**given)
     assert words in refused.value.hint
+
+
+@pytest.mark.parametrize("plot", ["p.unknown", "no-such-folder/p.svg"])
+def test_a_plot_that_cannot_be_written_is_an_error_of_the_user(plot, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["power", "--samples", "100", "--plot", plot]) == 2
+    assert "cannot be written" in capsys.readouterr().err
+
+
+def test_runs_of_other_questions_are_refused(tmp_path, monkeypatch):
+    pytest.importorskip("torch", reason="the embedded model needs torch: pip install 'snellen[local]'")
+    monkeypatch.chdir(tmp_path)
+    for name in ("digits", "creatures"):
+        snellen.evaluate(f"chart/{name}", "embedded", limit=8, out=name)
+    with pytest.raises(snellen.errors.SnellenError):
+        power(difference=0.1, runs=["digits", "creatures"])

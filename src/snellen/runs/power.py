@@ -14,8 +14,9 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from snellen.engine.run_folder import RunSpec
-from snellen.errors import UsageError
+from snellen.errors import DataError, UsageError
 from snellen.runs import scoring
+from snellen.runs.compare import same_questions
 from snellen.runs.compared_runs import ComparedRun, open_runs, question_scores
 from snellen.runs.paired_scores import pair_scores
 from snellen.runs.settings import find_benchmark
@@ -100,6 +101,7 @@ def power(
 
     Raises:
         UsageError: no number of questions is given, a number is out of range, one run alone.
+        DataError: the runs have no sample in common. DifferentSamplesError: they are of other questions.
     """
     if not 0.0 < difference < 1.0 or repeats < 1 or (discordance is not None and not difference <= discordance <= 1.0):
         raise UsageError(
@@ -108,8 +110,9 @@ def power(
         )
     stored = _stored(runs, profile) if runs else None
     n = samples or (_size(benchmark) if benchmark is not None else None if stored is None else len(stored.delta))
-    if n is None:
-        raise UsageError("the number of questions is not known", "Name a benchmark, or pass --samples N or --from RUN.")
+    if n is None or n < 2:
+        found = "is not known" if n is None else f"is {n}, and a comparison needs 2"
+        raise UsageError(f"the number of questions {found}", "Name a benchmark, or pass --samples N or --from RUN.")
     if stored is not None and (repeats > 1 or not stored.binary or cluster_index(stored.group)[1] < len(stored.delta)):
         return _resampled(stored, n, difference, repeats, draws, seed)
     if stored is not None and discordance is None:
@@ -155,7 +158,10 @@ def _stored(runs: Sequence[str | Path], profile: str | None) -> _Stored:
     if len(opened) > 2:
         raise UsageError(f"{len(opened)} runs were passed", "Pass --from twice, for two runs of the benchmark.")
     scores = [ComparedRun(run).scores(name) for run in opened]
+    same_questions(ComparedRun(opened[0]), ComparedRun(opened[1]), force=False)
     pair = pair_scores(*map(question_scores, scores))
+    if not len(pair):
+        raise DataError("the two runs have no scored sample in common", "Pass two runs of the same benchmark.")
     within = [spread(each) for each in scores]
     chance = sum(each.within for each in within if each is not None)
     values = np.concatenate([pair.baseline, pair.other])
@@ -195,7 +201,11 @@ def _resampled(stored: _Stored, n: int, difference: float, repeats: int, draws: 
 
 
 def draw(result: Power, file: Path) -> None:
-    """Write a plot of the power against the difference (.svg, .png or .pdf by the file's suffix)."""
+    """Write a plot of the power against the difference (.svg, .png or .pdf by the file's suffix).
+
+    Raises:
+        UsageError: another suffix, or a folder that is not there or cannot be written to.
+    """
     import matplotlib as mpl
 
     mpl.use("agg")
@@ -209,5 +219,11 @@ def draw(result: Power, file: Path) -> None:
     axes.set_xlabel("difference of the two models, points")
     axes.set_ylabel("chance of finding it, %")
     axes.set_title(f"{result.n:,} questions, {result.repeats} replies each", fontsize=9)
-    figure.savefig(file, bbox_inches="tight")
-    pyplot.close(figure)
+    try:
+        figure.savefig(file, bbox_inches="tight")
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"{file} cannot be written: {error}", "Name a .svg, .png or .pdf in a folder that exists."
+        ) from error
+    finally:
+        pyplot.close(figure)
