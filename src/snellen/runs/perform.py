@@ -12,8 +12,9 @@ from snellen.benchmarks import registry as benchmarks
 from snellen.benchmarks.base import Benchmark
 from snellen.engine.progress import Display, LiveScores
 from snellen.engine.retry import Backoff
-from snellen.engine.run import require_written, run
+from snellen.engine.run import run
 from snellen.engine.run_folder import JUDGE_RUNS, JUDGED, RunFolder, RunMeta, RunSpec
+from snellen.engine.session import require_written
 from snellen.engine.study import studied
 from snellen.errors import DataError, UsageError
 from snellen.event_loop import in_loop
