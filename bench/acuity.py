@@ -193,7 +193,7 @@ def whole_run(options: dict[str, str]) -> str:
     from snellen.benchmarks.base import Data
     from snellen.engine.run_folder import RunFolder, RunSpec
     from snellen.models.base import ModelOptions
-    from snellen.runs.evaluate import perform
+    from snellen.runs.perform import perform
     from snellen.runs.summary_details import details
 
     with keyed_server(LATENCY_S, options) as url, tempfile.TemporaryDirectory() as place:

@@ -32,7 +32,7 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "engine")]
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.models.base import ModelOptions
-from snellen.runs.evaluate import perform
+from snellen.runs.perform import perform
 from snellen.scoring.statistics import mean
 from snellen.sources.blobs import BytesBlob
 from snellen.types import Image, Prompt, Sample, Score, Text

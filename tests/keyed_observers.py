@@ -15,7 +15,7 @@ from snellen.benchmarks.base import Data
 from snellen.engine.retry import Backoff
 from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.models.base import Model, ModelOptions
-from snellen.runs.evaluate import perform
+from snellen.runs.perform import perform
 from snellen.runs.run import Run
 from snellen.scoring.psychometrics.curve import seen
 from snellen.scoring.psychometrics.same_different import EQUAL_PAIR

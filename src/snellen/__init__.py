@@ -9,8 +9,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from snellen.moved_modules import register
-
 if TYPE_CHECKING:
     from snellen.benchmarks.base import Benchmark, Data
     from snellen.errors import SnellenError
@@ -120,8 +118,6 @@ __all__ = [
 
 _OF_TABLES = ("result_table", "write_table")
 """Public, and left out of `dir(snellen)`, which stays a list that one looks through: `snellen export` and docs/tables.md have them."""
-
-register()
 
 
 def __dir__() -> list[str]:

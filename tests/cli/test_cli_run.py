@@ -218,16 +218,16 @@ def test_json_of_a_rerun_and_of_a_judge_that_fail_is_an_object_too(snellen, monk
 @pytest.mark.parametrize("models", [1, 2])
 def test_json_of_an_interrupted_run_has_what_was_there_before_and_its_exit_status(snellen, monkeypatch, models):
     from snellen.errors import InterruptedRunError
-    from snellen.runs import evaluate
+    from snellen.runs import perform as performing
 
-    perform = evaluate.perform
+    perform = performing.perform
 
     def interrupted(spec, folder, **rest):
         if spec.model == "pixels" and models == 2:
             return perform(spec, folder, **rest)
         raise InterruptedRunError("stopped after 3 of 60 answers", "Run the same command again to go on.")
 
-    monkeypatch.setattr(evaluate, "perform", interrupted)
+    monkeypatch.setattr(performing, "perform", interrupted)
     said = snellen("run", "lights", *["-m", "pixels", "-m", "replay:none.jsonl"][2 * (2 - models) :], "--json", "-q")
     found = json.loads(said.out)["runs"]
     assert said.status == 130 and "stopped after 3" in said.err

@@ -21,7 +21,7 @@ from snellen.engine.retry import Backoff
 from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.errors import ServerError
 from snellen.models.base import ModelOptions
-from snellen.runs.evaluate import perform
+from snellen.runs.perform import perform
 from snellen.types import Record
 
 N = 300

@@ -27,7 +27,7 @@ from snellen.errors import BatchError, RunError
 from snellen.models.api.batches.answers import LARGEST_LINE, LineSplitter
 from snellen.models.api.batches.service import BatchStatus, best_match
 from snellen.runs.batches import list_batches
-from snellen.runs.evaluate import perform
+from snellen.runs.perform import perform
 
 N = 20
 MODELS = {"openai": f"api:{MODEL}", "anthropic": f"anthropic:{MODEL}", "gemini": f"gemini:{MODEL}"}

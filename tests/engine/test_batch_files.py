@@ -31,7 +31,7 @@ from snellen.models.base import ModelOptions
 from snellen.runs import batch_files
 from snellen.runs.batch_files import ReadResults, WrittenRequests
 from snellen.runs.batches import cancel_batches, drop_batch, list_batches
-from snellen.runs.evaluate import perform
+from snellen.runs.perform import perform
 from snellen.sources.blobs import FileBlob
 from snellen.types import Image, Prompt, Record, Sample, Text
 
@@ -47,10 +47,11 @@ def without_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def use(monkeypatch: pytest.MonkeyPatch, benchmark: Benchmark) -> None:
     """Let a benchmark be found by its name, as an installed one is."""
-    from snellen.runs import evaluate
+    from snellen.runs import evaluate, perform
 
-    monkeypatch.setattr(evaluate, "find_benchmark", lambda spec, folder, trust: benchmark)
-    monkeypatch.setattr(evaluate.benchmarks, "lasting_name", lambda name: name)
+    for module in (evaluate, perform):
+        monkeypatch.setattr(module, "find_benchmark", lambda spec, folder, trust: benchmark)
+    monkeypatch.setattr(perform.benchmarks, "lasting_name", lambda name: name)
 
 
 @pytest.fixture(autouse=True)

@@ -28,7 +28,7 @@ from snellen.errors import BatchError
 from snellen.models.api.services import OVERRIDES_VARIABLE
 from snellen.models.base import ModelOptions
 from snellen.runs.caveats import caveats
-from snellen.runs.evaluate import perform
+from snellen.runs.perform import perform
 from snellen.runs.run import Run
 from snellen.sources import BytesBlob
 from snellen.sources.journal_lines import Damage

@@ -24,7 +24,7 @@ from snellen.engine.run_folder import RunFolder
 from snellen.errors import BatchError, BudgetError, InterruptedRunError, RunError, UsageError
 from snellen.models.api.batches.refusals import learned_limits, queue_is_full
 from snellen.models.api.batches.service import BatchLimits
-from snellen.runs.evaluate import perform
+from snellen.runs.perform import perform
 from snellen.types import Record
 
 N = 90

@@ -24,7 +24,7 @@ from snellen.engine.retry import Backoff
 from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.errors import DataError, PluginError, ServerError, UsageError
 from snellen.models.base import Model, ModelOptions
-from snellen.runs.evaluate import perform
+from snellen.runs.perform import perform
 from snellen.runs.run import load_run
 from snellen.types import Prompt, Response, Text
 

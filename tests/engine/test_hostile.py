@@ -13,7 +13,7 @@ from snellen.engine import retry
 from snellen.engine.retry import Backoff
 from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.models.base import ModelOptions
-from snellen.runs.evaluate import perform
+from snellen.runs.perform import perform
 from snellen.runs.run import Run
 from snellen.scoring.statistics import mean
 from snellen.types import Prompt, Sample, Score, Text

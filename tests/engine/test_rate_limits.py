@@ -37,7 +37,7 @@ from snellen.errors import (
     UsageError,
 )
 from snellen.models.base import ModelOptions
-from snellen.runs.evaluate import perform
+from snellen.runs.perform import perform
 from snellen.runs.run import Run
 from snellen.types import Prompt, Response, Text
 from stopwatch import Stopwatch, seconds_until_end

@@ -16,7 +16,7 @@ from snellen.engine.ray.model import RayModel
 from snellen.engine.ray.pool import LIVES, UNREACHED, WorkerPool
 from snellen.errors import BadRequestError, ModelError, PreflightError, SnellenError, UsageError, WorkerLostError
 from snellen.models.base import ModelOptions
-from snellen.runs.evaluate import open_scattered
+from snellen.runs.perform import open_scattered
 
 pytestmark = pytest.mark.slow
 pytest.importorskip("ray", reason="the extra `ray` is not installed")

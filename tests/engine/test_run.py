@@ -39,7 +39,7 @@ from snellen.errors import (
     UsageError,
 )
 from snellen.models.base import ModelOptions
-from snellen.runs.evaluate import perform
+from snellen.runs.perform import perform
 from snellen.runs.run import Run
 from snellen.types import Generation, Prompt, Response
 from stopwatch import seconds_until_end

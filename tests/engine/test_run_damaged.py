@@ -21,7 +21,7 @@ from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.errors import DataError, RunChangedError, RunError, ServerError
 from snellen.models.base import ModelOptions
 from snellen.runs.compare import compare
-from snellen.runs.evaluate import perform
+from snellen.runs.perform import perform
 from snellen.runs.run import Run, load_run
 from snellen.sources.journal_lines import sealed
 from snellen.types import Prompt, Response, Usage

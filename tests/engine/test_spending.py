@@ -19,7 +19,7 @@ from snellen.engine.stopping import SpendingLimit
 from snellen.errors import BudgetError, ServerError
 from snellen.models.api.prices import Price
 from snellen.models.base import ModelOptions
-from snellen.runs.evaluate import perform
+from snellen.runs.perform import perform
 from snellen.runs.run import Run
 from snellen.types import Prompt, Record, Response, Text, Usage
 

@@ -18,7 +18,7 @@ from engine.test_run import QUICK, statuses
 from snellen.benchmarks.base import Data
 from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.errors import PreflightError
-from snellen.runs.evaluate import perform
+from snellen.runs.perform import perform
 from snellen.runs.run import Run
 from snellen.sources import BytesBlob, Drawn, FileBlob, Unreadable
 from snellen.types import Blob, Image, Prompt, Response, Sample, Video

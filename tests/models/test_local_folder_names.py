@@ -8,7 +8,7 @@ import pytest
 
 from snellen.engine.run_folder import RunSpec
 from snellen.models.base import ModelOptions
-from snellen.runs.evaluate import default_folder
+from snellen.runs.perform import default_folder
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from tiny_vlm import build
 from snellen.benchmarks.base import Data
 from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.models.base import ModelOptions
-from snellen.runs.evaluate import perform
+from snellen.runs.perform import perform
 from snellen.runs.summary_details import detail_lines, details
 
 transformers = pytest.importorskip("transformers")

@@ -21,7 +21,7 @@ from snellen.engine.retry import Backoff
 from snellen.engine.run_folder import RunFolder
 from snellen.errors import SnellenError
 from snellen.models.api.services import OVERRIDES_VARIABLE
-from snellen.runs.evaluate import perform
+from snellen.runs.perform import perform
 from snellen.runs.settings import run_spec
 
 MODEL = "echoing"

@@ -18,8 +18,9 @@ from snellen.viewer.export import export_site
 from snellen.viewer.index import open_index
 from snellen.viewer.links import LiveLinks
 from snellen.viewer.pages import load_pages
-from snellen.viewer.pages.samples import choose_columns, sample_query
+from snellen.viewer.pages.samples import sample_query
 from snellen.viewer.rendering import page_assets, render_page
+from snellen.viewer.sample_columns import choose_columns
 from snellen.viewer.site import MissingPageError, Site, ViewSettings
 from snellen.viewer.states import AcuityState, SamplesState
 

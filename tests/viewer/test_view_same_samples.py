@@ -14,8 +14,8 @@ from snellen.viewer.app import view_app
 from snellen.viewer.cases.opened_runs import OpenedRuns
 from snellen.viewer.index import RunEntry, SampleQuery, open_index
 from snellen.viewer.index.entries import with_commonest_samples
-from snellen.viewer.pages.samples import choose_columns
 from snellen.viewer.run_list import filter_choices, group_runs, select
+from snellen.viewer.sample_columns import choose_columns
 from snellen.viewer.score_matrix import benchmark_cells
 from snellen.viewer.site import ViewSettings
 from snellen.viewer.states import RunsState, SamplesState

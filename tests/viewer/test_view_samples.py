@@ -287,7 +287,8 @@ def test_an_image_that_cannot_be_drawn_is_a_placeholder(tmp_path, kind):
 
 
 def test_the_query_of_a_page_refuses_what_no_order_is(site):
-    from snellen.viewer.pages.samples import choose_columns, sample_query
+    from snellen.viewer.pages.samples import sample_query
+    from snellen.viewer.sample_columns import choose_columns
 
     columns = choose_columns(site.index.runs(), SamplesState(benchmark="chart/digits"))
     with pytest.raises(UsageError, match="no order 'up'"):

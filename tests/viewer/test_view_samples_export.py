@@ -201,7 +201,8 @@ def test_the_replies_of_restricted_runs_are_not_in_the_export(tmp_path):
 
 
 def test_the_data_has_each_cell_of_each_profile(live, static):
-    from snellen.viewer.pages.samples import choose_columns, sample_query
+    from snellen.viewer.pages.samples import sample_query
+    from snellen.viewer.sample_columns import choose_columns
 
     columns = choose_columns(static.index.runs(), STATE)
     page = static.index.samples(sample_query(columns, STATE))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
+from snellen.benchmarks.plugin_samples import checked_samples, is_foreign
 from snellen.errors import UsageError
 from snellen.scoring.scores import COUNT_AS_WRONG, Scores
 from snellen.types import MediaSettings, Metric, ProcessedImage, Record, Sample, Score
@@ -209,6 +210,14 @@ class Published(Struct, frozen=True):
     against: str = ""
 
 
+_RETURNED = {
+    "reading": DataReading,
+    "headline": Headline,
+    "details": SummaryDetails,
+    "forecast": Forecast,
+    "judged_text": Judged,
+}
+"""Types of this file that a plug-in's functions return, by the function's field."""
 READY_SUMMARY = ("snellen.scoring.scorers", "accuracy")
 """Module and name of the function that makes a summary, compared by name so that numpy is not imported here."""
 
@@ -382,22 +391,15 @@ class Benchmark:
             object.__setattr__(self, "digest", lambda data: _default_digest(self, data))
         if self.is_plugin:  # Snellen's own are not checked as they run
             from snellen.benchmarks.plugin_checks import checked_hooks, require_declared
-            from snellen.benchmarks.plugin_samples import checked_samples
 
             require_declared(self)
-            for field_name, hook in {"samples": checked_samples(self), **checked_hooks(self)}.items():
+            for field_name, hook in {"samples": checked_samples(self), **checked_hooks(self, _RETURNED)}.items():
                 object.__setattr__(self, field_name, hook)
 
     @property
     def is_plugin(self) -> bool:
         """Return True for a benchmark that is not Snellen's own."""
         return is_foreign(self.samples)
-
-
-def is_foreign(function: Any) -> bool:
-    """Return True for a function that is not Snellen's own; of a partial or a checked one, the function in it counts."""
-    function = getattr(function, "func", getattr(function, "function", function))
-    return not str(getattr(function, "__module__", "")).startswith("snellen.")
 
 
 def checked_data(

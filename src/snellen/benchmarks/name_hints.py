@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from snellen.errors import UsageError
@@ -30,22 +30,23 @@ def is_elsewhere(name: str) -> bool:
     return plain.startswith(ELSEWHERE)
 
 
-def _entries(name: str, near: Callable[[str], Sequence[str]]) -> list[str]:
+def _entries(name: str, near: Callable[[str], Sequence[str]], entries: Collection[str]) -> list[str]:
     """Return the declared benchmarks of the catalogue that may be meant."""
-    from snellen.benchmarks.registry import entry_names
-
     plain = "".join(letter for letter in name.lower() if letter.isalnum())
-    begun = sorted(entry for entry in entry_names() if entry.replace("-", "").startswith(plain))
-    return begun or [entry for entry in near(name) if entry in entry_names()]
+    begun = sorted(entry for entry in entries if entry.replace("-", "").startswith(plain))
+    return begun or [entry for entry in near(name) if entry in entries]
 
 
-def unknown_name(name: str, near: Callable[[str], Sequence[str]], known: Sequence[str]) -> UsageError:
+def unknown_name(
+    name: str, near: Callable[[str], Sequence[str]], known: Sequence[str], declared: Collection[str]
+) -> UsageError:
     """Build the error for a name that is no benchmark: what it is, what was expected, and the command to type.
 
     Args:
         name: as typed.
         near: gives the names of benchmarks that are like another one.
         known: the names of all benchmarks.
+        declared: the names of those of the catalogue.
     """
     listed = "`snellen list` shows all."
     parts = [part for part in name.replace(",", " ").split() if part]
@@ -92,7 +93,7 @@ def unknown_name(name: str, near: Callable[[str], Sequence[str]], known: Sequenc
         pass
     hint = f"Did you mean {' or '.join(close)}? " if close else ""
     if is_elsewhere(name):
-        entries = _entries(name, near)
+        entries = _entries(name, near, declared)
         listed = "`snellen list catalogue` shows those without code." if entries else listed
         hint = "It is a benchmark of other harnesses. " + (
             f"The catalogue has {' and '.join(entries)}. " if entries else ""

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from snellen.benchmarks.base import is_foreign
-from snellen.benchmarks.plugin_samples import checked_samples, described
+from snellen.benchmarks.plugin_samples import checked_samples, described, is_foreign
 from snellen.errors import PluginError
 from snellen.types import IntervalMethod, Metric, Sample
 
@@ -128,26 +127,25 @@ class CheckedHook:
         return value
 
 
-def checked_hooks(benchmark: Benchmark) -> dict[str, CheckedHook]:
-    """Return the functions of a plug-in's declaration, each with a check of what it returns."""
-    from snellen.benchmarks.base import DataReading, Forecast, Headline, Judged, SummaryDetails
+def checked_hooks(benchmark: Benchmark, types: Mapping[str, type]) -> dict[str, CheckedHook]:
+    """Return the functions of a plug-in's declaration, each with a check of what it returns; `types` are those of `base`."""
     from snellen.scoring.rubric import Rubric
 
     nothing = type(None)
     returned: dict[str, tuple[type, ...]] = {
         "size": (int, nothing),
         "digest": (str,),
-        "reading": (DataReading, nothing),
-        "headline": (Headline, nothing),
-        "details": (SummaryDetails,),
+        "reading": (types["reading"], nothing),
+        "headline": (types["headline"], nothing),
+        "details": (types["details"],),
         "gold": (str,),
-        "forecast": (Forecast,),
+        "forecast": (types["forecast"],),
         "groups": (int,),
         "files": (Sequence,),
         "notices": (Sequence,),
         "tables": (Sequence,),
         "rubric": (Rubric, nothing),
-        "judged_text": (Judged, nothing),
+        "judged_text": (types["judged_text"], nothing),
         "gold_reply": (str, nothing),
         "grow": (Sequence,),
         "sample": (Sample,),

@@ -186,7 +186,10 @@ def find(name: str) -> Benchmark:
     elif is_entry(name):
         benchmark = import_module("snellen.benchmarks.table.catalogue_benchmarks").find(name)
     elif is_table(name):
-        benchmark = import_module("snellen.benchmarks.table.benchmark").open_table(name)
+        if name.lower().endswith(DECLARATION) and not name.startswith(HUB):
+            benchmark = import_module("snellen.benchmarks.table.catalogue_benchmarks").open_declared(name)
+        else:
+            benchmark = import_module("snellen.benchmarks.table.benchmark").open_table(name)
     elif (family := FAMILIES.get(name.partition("/")[0])) and (member := import_module(family).find(name)):
         benchmark = member
     else:
@@ -194,7 +197,7 @@ def find(name: str) -> Benchmark:
         if name not in points:
             from snellen.benchmarks.name_hints import unknown_name  # only for a name that is wrong
 
-            raise unknown_name(name, similar_names, names())
+            raise unknown_name(name, similar_names, names(), entry_names())
         register_environment(os.environ)
         benchmark = _loaded(points[name].load, f"benchmark {name!r}")
     if not isinstance(benchmark, Benchmark):

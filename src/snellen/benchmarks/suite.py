@@ -106,12 +106,8 @@ def suite(
         return blake2b("\n".join(digests).encode(), digest_size=16).hexdigest() if any(digests) else ""
 
     def all_notices(data: Data) -> list[str]:
-        tasks_by_line: dict[str, list[str]] = {}
-        for task, member in named.items():
-            for line in member.notices(seen_by(member, data)):
-                tasks_by_line.setdefault(line, []).append(task)
-        lines = [line if len(by) == len(named) else f"{', '.join(by)}: {line}" for line, by in tasks_by_line.items()]
-        return [*notices(data), *lines]
+        said = {task: member.notices(seen_by(member, data)) for task, member in named.items()}
+        return [*notices(data), *_joined_notices(said)]
 
     def rubric(sample: Sample) -> Rubric | None:
         own = named[str(sample.meta["task"])].rubric
@@ -138,6 +134,15 @@ def suite(
         overall=overall,
         headline=headline,
     )
+
+
+def _joined_notices(said: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return each line once, with the tasks that say it in front where these are not all."""
+    tasks_by_line: dict[str, list[str]] = {}
+    for task, lines in said.items():
+        for line in lines:
+            tasks_by_line.setdefault(line, []).append(task)
+    return [line if len(by) == len(said) else f"{', '.join(by)}: {line}" for line, by in tasks_by_line.items()]
 
 
 def _dispatch(members: Mapping[str, Benchmark], profile: str) -> Scorer:

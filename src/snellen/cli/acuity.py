@@ -283,7 +283,7 @@ def recorded_run(name: str) -> Run:
 def model_folder(model: str) -> Path:
     """Return the folder of a model's run."""
     from snellen.engine.run_folder import RunSpec
-    from snellen.runs.evaluate import default_folder
+    from snellen.runs.perform import default_folder
 
     return default_folder(RunSpec(benchmark="acuity", model=model))
 

@@ -116,7 +116,7 @@ def write(
     """
     from snellen.engine.run_folder import RunFolder
     from snellen.runs.batch_files import write_requests
-    from snellen.runs.evaluate import default_folder
+    from snellen.runs.perform import default_folder
     from snellen.runs.settings import RunSettings, run_spec
 
     settings: RunSettings = {

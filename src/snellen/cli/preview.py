@@ -91,7 +91,7 @@ def require_models(specs: Sequence[RunSpec]) -> None:
         SnellenError: a missing price or extra, an option of another kind of model, or a malformed address.
     """
     from snellen.models.registry import KINDS
-    from snellen.runs.evaluate import open_scattered
+    from snellen.runs.perform import open_scattered
 
     for spec in specs:
         if spec.model.partition(":")[0] in KINDS:

@@ -172,7 +172,7 @@ def run_benchmarks(
     """
     from snellen.benchmarks.registry import find
     from snellen.cli import environment
-    from snellen.runs.evaluate import default_folder
+    from snellen.runs.perform import default_folder
     from snellen.runs.settings import run_spec
 
     if (plan := plan_among(benchmark)) is not None:
@@ -340,7 +340,7 @@ def _perform_all(
     """Perform the runs one after the other; of several, a failed one does not stop the others."""
     from snellen.engine.progress import display
     from snellen.engine.run_folder import RunFolder
-    from snellen.runs.evaluate import perform
+    from snellen.runs.perform import perform
     from snellen.runs.settings import find_benchmark
 
     outcome = ModelOutcome(checks=checks)

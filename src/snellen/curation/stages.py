@@ -21,11 +21,11 @@ from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.errors import UsageError
 from snellen.models import registry
 from snellen.models.base import ModelOptions
-from snellen.runs.evaluate import perform
 from snellen.runs.judge.ask import MODEL as JUDGE_MODEL
 from snellen.runs.judge.ask import appointed, setting
 from snellen.runs.judge.ask import judge as judge_run
 from snellen.runs.judge.benchmark import UNANSWERED
+from snellen.runs.perform import perform
 from snellen.runs.scoring import Scored
 
 Correct = Literal["reading", "judge"]

@@ -27,7 +27,7 @@ from snellen.event_loop import in_loop
 from snellen.models.base import Model, ModelOptions
 from snellen.models.shared_model import SharedModel
 from snellen.runs.caveats import reply_faults
-from snellen.runs.evaluate import open_scattered
+from snellen.runs.perform import open_scattered
 from snellen.runs.run import Run
 from snellen.runs.scoring import live_builder
 from snellen.text import slug

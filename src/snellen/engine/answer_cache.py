@@ -22,6 +22,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct, structs
 
+from snellen.engine.questions import Ask, Outcome, Question
 from snellen.engine.retry import recorded_response
 from snellen.errors import ModelError, StorageError, UsageError
 from snellen.event_loop import off_loop
@@ -206,6 +207,24 @@ class AnswerCache:
             total -= size
             if total <= self._budget * 9 // 10:
                 return
+
+
+def cached(ask: Ask, cache: AnswerCache) -> Ask:
+    """Return a layer that answers from a cache what was asked before; the answer to the rest has the key to keep it by.
+
+    What failed in this run is not looked up again.
+    """
+
+    async def asked(question: Question) -> Outcome | None:
+        if question.failure is not None:
+            return await ask(question)
+        found = await cache.look_up(question.sample, question.repeat)
+        if found.record is not None:
+            return Outcome(found.record)
+        outcome = await ask(question)
+        return outcome if outcome is None else outcome._replace(cache_key=found.key)
+
+    return asked
 
 
 def require_cacheable(model: Model, *, by_batches: bool = False) -> None:

@@ -11,13 +11,13 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
 
 from snellen.benchmarks.base import Benchmark, Data, ScoredAnswer
 from snellen.engine import journal
 from snellen.engine.final_records import final_records
 from snellen.engine.journal import RecordHead
 from snellen.engine.progress import GroupProgress
+from snellen.engine.questions import Feed, Question
 from snellen.engine.resume import ANSWERED, Work
 from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.errors import DataError, PluginError, UsageError
@@ -27,26 +27,7 @@ from snellen.text import shorten
 from snellen.types import Record, Sample
 
 
-class Feed(Protocol):
-    """The questions of a run, in the order in which they are asked."""
-
-    async def take(self) -> tuple[Sample, int] | None:
-        """Return the next question and repeat; None if there is none and none will come."""
-
-    def settle(self, sample: Sample, record: Record) -> None:
-        """Take note of a question's record, be it an answer or a failure."""
-
-    def close(self) -> None:
-        """Let all that wait for a question end."""
-
-    def holds_more(self) -> bool:
-        """Return True if a question is left that nobody has taken."""
-
-    def groups(self) -> GroupProgress | None:
-        """Return how many groups of questions have ended; None where that is not told."""
-
-
-class GrowingFeed:
+class GrowingFeed(Feed):
     """Questions that depend on answers. Whoever finds none waits while others are pending.
 
     The benchmark is asked for more when a group of questions has none left that is open; of samples without a group,
@@ -62,10 +43,10 @@ class GrowingFeed:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._closed = False
 
-    async def take(self) -> tuple[Sample, int] | None:
+    async def take(self) -> Question | None:
         while not self._closed:
             if self._queue:
-                return self._queue.popleft(), 0
+                return Question(self._queue.popleft(), 0)
             if not self._pending:
                 return None
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -6,11 +6,12 @@ Each answer is scored once, for the progress line and for the summary.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any, NamedTuple, Protocol
 
@@ -288,6 +289,27 @@ class Bar:
         return Group(
             ProgressBar(total=progress.total, completed=progress.done, width=60), Text(one_line(progress.line()))
         )
+
+
+@contextlib.asynccontextmanager
+async def shown(
+    progress: Progress, display: Display, refresh: Callable[[], None] = lambda: None
+) -> AsyncIterator[None]:
+    """Update a display four times a second inside of the context; `refresh` brings the progress up to date before."""
+
+    async def show() -> None:
+        while True:
+            refresh()
+            display.update(progress)
+            await asyncio.sleep(0.25)
+
+    screen = asyncio.create_task(show())
+    try:
+        yield
+    finally:
+        screen.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await screen
 
 
 def display(*, as_json: bool = False, quiet: bool = False) -> Display:

@@ -204,28 +204,6 @@ def pending(benchmark: Benchmark, spec: RunSpec, done: set[Key]) -> Work:
     )
 
 
-class FixedFeed:
-    """Pending samples as a run takes them (a `growth.Feed`), where no question depends on an answer."""
-
-    def __init__(self, work: Work) -> None:
-        self._work = work
-
-    async def take(self) -> tuple[Sample, int] | None:
-        return next(self._work, None)
-
-    def settle(self, sample: Sample, record: Record) -> None:
-        """Do nothing: no question depends on an answer."""
-
-    def close(self) -> None:
-        """Do nothing: nobody waits."""
-
-    def holds_more(self) -> bool:
-        return next(self._work, None) is not None
-
-    def groups(self) -> None:
-        """Tell nothing: all questions are known."""
-
-
 def all_recorded(folder: RunFolder, benchmark: Benchmark, spec: RunSpec) -> bool:
     """Return True if every sample of the run has a record, be it a failure."""
     heads = journal.read(folder.results, RecordHead, Damage(folder.results))

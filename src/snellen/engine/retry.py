@@ -5,28 +5,23 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from msgspec import Struct, structs
 
-from snellen.engine.concurrency import Gate
-from snellen.engine.pacing import Ticket
+from snellen.engine.paced import PacedModel, Refused
 from snellen.engine.progress import Progress
+from snellen.engine.questions import Ask, Outcome, Question
 from snellen.engine.stopping import Stop
 from snellen.engine.traces import Traces
-from snellen.errors import WAITED, DataError, InputError, ModelError, ModelTimeoutError, WorkersGoneError
+from snellen.errors import WAITED, ModelError
 from snellen.event_loop import off_loop
-from snellen.models.base import PATIENCE_S, Model
-from snellen.plugin_errors import place_of
+from snellen.models.base import PATIENCE_S
 from snellen.redaction import redact
 from snellen.redaction.gold import strike
-from snellen.types import NOWHERE, Failure, Generation, Image, Prompt, Record, Response, Sample, Text, Video
+from snellen.types import NOWHERE, Failure, Record, Response
 
 SILENT_S = 2.0
 """A server is not taken for dead in less time, however small the patience."""
-
-CHARACTERS_A_TOKEN, TOKENS_AN_IMAGE, TOKENS_A_REPLY = 4, 1000, 500
-"""A rough estimate of tokens, used for `--tpm` until three replies have said what was used."""
 
 
 class Backoff(Struct, frozen=True):
@@ -53,65 +48,106 @@ class Backoff(Struct, frozen=True):
         return max(own, asked_s or 0.0)
 
 
-class SampleOutcome(NamedTuple):
-    """A sample's record, the error behind it, and `silent`: the server answered nobody until patience ran out."""
-
-    record: Record
-    error: ModelError | None = None
-    silent: bool = False
-
-
-class RetryingClient:
-    """Client of a model that repeats a request until it is answered, or attempts or patience are used up."""
+class RetryingModel:
+    """A paced model whose requests are repeated until one is answered, or attempts or patience are used up."""
 
     def __init__(
         self,
-        model: Model,
-        gate: Gate,
+        paced: PacedModel,
         backoff: Backoff,
         traces: Traces,
         progress: Progress,
         stop: Stop,
-        seed: int | None,
-        *,
-        timeout_s: float = 300.0,
-        count_tokens: bool = False,
+        seed: int | None = None,
         concealed: Sequence[str] = (),
-        retry_empty: int = 0,
     ) -> None:
-        self._model = model
-        self._gate = gate
+        self._paced, self._gate = paced, paced.gate
         self._backoff = backoff
         self._traces = traces
         self._progress = progress
         self._stop = stop
-        self._seed = seed
-        self._timeout_s = timeout_s
-        self._count_tokens = count_tokens
-        self._concealed = tuple(concealed)
-        self._retry_empty = retry_empty
+        self._concealed = concealed
         self._chance = random.Random(seed)  # noqa: S311 - jitter of waits, not a secret
 
-    async def ask(
-        self, sample: Sample, repeat: int, *, attempts: int | None = None, before: int = 0
-    ) -> SampleOutcome | None:
-        """Return the outcome for one sample; None if the run is to end and the sample was never sent.
+    async def ask(self, question: Question) -> Outcome | None:
+        """Return the outcome of one question; None if the run is to end and it was never sent.
 
-        A reply that says nothing is asked for again up to `retry_empty` times; the record counts the tokens of all of them.
-        A failure meanwhile leaves the empty reply.
-
-        Args:
-            attempts: how many, where not those of the back-off.
-            before: requests that were made for this sample earlier; they are counted in the record.
+        A question that failed before gets a single attempt: it had all of them.
         """
-        outcome = await self._ask(sample, repeat, attempts, before)
-        for _ in range(self._retry_empty):
-            if outcome is None or (reply := outcome.record.response) is None or not reply.empty:
-                break
+        sample, repeat = question.sample, question.repeat
+        limit = self._backoff.attempts if question.failure is None else 1
+        started = time.time()
+        sent, used, refusals, waited_s = question.sent, 0, 0, 0.0
+        failure: ModelError | None = None
+        while True:
+            sent += 1
+            try:
+                response = await self._paced.send(question, first=refusals == 1)
+            except Refused as refusal:
+                failure = error = refusal.error
+                refusals += 1
+                if self._gate.silent_s() >= max(SILENT_S, self._backoff.patience_s):
+                    return await self._failed(question, error, sent, started, waited=True, silent=True)
+                waited_s += refusal.waited_s
+                left_s = self._backoff.patience_s - waited_s
+                if left_s <= 0.0:
+                    return await self._failed(question, error, sent, started, waited=True)
+                wait_s = min(left_s, self._backoff.refused_wait_s(refusals, error.retry_after_s, self._chance))
+                waited_s += wait_s
+            except ModelError as error:
+                failure = error
+                used += 1
+                if not error.retry or used >= limit:
+                    return await self._failed(question, error, sent, started)
+                wait_s = self._backoff.wait_s(used, error.retry_after_s, self._chance)
+            else:
+                if response is None:
+                    return None if failure is None else await self._failed(question, failure, sent - 1, started)
+                if response.trace is not None:
+                    await self._traces.add(sample.id, repeat, sent, response.trace)
+                    response = structs.replace(response, trace=None)
+                size = len(response.text) + len(response.reasoning)
+                response = await off_loop(size, recorded_response, await off_loop(size, checked_reply, response))
+                return Outcome(Record(sample.id, "ok", repeat, response, None, sent, started, time.time()))
             if self._stop.requested():
-                break
+                return await self._failed(question, failure, sent, started)
             self._progress.retries += 1
-            again = await self._ask(sample, repeat, attempts, outcome.record.attempts)
+            if wait_s > 0.0 and not await self._stop.pause(wait_s):
+                return await self._failed(question, failure, sent, started)
+
+    async def _failed(
+        self,
+        question: Question,
+        error: ModelError,
+        sent: int,
+        started: float,
+        *,
+        waited: bool = False,
+        silent: bool = False,
+    ) -> Outcome:
+        sample, repeat = question.sample, question.repeat
+        if error.trace is not None:
+            await self._traces.add(sample.id, repeat, sent, error.trace)
+        message = await off_loop(len(error.message), recorded_failure, error.message, self._concealed)
+        if waited:
+            message += f"{WAITED} {self._backoff.patience_s:g} s of --patience)"
+        record = failed_record(sample.id, repeat, error, message, sent, started, time.time())
+        return Outcome(record, error, silent)
+
+
+def asking_again_if_empty(ask: Ask, times: int, progress: Progress, stop: Stop) -> Ask:
+    """Return a layer that asks again, up to so many times, where a reply says nothing; the record counts all its tokens.
+
+    A failure meanwhile leaves the empty reply.
+    """
+
+    async def asked(question: Question) -> Outcome | None:
+        outcome = await ask(question)
+        for _ in range(times):
+            if outcome is None or (reply := outcome.record.response) is None or not reply.empty or stop.requested():
+                break
+            progress.retries += 1
+            again = await ask(question._replace(sent=outcome.record.attempts))
             if again is None:
                 break
             record = structs.replace(
@@ -120,146 +156,25 @@ class RetryingClient:
             if again.record.status == "ok" and again.record.response is not None:
                 usage = reply.usage + again.record.response.usage
                 record = structs.replace(record, response=structs.replace(again.record.response, usage=usage))
-            outcome = SampleOutcome(record)
+            outcome = Outcome(record)
         return outcome
 
-    async def _ask(self, sample: Sample, repeat: int, attempts: int | None, before: int) -> SampleOutcome | None:
-        """Return the outcome of one reply, asked for until it comes or attempts or patience are used up."""
-        prompt = repeated_prompt(sample.prompt, repeat, self._seed)
-        tokens = _estimate(prompt) if self._count_tokens else 0.0
-        limit = self._backoff.attempts if attempts is None else attempts
-        started = time.time()
-        sent, used, refusals, waited_s = before, 0, 0, 0.0
-        failure: ModelError | None = None
-        while True:
-            ticket = await self._gate.enter(tokens, first=refusals == 1)
-            if ticket is None:
-                return None if failure is None else await self._failed(sample, repeat, failure, sent, started)
-            sent += 1
-            try:
-                response = await self._once(ticket, prompt, sample.id, repeat)
-            except _Refused as refusal:
-                failure = error = refusal.error
-                refusals += 1
-                if self._gate.silent_s() >= max(SILENT_S, self._backoff.patience_s):
-                    return await self._failed(sample, repeat, error, sent, started, waited=True, silent=True)
-                waited_s += self._gate.clock() - ticket.sent_at
-                left_s = self._backoff.patience_s - waited_s
-                if left_s <= 0.0:
-                    return await self._failed(sample, repeat, error, sent, started, waited=True)
-                wait_s = min(left_s, self._backoff.refused_wait_s(refusals, error.retry_after_s, self._chance))
-                waited_s += wait_s
-            except ModelError as error:
-                failure = error
-                used += 1
-                if not error.retry or used >= limit:
-                    return await self._failed(sample, repeat, error, sent, started)
-                wait_s = self._backoff.wait_s(used, error.retry_after_s, self._chance)
-            else:
-                if response.trace is not None:
-                    await self._traces.add(sample.id, repeat, sent, response.trace)
-                    response = structs.replace(response, trace=None)
-                size = len(response.text) + len(response.reasoning)
-                response = await off_loop(size, recorded_response, await off_loop(size, checked_reply, response))
-                return SampleOutcome(Record(sample.id, "ok", repeat, response, None, sent, started, time.time()))
-            if self._stop.requested():
-                return await self._failed(sample, repeat, failure, sent, started)
-            self._progress.retries += 1
-            if wait_s > 0.0 and not await self._stop.pause(wait_s):
-                return await self._failed(sample, repeat, failure, sent, started)
-
-    async def _failed(
-        self,
-        sample: Sample,
-        repeat: int,
-        error: ModelError,
-        sent: int,
-        started: float,
-        *,
-        waited: bool = False,
-        silent: bool = False,
-    ) -> SampleOutcome:
-        if error.trace is not None:
-            await self._traces.add(sample.id, repeat, sent, error.trace)
-        message = await off_loop(len(error.message), recorded_text, error.message)
-        if self._concealed:  # a server may quote the request
-            message = strike(message, self._concealed)
-        if waited:
-            message += f"{WAITED} {self._backoff.patience_s:g} s of --patience)"
-        response = None if error.response is None else recorded_response(structs.replace(error.response, trace=None))
-        failure = Failure(error.kind, message)
-        record = Record(sample.id, error.status, repeat, response, failure, sent, started, time.time())
-        return SampleOutcome(record, error, silent)
-
-    async def _once(self, ticket: Ticket, prompt: Prompt, sample_id: str, repeat: int) -> Response:
-        """Send one request; report its end to the gate.
-
-        Raises:
-            _Refused: the server did not take it.
-            ModelError: it was taken, and there is no answer.
-        """
-        gate = self._gate
-        try:
-            response = await self._model.answer_for(sample_id, repeat, prompt)
-        except ModelError as error:
-            unavailable = error.unavailable
-            if unavailable is None:
-                unavailable = gate.last_answer < ticket.sent_at
-            if unavailable:
-                down = not error.limits
-                wait_s = error.retry_after_s
-                gate.refused(ticket, None if wait_s is None else min(wait_s, self._backoff.patience_s), down=down)
-                raise _Refused(error) from error
-            if isinstance(error, ModelTimeoutError):
-                gate.timed_out(ticket, self._timeout_s)
-            else:
-                gate.answered(ticket)
-            raise
-        except WorkersGoneError:
-            gate.dropped(ticket)
-            raise
-        except DataError as error:  # an image that cannot be read is this sample's fault alone
-            gate.answered(ticket)
-            raise InputError(error.message, error.hint) from error
-        except Exception as error:  # a model of another user may raise anything; the sample is recorded as failed
-            gate.answered(ticket)
-            place = place_of(error)
-            raise ModelError(f"{type(error).__name__}: {error}" + (f" at {place}" if place else "")) from error
-        except BaseException:
-            gate.dropped(ticket)
-            raise
-        usage = response.usage
-        gate.answered(ticket, usage.input_tokens + usage.output_tokens)
-        return response
+    return asked
 
 
-class _Refused(Exception):
-    """Refusal of a request by the server: it uses up no attempt."""
-
-    def __init__(self, error: ModelError) -> None:
-        super().__init__(error.message)
-        self.error = error
-
-
-def repeated_prompt(prompt: Prompt, repeat: int, seed: int | None) -> Prompt:
-    """Return the prompt of one repeat of a sample: from the second on with a seed of its own, where there is a seed."""
-    if repeat == 0 or seed is None:
-        return prompt
-    generation = prompt.generation or Generation()
-    return structs.replace(prompt, generation=structs.replace(generation, seed=seed + repeat))
+def failed_record(
+    sample_id: str, repeat: int, error: ModelError, message: str, attempts: int, started: float, finished: float
+) -> Record:
+    """Return the record of a sample without an answer, with the part of a reply that there is."""
+    response = None if error.response is None else recorded_response(structs.replace(error.response, trace=None))
+    failure = Failure(error.kind, message)
+    return Record(sample_id, error.status, repeat, response, failure, attempts, started, finished)
 
 
-def _estimate(prompt: Prompt) -> float:
-    """Estimate the tokens that a prompt and its reply may use."""
-    tokens = len(prompt.system) / CHARACTERS_A_TOKEN + TOKENS_A_REPLY
-    for part in prompt.conversation_parts:
-        if isinstance(part, Text):
-            tokens += len(part.text) / CHARACTERS_A_TOKEN
-        elif isinstance(part, Image):
-            tokens += TOKENS_AN_IMAGE
-        elif isinstance(part, Video):
-            tokens += 8 * TOKENS_AN_IMAGE
-    return tokens
+def recorded_failure(message: str, concealed: Sequence[str]) -> str:
+    """Return an error's text as results.jsonl can hold it, without what is concealed: a server may quote the request."""
+    message = recorded_text(message)
+    return strike(message, concealed) if concealed else message
 
 
 def checked_reply(response: Response) -> Response:

@@ -12,19 +12,21 @@ import contextlib
 import signal
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from typing import Any
 
 from snellen import exit_signals
-from snellen.engine.image_refusals import PROBE_SIDE, refuses_images
+from snellen.engine.image_refusals import PROBE_SIDE, has_images, refuses_images
 from snellen.engine.progress import Progress
+from snellen.engine.questions import Ask, Outcome, Question
 from snellen.engine.request_errors import WITHOUT_VISION, advice
 from snellen.engine.run_folder import RunFolder, RunSpec, Totals
-from snellen.errors import BudgetError, KeyRefusedError, ModelError, NoCreditError, TooManyFailuresError, UsageError
+from snellen.errors import BudgetError, KeyRefusedError, NoCreditError, TooManyFailuresError, UsageError
 from snellen.models.api.prices import Price
 from snellen.models.base import Model, effective
 from snellen.models.image_tokens import TOKENS_OF_UNKNOWN_SIZE
 from snellen.models.registry import KINDS
-from snellen.types import Prompt, Record, Text, Video
+from snellen.types import Prompt, Record, Sample, Text, Video
 
 UNPRICED = ("local", "embedded", "replay")
 """Kinds of models that refuse --prices: what they say is not paid for by the token."""
@@ -34,6 +36,8 @@ CHARACTERS_A_TOKEN, TOKENS_A_REPLY = 4, 500
 """Guess for the first request, of which nothing is known but its prompt."""
 TRUST_IN_GUESS = 10
 """Factor by which the guess may be too low; until a reply has said its cost, no more is in flight than that allows."""
+FIRST_ROWS = 50
+"""Rows of the first batch under a budget, before the cost of an answer is known."""
 ROUNDING = 1e-9
 """Dollars by which sums of costs may differ from the budget by rounding."""
 
@@ -57,6 +61,20 @@ class Stop:
         self._event.set()
         if self.on_request is not None:
             self.on_request()
+
+    async def run_all(self, coroutines: Iterable[Coroutine[Any, Any, None]]) -> None:
+        """Run all coroutines to the end; the first failure cancels the others and is raised as it is."""
+        self.tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
+        tasks = self.tasks
+        try:
+            ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+            for task in ended:
+                if not task.cancelled() and (failure := task.exception()) is not None:
+                    raise failure
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def pause(self, seconds: float) -> bool:
         """Wait this long, or until a stop is requested. Return True if the wait was complete."""
@@ -159,9 +177,24 @@ class FailureLimit:
     MOST_WITHOUT_KEY = 3
     MOST_WITHOUT_VISION = 3
 
-    def __init__(self, limit: int, patience_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        limit: int,
+        patience_s: float,
+        answered_before: Callable[[], bool],
+        refusal: Callable[[], Awaitable[str | None]],
+    ) -> None:
+        """Begin to count.
+
+        Args:
+            limit: maximum number of failures in a row.
+            patience_s: time in which the server may answer nobody.
+            answered_before: tells whether the run's folder holds an answer to a sample with images.
+            refusal: sends a plain image; returns the words of a refusal, "" for an answer, None where that is not known.
+        """
         self._most = limit
         self._patience_s = patience_s
+        self._answered_before, self._refusal = answered_before, refusal
         self._row = 0
         self._without_credit = 0
         self._without_key = 0
@@ -186,33 +219,24 @@ class FailureLimit:
     def doubts_vision(self) -> bool:
         return self._without_vision >= self.MOST_WITHOUT_VISION and not (self.sees or self.broken or self._tests_vision)
 
-    async def test_vision(
-        self, answered_before: Callable[[], bool], refusal: Callable[[], Awaitable[str | None]]
-    ) -> None:
-        """Find out whether the model takes images: by an answer of an earlier session, else by a plain image.
-
-        Args:
-            answered_before: tells whether the run's folder holds an answer to a sample with images.
-            refusal: sends the plain image; returns the words of a refusal, "" for an answer, None where that is not known.
-        """
+    async def test_vision(self) -> None:
+        """Find out whether the model takes images: by an answer of an earlier session, else by a plain image."""
         self._tests_vision = True
-        words = "" if answered_before() else await refusal()
+        words = "" if self._answered_before() else await self._refusal()
         self._tests_vision, self._without_vision = False, 0  # an outcome that says nothing waits for three more
         self.sees = self.sees or words == ""
         self._blind = words if words and not self.sees else ""
 
-    def add(
-        self, record: Record, error: ModelError | None = None, *, silent: bool = False, images: bool = False
-    ) -> None:
-        """Count the outcome of one sample, with `images` in it or without.
-
-        `silent`: the server answered nobody until patience ran out.
+    def add(self, sample: Sample, outcome: Outcome) -> None:
+        """Count the outcome of one sample.
 
         Once broken, the run stays so: answers to what was in flight then change nothing.
         """
         if self.broken:
             return
-        self._silent = self._silent or silent
+        record, error = outcome.record, outcome.error
+        images = not self.sees and has_images(sample)
+        self._silent = self._silent or outcome.silent
         self._without_credit = self._without_credit + 1 if isinstance(error, NoCreditError) else 0
         self._without_key = self._without_key + 1 if isinstance(error, KeyRefusedError) else 0
         if record.status in ("ok", "refused"):
@@ -281,7 +305,7 @@ def require_budget(spent: str, *, unpriced: bool) -> None:
 class SpendingLimit:
     """Bounds on a run's cost and tokens, over all its sessions.
 
-    Every request is begun by `reserve` and ended by `settle`.
+    Every request is begun by `reserve` and ended by `settle`; of batches, records are counted by `spend`.
 
     Attributes:
         limited: there is a bound.
@@ -305,6 +329,7 @@ class SpendingLimit:
         self._price = model.price if model is not None and isinstance(model.price, Price) else None
         self._cost = before.cost or 0.0
         self._tokens = before.input_tokens + before.output_tokens
+        self._answers = before.done
         self._recent: deque[float] = deque(recent, maxlen=RECENT)
         if before.cost and before.ok and not self._recent:
             self._recent.append(before.cost / before.ok)
@@ -347,7 +372,7 @@ class SpendingLimit:
             if not self._in_flight:
                 self._reserved = 0.0  # sums of fractions leave a rest
         if record is not None:
-            self._spend(record)
+            self.spend(record)
         self._wake()
 
     def close(self) -> None:
@@ -361,10 +386,26 @@ class SpendingLimit:
         spent = spent_text(self._tokens, self._cost, self._max_tokens, self._max_cost) + dearer
         require_budget(spent if self.spent else "", unpriced=self.unpriced)
 
-    def _spend(self, record: Record) -> None:
+    def rows(self) -> int | None:
+        """Return how many further answers the rest of the budget pays for, at the average of those so far; None: any number.
+
+        What a batch holds is paid for as a whole, so the budget decides how many rows it has.
+        """
+        if not self.limited:
+            return None
+        shares = []
+        if self._max_cost is not None and self._cost:
+            shares.append((self._max_cost - self._cost) / self._cost)
+        if self._max_tokens is not None and self._tokens:
+            shares.append((self._max_tokens - self._tokens) / self._tokens)
+        return max(1, int(min(shares) * self._answers)) if shares and self._answers else FIRST_ROWS
+
+    def spend(self, record: Record) -> None:
+        """Count what one record has cost."""
         if not self.limited or record.response is None:
             return
         usage = record.response.usage
+        self._answers += 1
         self._tokens += usage.input_tokens + usage.output_tokens
         self._cost += usage.cost or 0.0
         if usage.cost is not None and not usage.lacks:
@@ -407,3 +448,18 @@ class SpendingLimit:
             turn = self._waiting.popleft()
             if not turn.done():
                 turn.set_result(None)
+
+
+def budgeted(ask: Ask, budget: SpendingLimit, stop: Stop) -> Ask:
+    """Return a layer that sets a request's cost aside before it is sent; where it does not fit, the run is stopped."""
+
+    async def asked(question: Question) -> Outcome | None:
+        reserved = await budget.reserve(question.sample.prompt)
+        if reserved is None:  # the budget is used up, or the run ends
+            stop.request()
+            return None
+        outcome = await ask(question)
+        budget.settle(reserved, None if outcome is None else outcome.record)
+        return outcome
+
+    return asked

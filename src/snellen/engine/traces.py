@@ -107,3 +107,10 @@ class RunWriters(NamedTuple):
 
     journal: Journal
     traces: Traces
+
+    def close(self) -> None:
+        """Bring both to the disk and close them."""
+        try:
+            self.traces.close()
+        finally:
+            self.journal.close()

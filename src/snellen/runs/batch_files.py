@@ -15,7 +15,8 @@ from snellen.engine.study import studied
 from snellen.errors import RunError, UsageError
 from snellen.event_loop import in_loop
 from snellen.models.api.model import ApiModel
-from snellen.runs.evaluate import checked, rerun
+from snellen.runs.evaluate import rerun
+from snellen.runs.perform import checked
 from snellen.runs.run import Run
 
 

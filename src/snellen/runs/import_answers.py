@@ -31,9 +31,9 @@ from snellen.formats.columns import answer_as_reply
 from snellen.formats.harness_export import gold_text
 from snellen.formats.readers import first_columns
 from snellen.redaction import redact_bytes
-from snellen.runs.evaluate import default_folder
 from snellen.runs.external_answers import keyed, to_record
 from snellen.runs.id_reading import IdReading, choose_reading
+from snellen.runs.perform import default_folder
 from snellen.runs.run import Run, load_run
 from snellen.sources.digests import digest
 from snellen.sources.journal_lines import sealed

@@ -72,12 +72,11 @@ def score(
     Raises:
         SnellenError: see snellen.errors.
     """
-    id_field, reply_field, id_is = fields.get("id_field"), fields.get("reply_field"), fields.get("id_is", "id")
-    path = Path(answers)
+    path, id_is = Path(answers), fields.get("id_is", "id")
     folder = RunFolder(path if path.is_dir() else path.parent)
     own = folder.exists() and path in (folder.path, folder.results)
     if own and (benchmark is None or path.is_dir()):
-        file_options = {"--id-field": id_field, "--reply-field": reply_field}
+        file_options = {"--id-field": fields.get("id_field"), "--reply-field": fields.get("reply_field")}
         if judge_replies is None and id_is != "id":
             file_options["--id-is"] = id_is
         _only_for_files([name for name, value in file_options.items() if value is not None], folder)
@@ -99,16 +98,7 @@ def score(
             asked = asked.declared_by(moved.benchmark)
             asked.require(moved.benchmark)
             asked.about(moved, display)
-        about = moved.meta.spec.data
-        replies = (
-            None if judge_replies is None else Replies(Path(judge_replies), moved.benchmark, id_is=id_is, data=about)
-        )
-        summary = moved.summarize(profile, each=each, save=replies is None, verdicts=replies, rules=reviews)
-        _some_used(replies, summary, moved.benchmark, about, id_is)
-        headline = moved.headline(summary.metrics)
-        remarks = [] if moved.writable else [f"{folder.path} is read-only: its summary.json is not updated"]
-        lines = [*summary.notes, *([] if headline is None else [headline.text]), *remarks, *moved.notes()]
-        return summary, [*lines, *(replies.notes() if replies is not None else ())]
+        return _score_run(moved, profile, each, judge_replies, reviews, id_is)
     if reader is not None:
         raise UsageError(
             f"a reader's readings are kept beside a run, and {path} is none",
@@ -121,6 +111,37 @@ def score(
         raise UsageError(f"{path} is not a run's folder, so its benchmark is unknown", hint)
     subject = benchmark if isinstance(benchmark, Benchmark) else benchmarks.find(benchmark)
     where = checked_data(subject, data, images, benchmark_options)
+    return _score_answers(path, subject, where, profile, each, judge_replies, fields)
+
+
+def _score_run(
+    run: Run,
+    profile: str | None,
+    each: Callable[[Scored], None] | None,
+    judge_replies: str | Path | None,
+    reviews: ReviewRules | None,
+    id_is: str,
+) -> tuple[Summary, list[str]]:
+    about = run.meta.spec.data
+    replies = None if judge_replies is None else Replies(Path(judge_replies), run.benchmark, id_is=id_is, data=about)
+    summary = run.summarize(profile, each=each, save=replies is None, verdicts=replies, rules=reviews)
+    _some_used(replies, summary, run.benchmark, about, id_is)
+    headline = run.headline(summary.metrics)
+    remarks = [] if run.writable else [f"{run.path} is read-only: its summary.json is not updated"]
+    lines = [*summary.notes, *([] if headline is None else [headline.text]), *remarks, *run.notes()]
+    return summary, [*lines, *(replies.notes() if replies is not None else ())]
+
+
+def _score_answers(
+    path: Path,
+    subject: Benchmark,
+    where: Data,
+    profile: str | None,
+    each: Callable[[Scored], None] | None,
+    judge_replies: str | Path | None,
+    fields: AnswerFields,
+) -> tuple[Summary, list[str]]:
+    id_field, reply_field, id_is = fields.get("id_field"), fields.get("reply_field"), fields.get("id_is", "id")
     scorers = scoring.profiles_of(subject, profile)
     answered = failed = 0
 

@@ -67,12 +67,6 @@ class Tree(ABC):
     def read(self, name: str) -> bytes:
         """Read a file whole. Raises DataError (damaged), UnsafeArchiveError (too large)."""
 
-    def digest(self) -> str:
-        """Return the digest of the contents, for a run's fingerprint; see `snellen.sources.digests`."""
-        from snellen.sources.digests import digest
-
-        return digest(self.path)
-
     def close(self) -> None:
         """Close the file, if one is held open."""
         return

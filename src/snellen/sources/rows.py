@@ -21,27 +21,10 @@ import msgspec
 
 from snellen.errors import DataError, UsageError
 from snellen.sources.blobs import FileBlob, stream
+from snellen.sources.columns import Row, RowsAndErrors, pick
 from snellen.sources.encodings import text_stream
 from snellen.sources.safe_paths import regular_file
 from snellen.types import Blob
-
-Row: TypeAlias = dict[str, Any]
-# The line or number of each row, from 1, and the row, or why it cannot be read.
-RowsAndErrors: TypeAlias = Iterator[tuple[int, Row | DataError]]
-
-
-def pick(header: Sequence[Any], columns: Sequence[str] | None, name: str) -> list[tuple[str, int]]:
-    """Return (column, position) of the requested columns. Raises DataError for a missing or duplicate column."""
-    names = [str(cell) for cell in header]
-    twice = sorted({column for column in names if names.count(column) > 1}) if len(set(names)) < len(names) else []
-    if twice:
-        raise DataError(f"{name}: duplicate column {twice[0]!r}", "Rename one of them.")
-    missing = [column for column in columns or () if column not in names]
-    if missing:
-        available = ", ".join(names[:30])
-        raise DataError(f"{name}: no column {missing[0]!r}; the columns are {available}", "Check the file's name.")
-    return [(column, names.index(column)) for column in (names if columns is None else columns)]
-
 
 Source: TypeAlias = Path | str | Blob
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 
 from snellen.errors import DataError
+from snellen.sources.columns import Row
 from snellen.sources.hub import locate
-from snellen.sources.rows import Row
 
 
 @lru_cache(maxsize=64)

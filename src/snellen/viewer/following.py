@@ -12,7 +12,7 @@ import time
 from snellen.errors import SnellenError
 from snellen.redaction import redact
 from snellen.viewer.index import ViewIndex
-from snellen.viewer.index.background import Follower
+from snellen.viewer.index.background import FOLLOW_SECONDS, Follower
 
 PAUSE_S = 1.0
 THREAD_BYTES = 8 << 20
@@ -56,7 +56,7 @@ class IndexFollower:
     def _refresh(self) -> None:
         try:
             if self._process is None and self._index.pending_bytes() > THREAD_BYTES:
-                self._process = self._index.follow()
+                self._process = Follower(self._index, FOLLOW_SECONDS)
                 self._process.start()
             self._index.refresh(samples=self._process is None)
         except (SnellenError, OSError) as error:

@@ -11,7 +11,7 @@ from snellen.engine.run_folder import RunFolder
 from snellen.errors import SnellenError
 from snellen.reports.escape import clip, escape_invisible
 from snellen.viewer.index import MOST_ROWS, VERDICTS, RunEntry, SamplePage, SampleQuery, SampleRow
-from snellen.viewer.pages.samples import (
+from snellen.viewer.sample_columns import (
     DEFAULT_SORT,
     VERDICT_ORDER,
     SampleColumns,

@@ -12,7 +12,7 @@ from snellen.benchmarks.base import Data
 from snellen.engine.retry import Backoff
 from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.models.base import ModelOptions
-from snellen.runs.evaluate import perform
+from snellen.runs.perform import perform
 
 
 def measured(folder, server, *, limit=None, concurrency=16, seed=0, **options):

@@ -57,7 +57,7 @@ def scripted(**said: range) -> Scripted:
 def run_whole(model: Scripted) -> None:
     from snellen.benchmarks.base import Data
     from snellen.engine.run_folder import RunFolder, RunSpec
-    from snellen.runs.evaluate import perform
+    from snellen.runs.perform import perform
 
     spec = RunSpec(benchmark="fika", model="scripted", data=Data(made.whole(Path("fika.zip"))), max_attempts=1)
     perform(spec, RunFolder("run"), model=model)
@@ -295,7 +295,7 @@ def test_a_redacted_run_of_an_agent_says_which_model_was_in_it_and_not_where_tha
     from snellen.benchmarks.base import Data
     from snellen.engine.run_folder import RunFolder, RunSpec
     from snellen.models.base import ModelOptions
-    from snellen.runs.evaluate import perform
+    from snellen.runs.perform import perform
 
     options = ModelOptions(agent_model=model, sandbox="bubblewrap")
     spec = RunSpec(

@@ -14,8 +14,8 @@ from judged_clips import CLIPS, PLAIN, SAID, Scripted, register
 from snellen import evaluate, load_run
 from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.errors import FingerprintError
-from snellen.runs.evaluate import perform
 from snellen.runs.judge.ask import judge
+from snellen.runs.perform import perform
 from snellen.sources.journal_lines import sealed
 
 

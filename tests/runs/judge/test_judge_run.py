@@ -156,7 +156,7 @@ def test_a_sample_without_a_reply_is_not_asked_about_and_counts_as_wrong(server)
 def run_with_failures(out: str) -> None:
     """Every second question has no answer."""
     from snellen.engine.run_folder import RunFolder, RunSpec
-    from snellen.runs.evaluate import perform
+    from snellen.runs.perform import perform
 
     spec = RunSpec(benchmark="animals", model="scripted", data=Data(options={"n": "8"}), max_attempts=1)
     perform(spec, RunFolder(out), benchmark=ANIMALS, model=Scripted(("right", None)))

@@ -132,7 +132,7 @@ def test_a_report_shows_the_verdicts(server):
 
 def test_what_the_model_did_not_answer_is_an_error_in_both_runs_and_not_judged(server):
     from snellen.engine.run_folder import RunFolder, RunSpec
-    from snellen.runs.evaluate import perform
+    from snellen.runs.perform import perform
 
     spec = RunSpec(benchmark="clips", model="scripted", max_attempts=1)
     perform(spec, RunFolder("run"), benchmark=CLIPS, model=Scripted((*SAID[:3], None, *SAID[4:])))

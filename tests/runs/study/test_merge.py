@@ -23,8 +23,8 @@ from snellen.engine.run_folder import RunFolder
 from snellen.engine.sharding import missing_parts, parse_shard, shard_folder
 from snellen.errors import FingerprintError, ModelError, RunError, RunLockedError, UsageError
 from snellen.models.api.image_files import REGISTER
-from snellen.runs.evaluate import perform
 from snellen.runs.merge import merge_runs
+from snellen.runs.perform import perform
 from snellen.types import Prompt, Response
 
 LIMIT = 40

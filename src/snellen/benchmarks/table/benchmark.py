@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Benchmark, Data, DataFile, DataReading
-from snellen.benchmarks.table.declaration import Declaration, ScoreRule, Source, read_declaration
+from snellen.benchmarks.table.declaration import Declaration, ScoreRule, Source
 from snellen.benchmarks.table.image_checks import OnRead
 from snellen.benchmarks.table.paragraph import reading_of
 from snellen.benchmarks.table.prompts import prompt as declared_prompt
@@ -41,7 +41,6 @@ from snellen.sources.hub import HUB
 from snellen.types import Prompt, Sample
 
 VERSION = "1"
-DECLARATION = ".toml"
 PROFILES = {"strict": "the one answer that the reply names; no answer and two answers are worth 0"}
 OPTIONS: Mapping[str, str] = {
     "map": "columns by role: question=prompt,answer=label,options=choices,category=topic,image=left+right",
@@ -118,19 +117,11 @@ class Table(Struct, frozen=True):
 
 
 def open_table(name: str) -> Benchmark:
-    """Return the benchmark that a path or `hf:owner/name` names. Nothing is read yet, but for a declaration in TOML.
-
-    Raises:
-        DataError: the TOML cannot be read.
-    """
+    """Return the benchmark that a table's path or `hf:owner/name` names. Nothing is read yet."""
     if name.startswith(HUB):
         repo, _, revision = name[len(HUB) :].partition("@")
         return benchmark_of(Declaration(f"{HUB}{repo}", Source(hub=repo, revision=revision), {}))
     path = Path(name).expanduser()
-    if path.suffix.lower() == DECLARATION:
-        from snellen.benchmarks.table.catalogue_benchmarks import declared_benchmark  # it is made from this module
-
-        return declared_benchmark(read_declaration(path), path.absolute().parent)
     return benchmark_of(Declaration(path.name or path.absolute().name, Source(file=str(path.absolute())), {}))
 
 
@@ -186,7 +177,7 @@ def _rubric(name: str, base: Path) -> Callable[[Sample], Rubric | None]:
 
     @cache
     def loaded(name: str) -> Rubric:
-        return load_rubric(str(base / name) if name.endswith(DECLARATION) else name)
+        return load_rubric(str(base / name) if name.endswith(".toml") else name)
 
     def rubric(sample: Sample) -> Rubric | None:
         if sample.kind != "judged":

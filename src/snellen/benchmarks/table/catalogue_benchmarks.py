@@ -8,7 +8,7 @@ from pathlib import Path
 
 from snellen.benchmarks.base import Benchmark, Data, Published, PublishedRow
 from snellen.benchmarks.table.benchmark import benchmark_of
-from snellen.benchmarks.table.declaration import Declaration, Figure
+from snellen.benchmarks.table.declaration import Declaration, Figure, read_declaration
 from snellen.benchmarks.table.entries import entry, headline_unit
 from snellen.benchmarks.table.official import address_of, digest_fault, is_here, missing_data
 from snellen.benchmarks.table.survey import survey
@@ -27,6 +27,12 @@ def find(name: str) -> Benchmark:
             raise missing_data(declared)
 
     return declared_benchmark(declared, Path(), require)
+
+
+def open_declared(name: str) -> Benchmark:
+    """Return the benchmark that a user's TOML file declares. Raises DataError if it cannot be read."""
+    path = Path(name).expanduser()
+    return declared_benchmark(read_declaration(path), path.absolute().parent)
 
 
 def declared_benchmark(

@@ -26,9 +26,10 @@ from snellen.benchmarks.table.kit_reading import OPTION, as_kit, column_kinds, i
 from snellen.benchmarks.table.locate import LocatedTable, class_folders, locate_table
 from snellen.errors import DataError, UsageError
 from snellen.sources.blobs import BytesBlob, FileBlob
+from snellen.sources.columns import pick
 from snellen.sources.encodings import text_stream
 from snellen.sources.number_formats import plain_value
-from snellen.sources.rows import JSON_BYTES, json_line, parsed_json, pick, until_lost
+from snellen.sources.rows import JSON_BYTES, json_line, parsed_json, until_lost
 from snellen.sources.rows import salvaged as salvaged_rows
 from snellen.sources.text_tables import open_text_table, with_lazy_images
 from snellen.sources.tree import FolderTree

@@ -8,17 +8,16 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from snellen.engine.batches.budget import BatchBudget
 from snellen.engine.batches.log import LoggedShard
 from snellen.engine.batches.shards import SentRow, ShardRows
 from snellen.engine.progress import Progress
 from snellen.engine.resume import Key, key
-from snellen.engine.retry import checked_reply, recorded_response, recorded_text
+from snellen.engine.retry import checked_reply, failed_record, recorded_failure, recorded_response
+from snellen.engine.stopping import SpendingLimit
 from snellen.engine.traces import RunWriters
 from snellen.errors import BatchCancelledError, ModelError
 from snellen.models.api.batches.service import BatchService, BatchStatus, RowResult
-from snellen.redaction.gold import strike
-from snellen.types import Failure, Record
+from snellen.types import Record
 
 READS = 3
 """How often results are read before rows that they lack, or damaged lines, count as without an answer."""
@@ -57,7 +56,7 @@ class BatchCollector:
         files: RunWriters,
         outcomes: RowOutcomes,
         progress: Progress,
-        budget: BatchBudget,
+        budget: SpendingLimit,
         attempts: int,
         concealed: Sequence[str] = (),
     ) -> None:
@@ -174,11 +173,9 @@ class BatchCollector:
         self, sample_id: str, repeat: int, error: ModelError, attempts: int, times: tuple[float, float] | None = None
     ) -> None:
         """Record a sample without an answer."""
-        message = recorded_text(error.message)
-        failure = Failure(error.kind, strike(message, self._concealed) if self._concealed else message)
-        started, finished = times or (time.time(), time.time())
-        response = None if error.response is None else recorded_response(structs.replace(error.response, trace=None))
-        self._record(Record(sample_id, error.status, repeat, response, failure, attempts, started, finished))
+        message = recorded_failure(error.message, self._concealed)
+        times = times or (time.time(), time.time())
+        self._record(failed_record(sample_id, repeat, error, message, attempts, *times))
         if error.status == "refused":
             self._outcomes.done.add(key(sample_id, repeat))
 

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from snellen import exit_signals
-from snellen.benchmarks.base import Benchmark
 from snellen.engine import journal
-from snellen.engine.batches.budget import BatchBudget
 from snellen.engine.batches.collect import BatchCollector, RowOutcomes
 from snellen.engine.batches.log import BatchLog, LoggedShard
 from snellen.engine.batches.offline import take_up_files
@@ -18,16 +13,14 @@ from snellen.engine.batches.progress import batch_progress, local_time
 from snellen.engine.batches.shards import ShardRows
 from snellen.engine.batches.submit import RemainingWork, Submitter
 from snellen.engine.journal import RecordHead
-from snellen.engine.progress import Display, Progress
+from snellen.engine.progress import Display, Progress, shown
 from snellen.engine.resume import ANSWERED, Key, key, pending
-from snellen.engine.retry import Backoff
-from snellen.engine.run_folder import RunFolder, RunSpec, Totals
-from snellen.engine.stopping import Stop
+from snellen.engine.session import Session
+from snellen.engine.stopping import SpendingLimit, Stop
 from snellen.engine.traces import RunWriters
 from snellen.errors import BadRequestError, BatchError, InterruptedRunError, ModelError
 from snellen.models.api.batches.files import FileBatches
 from snellen.models.api.batches.service import BatchService, BatchStatus
-from snellen.models.base import Model
 from snellen.sources.journal_lines import Damage
 from snellen.types import Sample
 
@@ -35,22 +28,7 @@ POLL_S = 30.0
 """Seconds between two looks at the open batches."""
 
 
-class BatchJob(NamedTuple):
-    """What is run: the settings of this call, the run's own (with the widest limit so far), and what is done already."""
-
-    spec: RunSpec
-    full_spec: RunSpec
-    benchmark: Benchmark
-    model: Model
-    folder: RunFolder
-    done: set[Key]
-    before: Totals
-    seed: int | None
-
-
-async def execute_batches(
-    job: BatchJob, progress: Progress, display: Display, backoff: Backoff | None, files: RunWriters
-) -> None:
+async def execute_batches(session: Session, progress: Progress, display: Display, files: RunWriters) -> None:
     """Ask everything that has no answer by batches, and return when all of them are taken up.
 
     Raises:
@@ -58,63 +36,43 @@ async def execute_batches(
         InterruptedRunError: a signal; open batches go on at the service.
         BudgetError: the budget is used up.
     """
-    service = job.model.batches()
+    service = session.model.batches()
     stop = Stop(progress)
-    log = BatchLog(job.folder.path)
+    log = BatchLog(session.folder.path)
     try:
         log.begin(service.name, service.place)
-        run = _BatchRun(job, service, log, stop, progress, backoff, files)
-        screen = asyncio.create_task(_show(progress, display))
-        task = asyncio.create_task(run.execute())
-        stop.tasks = [task]
+        run = _BatchRun(session, service, log, stop, progress, files)
         try:
-            with stop.on_signals():
-                await asyncio.gather(task, return_exceptions=True)
+            async with shown(progress, display):
+                with stop.on_signals():
+                    await stop.run_all([run.execute()])
         finally:
-            screen.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await screen
             await service.close()
-            try:
-                files.traces.close()
-            finally:
-                files.journal.close()
-        if not task.cancelled() and (failure := task.exception()) is not None:
-            raise failure
+            files.close()
         run.conclude()
     finally:
         log.close()
 
 
-async def _show(progress: Progress, display: Display) -> None:
-    while True:
-        display.update(progress)
-        await asyncio.sleep(0.25)
-
-
 class _BatchRun:
     def __init__(
         self,
-        job: BatchJob,
+        session: Session,
         service: BatchService,
         log: BatchLog,
         stop: Stop,
         progress: Progress,
-        backoff: Backoff | None,
         files: RunWriters,
     ) -> None:
-        spec = job.spec
-        self._job, self._service, self._log, self._stop, self._progress = job, service, log, stop, progress
+        spec, backoff, concealed = session.spec, session.backoff, session.benchmark.concealed
+        self._session, self._service, self._log, self._stop, self._progress = session, service, log, stop, progress
         self._poll_s = POLL_S if spec.poll_s is None else spec.poll_s
-        backoff = backoff or Backoff(attempts=spec.max_attempts, patience_s=spec.options.sample_patience_s())
-        self._budget = BatchBudget(spec, job.before)
-        self._outcomes = RowOutcomes(job.done)
+        self._budget = SpendingLimit(spec, session.meta.totals)
+        self._outcomes = RowOutcomes(session.done)
         self._collector = BatchCollector(
-            service, files, self._outcomes, progress, self._budget, backoff.attempts, job.benchmark.concealed
+            service, files, self._outcomes, progress, self._budget, backoff.attempts, concealed
         )
-        self._submitter = Submitter(
-            log, service, stop, backoff, job.seed, self._poll_s, concealed=bool(job.benchmark.concealed)
-        )
+        self._submitter = Submitter(log, service, stop, backoff, session.seed, self._poll_s, concealed=bool(concealed))
         self._attempts: dict[Key, int] = {}
         self._polled: set[str] = set()
         self._cancelled_before: set[str] = set()
@@ -124,13 +82,13 @@ class _BatchRun:
     async def execute(self) -> None:
         self._budget.check()
         if isinstance(self._service, FileBatches) and self._service.result_files:
-            await take_up_files(self._log, self._service, self._collector, self._outcomes, self._job.folder)
+            await take_up_files(self._log, self._service, self._collector, self._outcomes, self._session.folder)
             return
         in_flight = self._recover()
         self._update()
         work: Iterator[tuple[Sample, int]] = (
             (sample, repeat)
-            for sample, repeat in pending(self._job.benchmark, self._job.spec, self._outcomes.done)
+            for sample, repeat in pending(self._session.benchmark, self._session.spec, self._outcomes.done)
             if key(sample.id, repeat) not in in_flight
         )
         while True:
@@ -144,13 +102,13 @@ class _BatchRun:
             retried = frozenset(again)
             work = (
                 (sample, repeat)
-                for sample, repeat in pending(self._job.benchmark, self._job.full_spec, set())
+                for sample, repeat in pending(self._session.benchmark, self._session.meta.spec, set())
                 if key(sample.id, repeat) in retried
             )
 
     def _recover(self) -> set[Key]:
         """Read what earlier calls left: drop shards that were never sent, and return the samples of the open ones."""
-        folder = self._job.folder
+        folder = self._session.folder
         failed = {
             key(head.sample_id, head.repeat)
             for head in journal.read(folder.results, RecordHead, Damage(folder.results))
@@ -265,7 +223,7 @@ class _BatchRun:
             await self._take_up(shard, status)
 
     async def _take_up(self, shard: LoggedShard, status: BatchStatus) -> None:
-        rows = ShardRows(self._job.folder.path, shard.label)
+        rows = ShardRows(self._session.folder.path, shard.label)
         before = shard.label in self._cancelled_before
         counts = await self._submitter.patiently(
             lambda: self._collector.take_up(shard, status, rows, cancelled_before=before)
@@ -282,7 +240,7 @@ class _BatchRun:
             BatchError: neither; or a second batch in a row.
         """
         message = status.message or f"the batch is {status.words}"
-        rows = ShardRows(self._job.folder.path, shard.label)
+        rows = ShardRows(self._session.folder.path, shard.label)
         refused = {}
         if not self._submitter.learn(shard, message):
             order = rows.order()
@@ -304,7 +262,7 @@ class _BatchRun:
         self, shard: LoggedShard, rows: ShardRows | None = None, without: frozenset[str] = frozenset()
     ) -> None:
         """Ask the rows of a shard for which nothing was paid in the next round, without an attempt used up."""
-        rows = rows or ShardRows(self._job.folder.path, shard.label)
+        rows = rows or ShardRows(self._session.folder.path, shard.label)
         for row, sent in rows.by_id.items():
             sample_key = key(sent.sample_id, sent.repeat)
             if row not in without and sample_key not in self._outcomes.done:
@@ -327,7 +285,7 @@ class _BatchRun:
     def conclude(self) -> None:
         """Raise the error by which the run ends early, if it does."""
         open_ = [shard for shard in self._log.state.open() if shard.creating_at is not None]
-        folder, progress = self._job.folder.path, self._progress
+        folder, progress = self._session.folder.path, self._progress
         if self._stop.interrupted:
             state = batch_progress(open_)
             until = f", the last until {local_time(state.expires_at)} at most" if state.expires_at else ""

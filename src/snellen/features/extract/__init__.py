@@ -16,7 +16,7 @@ from snellen.features.store.format import PATCH_TOKENS, StoreMeta, TokenOutput
 from snellen.features.store.space import describe_space
 from snellen.features.store.splits import read_splits
 from snellen.features.store.writer import StoreRows, StoreWriter
-from snellen.sources import FileBlob, Tree, ZipBlob
+from snellen.sources import FileBlob, Tree, ZipBlob, digest
 from snellen.sources.image_roots import ImageTree, missing_places
 from snellen.types import Blob
 
@@ -156,7 +156,7 @@ def _marks(tree: ImageTree, ids: Sequence[str], root: Path, allow_missing: bool)
             holder = tree.holder(name)
             tars.setdefault(holder.path, holder)
     for holder in tars.values():  # members of a tar have no checksums
-        marks[0] += f" {holder.digest()}"
+        marks[0] += f" {digest(holder.path)}"
     if absent and (not allow_missing or len(absent) == len(ids)):
         raise DataError(
             f"{len(ids) - len(absent):,} of {len(ids):,} images are under {root}; the first missing one: {absent[0]!r}"

@@ -15,12 +15,12 @@ from snellen.engine.progress import Display
 from snellen.engine.run_folder import LABELLED, RunFolder, derived_folder, derived_run
 from snellen.errors import FingerprintError, JudgeError
 from snellen.models.base import Model
-from snellen.runs.evaluate import perform
 from snellen.runs.failures.benchmark import FIELD, labelling_benchmark, rubric_of
 from snellen.runs.failures.rules import labels
 from snellen.runs.judge import verdicts
 from snellen.runs.judge.ask import appointed
 from snellen.runs.judge.benchmark import JudgeModel
+from snellen.runs.perform import perform
 from snellen.runs.run import Run
 from snellen.runs.settings import JudgeSettings, run_spec, takes
 from snellen.scoring.json_answer import objects

@@ -20,7 +20,6 @@ from snellen.errors import JudgeError, PreflightError, RunError, UsageError
 from snellen.models import registry as models
 from snellen.models.base import DEFAULTS, Model, ModelOptions, as_model
 from snellen.models.shutdowns import announced
-from snellen.runs.evaluate import perform
 from snellen.runs.judge.benchmark import (
     LEFT_TO_JUDGE,
     LOST_SHARES,
@@ -31,6 +30,7 @@ from snellen.runs.judge.benchmark import (
 )
 from snellen.runs.judge.extend import extend_judged
 from snellen.runs.judge.reading import ALL, UNREAD, has_for_reader, reading_benchmark, require_readable
+from snellen.runs.perform import perform
 from snellen.runs.run import Run, load_run
 from snellen.runs.scoring import Scored, rubric_for
 from snellen.runs.settings import JudgeSettings, run_spec, takes

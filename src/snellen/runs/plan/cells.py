@@ -16,7 +16,7 @@ from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.errors import FingerprintError, SnellenError, UsageError
 from snellen.media import check_settings
 from snellen.models.base import ModelOptions
-from snellen.runs.evaluate import checked, open_model
+from snellen.runs.perform import checked, open_model
 from snellen.runs.plan.document import ASKED, GENERATION, MEDIA, Plan, PlanEntry
 from snellen.runs.settings import find_benchmark, run_spec
 from snellen.sources.hub import HUB

@@ -18,7 +18,7 @@ from snellen.event_loop import in_loop
 from snellen.models.base import Model
 from snellen.models.shared_model import SharedModel
 from snellen.plugin_errors import plugin_fault
-from snellen.runs.evaluate import met_replay, open_model, recorded
+from snellen.runs.perform import met_replay, open_model, recorded
 from snellen.runs.plan.cells import ON_THIS_MACHINE, PlanCell
 from snellen.runs.plan.document import PlanLimits
 from snellen.runs.predictions import PredictionRows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice, product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import structs
@@ -16,7 +16,6 @@ from snellen.errors import RunError, UsageError
 from snellen.runs.reviews.audit_sample import AUDIT_SAMPLE, AuditSample, read_audit_sample, stratum_name
 from snellen.runs.reviews.cases import is_read, stratum_values
 from snellen.runs.reviews.rules import Ruling, TrueScore
-from snellen.runs.run import Run
 from snellen.runs.scoring import rubric_for
 from snellen.scoring.metric_text import bracketed
 from snellen.scoring.scores import ScoreBuilder
@@ -28,6 +27,9 @@ from snellen.scoring.statistics import (
     reviewed_share,
 )
 from snellen.types import Metric, Record, Sample, Score
+
+if TYPE_CHECKING:
+    from snellen.runs.run import Run
 
 SLICE_REVIEWS = 10
 """Reviewed replies from which on a part of the samples gets an estimate of its own."""

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
@@ -13,10 +14,12 @@ from msgspec import Struct
 from snellen.errors import SnellenError, UsageError
 from snellen.runs.reviews.audit_sample import draw_place, stratum_name
 from snellen.runs.reviews.decisions import CaseKey
-from snellen.runs.run import Run
 from snellen.runs.scoring import Scored, differing, profiles_of, rubric_for
 from snellen.scoring.readings import READER, STAGE
 from snellen.types import Blob, Image, Record, Sample, Score, Text, Video
+
+if TYPE_CHECKING:
+    from snellen.runs.run import Run
 
 UNPARSEABLE, PROFILES, READING, JUDGE, MODELS, MARGIN = (
     "unparseable",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -22,10 +23,12 @@ from snellen.runs.reviews.rules import (
     true_score,
     with_target,
 )
-from snellen.runs.run import Run
 from snellen.runs.scoring import rubric_for
 from snellen.scoring.scores import score_record
 from snellen.types import Record, Sample, Score
+
+if TYPE_CHECKING:
+    from snellen.runs.run import Run
 
 SHOWN = 5
 OWN_DIGEST = re.compile(r"blake2b:[0-9a-f]{32}")

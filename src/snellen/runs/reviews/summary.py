@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from snellen.errors import RunError, SnellenError, UsageError
 from snellen.runs.reviews.audit_sample import describe, read_audit_sample
@@ -12,7 +12,6 @@ from snellen.runs.reviews.audited import AuditRows, audited
 from snellen.runs.reviews.current import CurrentReviews
 from snellen.runs.reviews.journal import REVIEWS, read_reviews_of
 from snellen.runs.reviews.rules import ReviewRules
-from snellen.runs.run import Run
 from snellen.runs.scoring import (
     AUDITED,
     REVIEWED,
@@ -28,6 +27,9 @@ from snellen.runs.scoring import (
 )
 from snellen.scoring.metric_text import bracketed
 from snellen.scoring.scores import ScoreBuilder, Scores
+
+if TYPE_CHECKING:
+    from snellen.runs.run import Run
 
 
 def base_profile(run: Run, rules: ReviewRules) -> str:

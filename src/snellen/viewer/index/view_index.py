@@ -14,7 +14,6 @@ from snellen.errors import SnellenError, UsageError
 from snellen.runs.answer_view import AnswerView
 from snellen.scoring.scores import Scores
 from snellen.types import Blob, Record
-from snellen.viewer.index.background import FOLLOW_SECONDS, Follower
 from snellen.viewer.index.case_source import CaseSource
 from snellen.viewer.index.catalogue import RunFiles, make_entries, read_files, stamp
 from snellen.viewer.index.discovery import Discovery, discover
@@ -71,13 +70,6 @@ class ViewIndex:
         self._skipped: tuple[Skipped, ...] = ()
         self._version = ""
         self._sql: SqlSource | None = None
-
-    def follow(self, *, every_s: float = FOLLOW_SECONDS) -> Follower:
-        """Return a context in which another process keeps the index up to date; pages only read it.
-
-        Killing either process harms nothing. Of two viewers of one root, one process writes and both read.
-        """
-        return Follower(self, every_s)
 
     def pending_bytes(self) -> int:
         """Return the bytes of the journals whose records are not, or not all, in the index with their verdicts."""

@@ -14,7 +14,8 @@ from snellen.viewer.cases.opened_runs import OpenedRuns
 from snellen.viewer.cases.pictures import ShownPicture, small_copies
 from snellen.viewer.index import MOST_ROWS, SamplePage
 from snellen.viewer.labels import benchmark_label, without_folders
-from snellen.viewer.pages.samples import SampleColumns, choose_columns, sample_query
+from snellen.viewer.pages.samples import sample_query
+from snellen.viewer.sample_columns import SampleColumns, choose_columns
 from snellen.viewer.site import MissingPageError, Site, ViewPage
 from snellen.viewer.states import CaseState, CompareState, ExchangeState, ReviewState, SamplesState
 

@@ -36,7 +36,7 @@ from snellen.viewer.index.entries import with_commonest_samples
 from snellen.viewer.labels import benchmark_label, model_label
 from snellen.viewer.links import Links
 from snellen.viewer.pages.matrix import OptionLink, best_first
-from snellen.viewer.pages.samples import image_places, offered
+from snellen.viewer.sample_columns import image_places, offered
 from snellen.viewer.score_matrix import benchmark_cells
 from snellen.viewer.site import MissingPageError, PendingPageError, Site, ViewPage
 from snellen.viewer.states import CaseState, CompareState, MatrixState, SamplesState

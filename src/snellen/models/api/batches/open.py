@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from snellen.errors import UsageError
 from snellen.models.api.batches.anthropic import AnthropicBatches
 from snellen.models.api.batches.gemini import GeminiBatches
@@ -9,8 +11,10 @@ from snellen.models.api.batches.openai import OpenAiBatches
 from snellen.models.api.batches.rows import BatchRows
 from snellen.models.api.batches.service import BatchService
 from snellen.models.api.batches.transport import BatchTransport
-from snellen.models.api.model import ApiModel
 from snellen.models.base import ModelOptions
+
+if TYPE_CHECKING:
+    from snellen.models.api.model import ApiModel
 
 
 def open_batches(model: ApiModel, options: ModelOptions) -> BatchService:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from msgspec import structs
 
 from snellen.errors import BadRequestError, ModelError, RefusalError
 from snellen.models.api.endpoint import Endpoint
 from snellen.models.api.image_files import BATCH_VALID_S
-from snellen.models.api.model import ApiModel
 from snellen.models.api.request import Body
 from snellen.types import Prompt, Response
+
+if TYPE_CHECKING:
+    from snellen.models.api.model import ApiModel
 
 
 class BatchRows:
