@@ -78,10 +78,6 @@ def _main(arguments: list[str]) -> int:
             if any(not word.startswith("-") for word in words) and not is_plain_run(command, words):
                 from snellen.cli.suggestions import check
 
-                if any(word.endswith((".py", ".sh")) for word in words):
-                    from snellen.cli.fika_scripts import check_script
-
-                    check_script(words)
                 check(command, words)
             if any(without_controls(word, returns=True) != word for word in words):
                 command.rich_markup_mode = None  # print messages about such a word plain, with escapes

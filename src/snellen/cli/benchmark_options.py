@@ -142,7 +142,7 @@ def tell_apart(words: Sequence[str], own: Mapping[str, bool]) -> Words:
 def is_plain_run(root: Any, words: Sequence[str]) -> bool:
     """Return True for a `run` with options that it has, and benchmarks that are no KIND:NAME: nothing in it is corrected."""
     command = getattr(root, "commands", {}).get("run")
-    if words[0] != "run" or command is None or any(word.endswith((".py", ".sh")) for word in words):
+    if words[0] != "run" or command is None:
         return False
     split = tell_apart(words[1:], own_options(command))
     return not split.unknown and bool(split.positional) and not any(":" in word for word in split.positional)

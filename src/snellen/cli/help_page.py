@@ -191,8 +191,9 @@ def print_page(usage: str, text: str, sections: Mapping[str, Sequence[tuple[str,
     from rich.table import Table
     from rich.text import Text
 
-    longest = min(30, max((len(name) for rows in sections.values() for name, _ in rows), default=0) + 1)
     console = Console(highlight=False)
+    widest = max((len(name) for rows in sections.values() for name, _ in rows), default=0)
+    longest = min(widest + 1, max(30, console.width // 3))
     console.print(Padding(Text(usage, "bold"), (0, 1)))
     if text:
         console.print(Padding(Text(text), (1, 1, 0, 1)))
