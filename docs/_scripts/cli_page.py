@@ -1,123 +1,104 @@
 """Write docs/cli.md from the commands themselves, so that the page and `--help` say the same.
 
+An option that several commands have is described once.
+
 Usage: python docs/_scripts/cli_page.py
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-from types import NoneType
-from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Any
 
-import typer
-from typer.models import ArgumentInfo
+from typer.main import get_command
 
-from snellen.cli.app import COMMANDS, load
+from snellen.cli.app import COMMANDS, build
+from snellen.cli.help_page import NO_PANEL, Word
+from snellen.cli.help_page import words as taken_by
 
 PAGE = Path(__file__).parent.parent / "cli.md"
 HEAD = """# Command line
 
-`snellen COMMAND --help` shows what this page shows: it is written from the commands
-(`python docs/_scripts/cli_page.py`), and a test keeps it current. Exit statuses are listed under
-[Errors](errors.md). A key is never an argument: `--key-env NAME` names the environment variable, or the line of
-`.env`, that holds it.
+`snellen COMMAND --help` shows what most uses of a command need, `--help GROUP` the options of one group, and `--help-all`
+all of them. This page is written from the commands (`python docs/_scripts/cli_page.py`), and a test keeps it current.
+Exit statuses are listed under [Errors](errors.md). A key is never an argument: `--key-env NAME` names the environment
+variable, or the line of `.env`, that holds it.
 
 | command | what it does |
 |---|---|
 """
+SHARED = """
+## Options of several commands
+
+A command has those of them that its own section names.
+"""
 
 
-class Word(NamedTuple):
-    """An argument or an option of a command."""
-
-    names: tuple[str, ...]
-    value: str
-    text: str
-    panel: str
-    argument: bool
-    many: bool
-    required: bool
+@cache
+def commands() -> dict[str, Any]:
+    """Every command and group of commands by name."""
+    return dict(get_command(build(None)).commands)
 
 
-def words(function: Callable[..., Any] | typer.Typer) -> Iterator[Word]:
+def words(name: str) -> list[Word]:
     """What a command takes, in order; what the commands of a group take, one after the other."""
-    if isinstance(function, typer.Typer):
-        for _, inner in _inner(function):
-            yield from words(inner)
-        return
-    hints = get_type_hints(function, include_extras=True)
-    for name, parameter in inspect.signature(function).parameters.items():
-        if hints[name] is typer.Context:
-            continue
-        type_, info = get_args(hints[name])
-        default = info.show_default if isinstance(info.show_default, str) else parameter.default
-        required = parameter.default is inspect.Parameter.empty
-        said = "" if required or default is None or isinstance(default, bool) else f" Default: {default}."
-        many = list in {get_origin(one) or one for one in (type_, *get_args(type_))}
-        argument = isinstance(info, ArgumentInfo)
-        given = [
-            one for one in (info.default, *(info.param_decls or ())) if isinstance(one, str)
-        ]  # as typer reads them
-        names = tuple(name for one in given for name in one.split("/") if name.startswith("-"))
-        if not names:
-            names = (info.metavar or name.upper(),) if argument else (f"--{name.replace('_', '-')}",)
-        value = "" if argument or type_ is bool else info.metavar or _kind(type_)
-        yield Word(names, value, (info.help or "") + said, info.rich_help_panel or "Options", argument, many, required)
+    return [word for _, command in _leaves(name, commands()[name]) for word in taken_by(command)]
 
 
-def _kind(type_: Any) -> str:
-    inner = [one for one in get_args(type_) if one is not NoneType]
-    if get_origin(type_) is Literal:
-        return "|".join(get_args(type_))
-    if get_origin(type_) is list or len(inner) == 1:
-        return _kind(inner[0])
-    return {int: "NUMBER", float: "NUMBER", Path: "PATH"}.get(type_, "TEXT")
+def _leaves(name: str, command: Any) -> Iterator[tuple[str, Any]]:
+    inner = getattr(command, "commands", None)
+    if inner is None:
+        yield name, command
+    for part, each in (inner or {}).items():
+        yield from _leaves(f"{name} {part}", each)
 
 
 def page() -> str:
     """The whole page as Markdown."""
+    every = [leaf for name, command in commands().items() for leaf in _leaves(name, command)]
+    counts = Counter(word for _, command in every for word in set(taken_by(command)) if not word.argument)
+    shared = {word: None for _, command in every for word in taken_by(command) if counts[word] > 1}
     rows = "".join(f"| [`{name}`](#snellen-{name}) | {command.help} |\n" for name, command in COMMANDS.items())
     top = "\n`snellen --version` prints the version, `-h` or `--help` the help of any command.\n"
-    return HEAD + rows + top + "".join(_section(name, load(command)) for name, command in COMMANDS.items())
+    sections = "".join(_section(name, command, shared) for name, command in commands().items())
+    return HEAD + rows + top + sections + SHARED + _tables(list(shared))
 
 
-def _inner(group: typer.Typer) -> Iterator[tuple[str, Callable[..., Any]]]:
-    """The commands of a group, by name."""
-    for command in group.registered_commands:
-        if command.callback is not None:
-            yield command.name or command.callback.__name__.replace("_", "-"), command.callback
-
-
-def _section(name: str, function: Callable[..., Any] | typer.Typer, mark: str = "##") -> str:
-    if isinstance(function, typer.Typer):
-        whole = "".join(_section(f"{name} {one}", inner, "###") for one, inner in _inner(function))
-        return f"\n## snellen {name}\n\n{function.info.help}\n{whole}"
-    taken = list(words(function))
+def _section(name: str, command: Any, shared: dict[Word, None], mark: str = "##") -> str:
+    if inner := getattr(command, "commands", None):
+        whole = "".join(_section(f"{name} {part}", each, shared, "###") for part, each in inner.items())
+        return f"\n{mark} snellen {name}\n\n{command.help}\n{whole}"
+    taken = taken_by(command)
     shown = "".join(
         f" {word.names[0] if word.required else f'[{word.names[0]}]'}"
         f"{'...' if word.many and not word.names[0].endswith('…') else ''}"
         for word in taken
         if word.argument
     )
-    options = [word for word in taken if not word.argument]
-    usage = f"snellen {name}{shown}{' [OPTIONS]' if options else ''}"
-    parts = [f"\n{mark} snellen {name}\n\n```text\n{usage}\n```\n\n{inspect.getdoc(function)}\n"]
-    for heading, rows in _tables(taken):
+    usage = f"snellen {name}{shown}{' [OPTIONS]' if any(not word.argument for word in taken) else ''}"
+    text = inspect.cleandoc(command.help)
+    own = _tables([word for word in taken if word not in shared])
+    names = ", ".join(f"`{one}`" for word in taken if word in shared for one in word.names)
+    also = f"\n[Described once](#options-of-several-commands): {names}.\n" if names else ""
+    return f"\n{mark} snellen {name}\n\n```text\n{usage}\n```\n\n{text}\n{own}{also}"
+
+
+def _tables(taken: list[Word]) -> str:
+    by_heading: dict[str, list[Word]] = {"Arguments": [], NO_PANEL: []}
+    for word in taken:
+        by_heading.setdefault("Arguments" if word.argument else word.panel, []).append(word)
+    parts = []
+    for heading, rows in filter(lambda item: item[1], by_heading.items()):
         parts.append(f"\n| {heading} | |\n|---|---|\n")
         for word in rows:
             names = ", ".join(f"`{one}`" for one in word.names)
             value = f" `{_escaped(word.value)}`" if word.value else ""
             parts.append(f"| {names}{value} | {_escaped(word.text)} |\n")
     return "".join(parts)
-
-
-def _tables(taken: list[Word]) -> Iterator[tuple[str, list[Word]]]:
-    if arguments := [word for word in taken if word.argument]:
-        yield "Arguments", arguments
-    for panel in dict.fromkeys(word.panel for word in taken if not word.argument):
-        yield panel, [word for word in taken if word.panel == panel and not word.argument]
 
 
 def _escaped(text: str) -> str:

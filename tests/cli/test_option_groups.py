@@ -36,7 +36,7 @@ def test_options_with_a_field_of_the_same_name_in_the_run_have_its_default():
 def test_options_stand_under_the_heading_of_their_group(capsys):
     from snellen.cli import main
 
-    assert main(["judge", "--help"]) == 0
+    assert main(["judge", "--help-all"]) == 0
     text = capsys.readouterr().out
     endpoint = text.index(options.ENDPOINT)
     assert text.index(options.WRITING) < text.index("--temperature") < endpoint < text.index("--max-attempts")

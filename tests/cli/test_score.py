@@ -219,7 +219,7 @@ def test_json_has_the_class_table_of_each_profile_up_to_2000_classes(snellen: Sn
 @pytest.mark.parametrize("command", ["run", "score", "failures", "judge", "easi", "import"])
 def test_every_reading_of_ids_is_in_the_help(snellen: Snellen, monkeypatch: pytest.MonkeyPatch, command: str):
     monkeypatch.setenv("COLUMNS", "200")
-    (line,) = [line for line in snellen(command, "--help").out.splitlines() if "--id-is" in line]
+    (line,) = [line for line in snellen(command, "--help-all").out.splitlines() if "--id-is" in line]
     assert all(f"|{reading}" in line for reading in ROW_READINGS[1:])
 
 
@@ -245,3 +245,17 @@ def test_a_version_of_the_reading_rules_is_a_number_or_not_known(
     assert reading_version(tmp_path) is None
     (tmp_path / "summary.json").write_text(json.dumps(content))
     assert reading_version(tmp_path) == version
+
+
+def test_metrics_by_letter_are_shown_by_all_and_are_in_json(snellen: Snellen, tmp_path: Path):
+    rows = [{"id": i, "question": "?", "answer": "AB"[i % 2], "options": ["x", "y"], "category": "c"} for i in range(8)]
+    (tmp_path / "q.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (tmp_path / "a.jsonl").write_text("\n".join(json.dumps({"sample_id": str(i), "reply": "A"}) for i in range(8)))
+    ran = snellen("run", "q.jsonl", "-m", "replay:a.jsonl", "--out", "run")
+    for short in (ran, snellen("score", "run")):
+        assert (
+            "invalid" in short.out and "error" in short.out and "accuracy/category" not in short.out.split("error")[1]
+        )
+        assert "replies/A" not in short.out and "accuracy/gold/A" not in short.out and "4 more metrics: " in short.out
+    for whole in (snellen("score", "run", "--all"), snellen("score", "run", "--json")):
+        assert "replies/A" in whole.out and "accuracy/gold/B" in whole.out

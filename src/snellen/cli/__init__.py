@@ -60,27 +60,28 @@ def _guarded(given: list[str]) -> int:
 
 
 def _main(arguments: list[str]) -> int:
+    from typer.main import get_command
+
     from snellen.cli.app import build
     from snellen.cli.benchmark_options import is_plain_run, prepare, with_bare_judge
     from snellen.cli.console import redacted_output, require_text
+    from snellen.cli.help_page import PAGE, requested
     from snellen.text import without_controls
 
     with redacted_output():
         try:
             require_text(arguments)
             arguments = with_bare_judge(arguments)
-            command, words = prepare(build(arguments), arguments)
+            root = get_command(build(arguments))
+            arguments, page = requested(root, arguments)
+            command, words = prepare(root, arguments)
             if any(not word.startswith("-") for word in words) and not is_plain_run(command, words):
                 from snellen.cli.suggestions import check
 
-                if any(word.endswith((".py", ".sh")) for word in words):
-                    from snellen.cli.fika_scripts import check_script
-
-                    check_script(words)
                 check(command, words)
             if any(without_controls(word, returns=True) != word for word in words):
                 command.rich_markup_mode = None  # print messages about such a word plain, with escapes
-            command(args=words, prog_name="snellen")
+            command(args=words, prog_name="snellen", obj={PAGE: page})
         except SystemExit as end:
             if not _is_usual_exit(end) and (status := _tell_plugin_fault(end)):
                 return status

@@ -1,7 +1,6 @@
 """The application: its commands, the page of `snellen --help`, and `snellen version`.
 
-Only the requested command is imported, so that `snellen --help` stays fast. That page is printed here: typer's own page
-imports renderers of Markdown and of tracebacks, which double its CPU time.
+Only the requested command is imported, so that `snellen --help` stays fast.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 import snellen
+from snellen.cli.help_page import print_page
 from snellen.cli.option_parsing import CheckedGroup, Commands
 
 
@@ -22,33 +22,13 @@ class Front(CheckedGroup):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print usage, options, the commands by heading, and where to start."""
-        from rich.console import Console
-        from rich.padding import Padding
-        from rich.panel import Panel
-        from rich.table import Table
-        from rich.text import Text
-
-        def panel(title: str, rows: list[tuple[str, str]]) -> Panel:
-            table = Table.grid(padding=(0, 1), expand=True)
-            table.add_column(style="bold cyan", no_wrap=True, width=longest)
-            table.add_column(ratio=1)
-            for name, text in rows:
-                table.add_row(Text(name), Text(text))
-            return Panel(table, title=title, title_align="left", border_style="dim")
-
-        options = [row for param in self.get_params(ctx) if (row := param.get_help_record(ctx)) is not None]
         by_heading: dict[str, list[tuple[str, str]]] = {}
+        options = [param.get_help_record(ctx) for param in self.get_params(ctx)]
+        by_heading["Options"] = [record for record in options if record is not None]
         for name in self.list_commands(ctx):
             command: Any = self.get_command(ctx, name)
             by_heading.setdefault(command.rich_help_panel or "Commands", []).append((name, command.help or ""))
-        pages = {"Options": options, **by_heading}
-        longest = max(len(name) for rows in pages.values() for name, _ in rows) + 1
-        console = Console(highlight=False)
-        console.print(Padding(Text(self.get_usage(ctx), "bold"), 1))
-        console.print(Padding(Text(self.help or ""), (0, 1, 1, 1)))
-        for title, rows in pages.items():
-            console.print(panel(title, rows))
-        console.print(Padding(Text(self.epilog or ""), 1))
+        print_page(self.get_usage(ctx), self.help or "", by_heading, self.epilog or "")
 
 
 class ListedCommand(NamedTuple):

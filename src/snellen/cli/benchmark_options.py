@@ -16,13 +16,13 @@ import typer
 from typer.main import get_command
 
 from snellen.cli.console import note
+from snellen.cli.help_page import HELP, SETTINGS_OF
 
 if TYPE_CHECKING:
     from snellen.benchmarks.base import Benchmark
 
 SETTING = "--option"
 JUDGE_OPTION, JUDGE_DEFAULT = "--judge", "JUDGE_MODEL"
-HELP = ("-h", "--help")
 _OPTION = re.compile(r"-[^\d.]")
 
 
@@ -57,7 +57,7 @@ def _with_default_values(arguments: Sequence[str]) -> Iterator[str]:
             yield DEFAULT_VALUES[word]
 
 
-def prepare(app: typer.Typer, arguments: Sequence[str]) -> tuple[Any, list[str]]:
+def prepare(root: Any, arguments: Sequence[str]) -> tuple[Any, list[str]]:
     """Return the command to call, and its arguments with each option of a benchmark as `-o name=value`.
 
     Options of a benchmark are those that the command lacks and a benchmark on the command line declares. For --help they
@@ -66,7 +66,6 @@ def prepare(app: typer.Typer, arguments: Sequence[str]) -> tuple[Any, list[str]]
     Raises:
         UsageError: an option has no value, or there is an unknown option and the benchmark does not exist.
     """
-    root = get_command(app)
     line = list(_with_default_values(arguments))
     at = next((number for number, word in enumerate(line) if not word.startswith("-")), len(line))
     command: Any = getattr(root, "commands", {}).get(line[at]) if at < len(line) else None
@@ -143,7 +142,7 @@ def tell_apart(words: Sequence[str], own: Mapping[str, bool]) -> Words:
 def is_plain_run(root: Any, words: Sequence[str]) -> bool:
     """Return True for a `run` with options that it has, and benchmarks that are no KIND:NAME: nothing in it is corrected."""
     command = getattr(root, "commands", {}).get("run")
-    if words[0] != "run" or command is None or any(word.endswith((".py", ".sh")) for word in words):
+    if words[0] != "run" or command is None:
         return False
     split = tell_apart(words[1:], own_options(command))
     return not split.unknown and bool(split.positional) and not any(":" in word for word in split.positional)
@@ -207,7 +206,7 @@ def _panel(benchmark: Benchmark, own: Mapping[str, bool]) -> list[Any]:
     parameters = []
     for number, (name, text) in enumerate(benchmark.options.items()):
         flag = f"--option {name}=" if f"--{name}" in own else f"--{name}"
-        option = typer.Option(flag, metavar="VALUE", help=text, rich_help_panel=f"Settings of {benchmark.name}")
+        option = typer.Option(flag, metavar="VALUE", help=text, rich_help_panel=f"{SETTINGS_OF}{benchmark.name}")
         annotation = Annotated[str | None, option]
         parameters.append(
             inspect.Parameter(f"setting_{number}", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)

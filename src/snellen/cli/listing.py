@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Sequence
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -31,15 +33,17 @@ def list_all(
     benchmark: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="BENCHMARK",
-            help="List only these benchmarks, in the form of --long; with --runs, only their runs. "
-            "`catalogue` lists the declared benchmarks.",
+            metavar="BENCHMARK|WORD",
+            help="Show these benchmarks with profiles, options and licence; with --runs, their runs. Other words list the "
+            "benchmarks whose lines have all of them. `catalogue` lists the declared ones.",
         ),
     ] = None,
     long: Annotated[
         bool,
         typer.Option(
-            "--long", "-l", help="Include versions, sizes, options, export formats, sources, licences and citations."
+            "--long",
+            "-l",
+            help="Show every benchmark as if it were named: profiles, options, sources, licences, citations.",
         ),
     ] = False,
     runs: Annotated[bool, typer.Option("--runs", help="List the runs instead.")] = False,
@@ -51,7 +55,7 @@ def list_all(
     images: Annotated[Path | None, typer.Option(help="Folder or archive of its images, to be checked too.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """List benchmarks with their scoring profiles, and kinds of models; with --runs, list runs."""
+    """List benchmarks, one a line, and kinds of models; with --runs, list runs."""
     from snellen.benchmarks.base import Data
 
     if (data is not None or images is not None) and (runs or not benchmark):
@@ -62,6 +66,8 @@ def list_all(
         _list_runs(results, benchmark or (), as_json=as_json)
     elif benchmark == [CATALOGUE]:
         _list_catalogue(as_json=as_json)
+    elif benchmark and not as_json and (found := _matching(benchmark)):
+        _show_lines(found)
     elif benchmark:
         _list_named(benchmark, Data(data, images), as_json=as_json)
     else:
@@ -77,7 +83,7 @@ def _list_named(names: Sequence[str], data: Data, *, as_json: bool) -> None:
         show_json({"benchmarks": facts})
         return
     for name, benchmark in zip(names, benchmarks, strict=True):
-        _print_benchmark(benchmark, long=True)
+        _print_benchmark(benchmark)
         if registry.is_table(name) and (reading := benchmark.reading(data)) is not None:
             print(f"    {'read as':<20} {reading.text}")
         if data.path is not None or data.images is not None:
@@ -94,26 +100,101 @@ def _list_parts(*, long: bool, as_json: bool) -> None:
     from snellen.benchmarks import registry as benchmarks
     from snellen.models import registry as models
 
-    listed = []
-    for name in benchmarks.names():
-        if not as_json and "/" in name and name.partition("/")[0] in benchmarks.FAMILIES:
-            continue  # too many to read; the line of the family names its members
-        try:
-            listed.append(benchmarks.find(name))
-        except SnellenError as error:  # a broken plug-in must not hide the others
-            note(f"snellen: {error.message}")
     kinds = {kind: help_ for kind, (_, help_) in models.KINDS.items()}
     for point in entry_points(group=models.GROUP):
         kinds.setdefault(point.name, f"from {point.value}")
     if as_json:
-        show_json({"benchmarks": [_facts(benchmark) for benchmark in listed], "models": kinds})
+        listed = [_facts(each) for each in _benchmarks(benchmarks.names())]
+        show_json({"benchmarks": listed, "models": kinds})
         return
-    for benchmark in listed:
-        _print_benchmark(benchmark, long=long)
+    if long:
+        for each in _benchmarks(_own_names()):
+            _print_benchmark(each)
+    else:
+        _show_lines(_lines())
     print(f"\n{_catalogue_line()}")
     print("\nmodels (--model KIND:NAME)")
     for kind, help_ in kinds.items():
         print(f"  {kind:<12} {help_}")
+
+
+def _own_names() -> list[str]:
+    """Return the benchmarks with code of their own; members that are too many to read are named by their family."""
+    from snellen.benchmarks.registry import FAMILIES, names
+
+    return [name for name in names() if "/" not in name or name.partition("/")[0] not in FAMILIES]
+
+
+def _benchmarks(names: Sequence[str]) -> Iterator[Benchmark]:
+    """Yield benchmarks by name; a broken plug-in is named, and does not hide the others."""
+    from snellen.benchmarks import registry
+
+    for name in names:
+        try:
+            yield registry.find(name)
+        except SnellenError as error:
+            note(f"snellen: {error.message}")
+
+
+class Line(NamedTuple):
+    """A benchmark in the list, in the words of its columns."""
+
+    name: str
+    questions: str
+    about: str
+    licence: str
+    data: str
+
+
+def _lines() -> Iterator[Line]:
+    """Yield one line a benchmark; the members of a suite are shown by `snellen list SUITE`."""
+    from snellen.benchmarks.base import needs_no_data
+    from snellen.benchmarks.table.entries import entry, names
+    from snellen.benchmarks.table.official import address_of, is_here
+
+    suites = set[str]()
+    for each in _benchmarks(_own_names()):
+        suites |= {each.name} if each.members else set()
+        if each.name.rpartition("/")[0] in suites and not needs_no_data(each):
+            continue
+        size = _size(each)
+        data = "drawn" if needs_no_data(each) or each.grow is not None else "--data" if size is None else "here"
+        about = each.about.get("description", "").rstrip(".")
+        yield Line(each.name, "" if size is None else f"{size:,}", about, each.about.get("licence", ""), data)
+    for declared in map(entry, names()):
+        rows = declared.source.rows
+        fetched = address_of(declared.source) or declared.source.hub
+        data = "here" if is_here(declared.source) else "fetched" if fetched else "--data"
+        licence = f"{declared.licence}, gated" if declared.gated else declared.licence
+        yield Line(declared.name, "" if rows is None else f"{rows:,}", declared.probes, licence, data)
+
+
+def _matching(words: Sequence[str]) -> list[Line]:
+    """Return the lines that have all words; none where a word is a benchmark's name, or no line has them."""
+    from snellen.benchmarks import registry
+
+    if any(word in registry.names() or registry.is_entry(word) or registry.is_path(word) for word in words):
+        return []
+    wanted = [word.lower() for word in words]
+    return [line for line in _lines() if all(word in " ".join(line).lower() for word in wanted)]
+
+
+def _show_lines(lines: Iterable[Line]) -> None:
+    """Print one line a benchmark; on a terminal, what does not fit is cut."""
+    rows = [Line("name", "questions", "what it measures", "licence", "data"), *lines]
+    name, questions, about, licence, data = (max(map(len, column)) for column in zip(*rows, strict=True))
+    if sys.stdout.isatty():
+        licence = 12
+        about = max(20, shutil.get_terminal_size().columns - name - questions - licence - data - 4)
+    for row in rows:
+        cut = [
+            text if len(text) <= most else text[: most - 1] + "…"
+            for text, most in ((row.about, about), (row.licence, licence))
+        ]
+        print(
+            f"{row.name:<{name}} {row.questions:>{questions}} {cut[0]:<{about}} {cut[1]:<{licence}} {row.data}".rstrip()
+        )
+    print("\nsnellen list NAME shows profiles, options and licence; snellen list WORD ... filters.")
 
 
 def _list_catalogue(*, as_json: bool) -> None:
@@ -142,15 +223,12 @@ def _catalogue_line() -> str:
     return f"{len(names())} declared benchmarks, such as mmstar, pope and chartqa: snellen list catalogue"
 
 
-def _print_benchmark(benchmark: Benchmark, *, long: bool) -> None:
+def _print_benchmark(benchmark: Benchmark) -> None:
     print(benchmark.name + (f"  {benchmark.about['description']}" if "description" in benchmark.about else ""))
     for profile, help_ in benchmark.profiles.items():
         print(f"    profile {profile:<12} {help_}")
-    if not long and "members" in benchmark.about:
-        print(f"    {'members':<20} {benchmark.about['members']}")
-    if long:
-        for label, text in _details(benchmark).items():
-            print(f"    {label:<20} {text}")
+    for label, text in _details(benchmark).items():
+        print(f"    {label:<20} {text}")
 
 
 def _details(benchmark: Benchmark) -> dict[str, str]:

@@ -188,6 +188,12 @@ class CheckedCommand(_CheckedHelp, TyperCommand):
     def __init__(self, name: str | None, *, params: list[Any] | None = None, **settings: Any) -> None:
         super().__init__(name, params=[_checked(param) for param in params or ()], **settings)
 
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the page that is asked for."""
+        from snellen.cli.help_page import print_command
+
+        print_command(self, ctx)
+
 
 class Commands(typer.Typer):
     """An application or a group whose commands check their values."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from snellen.models.base import ModelSettings
 
 ENDPOINT, WRITING, IMAGES = "Endpoint (api:)", "How the model writes", "Images and videos"
-SCALE = "Several GPUs or hosts"
+SCALE, DATA, BATCHES = "Several GPUs or hosts", "Data", "Batches"
 LOCAL, BUDGET, OUTPUT = "Local models (local:, embedded)", "Limits", "Output"
 
 MAX_CONCURRENCY, MAX_REPEATS, MAX_WORKERS = 65_536, 1_000_000, 65_536
@@ -29,6 +29,7 @@ IdIs = Annotated[
         metavar="id|position|ordinal|META",
         help="What the ids in a replayed file are: sample ids, positions from 0, numbers from 1, or a meta field of the "
         "samples.",
+        rich_help_panel=DATA,
     ),
 ]
 PATIENCE = typer.Option(
@@ -43,7 +44,7 @@ Seed = Annotated[int, typer.Option(help="Seed of the benchmark's random draws an
 Resume = Annotated[
     bool,
     typer.Option(
-        "--resume", help="Accepted for scripts that pass it: an unfinished run is resumed with or without it."
+        "--resume", hidden=True, help="Accepted until 0.4, without effect: an unfinished run is resumed by its command."
     ),
 ]
 PricesOfRun = Annotated[
@@ -97,7 +98,11 @@ class DataOptions:
 
     as_kit: Annotated[
         bool,
-        typer.Option("--as-kit", help="Read a table of questions as VLMEvalKit does: `None` and `NA` are empty cells."),
+        typer.Option(
+            "--as-kit",
+            help="Read a table of questions as VLMEvalKit does: `None` and `NA` are empty cells.",
+            rich_help_panel=DATA,
+        ),
     ] = False
 
     def benchmark_options(self) -> dict[str, str]:

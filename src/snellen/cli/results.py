@@ -18,7 +18,7 @@ from snellen.engine.run_folder import JUDGED, RunFolder
 from snellen.errors import FingerprintError, PluginError, RunError, RunLockedError, SnellenError, UsageError
 from snellen.plugin_errors import plugin_fault
 from snellen.runs.caveats import empty_replies, reply_faults
-from snellen.scoring.metric_text import bracketed, counted, is_diagnosis, legend, mark, span
+from snellen.scoring.metric_text import bracketed, is_detail, legend, mark, span
 from snellen.types import Metric
 
 if TYPE_CHECKING:
@@ -312,19 +312,19 @@ def _table(rows: list[tuple[Run, dict[str, list[Metric]]]]) -> Table:
     if len(columns) == 1:
         run, profile, metrics = columns[0]
         title = f"{first.benchmark.name} · {run.meta.spec.model} · {profile}{_part(run)}"
-        headings = ("value", "95 % interval", "interval by", "n", "coverage", "chance")
+        headings = ("value", "95 % interval", "n", "coverage", "chance")
         table = new_table(title, ["metric"], headings)
         for metric in main_metrics(metrics):
             table.add_row(
                 metric.name,
                 _number(metric.value, metric.unit),
-                span(metric.ci95),
-                "" if metric.interval is None else metric.interval.text,
-                counted(metric.n, metric.interval),
+                span(metric.ci95) + mark(metric.interval),
+                f"{metric.n:,}",
                 f"{metric.coverage:.1%}",
                 "" if metric.chance is None else f"{metric.chance:.3f}",
             )
-        table.caption = _omitted(len(metrics) - table.row_count, [run.path])
+        omitted = _omitted(len(metrics) - table.row_count, [run.path])
+        table.caption = "\n".join(filter(None, (legend(main_metrics(metrics)), omitted))) or None
         return table
     models = [f"{run.meta.spec.model}\n{profile}{_part(run)}" for run, profile, _ in columns]
     table = new_table(first.benchmark.name, ["metric"], models)
@@ -339,15 +339,13 @@ def _table(rows: list[tuple[Run, dict[str, list[Metric]]]]) -> Table:
 
 
 def main_metrics(metrics: list[Metric]) -> list[Metric]:
-    """Return the metrics without the diagnosis by class, except its drops from level to level."""
-    return [metric for metric in metrics if not is_diagnosis(metric.name) or "drop" in metric.name.split("/")[:-1]]
+    """Return headline, categories, invalid and error: no diagnosis by class but its drops, and nothing by letter."""
+    return [metric for metric in metrics if not is_detail(metric.name)]
 
 
 def _omitted(count: int, runs: list[Path]) -> str | None:
     """Return the line below a table that omits `count` metrics, or None if it omits none."""
-    return (
-        f"{count:,} more by class, kinship and wording: snellen score {' or '.join(map(str, runs))}" if count else None
-    )
+    return f"{count:,} more metrics: snellen score --all {' or '.join(map(str, runs))}" if count else None
 
 
 def _part(run: Run) -> str:

@@ -58,7 +58,7 @@ class RunOptions:
             "--model",
             "-m",
             metavar="KIND:NAME",
-            help="Model to evaluate: embedded, api:NAME, local:NAME, …; may be repeated.",
+            help="Model to evaluate, such as embedded, api:NAME or local:NAME; may be repeated.",
         ),
     ] = None
     out: Annotated[
@@ -74,6 +74,7 @@ class RunOptions:
         typer.Option(
             metavar="K/N",
             help="Run only part K of N of the samples, in the subfolder shard-K-of-N; `snellen merge` joins the parts.",
+            rich_help_panel=shared.SCALE,
         ),
     ] = None
     repeats: Annotated[
@@ -101,7 +102,9 @@ class RunOptions:
     strict_data: Annotated[
         bool,
         typer.Option(
-            "--strict-data", help="Refuse a table with a row that cannot be asked, instead of leaving it out."
+            "--strict-data",
+            help="Refuse a table with a row that cannot be asked, instead of leaving it out.",
+            rich_help_panel=shared.DATA,
         ),
     ] = False
     batch: Annotated[
@@ -110,6 +113,7 @@ class RunOptions:
             "--batch",
             help="Ask by batches: answers within a day, mostly at half the price. Ctrl-C leaves them running; the same "
             "command takes them up.",
+            rich_help_panel=shared.BATCHES,
         ),
     ] = False
     poll: Annotated[
@@ -122,6 +126,7 @@ class RunOptions:
             envvar="SNELLEN_BATCH_POLL",
             help="Wait between two looks at the open batches.",
             show_default="30",
+            rich_help_panel=shared.BATCHES,
         ),
     ] = None
     dry_run: Annotated[

@@ -19,7 +19,7 @@ from snellen.cli.results import UNANSWERED, main_metrics, show_details
 from snellen.cli.tracker_log import LogTo, log_targets, log_tracked
 from snellen.errors import UsageError
 from snellen.runs.check_cases import answers_case, threshold_cases
-from snellen.scoring.metric_text import counted, legend, mark, span
+from snellen.scoring.metric_text import counted, is_detail, legend, mark, span
 from snellen.text import json_or_none
 
 if TYPE_CHECKING:
@@ -92,6 +92,12 @@ class ScoreOutputOptions:
         Path | None,
         typer.Option(metavar="FILE", help="Write one JSON line per sample and profile, in the file's order."),
     ] = None
+    every: Annotated[
+        bool,
+        typer.Option(
+            "--all", help="Print every metric: those by class, letter and wording too.", rich_help_panel=shared.OUTPUT
+        ),
+    ] = False
     log: LogTo = None
     as_json: shared.JsonResult = False
 
@@ -242,7 +248,7 @@ def score(
             result["cost_per_correct"] = per_correct
         show_json(result)
     elif _has_score(summary) or summary.details:
-        _show_tables(results, summary, answered, trust=trust)
+        _show_tables(results, summary, answered, trust=trust, every=output.every)
         for line in dict.fromkeys(line for fields in summary.details.values() for line in fields.get(LINES, ())):
             print(line)
     if cost is not None:
@@ -281,7 +287,7 @@ def reading_version(results: Path) -> int | None:
     return version if isinstance(version, int) else None
 
 
-def _show_tables(results: Path, summary: Summary, answered: int, *, trust: bool) -> None:
+def _show_tables(results: Path, summary: Summary, answered: int, *, trust: bool, every: bool) -> None:
     """Print the table of metrics, or the benchmark's own tables of a run's only profile."""
     if len(summary.metrics) == len(summary.details) == 1 and (results / "run_meta.json").is_file():
         from snellen.runs.run import load_run
@@ -291,7 +297,7 @@ def _show_tables(results: Path, summary: Summary, answered: int, *, trust: bool)
             ((profile, fields),) = summary.details.items()
             show_details(benchmark, fields, profile)
             return
-    show(_table(summary, answered))
+    show(_table(summary, answered, every=every))
 
 
 def _checks(
@@ -367,7 +373,7 @@ def _has_score(summary: Summary) -> bool:
     return any(metric.value is not None and metric.name.rpartition("/")[2] != "error" for metric in metrics)
 
 
-def _table(summary: Summary, answered: int) -> Table:
+def _table(summary: Summary, answered: int, *, every: bool) -> Table:
     """Build the table of all profiles side by side; up to two have interval and n (`--json` has all)."""
     width = 3 if len(summary.metrics) <= 2 else 1
     headings = [heading for profile in summary.metrics for heading in (profile, "95 % interval", "n")[:width]]
@@ -377,15 +383,18 @@ def _table(summary: Summary, answered: int) -> Table:
     for profile, metrics in summary.metrics.items():
         for metric in metrics:
             by_name.setdefault(metric.name, {})[profile] = metric
-    for name, by_profile in by_name.items():
+    shown = [name for name in by_name if every or not is_detail(name)]
+    for name in shown:
+        by_profile = by_name[name]
         cells = [cell for profile in summary.metrics for cell in _cells(by_profile.get(profile))[:width]]
         coverages = sorted(
             {f"{metric.coverage:.1%}" for metric in by_profile.values()}, key=lambda text: float(text[:-1])
         )
         chance = next((metric.chance for metric in by_profile.values() if metric.chance is not None), None)
         table.add_row(name, *cells, " – ".join(coverages), "" if chance is None else f"{chance:.3f}")
-    if width > 1:
-        table.caption = legend(metric for metrics in summary.metrics.values() for metric in metrics) or None
+    marks = legend(metric for name in shown for metric in by_name[name].values()) if width > 1 else ""
+    more = f"{len(by_name) - len(shown):,} more metrics: --all" if len(shown) < len(by_name) else ""
+    table.caption = "\n".join(filter(None, (marks, more))) or None
     return table
 
 

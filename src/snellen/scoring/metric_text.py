@@ -11,6 +11,8 @@ HEADS = frozenset(
     | {"class_perfect", "class_share"}
 )
 """First parts of the names of the metrics of a diagnosis over a taxonomy (after the name of a data set, if there is one)."""
+BY_LETTER = ("accuracy/gold/", "replies/")
+"""First parts of the names of the metrics of a bias towards letters of options (benchmarks/table/summary.py)."""
 MARKS = {
     "Wilson": "W",
     "Wilson, effective size": "We",
@@ -45,6 +47,15 @@ MOST_REASONS = 3
 def is_diagnosis(name: str) -> bool:
     """Return True for the name of a metric of a diagnosis over a taxonomy, of one data set (`birds/drop/...`) or of all."""
     return not HEADS.isdisjoint(name.split("/")[:-1])
+
+
+def is_detail(name: str) -> bool:
+    """Return True for a metric that tables after a run leave to `snellen score --all`: by class, by letter, by wording.
+
+    The drops of a taxonomy from level to level are no such metric.
+    """
+    heads = name.split("/")[:-1]
+    return "drop" not in heads and (is_diagnosis(name) or name.startswith(BY_LETTER))
 
 
 def percent(share: float, digits: int = 1) -> str:

@@ -1,0 +1,25 @@
+"""`snellen list`: one line a benchmark, filtered by words; details of those that are named."""
+
+from __future__ import annotations
+
+from snellen.benchmarks import registry
+from snellen.benchmarks.table.entries import names
+
+
+def test_the_list_has_at_most_one_line_a_benchmark_and_every_benchmark_or_its_suite(snellen):
+    said = snellen("list")
+    lines = said.out.partition("\n\n")[0].splitlines()[1:]
+    listed = [line.split()[0] for line in lines]
+    assert said.status == 0 and len(set(listed)) == len(listed)
+    for name in (*registry.names(), *names()):
+        assert name in listed or name.partition("/")[0] in listed, name
+    chart = next(line for line in lines if line.startswith("chart "))
+    assert "2,160" in chart and "half a minute" in chart and "Apache-2.0" in chart and chart.endswith("drawn")
+    assert next(line for line in lines if line.startswith("fika ")).endswith("--data")
+
+
+def test_words_filter_the_list_and_names_show_details(snellen):
+    said = snellen("list", "HALLUCINATION", "apache")
+    assert [line.split()[0] for line in said.out.splitlines() if line][:2] == ["name", "amber"]
+    assert "profile" in snellen("list", "chart").out and "chart/digits" not in snellen("list", "chart").out
+    assert snellen("list", "nothing-like-this").status == 2
