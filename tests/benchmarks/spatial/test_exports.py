@@ -17,7 +17,7 @@ from snellen.benchmarks.base import Benchmark
 from snellen.benchmarks.spatial import SPATIAL
 from snellen.benchmarks.spatial.question import SpatialQuestion, sample
 from snellen.benchmarks.spatial.scorers import spar, vsi
-from snellen.benchmarks.spatial.sources import official_rows
+from snellen.benchmarks.spatial.sources.rows import question as question_of
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.runs.score import score
 from snellen.types import Failure, Prompt, Record, Response, Sample, Text
@@ -99,7 +99,7 @@ def answered(name: str, *, failing: bool = True) -> tuple[list[dict[str, Any]], 
     lines, pairs = [], []
     for at in range(COUNT):
         row = doc(name, at, draw)
-        question: SpatialQuestion = official_rows.QUESTIONS[name](row, at)
+        question: SpatialQuestion = question_of(TASKS[name], "official", row, at)
         one = sample(question, Prompt((Text(question.text),)))
         if name == "site":
             half = "video" if at % 2 else "image"

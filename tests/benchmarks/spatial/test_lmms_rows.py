@@ -8,8 +8,8 @@ import pytest
 
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.spatial.sources import official_rows
 from snellen.benchmarks.spatial.sources.lmms_eval_rows import row_of, score_of
+from snellen.benchmarks.spatial.sources.rows import question as question_of
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.errors import DataError
 from snellen.formats.base import Problems
@@ -92,7 +92,7 @@ GROUPS = {
 @pytest.mark.parametrize("name", TASKS)
 def test_every_benchmark_s_rows_say_gold_and_group_without_the_question(name):
     logged = {"doc_id": 7, "filtered_resps": "B", "input": ASKED, **LOGGED[name]}
-    question = official_rows.QUESTIONS[name](row_of(name, logged), 7)
+    question = question_of(TASKS[name], "official", row_of(name, logged), 7)
     gold = {"viewspatial": "B. right"}.get(name, "3" if question.kind == "number" else "B")
     assert question.gold == gold
     assert question.groups[TASKS[name].by] == GROUPS[name]
@@ -102,13 +102,13 @@ def test_every_benchmark_s_rows_say_gold_and_group_without_the_question(name):
 @pytest.mark.parametrize("name", ["site", "blink", "3dsrbench", "embspatial", "viewspatial", "omnispatial"])
 def test_options_are_those_of_the_prompt(name):
     logged = {"doc_id": 7, "filtered_resps": "B", "input": ASKED, **LOGGED[name]}
-    question = official_rows.QUESTIONS[name](row_of(name, logged), 7)
+    question = question_of(TASKS[name], "official", row_of(name, logged), 7)
     assert question.options == {"A": "left", "B": "right", "C": "front"}
 
 
 def test_site_s_number_of_options_is_that_of_its_score_even_without_a_prompt():
-    question = official_rows.QUESTIONS["site"](
-        row_of("site", {"doc_id": 7, "filtered_resps": "B", **LOGGED["site"]}), 7
+    question = question_of(
+        TASKS["site"], "official", row_of("site", {"doc_id": 7, "filtered_resps": "B", **LOGGED["site"]}), 7
     )
     assert list(question.options) == ["A", "B", "C"]
 
@@ -130,7 +130,7 @@ def test_mindcube_s_rows_whose_target_is_no_letter_cannot_be_scored():
 )
 def test_rows_that_say_too_little_are_refused_and_nothing_else_happens(name, odd):
     with pytest.raises(DataError):
-        official_rows.QUESTIONS[name](row_of(name, {"doc_id": 0, "filtered_resps": "A", **odd}), 0)
+        question_of(TASKS[name], "official", row_of(name, {"doc_id": 0, "filtered_resps": "A", **odd}), 0)
 
 
 def test_such_a_file_is_scored_on_the_command_line_s_way(tmp_path):
@@ -165,5 +165,5 @@ def test_the_type_of_a_question_about_videos_is_told_by_the_metric_that_counts_i
     others = {name: {"score": 0, "total": 0} for name in ("motion_instance", "spatial_attribute")}
     own = {metric: {"score": 1, "total": 1}} if metric else {}
     logged = {"target": "B", "overall_accuracy": {"score": 1, "total": 1}, **others, **own, "input": ASKED}
-    question = official_rows.QUESTIONS["mmsi-video-bench"](row_of("mmsi-video-bench", logged), 0)
+    question = question_of(TASKS["mmsi-video-bench"], "official", row_of("mmsi-video-bench", logged), 0)
     assert (question.groups["task_type"], question.groups["sub_task_type"]) == (main, sub)

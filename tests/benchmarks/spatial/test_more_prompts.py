@@ -17,7 +17,7 @@ from snellen.benchmarks.base import Data
 from snellen.benchmarks.spatial.prompts import ShownMedia, frames, more
 from snellen.benchmarks.spatial.prompts.more_words import forms
 from snellen.benchmarks.spatial.scorers.points import Mask
-from snellen.benchmarks.spatial.sources import more_rows
+from snellen.benchmarks.spatial.sources.rows import question as question_of
 from snellen.benchmarks.spatial.tasks import MORE
 from snellen.errors import DataError, UsageError
 from snellen.sources import BytesBlob, Unreadable
@@ -34,8 +34,8 @@ CLIP = ("clip",)
 def composed(name: str, form: str, row: dict[str, Any], *, images: int = 1, **options: str) -> Prompt:
     """The prompt of one row of the kit's, or of the authors' where the form is lmms-eval's."""
     task = MORE[name]
-    readers = more_rows.KIT if form.startswith("vlmevalkit") else more_rows.OFFICIAL
-    question = readers[name]({"index": "1", "answer": "A", **row}, 0)
+    layout = "kit" if form.startswith("vlmevalkit") else "official"
+    question = question_of(task, layout, {"index": "1", "answer": "A", **row}, 0)
     how = more.prompt_settings(Data(options={"prompting": form, **options}), task)
     blobs = tuple(BytesBlob(f"{at}.png", picture(at)) for at in range(images))
     is_clip = "sample-frames" in more.options(task)
@@ -191,7 +191,7 @@ def test_sti_bench_says_at_which_rate_its_frames_come() -> None:
     assert isinstance(text := by_number.parts[1], Text) and "sampled at about 15.00 FPS." in text.text
     task = MORE["sti-bench"]
     how = more.prompt_settings(Data(), task)
-    question = more_rows.KIT["sti-bench"]({"index": "1", "answer": "A", **row}, 0)
+    question = question_of(task, "kit", {"index": "1", "answer": "A", **row}, 0)
     damaged = more.compose(how, task, question, ShownMedia(video=BytesBlob("b.mp4", b"no film")))
     assert isinstance(text := damaged.parts[1], Text) and "sampled at an unspecified frame rate." in text.text
 

@@ -10,8 +10,8 @@ from benchmarks.spatial import more_drawn as drawn
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.spatial.prompts import ShownMedia, more
 from snellen.benchmarks.spatial.prompts.more_words import forms
-from snellen.benchmarks.spatial.sources import more_rows
-from snellen.benchmarks.spatial.tasks import MORE
+from snellen.benchmarks.spatial.sources.rows import question as question_of
+from snellen.benchmarks.spatial.tasks import LAYOUTS, MORE
 from snellen.errors import DataError
 from snellen.sources import BytesBlob
 
@@ -106,9 +106,9 @@ def test_a_row_of_any_content_is_a_question_or_says_why_it_is_none(name: str) ->
     questions = 0
     for at in range(1500):
         row = {column: chance.choice(ODD) for column in chance.sample(COLUMNS, chance.randint(10, len(COLUMNS)))}
-        for readers in (more_rows.OFFICIAL, more_rows.KIT):
+        for layout in LAYOUTS:
             try:
-                question = readers[name](row, at)
+                question = question_of(MORE[name], layout, row, at)
             except DataError:
                 continue
             questions += 1

@@ -22,7 +22,7 @@ from snellen.benchmarks.base import Data
 from snellen.benchmarks.spatial.interop import results
 from snellen.benchmarks.spatial.question import sample
 from snellen.benchmarks.spatial.scorers import SCORERS
-from snellen.benchmarks.spatial.sources import lmms_eval_rows, official_rows
+from snellen.benchmarks.spatial.sources import lmms_eval_rows, official
 from snellen.benchmarks.spatial.sources.locate import source
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.easi.external import HarnessSettings, run_backend
@@ -96,11 +96,11 @@ def test_the_scorers_themselves_and_our_profile_give_each_row_the_same(tmp_path,
     for name, task in TASKS.items():
         rows: list[dict[str, Any]] = []
 
-        def seen(row, at, *, reader=official_rows.QUESTIONS[name], rows=rows):
+        def seen(task, layout, row, at, *, reader=official.question_of, rows=rows):
             rows.append({key: value for key, value in row.items() if not isinstance(value, bytes)})
-            return reader(row, at)
+            return reader(task, layout, row, at)
 
-        monkeypatch.setitem(official_rows.QUESTIONS, name, seen)
+        monkeypatch.setattr(official, "question_of", seen)
         data = Data(path=draw(name, tmp_path / "drawn", each=3))
         for part in PARTS if name == "site" else ("",):
             list(source(task, part, data).questions())

@@ -1,7 +1,6 @@
 """One question of a spatial benchmark as its row has it, whichever layout the row is of, before a prompt is made of it.
 
-Readers of the official files (`official_rows`), of VLMEvalKit's tables (`vlmevalkit_rows`) and of either harness's results make
-a `SpatialQuestion` of a row; prompts, scorers and metrics do not depend on layouts.
+`sources.rows` makes a `SpatialQuestion` of a row of any layout; prompts, scorers and metrics do not depend on layouts.
 """
 
 from __future__ import annotations

@@ -9,12 +9,93 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from importlib import resources
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
 from snellen.errors import DataError
+from snellen.types import Kind
+
+Columns: TypeAlias = str | tuple[str, ...]
+"""A column, or several, the first of which that a row has counts; one whose name ends with `?` may be missing."""
+
+
+LAYOUTS = ("official", "kit")
+
+
+class Cell(Struct, frozen=True, forbid_unknown_fields=True):
+    """A value of a row, changed by the operations in this order.
+
+    Attributes:
+        column: where it stands.
+        subset: it is one of the set's subsets, which the name of the row's file may say where the column is missing.
+        place: a whole number is the place, from 0, of an option of the list in these columns, whose letter it becomes.
+        strip: characters that are taken off both ends, as blanks are.
+        replace: text to text.
+        lower: in lower case, without blanks around.
+        first: that many characters.
+        fill: a text around it, with other columns' values in braces; none where the value is empty.
+    """
+
+    column: Columns
+    subset: bool = False
+    place: tuple[str, ...] = ()
+    strip: str = ""
+    replace: Mapping[str, str] = {}
+    lower: bool = False
+    first: int = 0
+    fill: str = ""
+
+
+class Layout(Struct, frozen=True, forbid_unknown_fields=True):
+    """The columns of a set in one of its layouts, from which `sources.rows` makes questions (`question.SpatialQuestion`).
+
+    Attributes:
+        id: of the question; empty: VLMEvalKit's index, else the row's place.
+        part: the group whose name goes before the id.
+        text, gold: question and gold answer.
+        kind: of all questions, unless their type says it.
+        kinds: the section of `scorers/constants.toml` that has the types by kind; `type_columns` say a row's type.
+        groups, cluster: what figures are broken down by, and what rows share; `by_media`: where no column says the latter, the
+            first path shown.
+        tags: rows are tagged for MMSI-Video-Bench's parts.
+        pieces: columns that prompts use by name.
+        media, video, segments, masks: paths of what is shown (one video), of clips of frames, of masks.
+        count: how many options there are where no row says.
+        options_list: columns that list the options; `options_plain` keeps letters that they bring along, and
+            `options_as_written` keeps the list for the prompt.
+        options_lines, options_columns: the column with an option a line; the letters of columns with one option each.
+        options_in: where options stand in words: `text`, `pieces`.
+        with_options: the kinds of questions that have options.
+        own: the set's own rule in `sources.rows`, for what no column says.
+    """
+
+    id: Columns = ()
+    part: str = ""
+    text: Columns = "question"
+    gold: Columns | Cell = "answer"
+    kind: Kind = "choice"
+    kinds: str = ""
+    type_columns: tuple[str, ...] = ("question_type",)
+    groups: Mapping[str, Columns | Cell] = {}
+    cluster: Columns | Cell = ()
+    by_media: bool = False
+    tags: bool = False
+    pieces: tuple[str, ...] = ()
+    media: tuple[str, ...] | Cell = ()
+    video: bool = False
+    segments: str = ""
+    masks: tuple[str, ...] = ()
+    count: int = 0
+    options_list: tuple[str, ...] = ()
+    options_plain: bool = False
+    options_as_written: bool = False
+    options_lines: Columns = ()
+    options_columns: str = ""
+    options_in: tuple[str, ...] = ()
+    with_options: tuple[str, ...] = ("choice",)
+    own: str = ""
 
 
 class Task(Struct, frozen=True, forbid_unknown_fields=True):
@@ -33,7 +114,9 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True):
             lie in the cells of the parquet files.
         by: the meta column that figures are broken down by.
         groups: a value of that column, in any of the harnesses' spellings, to the key of its sub-score in EASI's payload.
-
+        columns: those of the authors' files (`official`) and of VLMEvalKit's table (`kit`).
+        needed: columns without which VLMEvalKit's table is not the benchmark's; of several in a list one is enough.
+        md5: that of VLMEvalKit's tables, by the file's name: the kit fetches a table with another one anew.
         together: splits that are read one behind the other, where none of `splits` is there.
         pictures: columns of parquet files whose images are shown; none: by the names that such columns usually have.
         subset_by: the meta column by which `-o subset=` selects questions; empty where subsets lie in folders of their own.
@@ -55,7 +138,11 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True):
     media: tuple[str, ...] = ()
     name: str = ""
     groups: Mapping[str, str] = {}
+    columns: Mapping[str, Layout] = {}
+    needed: tuple[tuple[str, ...], ...] = ()
+    md5: Mapping[str, str] = {}
     same_groups_as: str = ""
+    same_columns_as: str = ""
     together: tuple[str, ...] = ()
     pictures: tuple[str, ...] = ()
     subset_by: str = ""
@@ -69,12 +156,20 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True):
 
 def _read(file: str) -> dict[str, Task]:
     text = resources.files(__package__).joinpath(file).read_text(encoding="utf-8")
-    tables: dict[str, dict[str, object]] = tomllib.loads(text)
+    tables: dict[str, dict[str, Any]] = tomllib.loads(text)
     for name, table in tables.items():
         table["name"] = name
-        if other := table.get("same_groups_as"):
-            table["groups"] = tables[str(other)]["groups"]
-    return {name: msgspec.convert(table, Task) for name, table in tables.items()}
+        for key in ("groups", "columns"):
+            if other := table.get(f"same_{key}_as"):
+                table[key] = tables[other][key]
+    tasks = ({**table, "columns": _layouts(table["columns"])} for table in tables.values())
+    return {task["name"]: msgspec.convert(task, Task) for task in tasks}
+
+
+def _layouts(columns: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return both layouts, each with what they have in common."""
+    common = {name: value for name, value in columns.items() if name not in LAYOUTS}
+    return {layout: {**common, **columns.get(layout, {})} for layout in LAYOUTS}
 
 
 TASKS: Mapping[str, Task] = _read("tasks.toml")

@@ -5,7 +5,7 @@ VLMEvalKit: `<model>_<data>.xlsx` with the predictions, the table of its rule sc
 for BLINK and 3DSRBench. Scores are those of the harness's own profile. SPAR-Bench's metrics stand in one row, not in two of
 which the first is nearly empty.
 
-Rows are the inverse of `official_rows.QUESTIONS` and `vlmevalkit_rows.QUESTIONS` as far as scoring reads a row: explanations
+Rows are the inverse of `sources.rows` as far as scoring reads a row: explanations
 and images, which a sample does not hold, are not in its row. The question's text is the text that was asked.
 """
 

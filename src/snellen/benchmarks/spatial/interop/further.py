@@ -18,7 +18,7 @@ from snellen.benchmarks.spatial.question import SpatialQuestion
 from snellen.benchmarks.spatial.scorers.robospatial import is_yes_no
 from snellen.benchmarks.spatial.scorers.vsi_super import STREAMING
 from snellen.benchmarks.spatial.sources import locate
-from snellen.benchmarks.spatial.sources.row_values import FILE
+from snellen.benchmarks.spatial.sources.rows import FILE
 from snellen.benchmarks.spatial.tasks import Task
 from snellen.errors import DataError, SnellenError
 from snellen.media.decode import read_header

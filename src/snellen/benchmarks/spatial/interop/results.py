@@ -25,7 +25,7 @@ from snellen.benchmarks.base import Answered, Data
 from snellen.benchmarks.spatial.interop import further
 from snellen.benchmarks.spatial.question import SpatialQuestion, sample
 from snellen.benchmarks.spatial.reference.gold_revisions import corrections
-from snellen.benchmarks.spatial.sources import lmms_eval_rows, official_rows, vlmevalkit_rows
+from snellen.benchmarks.spatial.sources import lmms_eval_rows, rows
 from snellen.benchmarks.spatial.sources.official import VIDEOS
 from snellen.benchmarks.spatial.tasks import CONSTANTS, EVERY, MORE, SITE_HALVES, TASKS, Task
 from snellen.errors import DataError
@@ -366,7 +366,7 @@ def _lmms(task: Task, path: Path, problems: Problems) -> Iterator[Row]:
                 fields = further.completed(task, further.logged_row(task, row) if doc is None else doc, path)
             else:
                 fields = lmms_eval_rows.row_of(task.name, row) if doc is None else doc
-            question = official_rows.QUESTIONS[task.name](fields, at if isinstance(at, int) else number)
+            question = rows.question(task, "official", fields, at if isinstance(at, int) else number)
             question = further.without_mask(task, fields, question)
         except DataError as error:
             problems.add(where, error.message)
@@ -410,7 +410,7 @@ def _kit(task: Task, path: Path, problems: Problems) -> Iterator[Row]:
     for number, (where, row) in enumerate(table_rows(path, problems)):
         try:
             fields = further.completed(task, row, path) if task.name in MORE else row
-            question = vlmevalkit_rows.QUESTIONS[task.name](fields, number)
+            question = rows.question(task, "kit", fields, number)
         except DataError as error:
             problems.add(where, error.message)
             continue

@@ -18,7 +18,7 @@ from snellen.types import Score
 _SPAR = CONSTANTS["spar"]
 NUMBER: tuple[str, ...] = tuple(_SPAR["number"])
 CHOICE: tuple[str, ...] = tuple(_SPAR["choice"])
-VIEW_CHANGE: tuple[str, ...] = tuple(_SPAR["view_change"])
+VIEW_CHANGE: tuple[str, ...] = tuple(_SPAR["short"])
 MIDDLE: tuple[str, ...] = tuple(_SPAR["middle"])
 HIGH: tuple[str, ...] = tuple(task for task in CHOICE if task not in MIDDLE)
 AXES: tuple[tuple[str, str], ...] = tuple((axis["up"], axis["down"]) for axis in _SPAR["axes"])

@@ -16,8 +16,8 @@ from snellen.benchmarks.spatial.prompts import ShownMedia
 from snellen.benchmarks.spatial.question import SpatialQuestion
 from snellen.benchmarks.spatial.scorers.points import Mask
 from snellen.benchmarks.spatial.sources.media import MediaFiles
-from snellen.benchmarks.spatial.sources.official_rows import QUESTIONS
-from snellen.benchmarks.spatial.sources.row_values import FILE, Row
+from snellen.benchmarks.spatial.sources.rows import FILE, Row
+from snellen.benchmarks.spatial.sources.rows import question as question_of
 from snellen.benchmarks.spatial.tasks import MORE, Task
 from snellen.errors import DataError
 from snellen.sources import Base64Blob, Unreadable, digest, salvaged
@@ -78,7 +78,7 @@ class OfficialFiles:
                 at += 1
                 try:
                     known = {**row, FILE: self._inner_name(file)} if self.task.name in MORE else row
-                    question = self._with_mask(QUESTIONS[self.task.name](known, at), masks, place)
+                    question = self._with_mask(question_of(self.task, "official", known, at), masks, place)
                 except DataError as error:
                     yield place, DataError(f"{self.file}, {place}: {error.message}", error.hint or "Check --data.")
                     continue

@@ -4,32 +4,29 @@ Where a table has the column `image`, that column counts: rows in which it is em
 out, and paths beside it are only the names that the kit writes images to. A table without it has `image_path`, `video` or
 `video_path`, each one path or a list; those of MMSI-Video are lists of frames, one list a clip.
 
-Source: the kit's base classes of image and video data sets; vlmevalkit_tables.toml for names, columns and MD5s.
+Source: the kit's base classes of image and video data sets.
 """
 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
-from importlib.resources import files
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 
-import msgspec
-from msgspec import Struct, structs
+from msgspec import structs
 
 from snellen.benchmarks.spatial.prompts import ShownMedia
 from snellen.benchmarks.spatial.question import SpatialQuestion
 from snellen.benchmarks.spatial.reference.gold_revisions import corrections
 from snellen.benchmarks.spatial.scorers.points import Mask
-from snellen.benchmarks.spatial.sources import vlmevalkit_rows
 from snellen.benchmarks.spatial.sources.find_files import TABLES, kit_tables
 from snellen.benchmarks.spatial.sources.media import MediaFiles
 from snellen.benchmarks.spatial.sources.official import VIDEOS
-from snellen.benchmarks.spatial.sources.row_values import FILE, Row
+from snellen.benchmarks.spatial.sources.rows import FILE, Row, paths
+from snellen.benchmarks.spatial.sources.rows import question as question_of
 from snellen.benchmarks.spatial.sources.stare_images import packed_image
 from snellen.benchmarks.spatial.tasks import EVERY, MORE, SITE_HALVES, Task
 from snellen.errors import DataError
@@ -42,13 +39,8 @@ from snellen.types import Blob
 PATHS = ("image_path", "video_path", "video")
 SHOWN = ("image", *PATHS)
 NAMELESS = frozenset({"nan", "-nan", "none", "null", "na", "n/a", "#n/a", "<na>"})  # what tables write for nothing
-
-
-class _KitTables(Struct, frozen=True, forbid_unknown_fields=True):
-    """The contents of vlmevalkit_tables.toml."""
-
-    md5: Mapping[str, str]
-    needed: Mapping[str, tuple[tuple[str, ...], ...]]
+MD5: Mapping[str, str] = {name: md5 for task in EVERY.values() for name, md5 in task.md5.items()}
+"""By the name of the table."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +96,7 @@ class KitFile:
             try:
                 cells = _filled(row.cells)
                 known = {**cells, FILE: self.path.name} if self.task.name in MORE else cells
-                question = vlmevalkit_rows.QUESTIONS[self.task.name](known, at)
+                question = question_of(self.task, "kit", known, at)
             except DataError as error:
                 hint = error.hint or "Fix or remove the row."
                 yield place, DataError(f"{self.path}, {place}: {error.message}", hint)
@@ -133,7 +125,7 @@ class KitFile:
             return ShownMedia(
                 images=(Unreadable(f"{at}: image_path", fault, "Fix the row, or fetch the table again."),)
             )
-        names = question.media or tuple(vlmevalkit_rows.listed(cells, *PATHS))
+        names = question.media or paths(cells, PATHS)
         if not names:
             columns = [column for column in SHOWN if column in whole.header]
             fault = f"{at}: there is nothing to show: {', '.join(columns)} {'is' if len(columns) == 1 else 'are'} empty"
@@ -175,7 +167,7 @@ class KitFile:
         return [*lines, *self._other_bytes(), *(self._media_files.faults if self._media_files is not None else ())]
 
     def _other_bytes(self) -> list[str]:
-        md5, known = with_md5(self.path)[1], _known().md5
+        md5, known = with_md5(self.path)[1], MD5
         expected = {name: known[name] for name in names(self.task, self.part) if name in known}
         if self.task.name in MORE and self.path.name in known:  # several tables make up a set
             expected = {self.path.name: known[self.path.name]}
@@ -276,7 +268,7 @@ def _check_name(path: Path, name: str, part: str) -> None:
 
 def _check_columns(path: Path, header: tuple[str, ...], name: str, part: str) -> None:
     media_columns = SHOWN if not part else tuple(column for column in SHOWN if column.startswith(part))
-    for some in (*_known().needed[name], media_columns):
+    for some in (*EVERY[name].needed, media_columns):
         if not any(column in header for column in some):
             raise DataError(
                 f"{path}: no column {' or '.join(some)}; it has {', '.join(header)[:400]}",
@@ -287,9 +279,3 @@ def _check_columns(path: Path, header: tuple[str, ...], name: str, part: str) ->
 def _filled(cells: Mapping[str, str]) -> Row:
     """Return the cells that hold something: in a table of text an empty one is a missing one."""
     return {column: cell for column, cell in cells.items() if cell}
-
-
-@cache
-def _known() -> _KitTables:
-    text = files(__package__).joinpath("vlmevalkit_tables.toml").read_text(encoding="utf-8")
-    return msgspec.convert(tomllib.loads(text), _KitTables)
