@@ -16,10 +16,9 @@ BODIES = ("FIKA-Bench", "FG-BMK", "VLM2-Bench", "EASI", "Features")
 STATES = ("works", "partly", "missing", "needs a GPU", "needs the hub", "needs a licence")
 HEAD = """# Coverage
 
-What the documents of FIKA-Bench, FG-BMK, VLM2-Bench and EASI promise, and the command that does it here. Features of encoders, which
-FG-BMK and the field report, are a part of their own. Names in capitals stand for your folder, model or run. The test shows the feature on small
-data drawn for it. This page is written from `docs/_data/coverage.toml` (`python docs/_scripts/coverage_page.py`). A test checks that each
-command has its options and that each test exists, and runs the commands that need nothing but the package.
+What the documents of FIKA-Bench, FG-BMK, VLM2-Bench and EASI promise, and the command that does it here; then what
+there is for encoders. Names in capitals are yours. A feature without a remark works. This page is written from
+`docs/_data/coverage.toml` by `python docs/_scripts/coverage_page.py`.
 
 """
 
@@ -30,8 +29,8 @@ class Feature(NamedTuple):
     body: str
     name: str
     command: str
-    test: str
-    state: str
+    test: str = ""
+    state: str = "works"
     note: str = ""
     run: bool = False
 
@@ -52,12 +51,14 @@ def page() -> str:
     totals = [sum(column) for column in zip(*counts, strict=True)]
     lines.append(f"| all | {sum(totals)} | {' | '.join(map(str, totals))} |\n")
     for body in BODIES:
-        lines.append(f"\n## {body}\n\n| feature | command | state | test |\n|---|---|---|---|\n")
+        # What one command shows is one line.
+        shown: dict[tuple[str, str], list[str]] = {}
         for row in rows:
             if row.body == body:
-                state = f"{row.state}: {row.note}" if row.note else row.state
-                cells = (row.name, f"`{row.command}`", state, f"`{row.test}`" if row.test else "")
-                lines.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |\n")
+                remark = "" if row.state == "works" else f" ({row.state}{': ' * bool(row.note)}{row.note.rstrip('.')})"
+                shown.setdefault((row.command, remark), []).append(row.name)
+        lines.append(f"\n## {body}\n\n")
+        lines += [f"- {'; '.join(names)}: `{command}`{remark}\n" for (command, remark), names in shown.items()]
     return "".join(lines)
 
 
