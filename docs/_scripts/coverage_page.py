@@ -5,6 +5,7 @@ Usage: python docs/_scripts/coverage_page.py
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 from typing import NamedTuple
@@ -14,11 +15,13 @@ DATA = DOCS / "_data" / "coverage.toml"
 PAGE = DOCS / "coverage.md"
 BODIES = ("FIKA-Bench", "FG-BMK", "VLM2-Bench", "EASI", "Features")
 STATES = ("works", "partly", "missing", "needs a GPU", "needs the hub", "needs a licence")
+USUAL = re.compile(r" (?:--data FOLDER|--images FOLDER|--model MODEL|-m MODEL|--dataset-dir FOLDER)(?= |$)")
+"""What every command of its kind takes, and the page says once."""
 HEAD = """# Coverage
 
 What the documents of FIKA-Bench, FG-BMK, VLM2-Bench and EASI promise, and the command that does it here; then what
-there is for encoders. Names in capitals are yours. A feature without a remark works. This page is written from
-`docs/_data/coverage.toml` by `python docs/_scripts/coverage_page.py`.
+there is for encoders. Names in capitals are yours. Runs also take `--model MODEL` and, where data are not in the package, `--data FOLDER` and
+`--images FOLDER`. A feature without a remark works. This page is written from `docs/_data/coverage.toml` by `python docs/_scripts/coverage_page.py`.
 
 """
 
@@ -56,7 +59,9 @@ def page() -> str:
         for row in rows:
             if row.body == body:
                 remark = "" if row.state == "works" else f" ({row.state}{': ' * bool(row.note)}{row.note.rstrip('.')})"
-                shown.setdefault((row.command, remark), []).append(row.name)
+                is_run = row.command.startswith(("snellen run ", "snellen easi "))
+                command = USUAL.sub("", row.command) if is_run else row.command
+                shown.setdefault((command, remark), []).append(row.name)
         lines.append(f"\n## {body}\n\n")
         lines += [f"- {'; '.join(names)}: `{command}`{remark}\n" for (command, remark), names in shown.items()]
     return "".join(lines)
