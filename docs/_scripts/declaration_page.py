@@ -21,7 +21,7 @@ from snellen.benchmarks.table.declaration import (
     ScoreRule,
     Source,
 )
-from snellen.benchmarks.table.entries import entry, headline, names
+from snellen.benchmarks.table.entries import entry, names
 
 DOCS = Path(__file__).parent.parent
 DECLARE, CATALOGUE = DOCS / "declare.md", DOCS / "catalogue.md"
@@ -46,8 +46,8 @@ the [profiles](profiles.md) `strict`, `vlmevalkit` and `lmms-eval`.
 
 A licence UNKNOWN means that no source names one: ask the authors. Published figures beside a run are those of another harness, often with a judge.
 
-| name | probes | rows | headline | licence | data |
-|---|---|---|---|---|---|
+| name | probes | rows | licence | data |
+|---|---|---|---|---|
 """
 
 
@@ -86,7 +86,7 @@ def catalogue_page() -> str:
         count = "" if source.rows is None else f"{source.rows:,}"
         licence = f"{declared.licence}, gated" if declared.gated else declared.licence
         title = f"[`{name}`]({declared.url})"
-        rows.append(f"| {title} | {declared.probes} | {count} | {headline(declared)} | {licence} | {data(name)} |")
+        rows.append(f"| {title} | {declared.probes} | {count} | {licence} | {data(name)} |")
     return CATALOGUE_HEAD + "\n".join(rows) + "\n"
 
 
