@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,12 +48,11 @@ def features() -> list[Feature]:
 def page() -> str:
     """Return the text of the page."""
     rows = features()
-    counts = [[sum(row.body == body and row.state == state for row in rows) for state in STATES] for body in BODIES]
-    lines = [HEAD, f"| part | features | {' | '.join(STATES)} |\n|---|---:|{'---:|' * len(STATES)}\n"]
-    for body, numbers in zip(BODIES, counts, strict=True):
-        lines.append(f"| {body} | {sum(numbers)} | {' | '.join(map(str, numbers))} |\n")
-    totals = [sum(column) for column in zip(*counts, strict=True)]
-    lines.append(f"| all | {sum(totals)} | {' | '.join(map(str, totals))} |\n")
+    counts = Counter(row.state for row in rows)
+    lines = [
+        HEAD,
+        f"Of {len(rows)} features, {', '.join(f'{counts[state]} {state}' for state in STATES if counts[state])}.\n",
+    ]
     for body in BODIES:
         # What one command shows is one line.
         shown: dict[tuple[str, str], list[str]] = {}
