@@ -49,10 +49,8 @@ def page() -> str:
     """Return the text of the page."""
     rows = features()
     counts = Counter(row.state for row in rows)
-    lines = [
-        HEAD,
-        f"Of {len(rows)} features, {', '.join(f'{counts[state]} {state}' for state in STATES if counts[state])}.\n",
-    ]
+    numbers = ", ".join(f"{state} {counts[state]}" for state in STATES if counts[state])
+    lines = [HEAD, f"States of {len(rows)} features: {numbers}.\n"]
     for body in BODIES:
         # What one command shows is one line.
         shown: dict[tuple[str, str], list[str]] = {}
