@@ -5,7 +5,9 @@ Usage: python docs/_scripts/coverage_page.py
 
 from __future__ import annotations
 
+import re
 import tomllib
+from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,12 +16,13 @@ DATA = DOCS / "_data" / "coverage.toml"
 PAGE = DOCS / "coverage.md"
 BODIES = ("FIKA-Bench", "FG-BMK", "VLM2-Bench", "EASI", "Features")
 STATES = ("works", "partly", "missing", "needs a GPU", "needs the hub", "needs a licence")
+USUAL = re.compile(r" (?:--data FOLDER|--images FOLDER|--model MODEL|-m MODEL|--dataset-dir FOLDER)(?= |$)")
+"""What every command of its kind takes, and the page says once."""
 HEAD = """# Coverage
 
-What the documents of FIKA-Bench, FG-BMK, VLM2-Bench and EASI promise, and the command that does it here. Features of encoders, which
-FG-BMK and the field report, are a part of their own. Names in capitals stand for your folder, model or run. The test shows the feature on small
-data drawn for it. This page is written from `docs/_data/coverage.toml` (`python docs/_scripts/coverage_page.py`). A test checks that each
-command has its options and that each test exists, and runs the commands that need nothing but the package.
+What the documents of FIKA-Bench, FG-BMK, VLM2-Bench and EASI promise, and the command that does it here; then what
+there is for encoders. Names in capitals are yours. Runs also take `--model MODEL` and, where data are not in the package, `--data FOLDER` and
+`--images FOLDER`. A feature without a remark works. This page is written from `docs/_data/coverage.toml` by `python docs/_scripts/coverage_page.py`.
 
 """
 
@@ -30,8 +33,8 @@ class Feature(NamedTuple):
     body: str
     name: str
     command: str
-    test: str
-    state: str
+    test: str = ""
+    state: str = "works"
     note: str = ""
     run: bool = False
 
@@ -45,19 +48,20 @@ def features() -> list[Feature]:
 def page() -> str:
     """Return the text of the page."""
     rows = features()
-    counts = [[sum(row.body == body and row.state == state for row in rows) for state in STATES] for body in BODIES]
-    lines = [HEAD, f"| part | features | {' | '.join(STATES)} |\n|---|---:|{'---:|' * len(STATES)}\n"]
-    for body, numbers in zip(BODIES, counts, strict=True):
-        lines.append(f"| {body} | {sum(numbers)} | {' | '.join(map(str, numbers))} |\n")
-    totals = [sum(column) for column in zip(*counts, strict=True)]
-    lines.append(f"| all | {sum(totals)} | {' | '.join(map(str, totals))} |\n")
+    counts = Counter(row.state for row in rows)
+    numbers = ", ".join(f"{state} {counts[state]}" for state in STATES if counts[state])
+    lines = [HEAD, f"States of {len(rows)} features: {numbers}.\n"]
     for body in BODIES:
-        lines.append(f"\n## {body}\n\n| feature | command | state | test |\n|---|---|---|---|\n")
+        # What one command shows is one line.
+        shown: dict[tuple[str, str], list[str]] = {}
         for row in rows:
             if row.body == body:
-                state = f"{row.state}: {row.note}" if row.note else row.state
-                cells = (row.name, f"`{row.command}`", state, f"`{row.test}`" if row.test else "")
-                lines.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |\n")
+                remark = "" if row.state == "works" else f" ({row.state}{': ' * bool(row.note)}{row.note.rstrip('.')})"
+                is_run = row.command.startswith(("snellen run ", "snellen easi "))
+                command = USUAL.sub("", row.command) if is_run else row.command
+                shown.setdefault((command, remark), []).append(row.name)
+        lines.append(f"\n## {body}\n\n")
+        lines += [f"- {'; '.join(names)}: `{command}`{remark}\n" for (command, remark), names in shown.items()]
     return "".join(lines)
 
 

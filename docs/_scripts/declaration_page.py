@@ -21,7 +21,7 @@ from snellen.benchmarks.table.declaration import (
     ScoreRule,
     Source,
 )
-from snellen.benchmarks.table.entries import entry, headline, names
+from snellen.benchmarks.table.entries import entry, names
 
 DOCS = Path(__file__).parent.parent
 DECLARE, CATALOGUE = DOCS / "declare.md", DOCS / "catalogue.md"
@@ -37,23 +37,17 @@ SECTIONS = {
 }
 CATALOGUE_HEAD = """# Catalogue
 
-These benchmarks are declared in a TOML each and have no code of their own. `snellen list catalogue` prints them.
-This page is written from the declarations (`python docs/_scripts/declaration_page.py`), and a test keeps it current.
+These benchmarks are declared in a TOML each (`src/snellen/benchmarks/table/catalogue/`); the comments there say what is special of an entry.
+`snellen list catalogue` prints them, and `snellen list NAME` the details. This page is written by `python docs/_scripts/declaration_page.py`.
 
 `snellen run NAME` looks for the table in this order: `--data`, the folder `$LMUData` or `~/LMUData` of VLMEvalKit, Snellen's
-cache, the declared address. The digest of a table is checked. Another table of the same name is refused, and `--data FILE` uses
-it as it is. Every entry is scored under the [profiles](profiles.md) `strict`, `vlmevalkit` and `lmms-eval`.
+cache, the declared address. A table of the same name with another digest is refused; `--data FILE` uses it as it is. Every entry is scored under
+the [profiles](profiles.md) `strict`, `vlmevalkit` and `lmms-eval`.
 
-A licence UNKNOWN means that no source names one: ask the authors. Published figures are shown beside a run. They are those of
-another harness, often with a judge, so that a difference of a few points is no finding.
+A licence UNKNOWN means that no source names one: ask the authors. Published figures beside a run are those of another harness, often with a judge.
 
-| name | probes | rows | headline | licence | data |
-|---|---|---|---|---|---|
-"""
-NOTES_HEAD = """
-## What to know of each
-
-Each line stands in the entry's TOML, too.
+| name | probes | rows | licence | data |
+|---|---|---|---|---|
 """
 
 
@@ -83,32 +77,17 @@ def declare_page(text: str) -> str:
     return text
 
 
-def notes(name: str) -> list[str]:
-    """Return the comment lines at the head of an entry, one a paragraph sentence group."""
-    from importlib.resources import files
-
-    text = (files("snellen.benchmarks.table") / "catalogue" / f"{name}.toml").read_text(encoding="utf-8")
-    lines = []
-    for line in text.splitlines():
-        if not line.startswith("#"):
-            break
-        lines.append(line.removeprefix("#").strip())
-    return lines
-
-
 def catalogue_page() -> str:
     """Return docs/catalogue.md."""
-    rows, remarks = [], []
+    rows = []
     for name in names():
         declared = entry(name)
         source = declared.source
         count = "" if source.rows is None else f"{source.rows:,}"
         licence = f"{declared.licence}, gated" if declared.gated else declared.licence
         title = f"[`{name}`]({declared.url})"
-        rows.append(f"| {title} | {declared.probes} | {count} | {headline(declared)} | {licence} | {data(name)} |")
-        if lines := notes(name):
-            remarks.append(f"- `{name}`: {' '.join(lines)}")
-    return CATALOGUE_HEAD + "\n".join(rows) + "\n" + NOTES_HEAD + "\n" + "\n".join(remarks) + "\n"
+        rows.append(f"| {title} | {declared.probes} | {count} | {licence} | {data(name)} |")
+    return CATALOGUE_HEAD + "\n".join(rows) + "\n"
 
 
 def data(name: str) -> str:

@@ -1,4 +1,4 @@
 """Thresholds of an encoder on the drawings of acuity: how small, faint or alike may things be that its features tell apart?
 
-docs/acuity-method.md, "The encoder's threshold", has the method and its limits.
+docs/acuity-studies.md, "What the encoder resolves", has the method and its limits.
 """
