@@ -120,6 +120,34 @@ def test_a_folder_of_a_killed_process_is_removed_and_that_of_a_living_one_stays(
             writer.communicate()
 
 
+STEPWISE = """
+import sys
+from pathlib import Path
+from killed_steps import KilledSteps
+from snellen.atomic_write import part_folder
+KilledSteps(int(sys.argv[1]))
+with part_folder(Path.cwd()) as folder:
+    (folder / "sub").mkdir()
+    for name in ("large", "sub/large"):
+        (folder / name).write_text("x")
+"""
+"""A process that makes a folder of parts and is killed at one of its steps on the disk."""
+
+
+def test_a_folder_of_parts_is_removed_whenever_its_process_was_killed(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    for step in range(1, 100):
+        command = [sys.executable, "-c", STEPWISE, str(step)]
+        ended = subprocess.run(command, cwd=tmp_path, env=environment, timeout=LONGEST_S, check=False)
+        with part_folder(tmp_path):
+            pass
+        assert not list(tmp_path.iterdir()), f"killed at step {step}"
+        if ended.returncode == 0:
+            break
+        assert ended.returncode == -signal.SIGKILL
+    assert step > 10
+
+
 KILLED = """
 import os, signal, sys
 from pathlib import Path

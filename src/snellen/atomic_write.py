@@ -101,8 +101,8 @@ def part_folder(parent: Path, prefix: str = ".part-") -> Iterator[Path]:
     try:
         yield root
     finally:
+        _remove(root)
         lock.release()
-        shutil.rmtree(root, ignore_errors=True)
 
 
 def _locked_folder(parent: Path, prefix: str) -> tuple[Path, filelock.BaseFileLock]:
@@ -122,11 +122,26 @@ def _locked_folder(parent: Path, prefix: str) -> tuple[Path, filelock.BaseFileLo
 
 
 def _remove_unused(root: Path) -> None:
-    if root.is_symlink() or not (root / _LOCK).is_file() or (root / _LOCK).is_symlink():
+    if root.is_symlink() or (root / _LOCK).is_symlink():
+        return
+    if not (root / _LOCK).is_file():
+        with suppress(OSError):  # killed before it had its lock; a folder with content is another program's
+            root.rmdir()
         return
     lock = filelock.FileLock(root / _LOCK)
     with suppress(filelock.Timeout, OSError):  # a process works in it, or it is another user's
         lock.acquire(timeout=0)
         # Removed under the lock: a process that made the folder just now waits for it, and then finds it gone.
-        shutil.rmtree(root, ignore_errors=True)
+        _remove(root)
         lock.release()
+
+
+def _remove(root: Path) -> None:
+    """Remove a folder of parts, its lock last: what a kill leaves of it is then known as such by the next process."""
+    with suppress(OSError):
+        for entry in root.iterdir():
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry, ignore_errors=True)
+            elif entry.name != _LOCK:
+                entry.unlink(missing_ok=True)
+    shutil.rmtree(root, ignore_errors=True)
