@@ -62,6 +62,18 @@ def test_a_run_by_batches_answers_each_sample_once_and_a_finished_run_uploads_no
         assert server.calls == before
 
 
+def test_a_batch_whose_answers_were_recorded_before_a_kill_is_taken_up_without_a_request(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    with BatchServer(Plan(answer=arithmetic_answer)) as server:
+        expected = run_batches(server.url, folder.path, N).meta.environment["batches"]
+        lines = folder.batches.read_bytes().splitlines(keepends=True)
+        assert b'"taken"' in lines[-1]
+        folder.batches.write_bytes(b"".join(lines[:-1]))
+        before = Counter(server.calls)
+        assert run_batches(server.url, folder.path, N).meta.environment["batches"] == expected
+        assert server.calls == before and not read_log(folder.path).open()
+
+
 def test_rows_that_fail_or_expire_are_asked_again_in_a_further_batch(tmp_path: Path) -> None:
     def outcome(question: str, before: int) -> str:
         kinds = {0: "error500", 1: "expired", 2: "error500"}

@@ -328,37 +328,21 @@ def test_what_is_no_plain_file_in_the_place_of_a_file_of_mending_is_refused_and_
 
 
 KILLED_MENDING = """
-import os, signal, sys
+import sys
 sys.path[:0] = {path}
 from pathlib import Path
+from killed_steps import KilledSteps
 from snellen.engine import journal
 from snellen.types import Record
 
-left = {call}
-
-def step(event, words):
-    global left
-    ours = event in ("os.rename", "os.remove") or event == "open" and any("results." in str(word) for word in words[:1])
-    if not ours:
-        return
-    if left == 0:
-        os.kill(os.getpid(), signal.SIGKILL)
-    left -= 1
-
-real_fsync, real_write = os.fsync, os.write
-def fsync(fd):
-    step("os.rename", ())
-    real_fsync(fd)
-    step("os.rename", ())
-os.fsync = fsync
-sys.addaudithook(step)
+KilledSteps({step})
 journal.mend(Path({results!r}), Record)
 """
 
 
-@pytest.mark.parametrize("call", range(12))
+@pytest.mark.parametrize("step", range(1, 13))
 def test_a_journal_whose_mending_is_killed_at_any_step_is_mended_by_the_next_call(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     """Each system call of the mending is the last of the process once; the journal is the old or the new one, whole."""
     folder = RunFolder(tmp_path / "run")
@@ -369,8 +353,8 @@ def test_a_journal_whose_mending_is_killed_at_any_step_is_mended_by_the_next_cal
     lines[3] = b"junk\n"
     damaged = b"".join(lines)
     folder.results.write_bytes(damaged)
-    program = KILLED_MENDING.format(path=[str(Path(__file__).parent)], results=str(folder.results), call=call)
-    process = subprocess.run([sys.executable, "-c", program], timeout=600)
+    program = KILLED_MENDING.format(path=[str(Path(__file__).parents[1])], results=str(folder.results), step=step)
+    process = subprocess.run([sys.executable, "-c", program], cwd=folder.path, timeout=600)
     assert process.returncode in (-signal.SIGKILL, 0)
     found = folder.results.read_bytes()
     assert found == damaged or folder.results.read_bytes().count(b"\n") == N - 2

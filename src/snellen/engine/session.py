@@ -179,6 +179,10 @@ def open_session(
         note = without_record(folder, benchmark, full_spec) or note
         journal.mend(folder.results, Record)
         before, done = read_state(folder, Damage(folder.results))  # less what the mending has put aside
+    if spec.batch and folder.batches.exists():
+        from snellen.engine.batches.shards import take_up_answered
+
+        take_up_answered(folder.path, done)
     executor = None if recorded is None else recorded.environment.get("executor")
     meta = RunMeta(
         fingerprint=fingerprint.digest(identity),

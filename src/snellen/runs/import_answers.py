@@ -356,7 +356,6 @@ def _write(
     if file.form == AUTHORS:
         tally.unusable_are = "with remarks by the reader of the authors' form"
     tally.repeats = min(contents.repeats, MOST_REPEATS)
-    imported_at = round(time.time(), 3)
     part = folder.path / f"{folder.results.name}.part"
     try:
         with tempfile.TemporaryFile(prefix="snellen-import-") as scratch:
@@ -368,40 +367,49 @@ def _write(
                     records.write(sealed(line, number))
                 records.flush()
                 os.fsync(records.fileno())
-        for stale in (folder.meta_path, folder.summary, folder.predictions):
+        for stale in (folder.results, folder.summary, folder.predictions):
             _unlink(stale)  # half of the old and half of the new is never a run
+        # Before the records: a folder with records and without meta is no run that the same command may go on with.
+        folder.write_meta(_meta(spec, benchmark, file, reading, identity, tally))
         part.replace(folder.results)
     except OSError as error:
         raise journal.storage_error(folder.path, error) from error
     finally:
         _unlink(part)
+    return tally
+
+
+def _meta(
+    spec: RunSpec,
+    benchmark: Benchmark,
+    file: AnswerFile,
+    reading: IdReading,
+    identity: Mapping[str, Any],
+    tally: ImportTally,
+) -> RunMeta:
     origin = ImportedFrom(
         file=file.path.name,
         digest=str(identity["model"]["answers"]),
         form=file.form,
         reading=file.about,
         id_is=reading.name,
-        imported_at=imported_at,
+        imported_at=round(time.time(), 3),
         counts=tally.counts(),
     )
     full_identity = {**identity, "repeats": tally.repeats}
-    whole = tally.answered == tally.expected
     spec = structs.replace(spec, repeats=tally.repeats)
-    folder.write_meta(
-        RunMeta(
-            fingerprint=fingerprint.digest(full_identity),
-            identity=full_identity,
-            coverage=Coverage(None, tally.questions),
-            spec=spec,
-            environment={"versions": {"snellen": __version__}, IMPORTED: msgspec.to_builtins(origin)},
-            totals=Totals(ok=tally.answered, error=tally.failed),
-            state="complete" if whole else "partial",
-            restricted=benchmark.restricted,
-            places=absolute_places(spec),
-            records=tally.recorded,
-        )
+    return RunMeta(
+        fingerprint=fingerprint.digest(full_identity),
+        identity=full_identity,
+        coverage=Coverage(None, tally.questions),
+        spec=spec,
+        environment={"versions": {"snellen": __version__}, IMPORTED: msgspec.to_builtins(origin)},
+        totals=Totals(ok=tally.answered, error=tally.failed),
+        state="complete" if tally.answered == tally.expected else "partial",
+        restricted=benchmark.restricted,
+        places=absolute_places(spec),
+        records=tally.recorded,
     )
-    return tally
 
 
 def _unlink(path: Path) -> None:

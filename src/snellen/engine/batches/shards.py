@@ -15,7 +15,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from snellen.engine import journal
-from snellen.engine.batches.log import FOLDER, Count
+from snellen.engine.batches.log import FOLDER, BatchLog, Count, read_log
+from snellen.engine.resume import Key, key
 from snellen.errors import RunError
 from snellen.models.api.request import Piece
 from snellen.redaction import redact_bytes
@@ -168,3 +169,14 @@ class ShardRows:
         with self.path.open("rb") as file:
             file.seek(row.at)
             return bytes(msgspec.json.decode(file.readline(), type=_RowRequest).request)
+
+
+def take_up_answered(folder: Path, done: set[Key]) -> None:
+    """Close the open batches whose rows all have an answer: a kill fell between the last of them and the event `taken`."""
+    for shard in read_log(folder).open():
+        if shard.creating_at is not None:
+            rows = ShardRows(folder, shard.label).by_id.values()
+            if all(key(sent.sample_id, sent.repeat) in done for sent in rows):
+                log = BatchLog(folder)
+                log.append("taken", label=shard.label, answered=len(rows), again=0)
+                log.close()
