@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
 from snellen.cli.console import new_table, note, show, show_json
@@ -139,7 +139,7 @@ def _existing_parent(folder: Path) -> Path:
 
 def _try_write(folder: Path) -> None:
     """Create and remove a file in a folder; raise OSError if that fails."""
-    with NamedTemporaryFile(dir=folder, prefix=".snellen-"):
+    with TemporaryFile(dir=folder):  # has no name that a kill could leave behind
         pass
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from snellen import exit_signals
 from snellen.engine import journal
 from snellen.engine.batches.collect import BatchCollector, RowOutcomes
-from snellen.engine.batches.log import BatchLog, LoggedShard
+from snellen.engine.batches.log import FOLDER, BatchLog, LoggedShard
 from snellen.engine.batches.offline import take_up_files
 from snellen.engine.batches.progress import batch_progress, local_time
 from snellen.engine.batches.shards import ShardRows
@@ -116,6 +116,8 @@ class _BatchRun:
         }
         in_flight: set[Key] = set()
         for shard in list(self._log.state.shards.values()):
+            if shard.id or shard.closed:  # a kill fell between its event and the removal of its file
+                (folder.path / FOLDER / f"{shard.label}.jsonl").unlink(missing_ok=True)
             if not shard.closed and shard.creating_at is None and shard.shard(folder.path).path is None:
                 self._log.append("dropped", label=shard.label, reason="its file is not there any more")
             elif shard.closed == "dropped":
