@@ -22,7 +22,7 @@ HEAD = """# Coverage
 
 What the documents of FIKA-Bench, FG-BMK, VLM2-Bench and EASI promise, and the command that does it here; then what
 there is for encoders. Names in capitals are yours. Runs also take `--model MODEL` and, where data are not in the package, `--data FOLDER` and
-`--images FOLDER`. A feature without a remark works. This page is written from `docs/_data/coverage.toml` by `python docs/_scripts/coverage_page.py`.
+`--images FOLDER`; `snellen easi` takes `--dataset-dir FOLDER`. A feature without a remark works. This page is written from `docs/_data/coverage.toml` by `python docs/_scripts/coverage_page.py`.
 
 """
 
