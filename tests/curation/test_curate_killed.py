@@ -7,6 +7,7 @@ moments is drawn from a seed.
 
 from __future__ import annotations
 
+import html
 import http.cookiejar
 import json
 import os
@@ -97,7 +98,7 @@ class Killed:
     def serving(self, reviewer: str) -> tuple[subprocess.Popen[str], Browser]:
         process = self.start("--stage", "review", "--port", 0)
         assert process.stderr is not None
-        while not (found := re.search(r"http://127\.0\.0\.1:\d+/\?key=\S+", line := process.stderr.readline())):
+        while not (found := re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", line := process.stderr.readline())):
             assert line, "the review page did not start"
         return process, Browser(found[0], reviewer)
 
@@ -130,36 +131,38 @@ class Browser:
         self._open = urllib.request.build_opener(jar).open
         self._home = address.partition("/?")[0]
         self._get(address)
-        self._post("/reviewer", {"reviewer": name}, self._get(self._home + "/"))
+        self._page = self._get(f"{self._home}/review?step=queue&reviewer={name}")
 
     def judge_all(self, most: int, before_the_last: Callable[[], None] | None) -> bool:
         """Follow the queue until nothing is left; after `most` forms something happens while one is on its way."""
         for count in range(most):
-            onward = re.search(r'class="go" href="(/candidate/(\d+))"', self._get(self._home + "/"))
-            if onward is None:
+            form = re.search(r'<form method="post" action="([^"]+case=(\d+)[^"]*)"', self._page)
+            if form is None:
                 return True
-            page = self._get(self._home + onward[1])
-            number = int(onward[2]) - 1
-            said = {"say": "reject", "reason": "too dark"} if number == REJECTED else {"say": "accept"}
+            said = {"decision": "accept"}
+            if int(form[2]) - 1 == REJECTED:
+                said = {"decision": "reject", "note": "too dark"}
             if before_the_last is not None and count == most - 1:
                 threading.Timer(0.002, before_the_last).start()
                 try:
-                    self._post(onward[1], said, page)
+                    self._post(html.unescape(form[1]), said)
                 except (OSError, urllib.error.URLError):
                     return False
                 return False
-            self._post(onward[1], said, page)
+            self._post(html.unescape(form[1]), said)
         return False
 
     def _get(self, address: str) -> str:
         with self._open(address, timeout=600) as answer:
             return answer.read().decode()
 
-    def _post(self, path: str, fields: dict[str, str], page: str) -> None:
-        token = re.search(r'name="token" value="([^"]+)"', page)
-        assert token is not None, page
-        body = urllib.parse.urlencode({**fields, "token": token[1]}).encode()
-        self._open(self._home + path, body, timeout=600).close()
+    def _post(self, path: str, fields: dict[str, str]) -> None:
+        page = re.search(r'name="id" value="([^"]+)"', self._page)
+        assert page is not None, self._page
+        body = urllib.parse.urlencode({**fields, "id": page[1]}).encode()
+        request = urllib.request.Request(self._home + path, body, {"Origin": self._home})
+        with self._open(request, timeout=600) as answer:
+            self._page = answer.read().decode()
 
 
 def kill(process: subprocess.Popen[str]) -> bool:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import zipfile
+from contextlib import contextmanager
 
 import pytest
 import setting
@@ -15,13 +16,15 @@ from starlette.testclient import TestClient
 from snellen.curation import evidence, leaks, model_filter, near_duplicates, stages
 from snellen.curation.answer_mentions import find, in_address
 from snellen.curation.release import pack
-from snellen.curation.review_app import Queue, ReviewSession, build_app
+from snellen.curation.review_cases import open_review
 from snellen.curation.reviews import Opinion, agreement, path_of, read_all
 from snellen.curation.workspace import open_work
-from snellen.engine.journal import Journal
 from snellen.errors import DataError, RunError, UsageError
 from snellen.models.base import ModelOptions
+from snellen.runs.reviews.decisions import standing
 from snellen.scoring.statistics.agreement import cohen
+from snellen.viewer.app import view_app
+from snellen.viewer.site import ViewSettings
 
 
 @pytest.fixture
@@ -174,79 +177,118 @@ def test_a_stage_refuses_to_run_before_those_that_it_builds_on(work):
         leaks.LeakRule(drop=("name",)).checked()
 
 
+EARLIER = ("hard", "leaks", "evidence")
+TOKEN = "t" * 32
+
+
+@contextmanager
+def reviewing(work):
+    """A browser that has opened the printed address of a review of all candidates by two people."""
+    with open_review(work, 2, EARLIER) as cases:
+        app = view_app(ViewSettings(work.path, token=TOKEN, cases=cases))
+        client = TestClient(app, base_url="http://127.0.0.1")
+        client.work = work
+        yield client
+
+
 @pytest.fixture
 def client(work):
-    room = ReviewSession(
-        work, Queue({one.number: one for one in work.candidates}, {}, {}, {}), [], Journal(path_of(work)), 2
-    )
-    with TestClient(build_app(room), base_url="http://127.0.0.1") as made:
-        made.room = room
+    with reviewing(work) as made:
+        made.get(f"/review?token={TOKEN}")
         yield made
-    room.journal.close()
 
 
-def enter(client, name="Ann"):
-    client.get(f"/?key={client.room.key}")
-    token = re.search(r'name="token" value="(\w+)"', client.get("/").text)[1]
-    client.post("/reviewer", data={"token": token, "reviewer": name})
-    return re.search(r'name="token" value="(\w+)"', client.get("/candidate/1").text)[1]
+def decide(client, number, word, reviewer="Ann", step="queue", **fields):
+    """Send the form of a candidate's page, as the page has it, with a decision."""
+    address = f"/review?step={step}&reviewer={reviewer}&case={number}"
+    hidden = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', client.get(address).text))
+    return client.post(address, data={**hidden, **fields, "decision": word}, headers={"Origin": "http://127.0.0.1"})
 
 
-def test_nobody_enters_without_the_key_or_under_another_host_name(client):
-    for path in ("/", "/candidate/1", "/image/1", "/snapshot/" + "0" * 64):
-        assert client.get(path).status_code == 403
-    assert client.get("/?key=wrong").status_code == 403
-    assert client.get(f"/?key={client.room.key}", headers={"Host": "evil.example"}).status_code == 400
+def written(client):
+    return [(one.id, one.reviewer, one.say) for one in read_all(client.work)]
 
 
-def test_a_form_without_the_token_changes_nothing(client):
-    token = enter(client)
-    assert client.post("/candidate/1", data={"say": "accept"}).status_code == 403
-    assert client.post("/candidate/1", data={"say": "accept", "token": "x" * 64}).status_code == 403
-    assert client.room.opinions == []
-    client.post("/candidate/1", data={"say": "accept", "token": token})
-    assert [(one.id, one.reviewer, one.say) for one in read_all(client.room.work)] == [
-        ("Amber Brindle 0", "Ann", "accept")
-    ]
+def test_nobody_enters_without_the_token_or_under_another_host_name(work):
+    with reviewing(work) as client:
+        for path in ("/", "/review", "/review?step=queue&case=1", "/saved/" + "0" * 64, "/review?token=wrong"):
+            assert client.get(path).status_code == 403
+        assert client.get(f"/review?token={TOKEN}", headers={"Host": "evil.example"}).status_code == 421
+        assert client.get(f"/review?token={TOKEN}").status_code == 200
+        page = client.get("/review?reviewer=Ann&step=queue&case=1")
+    assert page.status_code == 200 and "default-src 'none'" in page.headers["content-security-policy"]
+
+
+@pytest.mark.parametrize("origin", [None, "null", "http://evil.example"])
+def test_a_form_of_another_page_changes_nothing(client, origin):
+    headers = {} if origin is None else {"Origin": origin}
+    form = {"decision": "accept"}
+    assert client.post("/review?reviewer=Ann&step=queue&case=1", data=form, headers=headers).status_code == 403
+    assert written(client) == []
+
+
+def test_an_opinion_is_on_record_once_until_it_is_withdrawn(client):
+    name = "Amber Brindle 0"
+    form, address = {"id": "page 1", "decision": "accept"}, "/review?reviewer=Ann&step=queue&case=1"
+    for _ in range(2):
+        client.post(address, data=form, headers={"Origin": "http://127.0.0.1"})
+    assert written(client) == [(name, "Ann", "accept")]
+    undone = decide(client, 2, "undo")
+    assert "case=1" in str(undone.url) and "<b>0</b> of 50 decided" in undone.text
+    assert written(client) == [(name, "Ann", "accept"), (name, "Ann", None)] and standing(read_all(client.work)) == {}
+
+
+def test_opinions_of_earlier_versions_count(work):
+    lines = (
+        b'{"id":"Amber Brindle 0","reviewer":"Ann","say":"accept","at":1.0,"seq":1,"crc32":"88bbddf7"}\n'
+        b'{"id":"Amber Brindle 0","reviewer":"Bo","say":"reject","reason":"dark","at":2.0,"seq":2,"crc32":"cd22b5e5"}\n'
+    )
+    path_of(work).write_bytes(lines)
+    with open_review(work, 2, EARLIER) as cases:
+        assert cases.decided("queue", "Ann") == cases.decided("queue", "Bo") == {1}
+        assert [case.place for case in cases.queue("adjudicate", "Bo").cases] == [1]
+    assert stages.close_review(work, skip=EARLIER).decisions[0].reason == "the reviewers disagree"
 
 
 def test_a_rejection_needs_a_reason_and_an_edit_a_change(client):
-    token = enter(client)
-    assert "needs a reason" in client.post("/candidate/1", data={"say": "reject", "token": token}).text
+    assert "a rejection needs a reason" in decide(client, 1, "reject").text
     same = {"question": setting.QUESTION, "answer": setting.answer(0), "aliases": "Creatura numerica 0"}
-    assert "Nothing was changed" in client.post("/candidate/1", data={"say": "edit", "token": token, **same}).text
-    assert (
-        client.post("/candidate/1", data={"say": "reject", "token": token, "reason": "x" * 70_000}).status_code == 413
-    )
-    assert client.room.opinions == []
+    assert "nothing was changed" in decide(client, 1, "edit", **same).text
+    assert decide(client, 1, "reject", note="x" * 1_001).status_code == 400
+    assert decide(client, 1, "reject", note="x" * (1 << 20)).status_code == 413
+    assert decide(client, 1, "right").status_code == 400
+    assert written(client) == []
+
+
+def test_nobody_sees_an_opinion_before_having_judged_and_two_who_differ_see_each_other(client):
+    decide(client, 1, "reject", note="a secret remark")
+    for address in ("", "step=queue&case=1", "step=adjudicate", "step=agreement"):
+        page = client.get(f"/review?reviewer=Bo&{address}").text
+        assert "secret" not in page and "rejected" not in page
+    decide(client, 1, "accept", "Bo")
+    for name in ("Ann", "Bo"):
+        assert "<b>1</b> disputed candidate" in client.get(f"/review?reviewer={name}&step=adjudicate").text
+    assert "secret remark" in client.get("/review?reviewer=Bo&step=adjudicate").text
+    assert "secret" not in client.get("/review?reviewer=Cy&step=queue&case=1").text
 
 
 def test_no_path_of_a_request_reaches_the_disk(client):
-    enter(client)
-    for path in (
-        "/image/../curation.json",
-        "/image/..%2f..%2fcuration.json",
-        "/snapshot/..%2f..%2fcuration.json",
-        "/image/999",
-    ):
+    for path in ("/images/../curation.json", "/images/..%2f..%2fcuration.json", "/saved/..%2f..%2fcuration.json"):
         assert client.get(path).status_code == 404
+    for case in ("999", "0", "-1", "../1", "9" * 30):
+        assert client.get(f"/review?reviewer=Ann&step=queue&case={case}").status_code == 400
     with pytest.raises(DataError, match="not a snapshot digest"):
-        evidence.snapshot(client.room.work, "../../curation.json")
+        evidence.snapshot(client.work, "../../curation.json")
 
 
 def test_hostile_text_is_shown_as_text(place, tmp_path):
     rows = [json.loads((place / "candidates.jsonl").read_text().splitlines()[0])]
-    rows[0]["question"] = "<script>alert(1)</script>"
+    rows[0]["question"], rows[0]["evidence"] = "<script>alert(1)</script>", ['http://x.example/"><script>alert(2)']
     (tmp_path / "one.jsonl").write_text(json.dumps(rows[0]))
-    work = open_work(tmp_path / "work", tmp_path / "one.jsonl", place / "images")
-    room = ReviewSession(work, Queue({1: work.candidates[0]}, {}, {}, {}), [], Journal(path_of(work)), 2)
-    with TestClient(build_app(room), base_url="http://127.0.0.1") as client:
-        client.room = room
-        enter(client, "<b>Bo</b>")
-        page = client.get("/candidate/1")
-    room.journal.close()
-    assert "<script" not in page.text and "&lt;script&gt;" in page.text and "<b>Bo" not in page.text
-    assert "default-src 'none'" in page.headers["content-security-policy"]
+    with reviewing(open_work(tmp_path / "work", tmp_path / "one.jsonl", place / "images")) as client:
+        client.get(f"/review?token={TOKEN}")
+        page = client.get("/review?reviewer=%3Cb%3EBo%3C/b%3E&step=queue&case=1").text
+    assert "<script>alert" not in page and "&lt;script&gt;alert(1)" in page and "<b>Bo" not in page
 
 
 def test_a_pack_without_stages_says_so_in_its_card(work):

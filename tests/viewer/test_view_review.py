@@ -341,6 +341,8 @@ def test_of_many_samples_the_most_doubtful_are_queued_at_first_and_more_when_the
     everything = ReviewDesk().doubtful(index, entries, "")
     assert len(few.cases) == 4 and few.total == len(everything.cases) == 6
     assert few.cases[0] == everything.cases[0] and "unparseable" in few.cases[0].doubts
+    divided = [case.place.sample_id for case in everything.cases if "models disagree" in case.doubts]
+    assert sorted(divided) == ["q/2 ö", "q/2 ö", "q3", "q3"]
     whole = ReviewDesk.doubtful
     monkeypatch.setattr(
         ReviewDesk, "doubtful", lambda self, index, runs, profile, rows=1: whole(self, index, runs, profile, rows)

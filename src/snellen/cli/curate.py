@@ -261,9 +261,8 @@ def curate(
             if not output.as_json:
                 _show(work, done)
                 done = []
-            done.append(
-                curation.serve_review(work, reviewers=evidence.reviewers, port=evidence.port, skip=skipped, notify=note)
-            )
+            _serve_review(work, evidence.reviewers, evidence.port, skipped)
+            done.append(curation.close_review(work, reviewers=evidence.reviewers, skip=skipped))
         packed = None
         if "pack" in selected:
             packed = pack(
@@ -285,6 +284,19 @@ def curate(
                 note(f"omitted: {id_}, edited in the review. {why}")
             print(f"{packed.questions:,} questions in {packed.path} (SHA-256 {packed.sha256})")
             print(f"Run it: snellen run fika --data {packed.path} --model KIND:NAME")
+
+
+def _serve_review(work: Work, reviewers: int, port: int, skip: tuple[str, ...]) -> None:
+    """Serve the review page of the candidates until Ctrl-C."""
+    from snellen.cli.console import note
+    from snellen.curation.review_cases import open_review
+    from snellen.viewer.security import new_token
+    from snellen.viewer.serve import serve
+    from snellen.viewer.site import ViewSettings
+
+    with open_review(work, reviewers, skip) as cases:
+        settings = ViewSettings(root=work.path, token=new_token(), cases=cases)
+        serve(settings, port, open_browser=False, notify=note)
 
 
 def _show(work: Work, done: list[StageFile]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations
 from pathlib import Path
 from typing import Literal
 
@@ -14,7 +13,9 @@ from snellen.curation.candidates import Candidate
 from snellen.curation.workspace import StageDecision, Work
 from snellen.engine import journal
 from snellen.errors import UsageError
-from snellen.scoring.statistics.agreement import Agreement, cohen
+from snellen.redaction import redact
+from snellen.runs.reviews.decisions import stand
+from snellen.scoring.statistics.agreement import Agreement, cohen, label_pairs
 
 OpinionKind = Literal["accept", "reject", "edit"]
 MAX_CHARACTERS = {"reviewer": 80, "reason": 1000, "question": 2000, "answer": 300, "alias": 300}
@@ -24,17 +25,27 @@ MAX_ALIASES = 100
 class Opinion(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One line of review/opinions.jsonl; a reviewer's later line on a candidate replaces the earlier one.
 
-    `question`, `answer` and `aliases` are those of an edit; `at` is seconds since the epoch, UTC.
+    `say` None withdraws it. `question`, `answer` and `aliases` are those of an edit; `at` is seconds since the epoch, UTC;
+    `request` is made from the id of the page that sent it, so that one that is sent twice is there once.
     """
 
     id: str
     reviewer: str
-    say: OpinionKind
+    say: OpinionKind | None
     reason: str = ""
     question: str = ""
     answer: str = ""
     aliases: tuple[str, ...] = ()
     at: float = 0.0
+    request: str = ""
+
+    @property
+    def key(self) -> str:
+        return self.id
+
+    @property
+    def decision(self) -> str | None:
+        return self.say
 
 
 def path_of(work: Work) -> Path:
@@ -65,7 +76,7 @@ def checked(opinion: Opinion, candidate: Candidate) -> Opinion:
             raise UsageError(f"{name} has {len(text):,} characters; at most {MAX_CHARACTERS[name]:,} are allowed")
     if len(opinion.aliases) > MAX_ALIASES or any(len(alias) > MAX_CHARACTERS["alias"] for alias in opinion.aliases):
         raise UsageError(f"at most {MAX_ALIASES} aliases of {MAX_CHARACTERS['alias']} characters")
-    return opinion
+    return structs.replace(opinion, reason=redact(opinion.reason))
 
 
 def edited(candidate: Candidate, opinion: Opinion) -> Candidate:
@@ -76,21 +87,13 @@ def edited(candidate: Candidate, opinion: Opinion) -> Candidate:
     return structs.replace(candidate, question=opinion.question, answer=opinion.answer, aliases=aliases)
 
 
-def latest(opinions: Iterable[Opinion]) -> dict[str, dict[str, Opinion]]:
-    """Return the last opinion by candidate and reviewer: {candidate: {reviewer: opinion}}."""
-    by_candidate: dict[str, dict[str, Opinion]] = {}
-    for opinion in opinions:
-        by_candidate.setdefault(opinion.id, {})[opinion.reviewer] = opinion
-    return by_candidate
-
-
 def independent(opinions: Iterable[Opinion], reviewers: int) -> dict[str, dict[str, Opinion]]:
     """Return opinions given before the reviewer could see others', by candidate and reviewer."""
     by_candidate: dict[str, dict[str, Opinion]] = {}
     for opinion in opinions:
-        first = by_candidate.setdefault(opinion.id, {})
+        first = by_candidate.get(opinion.id, {})
         if len(first) < reviewers:
-            first[opinion.reviewer] = opinion
+            stand(by_candidate, opinion)
     return by_candidate
 
 
@@ -116,7 +119,8 @@ def disputed(candidate: Candidate, opinions: Mapping[str, Opinion], reviewers: i
 
 def decide(candidate: Candidate, opinions: Mapping[str, Opinion], reviewers: int) -> StageDecision:
     """Keep what all accept alike, drop what all reject; anything else is undecided."""
-    detail = {"opinions": [msgspec.to_builtins(opinion) for opinion in opinions.values()], "reviewers": reviewers}
+    told = [structs.replace(opinion, request="") for opinion in opinions.values()]
+    detail = {"opinions": msgspec.to_builtins(told), "reviewers": reviewers}
     if len(opinions) < reviewers:
         return StageDecision(
             candidate.id, "undecided", f"{len(opinions)} of {reviewers} reviewers have judged it", detail
@@ -135,18 +139,6 @@ def decide(candidate: Candidate, opinions: Mapping[str, Opinion], reviewers: int
 
 def agreement(opinions: Sequence[Opinion], ids: Iterable[str], reviewers: int) -> list[Agreement]:
     """Compute Cohen's kappa for each pair of reviewers, over independent opinions: accept, edit or reject."""
-    among = set(ids)
-    first = {id_: by_reviewer for id_, by_reviewer in independent(opinions, reviewers).items() if id_ in among}
-    names = sorted({name for by_reviewer in first.values() for name in by_reviewer})
-    agreements = []
-    for left, right in combinations(names, 2):
-        both = [by_reviewer for by_reviewer in first.values() if left in by_reviewer and right in by_reviewer]
-        if both:
-            agreements.append(
-                cohen(
-                    (left, right),
-                    [by_reviewer[left].say for by_reviewer in both],
-                    [by_reviewer[right].say for by_reviewer in both],
-                )
-            )
-    return agreements
+    first, among = independent(opinions, reviewers), set(ids)
+    units = [{name: str(one.say) for name, one in given.items()} for id_, given in first.items() if id_ in among]
+    return [cohen(names, *zip(*pairs, strict=True)) for names, pairs in label_pairs(units).items()]

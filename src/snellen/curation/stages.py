@@ -13,7 +13,6 @@ from msgspec import structs
 
 from snellen.benchmarks.base import Data
 from snellen.curation import evidence, leaks, model_filter, reviews
-from snellen.curation.candidates import Candidate
 from snellen.curation.near_duplicates import ImageEncoder
 from snellen.curation.workspace import StageDecision, StageFile, Work
 from snellen.engine.progress import Display
@@ -26,6 +25,7 @@ from snellen.runs.judge.ask import appointed, setting
 from snellen.runs.judge.ask import judge as judge_run
 from snellen.runs.judge.benchmark import UNANSWERED
 from snellen.runs.perform import perform
+from snellen.runs.reviews.decisions import standing
 from snellen.runs.scoring import Scored
 
 Correct = Literal["reading", "judge"]
@@ -243,22 +243,11 @@ def close_review(work: Work, *, reviewers: int = 2, skip: Collection[str] = ()) 
         raise UsageError(f"--reviewers {reviewers}: at least 1")
     entering = work.entering("review", skip)
     opinions = reviews.read_all(work)
-    last = reviews.latest(opinions)
+    last = standing(opinions)
     agreed = reviews.agreement(opinions, [candidate.id for candidate in entering], reviewers)
     summary = {"agreement": [structs.asdict(pair) for pair in agreed]}
     decisions = [reviews.decide(candidate, last.get(candidate.id, {}), reviewers) for candidate in entering]
     return _decided(work, "review", {"reviewers": reviewers}, decisions, summary)
-
-
-def serve_review(
-    work: Work, *, reviewers: int = 2, port: int = 0, skip: Collection[str] = (), notify: Callable[[str], None] = print
-) -> StageFile:
-    """Stage 4: serve the review page until Ctrl-C, then decide."""
-    from snellen.curation.review_app import serve
-
-    entering: list[Candidate] = work.entering("review", skip)
-    serve(work, entering, reviewers, port, notify)
-    return close_review(work, reviewers=reviewers, skip=skip)
 
 
 def _decided(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from urllib.parse import parse_qs
 
@@ -40,6 +40,8 @@ IMAGE_CACHING = "private, max-age=86400, immutable"
 """A digest names one image for ever."""
 IMAGE_TYPES = ("image/png", "image/jpeg", "image/webp", "image/gif")
 """SVG is none of them: it can hold scripts."""
+SAVED_TYPES = ("text/plain",)
+"""Texts of saved web pages, which are untrusted."""
 
 
 def view_app(settings: ViewSettings) -> Starlette:
@@ -53,10 +55,13 @@ def view_app(settings: ViewSettings) -> Starlette:
         rankings=Rankings(trust=settings.trust),
     )
     follower = IndexFollower(site.index)
-    routes = [_route(site, page, follower) for page in load_pages().values()]
+    routes = [_route(site, page, follower) for page in _pages(site)]
+    if (cases := settings.cases) is not None:
+        routes.append(Route("/", lambda request: RedirectResponse(path_of("review"), 303)))
+        routes.append(_file_route("/saved/{digest}", cases.saved, SAVED_TYPES))
     routes += [
-        _image_route(f"/{IMAGES}/{{digest}}", site.images.get),
-        _image_route(f"/{THUMBNAILS}/{{digest}}", site.thumbnails.get),
+        _file_route(f"/{IMAGES}/{{digest}}", site.images.get),
+        _file_route(f"/{THUMBNAILS}/{{digest}}", site.thumbnails.get),
     ]
     return Starlette(
         routes=routes,
@@ -75,13 +80,14 @@ def _route(site: Site, page: ViewPage, follower: IndexFollower) -> Route:
 
     def show(query: str, version: str) -> Response:
         try:
-            site.index.runs()  # the first time, this reads the catalogue
-            follower.touch()
+            if site.settings.cases is None:
+                site.index.runs()  # the first time, this reads the catalogue
+                follower.touch()
             state = page.state.parse(query)
             view = page.view(site, state)
             if version and view.get("version") == version:
                 return Response(status_code=204)  # an open page looks again, and nothing has changed
-            return _page_response(render_page(site, page, state, view, _pages()))
+            return _page_response(render_page(site, page, state, view, _pages(site)))
         except SnellenError as error:
             return _problem(site, page, error)
         except Exception as error:  # noqa: BLE001 - a traceback could show paths and replies
@@ -104,23 +110,26 @@ def _route(site: Site, page: ViewPage, follower: IndexFollower) -> Route:
     return Route(path_of(page.name), endpoint, methods=methods)
 
 
-def _image_route(path: str, find: Callable[[str], tuple[bytes, str] | None]) -> Route:
-    """Return the route of images: the digest is looked up among those that pages have shown."""
+def _file_route(
+    path: str, find: Callable[[str], tuple[bytes, str] | None], types: Collection[str] = IMAGE_TYPES
+) -> Route:
+    """Return the route of images, or of other files: the digest is looked up among those that pages have shown."""
 
     async def endpoint(request: Request) -> Response:
         try:
             image = await run_in_threadpool(find, request.path_params["digest"])
         except SnellenError as error:
             return PlainTextResponse(f"{error.message}\n", 404)
-        if image is None or image[1] not in IMAGE_TYPES:
+        if image is None or image[1] not in types:
             return PlainTextResponse("No page has shown this image lately; load its page again.\n", 404)
         return Response(image[0], media_type=image[1], headers={"Cache-Control": IMAGE_CACHING})
 
     return Route(path, endpoint)
 
 
-def _pages() -> list[ViewPage]:
-    return list(load_pages().values())
+def _pages(site: Site) -> list[ViewPage]:
+    pages = load_pages()
+    return list(pages.values()) if site.settings.cases is None else [pages["review"]]
 
 
 async def _form(request: Request) -> dict[str, str]:
@@ -142,19 +151,19 @@ def _problem(site: Site, page: ViewPage, error: SnellenError) -> Response:
     """Return the page of an error: 404 for what is not there, 400 for what the reader typed, 500 for the rest."""
     if isinstance(error, (PendingPageError, PendingSampleError)):
         view = {"message": error.message, "hint": error.hint}
-        waiting = _page_response(render_page(site, page, None, view, _pages(), "problem.html.jinja"), 202)
+        waiting = _page_response(render_page(site, page, None, view, _pages(site), "problem.html.jinja"), 202)
         waiting.headers["Refresh"] = REFRESH_S
         return waiting
     status = 404 if isinstance(error, MissingPageError) else 400 if isinstance(error, UsageError) else 500
     view = {"message": error.message, "hint": error.hint}
-    return _page_response(render_page(site, page, None, view, _pages(), "problem.html.jinja"), status)
+    return _page_response(render_page(site, page, None, view, _pages(site), "problem.html.jinja"), status)
 
 
 async def _refused(site: Site, request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for this class
     if error.status_code == 404:
         missing = MissingPageError(f"There is no page {request.url.path[:200]}.", "Choose one of the pages above.")
-        return await run_in_threadpool(_problem, site, load_pages()["runs"], missing)
+        return await run_in_threadpool(_problem, site, _pages(site)[0], missing)
     return PlainTextResponse(f"{error.detail}\n", error.status_code)
 
 

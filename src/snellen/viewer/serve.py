@@ -41,11 +41,12 @@ def serve(settings: ViewSettings, port: int, *, open_browser: bool, notify: Call
 
         app = view_app(replace(settings, port=listener.getsockname()[1]))
         address = address_of(settings.host, listener) + "/"
+        task = f"Viewing {settings.root}" if settings.cases is None else f"Reviewing {settings.cases.about}"
         if settings.token is not None:
             address += f"?token={settings.token}"
 
         def started() -> None:
-            notify(f"Viewing {settings.root} at {address} (stop with Ctrl-C).")
+            notify(f"{task} at {address} (stop with Ctrl-C).")
             if open_browser:
                 webbrowser.open(address)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from snellen.errors import SnellenError
 from snellen.local_server import LOOPBACK
+from snellen.runs.reviews.case_source import CaseList
 from snellen.viewer.acuity_views import AcuityViews
 from snellen.viewer.cases.opened_runs import OpenedRuns
 from snellen.viewer.cases.pictures import ImageStore
@@ -40,6 +41,7 @@ class ViewSettings:
         show_gold: show gold answers of restricted benchmarks.
         trust: import the code and read the files that run folders name.
         port: port that the server listens on; names its cookie, because cookies do not tell ports apart.
+        cases: cases to review in place of the runs; the review is then the only page.
     """
 
     root: Path
@@ -49,6 +51,7 @@ class ViewSettings:
     show_gold: bool = False
     trust: bool = False
     port: int = 0
+    cases: CaseList | None = None
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations
 from typing import Literal
 
 import msgspec
@@ -22,7 +21,7 @@ from snellen.runs.failures.review import LONGEST, ReviewDecision, disputed
 from snellen.runs.failures.rules import UNKNOWN, labels, proposed, signals
 from snellen.runs.run import Run
 from snellen.scoring.rubric import gold_forms
-from snellen.scoring.statistics.agreement import Agreement, cohen
+from snellen.scoring.statistics.agreement import Agreement, cohen, label_pairs
 
 Source = Literal["rule", "judge", "person", "none"]
 NAME = "failures.jsonl"
@@ -262,9 +261,5 @@ def agreements(labelled: Sequence[LabelledAnswer]) -> list[Agreement]:
     results = []
     if both:
         results.append(cohen(("rule", "judge"), [rule for rule, _ in both], [str(judge) for _, judge in both]))
-    names = sorted({name for row in labelled for name in row.people})
-    for first, second in combinations(names, 2):
-        pairs = [(row.people[first], row.people[second]) for row in labelled if {first, second} <= row.people.keys()]
-        if pairs:
-            results.append(cohen((first, second), [a for a, _ in pairs], [b for _, b in pairs]))
-    return results
+    people = label_pairs(row.people for row in labelled)
+    return results + [cohen(names, *zip(*pairs, strict=True)) for names, pairs in people.items()]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from itertools import combinations
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from snellen.runs.reviews.decisions import CaseKey, Standing, VerdictReview, disputed, standing
-from snellen.scoring.statistics.agreement import Coefficient, cohen_kappa, krippendorff_alpha
+from snellen.runs.reviews.decisions import CaseKey, Standing, VerdictReview, disputed, settled, standing
+from snellen.scoring.statistics.agreement import Coefficient, cohen_kappa, krippendorff_alpha, label_pairs
 
 
 class ReviewerPair(Struct, frozen=True):
@@ -29,6 +28,7 @@ class ReviewAgreement(Struct, frozen=True):
         pairs: each two reviewers who decided about a common reply.
         disputed: replies about which reviewers disagree and nobody has adjudicated.
         adjudicated: replies with an adjudication.
+        counts: how often each decision counts, over settled replies.
     """
 
     decided: Mapping[str, int]
@@ -36,6 +36,7 @@ class ReviewAgreement(Struct, frozen=True):
     pairs: tuple[ReviewerPair, ...]
     disputed: tuple[tuple[str, CaseKey], ...]
     adjudicated: int
+    counts: Mapping[str, int]
 
 
 def independent(reviews: Iterable[VerdictReview]) -> Standing:
@@ -47,7 +48,7 @@ def review_agreement(journals: Mapping[str, Iterable[VerdictReview]]) -> ReviewA
     """Compute the agreement of reviewers over the decisions of one or more runs, by the runs' names."""
     units: list[dict[str, str]] = []
     open_disputes: list[tuple[str, CaseKey]] = []
-    adjudicated = 0
+    adjudicated, counts = 0, Counter[str]()
     for run, lines in journals.items():
         reviews = list(lines)
         units += [_labels(reviewers) for reviewers in independent(reviews).values()]
@@ -56,15 +57,30 @@ def review_agreement(journals: Mapping[str, Iterable[VerdictReview]]) -> ReviewA
                 adjudicated += 1
             elif disputed(reviewers):
                 open_disputes.append((run, key))
+            if (review := settled(reviewers)) is not None:
+                counts[str(review.decision)] += 1
+    return agreement_of(units, open_disputes, adjudicated, counts)
+
+
+def agreement_of(
+    units: Sequence[Mapping[str, str]],
+    open_disputes: Iterable[tuple[str, CaseKey]],
+    adjudicated: int,
+    counts: Mapping[str, int],
+) -> ReviewAgreement:
+    """Compute the agreement from each case's labels by reviewer."""
     decided = Counter(name for unit in units for name in unit)
-    pairs = []
-    for left, right in combinations(sorted(decided), 2):
-        both = [(unit[left], unit[right]) for unit in units if left in unit and right in unit]
-        if both:
-            kappa = cohen_kappa([a for a, _ in both], [b for _, b in both])
-            pairs.append(ReviewerPair((left, right), kappa, Counter(both)))
+    pairs = tuple(
+        ReviewerPair(names, cohen_kappa(*zip(*both, strict=True)), Counter(both))
+        for names, both in label_pairs(units).items()
+    )
     return ReviewAgreement(
-        dict(sorted(decided.items())), krippendorff_alpha(units), tuple(pairs), tuple(open_disputes), adjudicated
+        dict(sorted(decided.items())),
+        krippendorff_alpha(units),
+        tuple(pairs),
+        tuple(open_disputes),
+        adjudicated,
+        counts,
     )
 
 

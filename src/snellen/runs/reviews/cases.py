@@ -61,11 +61,15 @@ class ReviewCase(Struct, frozen=True, kw_only=True, gc=False):
         return sum(WEIGHTS[name] * strength for name, strength in self.doubts)
 
 
-def reviewed_profile(run: Run, wanted: str | None = None) -> str:
-    """Return the profile whose verdicts are reviewed: the benchmark's first unless one is named."""
+def reviewed_profile(run: Run, wanted: str | None = None, option: str = "--profile") -> str:
+    """Return the profile whose verdicts are reviewed: the benchmark's first unless one is named.
+
+    Raises:
+        UsageError: the benchmark has no such profile, or several were named.
+    """
     names = list(profiles_of(run.benchmark, wanted))
     if len(names) != 1:
-        raise UsageError(f"--profile names {len(names)} profiles; a review is about the verdicts of one", "Name one.")
+        raise UsageError(f"{option} names {len(names)} profiles; reviews are about the verdicts of one", "Name one.")
     return names[0]
 
 
@@ -150,28 +154,6 @@ def _doubts(run: Run, scored: Scored, score: Score) -> Iterator[tuple[str, float
         yield JUDGE, 1.0
     if score.value is not None and 0.0 < score.value < 1.0:
         yield MARGIN, 1.0 - abs(2.0 * score.value - 1.0)
-
-
-def with_models(cases: Sequence[Sequence[ReviewCase]]) -> list[list[ReviewCase]]:
-    """Add the doubt `models disagree` to the cases of several runs of one benchmark.
-
-    Its strength is 1 where half of the models are right, 0 where all are right or none is.
-    """
-    right: Counter[str] = Counter()
-    total: Counter[str] = Counter()
-    for run in cases:
-        for case in run:
-            if not case.excluded:
-                right[case.sample_id] += case.verdict == "correct"
-                total[case.sample_id] += 1
-    return [[_with_models(case, right[case.sample_id], total[case.sample_id]) for case in run] for run in cases]
-
-
-def _with_models(case: ReviewCase, right: int, total: int) -> ReviewCase:
-    if not 0 < right < total:
-        return case
-    share = right / total
-    return msgspec.structs.replace(case, doubts=(*case.doubts, (MODELS, 4.0 * share * (1.0 - share))))
 
 
 def doubtful_first(cases: Iterable[ReviewCase], seed: int = 0) -> list[ReviewCase]:

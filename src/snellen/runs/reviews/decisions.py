@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from hashlib import blake2b
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, get_args
 
 import msgspec
 from msgspec import Struct
@@ -158,19 +158,31 @@ def decision_id(client: str, review: VerdictReview) -> str:
     return blake2b(msgspec.json.encode(parts), digest_size=12).hexdigest()
 
 
+class Decision(Protocol):
+    """A line of a journal of decisions: whose, about what, and which; None withdraws the reviewer's earlier one."""
+
+    @property
+    def key(self) -> Hashable: ...
+    @property
+    def reviewer(self) -> str: ...
+    @property
+    def decision(self) -> str | None: ...
+
+
+D = TypeVar("D", bound=Decision)
 Standing: TypeAlias = dict[CaseKey, dict[str, VerdictReview]]
 """The decisions that stand, by reply and reviewer."""
 
 
-def standing(reviews: Iterable[VerdictReview]) -> Standing:
-    """Return the last decision of each reviewer on each reply; what was withdrawn is left out."""
-    by_case: Standing = {}
+def standing(reviews: Iterable[D]) -> dict[Any, dict[str, D]]:
+    """Return the last decision of each reviewer on each case; what was withdrawn is left out."""
+    by_case: dict[Any, dict[str, D]] = {}
     for review in reviews:
         stand(by_case, review)
     return by_case
 
 
-def stand(by_case: Standing, review: VerdictReview) -> None:
+def stand(by_case: dict[Any, dict[str, D]], review: D) -> None:
     """Let one more decision take the place of the reviewer's earlier one, or withdraw that."""
     reviewers = by_case.setdefault(review.key, {})
     reviewers.pop(review.reviewer, None)
@@ -178,6 +190,12 @@ def stand(by_case: Standing, review: VerdictReview) -> None:
         reviewers[review.reviewer] = review
     if not reviewers:
         del by_case[review.key]
+
+
+def last_decision(reviews: Sequence[D], by_case: Mapping[Any, Mapping[str, D]], reviewer: str) -> D | None:
+    """Return the reviewer's last decision that stands; None without one."""
+    own = (review for review in reversed(reviews) if review.reviewer == reviewer)
+    return next((review for review in own if by_case.get(review.key, {}).get(reviewer) is review), None)
 
 
 def settled(reviewers: Mapping[str, VerdictReview]) -> VerdictReview | None:

@@ -14,10 +14,9 @@ from msgspec import Struct
 from snellen.errors import RunError, UsageError
 from snellen.runs.compared_runs import SLICED_BY
 from snellen.runs.reviews.audit_sample import read_audit_sample
-from snellen.runs.reviews.cases import is_read
+from snellen.runs.reviews.cases import is_read, reviewed_profile
 from snellen.runs.reviews.current import CurrentReviews
 from snellen.runs.reviews.rules import ReviewRules, Ruling
-from snellen.runs.reviews.summary import base_profile
 from snellen.runs.run import Run
 from snellen.runs.scoring import rubric_for, scores_of
 from snellen.scoring.statistics import mean_of
@@ -106,7 +105,7 @@ def judge_cards(
         raise UsageError(f"--design {design}: expected audit or all", "Choose one of them.")
     opened = []
     for run in runs:
-        verdicts, profile = run.verdicts(), base_profile(run, ReviewRules(of))
+        verdicts, profile = run.verdicts(), reviewed_profile(run, of, "--of")
         opened.append((run, profile, verdicts, CurrentReviews(run, profile, ReviewRules(of), verdicts)))
     chosen = design or ("audit" if all(reviews.any_audit for *_, reviews in opened) else "all")
     cases: dict[str, list[_Case]] = defaultdict(list)

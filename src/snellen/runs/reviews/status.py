@@ -61,16 +61,14 @@ def review_status(run: Path) -> ReviewStatus:
         RunError: one of the two cannot be read.
     """
     journal = ReviewJournal(run)
-    counts = Counter(
-        str(review.decision) for reviewers in journal.standing.values() if (review := settled(reviewers)) is not None
-    )
+    agreement = review_agreement({str(run): journal.reviews})
     sample = read_audit_sample(run)
     return ReviewStatus(
         str(run),
         len(journal.reviews),
         len(journal.standing),
-        dict(counts),
-        review_agreement({str(run): journal.reviews}),
+        dict(agreement.counts),
+        agreement,
         None if sample is None else audit_progress(sample, journal),
         tuple(journal.faults()),
     )

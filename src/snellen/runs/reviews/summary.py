@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from snellen.errors import RunError, SnellenError, UsageError
+from snellen.errors import RunError, SnellenError
 from snellen.runs.reviews.audit_sample import describe, read_audit_sample
 from snellen.runs.reviews.audited import AuditRows, audited
+from snellen.runs.reviews.cases import reviewed_profile
 from snellen.runs.reviews.current import CurrentReviews
 from snellen.runs.reviews.journal import REVIEWS, read_reviews_of
 from snellen.runs.reviews.rules import ReviewRules
@@ -30,18 +31,6 @@ from snellen.scoring.scores import ScoreBuilder, Scores
 
 if TYPE_CHECKING:
     from snellen.runs.run import Run
-
-
-def base_profile(run: Run, rules: ReviewRules) -> str:
-    """Return the profile whose verdicts were reviewed.
-
-    Raises:
-        UsageError: the benchmark has no such profile, or several were named.
-    """
-    names = list(profiles_of(run.benchmark, rules.of))
-    if len(names) != 1:
-        raise UsageError(f"--of names {len(names)} profiles; reviews are about the verdicts of one", "Name one.")
-    return names[0]
 
 
 def review_summary(
@@ -90,7 +79,7 @@ def _review_summary(
     each: Callable[[Scored], None] | None,
     verdicts: Mapping[str, str] | None,
 ) -> Summary:
-    of, benchmark = base_profile(run, rules), run.benchmark
+    of, benchmark = reviewed_profile(run, rules.of, "--of"), run.benchmark
     reviews = CurrentReviews(run, of, rules, verdicts)
     _require(run, reviews, profiles)
     scorers = {of: benchmark.score[of]}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import combinations
 from math import isqrt, sqrt
 
 import numpy as np
@@ -51,6 +52,15 @@ def cohen(reviewers: tuple[str, str], first: Sequence[str], second: Sequence[str
     by_chance = sum(counts[label] * other_counts[label] for label in counts)
     kappa = None if by_chance == n * n else (n * same - by_chance) / (n * n - by_chance)
     return Agreement(reviewers, n, same / n, by_chance / (n * n), kappa)
+
+
+def label_pairs(units: Iterable[Mapping[str, str]]) -> dict[tuple[str, str], list[tuple[str, str]]]:
+    """Return the labels of each two annotators over the units that both labelled, by their names."""
+    pairs: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for unit in units:
+        for first, second in combinations(sorted(unit), 2):
+            pairs.setdefault((first, second), []).append((unit[first], unit[second]))
+    return dict(sorted(pairs.items()))
 
 
 ADDED = 4.0

@@ -11,8 +11,9 @@ from msgspec import structs
 
 from snellen.errors import SnellenError
 from snellen.runs.reviews.audit_sample import AUDIT_SAMPLE, AuditSample, draw_place, read_audit_sample
+from snellen.runs.reviews.case_source import QueuedCase, ReviewQueue
 from snellen.runs.reviews.cases import JUDGE, MARGIN, MODELS, PROFILES, READING, UNPARSEABLE, ReviewCase
-from snellen.runs.reviews.decisions import CaseKey, VerdictReview, decision_id, disputed
+from snellen.runs.reviews.decisions import VerdictReview, decision_id, disputed
 from snellen.runs.reviews.journal import ReviewJournal
 from snellen.viewer.index import RunEntry, SampleCell, SamplePage, SampleQuery, Sort, ViewIndex
 from snellen.viewer.index.pages import MOST_RUNS
@@ -25,27 +26,6 @@ ORDERS: tuple[tuple[str, Sort], ...] = (
 """Pattern and sort order of the pages of samples that a queue is made of; each brings one reason for doubt to the top."""
 FIRST_ROWS, FEWEST_ROWS, FIRST_REPLIES = 200, 5, 1_000
 """Samples of each order that are queued at first, fewer of many runs; when all of them are decided, MOST_ROWS."""
-
-
-@dataclass(frozen=True)
-class QueuedCase:
-    """A reply that waits for reviewers, with the reasons to doubt its verdict."""
-
-    place: CasePlace
-    doubts: tuple[str, ...] = ()
-
-    @property
-    def key(self) -> CaseKey:
-        return (self.place.sample_id, self.place.repeat)
-
-
-@dataclass(frozen=True)
-class ReviewQueue:
-    """Cases in the order of a review; `total` is how many replies the runs have, queued or not."""
-
-    cases: tuple[QueuedCase, ...]
-    total: int
-    notes: tuple[str, ...] = ()
 
 
 @dataclass
@@ -74,11 +54,6 @@ class ReviewDesk:
         except SnellenError as error:
             lines = [error.message]
         return [line.replace(str(entry.path), entry.key) for line in lines]
-
-    def journal_of(self, run: Path) -> ReviewJournal:
-        """Return the decisions on a run as they were last read."""
-        with self.lock:
-            return self._journals.get(run) or self.journal(run)
 
     def append(self, run: Path, review: VerdictReview, client_id: str) -> bool:
         """Write a decision that a page sent; return False if it is there already.
@@ -146,11 +121,6 @@ class ReviewDesk:
             if disputed(reviewers)
         ]
         return ReviewQueue(tuple(cases), len(cases))
-
-    def lines(self, entries: Iterable[RunEntry]) -> Iterator[tuple[RunEntry, list[VerdictReview]]]:
-        """Yield each run with all lines of its journal."""
-        for entry in entries:
-            yield entry, list(self.journal(entry.path).reviews)
 
 
 def _doubtful(index: ViewIndex, entries: Sequence[RunEntry], profile: str, rows: int) -> ReviewQueue:
