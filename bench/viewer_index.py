@@ -305,11 +305,7 @@ def measure_wide(root: Path, rows: int, columns: int) -> None:
     """A million samples x 20 runs: pages."""
     import shutil
 
-    import numpy as np
-
     from snellen.viewer.index import SampleQuery, open_index
-    from snellen.viewer.index.run_state import CODES, RunIndexState, score_schema
-    from snellen.viewer.index.storage import ColumnWriter
 
     table = write_table(root.parent / "data" / "wide.jsonl", 100)
     for number in range(columns):
@@ -318,7 +314,7 @@ def measure_wide(root: Path, rows: int, columns: int) -> None:
     index = open_index(root)
     index.refresh()
     print(f"  {columns} runs of 100 records indexed; drawing {rows:,} verdicts for each", flush=True)
-    draw_verdicts(index, rows, np.random.default_rng(0), CODES, RunIndexState, score_schema, ColumnWriter)
+    draw_verdicts(index.database, rows)
     index = open_index(root)
     index.refresh(samples=False)
     clock = Clock()
@@ -326,96 +322,38 @@ def measure_wide(root: Path, rows: int, columns: int) -> None:
     print(f"  peak memory {peak_mb():.0f} MB, of it not files {own_mb():.0f} MB now")
 
 
-def draw_samples(index: Any, rows: int) -> None:
-    """Replace the samples of the index by as many drawn ones."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+def draw_verdicts(database: Any, rows: int) -> None:
+    """Replace the samples and the records of every run in the index by as many drawn ones."""
+    from snellen.viewer.index.database import put_run, put_set, read_states
 
-    from snellen.viewer.index.run_state import RunIndexState
-    from snellen.viewer.index.sample_sets import IDS, INFO, QUESTIONS, SampleSet, SetState
-    from snellen.viewer.index.storage import ColumnFile, ColumnWriter
-
-    storage = index.storage
-    state = storage.read_state(storage.run_folder(index.runs()[0].key), RunIndexState)
-    samples = SampleSet(storage, state.set_name)
-    ids = ColumnWriter(samples.folder, "ids", 900_000, IDS)
-    info = ColumnWriter(samples.folder, "info", 900_000, INFO)
-    place = samples.folder / "questions-900000.parquet"
-    with pq.ParquetWriter(place, QUESTIONS, compression="zstd") as questions:
-        for start in range(0, rows, 65_536):
-            n = min(65_536, rows - start)
-            numbers = pa.array(np.arange(start, start + n, dtype=np.int32))
-            texts = [f"Which of these birds is shown in picture number {start + number}?" for number in range(n)]
-            ids.add({"sample_id": [f"q{start + number:07d}" for number in range(n)]})
-            info.add(
-                {
-                    "ordinal": numbers,
-                    "question": texts,
-                    "kind": ["choice"] * n,
-                    "images": [[f"{(start + number) % 5000:032x}"] for number in range(n)],
-                    "image_count": [1] * n,
-                    "slices": [[(start + number) % 5, 5 + (start + number) % 3] for number in range(n)],
-                    "target": ["A"] * n,
-                    "group": list(range(start, start + n)),
-                }
+    with database.writing(), database.change() as connection:
+        runs, sets = read_states(connection)
+        for table in ("sample_rows", "record_rows", "score_rows", "reply_rows"):
+            connection.execute(f"DELETE FROM {table}")
+        for state in sets.values():
+            state.described, state.values = rows, {"level": {str(level): rows // 5 for level in range(5)}}
+            connection.execute(
+                "INSERT INTO sample_rows BY NAME SELECT ? AS set_no, i AS place, hash(i)::INT128 - 9223372036854775808 AS code, "
+                "'q' || i AS sample_id, 'Which of these birds is shown in picture number ' || i AS question, 'choice' AS kind, "
+                "[md5((i % 5000)::VARCHAR)] AS images, 1 AS image_count, MAP {'level': (i % 5)::VARCHAR} AS meta, 'A' AS target, "
+                "i AS cluster FROM range(?) t(i)",
+                [state.set_no, rows],
             )
-            questions.write_batch(pa.record_batch([numbers, pa.array(texts)], schema=QUESTIONS))
-    slices = [*(("level", str(level)) for level in range(5)), *(("habitat", name) for name in ("wood", "lake", "sea"))]
-    size = place.stat().st_size
-    new = SetState(
-        state.set_name, [ids.close()], [info.close()], [ColumnFile(place.name, rows, size)], rows, True, slices, []
-    )
-    storage.write_state(samples.folder, new)
-
-
-def draw_verdicts(index: Any, rows: int, draw: Any, codes: Any, state_type: Any, schema: Any, writer_type: Any) -> None:
-    """Replace the records of every run in the index by drawn ones, one for each sample."""
-    import numpy as np
-    import pyarrow as pa
-
-    from snellen.viewer.index.run_state import ROWS
-
-    storage = index.storage
-    draw_samples(index, rows)
-    chosen = np.array([codes["right"], codes["wrong"], codes["unparseable"], codes["failed"]], np.uint8)
-    letters = pa.array(["A", "B", "C", "D"])
-    for entry in index.runs():
-        folder = storage.run_folder(entry.key)
-        state = storage.read_state(folder, state_type)
-        writer = writer_type(folder, "rows", 900_000, ROWS)
-        scores = writer_type(folder, "scores", 900_000, schema(1))
-        for start in range(0, rows, 65_536):
-            n = min(65_536, rows - start)
-            number = pa.array(np.arange(start, start + n))
-            verdict = chosen[draw.choice(4, n, p=[0.6, 0.3, 0.05, 0.05])]
-            failed = verdict == codes["failed"]
-            blank = pa.nulls(n, pa.float64())
-            writer.add(
-                {
-                    **{field.name: pa.nulls(n, field.type) for field in ROWS},
-                    "ordinal": number.cast(pa.int32()),
-                    "repeat": pa.array(np.zeros(n, np.int32)),
-                    "status": pa.array(np.where(failed, 2, 0).astype(np.uint8)),
-                    "at": number,
-                    "size": pa.array(np.ones(n, np.int32)),
-                }
+            put_set(connection, state)
+        for state in runs.values():
+            state.recorded = state.covered = state.scored = state.requested = rows
+            connection.execute(
+                "INSERT INTO record_rows BY NAME SELECT ? AS run, place AS number, code, sample_id, 0 AS repeat, true AS counts, "
+                "'ok' AS status, place, 1 AS size FROM sample_rows",
+                [state.run],
             )
-            picked = draw.integers(0, 4, n)
-            scores.add(
-                {
-                    "0.code": pa.array(verdict),
-                    "0.value": blank,
-                    "0.extracted": letters.take(pa.array(picked)),
-                    "0.reason": pa.nulls(n, pa.string()),
-                    "0.answer": pa.array(np.where(failed, 0, picked + 1).astype(np.uint32)),
-                    "flags": pa.array(draw.integers(0, 4, n).astype(np.uint8)),
-                }
+            connection.execute(
+                "INSERT INTO score_rows BY NAME SELECT ? AS run, place AS number, code, 0 AS repeat, true AS counts, 0 AS col, "
+                "[1, 1, 1, 1, 1, 1, 2, 2, 2, 4][1 + (random() * 9.99)::INT % 10] AS verdict, "
+                "1 + (random() * 3.99)::INT AS answer, (random() * 3.99)::INT AS flags, 'A' AS extracted FROM sample_rows",
+                [state.run],
             )
-        state.rows, state.scores = [writer.close()], [scores.close()]
-        state.texts = [type(state.rows[0])(state.texts[0].name, rows, state.texts[0].size)]
-        state.requested = rows
-        storage.write_state(folder, state)
+            put_run(connection, state)
 
 
 if __name__ == "__main__":

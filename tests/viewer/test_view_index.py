@@ -114,15 +114,12 @@ def test_a_run_in_progress_is_followed_from_its_journal(root: Path) -> None:
     assert index.run("live").headline.value == pytest.approx(2 / 3)  # type: ignore[union-attr]
 
 
-def test_a_record_is_read_by_its_place_and_an_answer_has_its_scores(root: Path) -> None:
+def test_a_record_and_an_image_are_read_by_their_places(root: Path) -> None:
     index, name = index_of(root), next(iter(RIGHT))
     found = index.record("a", name)
     assert found is not None
     assert found.response is not None
     assert found.response.text == RIGHT[name]
-    view = index.answer("a", name)
-    assert view is not None
-    assert view.scores["strict"].verdict == "correct"
     assert index.record("a", "no such sample") is None
     page = index.samples(SampleQuery("chart/digits", ("a",), limit=1))
     assert index.image(page.rows[0].images[0].place).read().startswith(b"\x89PNG")

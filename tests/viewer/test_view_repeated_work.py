@@ -12,7 +12,7 @@ from snellen.sources.blobs import BytesBlob
 from snellen.types import Image, Prompt, Sample, Text
 from snellen.viewer.cases import opened_runs
 from snellen.viewer.cases.opened_runs import SampleShelf
-from snellen.viewer.index import sample_table
+from snellen.viewer.index import pages
 from snellen.viewer.index.sample_page import ImageRef, SampleRow
 from snellen.viewer.samples_export import thumbnails
 
@@ -26,17 +26,17 @@ def counted_margin(answers):
 @pytest.mark.parametrize("runs", [1, 2, 3, 20])
 def test_margins_are_those_of_counting_each_sample(different, runs):
     answers = np.random.default_rng(runs).integers(0, different + 1, (runs, 700)).astype(np.uint32)
-    margins = sample_table.margins(answers).tolist()
+    margins = pages.margins(answers).tolist()
     expected = [counted_margin(column) for column in answers.T.tolist()]
     assert [None if margin != margin else margin for margin in margins] == pytest.approx(expected)
 
 
 def test_rare_answers_behind_the_probed_samples_count():
     answers = np.ones((3, 1_000), np.uint32)
-    answers[:, sample_table.PROBED :] = np.arange(3 * (1_000 - sample_table.PROBED)).reshape(3, -1) + 5
-    margins = sample_table.margins(answers)
-    assert (margins[: sample_table.PROBED] == 1.0).all()
-    assert (margins[sample_table.PROBED :] == 0.0).all()
+    answers[:, pages.PROBED :] = np.arange(3 * (1_000 - pages.PROBED)).reshape(3, -1) + 5
+    margins = pages.margins(answers)
+    assert (margins[: pages.PROBED] == 1.0).all()
+    assert (margins[pages.PROBED :] == 0.0).all()
 
 
 def test_samples_that_hold_their_images_are_let_go_within_the_budget(monkeypatch):

@@ -296,15 +296,14 @@ def test_the_query_of_a_page_refuses_what_no_order_is(site):
 
 
 def test_the_images_of_a_page_are_read_in_one_pass_over_the_benchmark(root, monkeypatch):
-    from snellen.viewer.index import case_source
+    from snellen.viewer.index import images
 
-    monkeypatch.setattr(case_source, "HELD_SAMPLES", 2)
     index = open_index(root)
     index.refresh()
     site = Site(ViewSettings(root), LiveLinks(), index)
     html = [row["thumbnail"] for row in shown(site)["rows"]]
     passes = []
-    monkeypatch.setattr(case_source, "enumerate", lambda samples: passes.append(1) or enumerate(samples), raising=False)
+    monkeypatch.setattr(images, "enumerate", lambda samples: passes.append(1) or enumerate(samples), raising=False)
     digests = [address.rpartition("/")[2] for address in html]
     assert all(site.thumbnails.get(digest).data for digest in digests)
     assert len(digests) == 12
@@ -316,7 +315,7 @@ def test_samples_that_hold_their_images_stay_in_memory_within_a_budget(monkeypat
 
     from snellen.sources.blobs import BytesBlob
     from snellen.types import Image, Prompt, Sample, Text
-    from snellen.viewer.index import case_source
+    from snellen.viewer.index import images
 
     def samples(data):
         for number in count():
@@ -332,9 +331,8 @@ def test_samples_that_hold_their_images_stay_in_memory_within_a_budget(monkeypat
                 data = None
 
     OpenedSet.benchmark.samples = staticmethod(samples)
-    monkeypatch.setattr(case_source, "HELD_BYTES", 1_000_000)
-    opened = case_source._OpenCase(OpenedSet)
+    monkeypatch.setattr(images, "HELD_BYTES", 1_000_000)
+    opened = images.SampleReader(OpenedSet)
     assert opened.gather(50, [5, 300]).id == "50"
-    assert sum(map(case_source.sample_bytes, opened._samples.values())) <= 1_000_000
-    assert sum(map(case_source.sample_bytes, opened._gathered.values())) <= 1_000_000
+    assert sum(map(images.sample_bytes, opened._held.values())) <= 1_000_000
     assert opened.gather(5, []).id == "5"

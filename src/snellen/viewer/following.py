@@ -5,6 +5,7 @@ A few records are indexed by a thread. More of them take a process of their own,
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import threading
 import time
@@ -12,9 +13,12 @@ import time
 from snellen.errors import SnellenError
 from snellen.redaction import redact
 from snellen.viewer.index import ViewIndex
-from snellen.viewer.index.background import FOLLOW_SECONDS, Follower
+from snellen.viewer.index.background import start_indexing
 
-PAUSE_S = 1.0
+PAUSE_S, FOLLOW_S = 1.0, 1.5
+"""Time between two looks at the root, at least: of this process and of the indexing one."""
+RESTARTS = 5
+"""An indexing process that was killed is replaced so many times."""
 THREAD_BYTES = 8 << 20
 """Bytes of journals without their verdicts that a thread of the server indexes; more are left to another process."""
 
@@ -30,7 +34,8 @@ class IndexFollower:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._ended = float("-inf")
-        self._process: Follower | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._restarts = 0
 
     def touch(self) -> None:
         """Start a refresh, unless one is under way or has just ended."""
@@ -47,17 +52,26 @@ class IndexFollower:
         if thread is not None:
             thread.join(seconds)
 
+    @property
+    def pid(self) -> int | None:
+        """Return the number of the indexing process; None where there is none."""
+        return None if self._process is None else self._process.pid
+
     def close(self) -> None:
         """End the indexing process, if there is one."""
-        if self._process is not None:
-            self._process.close()
-            self._process = None
+        process, self._process = self._process, None
+        if process is not None and process.stdin is not None:
+            process.stdin.close()  # it ends by that
+            process.wait(timeout=10)
 
     def _refresh(self) -> None:
         try:
-            if self._process is None and self._index.pending_bytes() > THREAD_BYTES:
-                self._process = Follower(self._index, FOLLOW_SECONDS)
-                self._process.start()
+            if self._process is None:
+                if self._index.pending_bytes() > THREAD_BYTES:
+                    self._process = start_indexing(self._index, FOLLOW_S)
+            elif self._process.poll() is not None and self._restarts < RESTARTS:
+                self._restarts += 1
+                self._process = start_indexing(self._index, FOLLOW_S)
             self._index.refresh(samples=self._process is None)
         except (SnellenError, OSError) as error:
             print(redact(f"snellen: the index cannot be refreshed: {error}"), file=sys.stderr)

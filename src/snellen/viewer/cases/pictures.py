@@ -23,7 +23,7 @@ from snellen.reports.thumbnails import unreadable_reason
 from snellen.sources.blobs import BytesBlob, stream
 from snellen.types import Blob, Image, MediaSettings, Part, Video
 from snellen.viewer.images import OfferedThumbnails
-from snellen.viewer.index.sample_sets import image_digest
+from snellen.viewer.index.samples import image_digest
 from snellen.viewer.thumbnails import copy_or_placeholder
 
 MAX_PICTURES = 24

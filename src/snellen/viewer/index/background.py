@@ -1,7 +1,6 @@
 """Index in the background: a process beside the viewer that follows the runs' journals and writes the index.
 
-It only reads the runs. It ends with the viewer, whose end closes the pipe between them; a viewer that finds it gone starts
-another one.
+It only reads the runs. It ends with the viewer, whose end closes the pipe between them.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import sys
 import threading
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,103 +19,57 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from snellen.viewer.index.view_index import ViewIndex
 
-FOLLOW_SECONDS = 1.5
-"""Time between two looks at the root, at least."""
 REST = 1.0
 """After each look, rest for this many times as long as it took."""
-RESTARTS = 5
-MODULE = "snellen.viewer.index.background"
+END_SECONDS = 5.0
+"""Time to finish a change of the index when the viewer has ended."""
 
 
 class IndexTask(Struct, frozen=True):
     """What the indexing process is told, as JSON on its first line of input."""
 
     root: str
-    storage: str
+    database: str
     gold: bool
     trust: bool
     every_s: float
 
 
-class Follower:
-    """A viewer's indexing process, and a thread that reads what it has written. Use it with `with`."""
+def start_indexing(index: ViewIndex, every_s: float) -> subprocess.Popen[bytes]:
+    """Start a process that keeps the index up to date until its standard input is closed.
 
-    def __init__(self, index: ViewIndex, every_s: float) -> None:
-        self._index, self._every_s = index, every_s
-        self._process: subprocess.Popen[bytes] | None = None
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._look, name="view-index", daemon=True)
-
-    def __enter__(self) -> Follower:
-        self.start()
-        return self
-
-    def start(self) -> None:
-        """Start the process and the thread; both end with this process at the latest."""
-        self._index.refresh(samples=False)
-        self._start()
-        self._thread.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End the process and the thread."""
-        self._ended.set()
-        self._thread.join(timeout=10)
-        process = self._process
-        if process is not None:
-            if process.stdin is not None:
-                process.stdin.close()  # it ends by that
-            process.wait(timeout=10)
-
-    @property
-    def pid(self) -> int | None:
-        """Return the number of the indexing process; None before it was started."""
-        return None if self._process is None else self._process.pid
-
-    def _start(self) -> None:
-        index = self._index
-        task = IndexTask(
-            str(index.root.absolute()), str(index.storage.path.absolute()), index.show_gold, index.trust, self._every_s
-        )
-        self._process = subprocess.Popen(  # noqa: S603 - this Python, a module of this package
-            [sys.executable, "-m", MODULE],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C ends the viewer, and the viewer's end this process
-        )
-        assert self._process.stdin is not None  # noqa: S101 - PIPE was asked for
-        self._process.stdin.write(msgspec.json.encode(task) + b"\n")
-        self._process.stdin.flush()
-
-    def _look(self) -> None:
-        restarts = 0
-        while not self._ended.wait(self._every_s):
-            begin = time.monotonic()
-            if self._process is not None and self._process.poll() is not None and restarts < RESTARTS:
-                restarts += 1
-                self._start()
-            self._index.refresh(samples=False)
-            self._ended.wait(REST * (time.monotonic() - begin))
+    Killing it, or this one, harms nothing.
+    """
+    task = IndexTask(
+        str(index.root.absolute()), str(index.database.path.absolute()), index.show_gold, index.trust, every_s
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "snellen.viewer.index.background"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,  # Ctrl-C ends the viewer, and the viewer's end this process
+    )
+    assert process.stdin is not None  # noqa: S101 - PIPE was asked for
+    process.stdin.write(msgspec.json.encode(task) + b"\n")
+    process.stdin.flush()
+    return process
 
 
 def main() -> None:
     """Keep the index of the task on standard input up to date until the input ends."""
-    from snellen.viewer.index.storage import IndexStorage
+    from snellen.viewer.index.database import IndexDatabase
     from snellen.viewer.index.view_index import ViewIndex
 
     task = msgspec.json.decode(sys.stdin.buffer.readline(), type=IndexTask)
 
     def wait_for_end() -> None:
         sys.stdin.buffer.read()
-        os._exit(0)  # at once: the index is whole at every moment
+        index.database.busy.acquire(timeout=END_SECONDS)
+        os._exit(0)
 
+    index = ViewIndex(Path(task.root), IndexDatabase(Path(task.database)), show_gold=task.gold, trust=task.trust)
     threading.Thread(target=wait_for_end, daemon=True).start()
-    index = ViewIndex(Path(task.root), IndexStorage(Path(task.storage)), show_gold=task.gold, trust=task.trust)
     while True:
         begin = time.monotonic()
         index.refresh()

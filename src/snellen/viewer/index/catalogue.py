@@ -21,8 +21,8 @@ from snellen.reports.tables import THRESHOLD
 from snellen.runs.run import SavedSummary
 from snellen.runs.status import distinguishing, ended_groups, is_locked, state_of
 from snellen.types import Metric
-from snellen.viewer.index.entries import FailureCount, Origin, RunEntry, RunState, SampleState
-from snellen.viewer.index.run_state import RunIndexState
+from snellen.viewer.index.database import RunIndexState
+from snellen.viewer.index.entries import Origin, RunEntry, RunState, SampleState
 
 SUMMARY_BYTES = 64 << 20
 LINE_BYTES = 1 << 20
@@ -253,7 +253,7 @@ def _entry(run: RunFiles, settings: str, state: RunIndexState | None, keys: Mapp
         return RunEntry(
             run.key, run.path, state="redacted" if run.redacted else "torn", origin=run.origin, problems=tuple(problems), samples=samples,
             totals=Totals() if state is None else state.totals, started=run.started, ended=run.ended,
-            indexed=0 if state is None else state.recorded, failures=_failures(state),
+            indexed=0 if state is None else state.recorded, failures=() if state is None else tuple(state.failures),
         )  # fmt: skip
     damaged = False
     trusted = run.origin != "foreign" and meta.state != "running"
@@ -292,7 +292,7 @@ def _entry(run: RunFiles, settings: str, state: RunIndexState | None, keys: Mapp
         metrics=metrics,
         remarks=run.remarks,
         verified=verified,
-        failures=_failures(state),
+        failures=() if state is None else tuple(state.failures),
         repeats=spec.repeats,
         started=run.started if state is None or state.started is None else state.started,
         ended=run.ended if state is None or state.ended is None else state.ended,
@@ -337,14 +337,10 @@ def _is_restricted(benchmark: str) -> bool:
     return benchmark == "fika" or benchmark.startswith("fika/")
 
 
-def _failures(state: RunIndexState | None) -> tuple[FailureCount, ...]:
-    return () if state is None else tuple(FailureCount(row.kind, row.count, row.message) for row in state.failures)
-
-
 def _sample_state(run: RunFiles, state: RunIndexState | None) -> SampleState:
     if state is None or not state.key:
         return "unreadable" if run.size is None and run.meta is None else "waiting"
-    if state.results[0] != (run.size or 0) or sum(file.rows for file in state.texts) < state.recorded:
+    if state.results[0] != (run.size or 0) or state.covered < state.recorded:
         return "behind"
     return "unscored" if state.why_unknown else "ready"
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from snellen.engine.folder_checks import FOLDERS, kind_of
+from snellen.viewer.index.database import FOLDER
 from snellen.viewer.index.entries import Skipped
-from snellen.viewer.index.storage import FOLDER
 
 META, RESULTS = "run_meta.json", "results.jsonl"
 DEPTH = 32

@@ -1,4 +1,4 @@
-"""Intact records of a journal from an offset on, for following a run that another process writes. Nothing is written."""
+"""Intact records of a journal from an offset on, for following a run that another process writes. No run is written."""
 
 from __future__ import annotations
 
@@ -9,11 +9,16 @@ from pathlib import Path
 from typing import IO, Any
 
 import msgspec
+import pyarrow as pa
 from msgspec import Struct, structs
 
+from snellen.engine.request_errors import one_line
+from snellen.engine.resume import uncounted_part
 from snellen.errors import RunError
+from snellen.scoring.scores import question_code
 from snellen.sources.journal_lines import intact_parts, never_sealed, record_number
 from snellen.types import Failure, Record, Usage
+from snellen.viewer.index.database import RECORDS, TailState, plain, table_of
 
 LINE_BYTES = 64 << 20
 """A longer line is no record: it is passed over without being held."""
@@ -41,40 +46,6 @@ class JournalRow(Struct, frozen=True, gc=False):
     attempts: int = 1
     started_at: float = 0.0
     finished_at: float = 0.0
-
-
-class TailState(Struct):
-    """How far a journal was read.
-
-    Attributes:
-        offset: bytes read, up to the end of a line.
-        highest: the highest number of a record; 0 if none has one.
-        lines: lines read.
-        damaged: lines that hold no intact record, or a record that cannot be one of the run.
-        repeated: lines that hold a record for a second time; the first counts.
-        missing: numbers that were skipped.
-        first, last: digests of the first and the last bytes read, to notice a journal that was written anew.
-    """
-
-    offset: int = 0
-    highest: int = 0
-    lines: int = 0
-    damaged: int = 0
-    repeated: int = 0
-    missing: int = 0
-    first: str = ""
-    last: str = ""
-    skipped: list[int] = []
-    """Numbers that were skipped and may still come, the first few."""
-
-    def faults(self) -> str:
-        """Describe what is wrong with the lines; empty if nothing is."""
-        kinds = (
-            (self.damaged, "damaged line"),
-            (self.repeated, "repeated line"),
-            (self.missing, "missing record"),
-        )
-        return ", ".join(f"{count:,} {name}{'s' * (count > 1)}" for count, name in kinds if count)
 
 
 KEPT_GAPS = 10_000
@@ -244,3 +215,51 @@ def _ends(file: IO[bytes], offset: int) -> tuple[str, str]:
         file.seek(at)
         digests.append(blake2b(file.read(min(END_BYTES, offset - at)), digest_size=8).hexdigest())
     return digests[0], digests[1]
+
+
+STATUSES = ("ok", "refused", "error", "timeout")
+FLUSH_ROWS = 1 << 15
+_INT64, _INT32 = (1 << 62), (1 << 30)
+
+
+def record_table(rows: Iterator[tuple[int, int, JournalRow]], first: int, most: int) -> pa.Table:
+    """Read up to `most` records as a table; `first` is the number of the first one."""
+    tables = [table_of([], RECORDS)]
+    while most > 0:
+        part = min(most, FLUSH_ROWS)
+        listed = [_listed(first + at, *row) for at, row in zip(range(part), rows, strict=False)]
+        tables.append(table_of(listed, RECORDS))
+        first, most = first + len(listed), most - len(listed)
+        if len(listed) < part:
+            break
+    return pa.concat_tables(tables)
+
+
+def _listed(number: int, start: int, size: int, row: JournalRow) -> tuple[Any, ...]:
+    reply, usage = row.response, None if row.response is None else row.response.usage
+    answered = row.status in STATUSES[:2]
+    return (
+        number,
+        question_code(row.sample_id),
+        plain(row.sample_id),
+        row.repeat,
+        row.status if row.status in STATUSES else "other",
+        start,
+        size,
+        _clip(row.attempts, _INT32),
+        None if reply is None else reply.latency_s,
+        None if usage is None else _clip(usage.input_tokens, _INT64),
+        None if usage is None else _clip(usage.output_tokens, _INT64),
+        None if usage is None else usage.cost,
+        row.started_at,
+        row.finished_at,
+        None if row.error is None else plain(row.error.kind),
+        None if answered or row.error is None else plain(one_line(row.error.message)),
+        None if reply is None else uncounted_part(reply.usage, sent=bool(reply.latency_s or reply.batch)) or None,
+        reply is not None and bool(reply.batch),
+        None if reply is None or reply.oversized_images is None else _clip(reply.oversized_images, _INT64),
+    )
+
+
+def _clip(number: int, most: int) -> int:
+    return max(-most, min(number, most))

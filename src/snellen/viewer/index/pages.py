@@ -1,62 +1,106 @@
-"""Pages of samples: a query is answered from arrays, and only the rows of the page are read as text."""
+"""Pages of samples and scores of runs, by SQL from the index.
+
+The columns that pages are filtered and ordered by are read once for the same runs and profile, and held as a table of Arrow;
+texts are read for the rows of a page alone.
+"""
 
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
 
+import duckdb
 import numpy as np
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from snellen.errors import UsageError
+from snellen.runs.paired_scores import MOST_SLICES
+from snellen.scoring.scores import Column, Scores, question_code
+from snellen.text import shorten
+from snellen.viewer.index.database import (
+    JUDGE_UNSURE,
+    LIMITS,
+    PROFILES_DIFFER,
+    READ_BY_MODEL,
+    SAVED_COLUMN,
+    IndexDatabase,
+    RunIndexState,
+    SetState,
+)
 from snellen.viewer.index.entries import RunEntry
-from snellen.viewer.index.patterns import RunColumn, column_letter, parse_pattern
-from snellen.viewer.index.run_columns import ANSWER_STATUSES, RunColumns, SetColumns
-from snellen.viewer.index.run_state import JUDGE_UNSURE, PROFILES_DIFFER, READ_BY_MODEL, RunIndexState
+from snellen.viewer.index.indexer import CODES
+from snellen.viewer.index.patterns import RunColumn, column_letter, pattern_sql
 from snellen.viewer.index.sample_page import (
     ANY_RUN,
     MOST_ROWS,
     SORTS,
     VERDICTS,
+    CellVerdict,
     ImageRef,
     SampleCell,
     SamplePage,
     SampleQuery,
     SampleRow,
 )
-from snellen.viewer.index.sample_sets import SampleSet
-from snellen.viewer.index.sample_table import SampleAxis, SampleTable
-from snellen.viewer.index.storage import IndexStorage
 
 MOST_RUNS = 60
 """Runs side by side at most."""
 SEARCH_SECONDS = 20.0
 """Time that a search in texts takes at most."""
-READS = 5
-"""Attempts to read files that the writer replaces meanwhile."""
-TABLES_KEPT, RESULTS_KEPT = 4, 32
+SEARCH_ROWS = 100_000
+TABLES_KEPT, FOUND_KEPT = 4, 32
+MOST_CACHED = 4_000_000
+"""Rows of scores in memory at most, over all runs."""
+EXCERPT = 200
+KIND = "kind"
+MOST_ANSWERS, PROBED = 16, 128
+"""Up to so many different answers are counted one by one; the first rows tell whether there are more."""
+
+
+@dataclass(frozen=True)
+class SampleTable:
+    """Samples (and repeats) of some runs, one row each, with the verdicts of one profile.
+
+    Attributes:
+        key: equal for equal content.
+        rows: code and repeat of a row, its place in the order of the benchmark, and for the run in column i the record that
+            counts (`n<i>`), its verdict (`v<i>`), answer (`a<i>`), flags (`f<i>`) and confidence (`c<i>`).
+        sets: the sets of samples, the one that orders the rows first.
+        runs: what the index holds of the runs.
+        columns: for each run the numbers of its scores under the profile, for the first `scored` records and the rest.
+        slices: field to its values with the number of samples of each, the most frequent first.
+    """
+
+    key: tuple[Any, ...]
+    rows: pa.Table
+    sets: tuple[SetState, ...]
+    runs: tuple[RunIndexState, ...]
+    columns: tuple[tuple[int | None, int | None], ...]
+    slices: Mapping[str, tuple[tuple[str, int], ...]]
 
 
 class SamplePages:
     """Answers queries for samples of indexed runs. May be used by several threads."""
 
-    def __init__(self, storage: IndexStorage) -> None:
-        self._storage = storage
+    def __init__(self, database: IndexDatabase) -> None:
+        self._database = database
         self._lock = Lock()
-        self._runs: OrderedDict[str, RunColumns] = OrderedDict()
-        self._sets: OrderedDict[str, SetColumns] = OrderedDict()
         self._tables: OrderedDict[Any, SampleTable] = OrderedDict()
-        self._results: OrderedDict[Any, NDArray[np.int64] | None] = OrderedDict()
-        self._found: OrderedDict[Any, tuple[NDArray[np.bool_], str]] = OrderedDict()
+        self._found: OrderedDict[Any, tuple[pa.Table, str]] = OrderedDict()
+        self._scores: OrderedDict[tuple[str, str], tuple[Any, Scores]] = OrderedDict()
 
     def page(
-        self, query: SampleQuery, entries: Sequence[RunEntry], states: Mapping[str, RunIndexState], version: str
+        self,
+        query: SampleQuery,
+        entries: Sequence[RunEntry],
+        states: Mapping[str, RunIndexState],
+        sets: Mapping[str, SetState],
+        version: str,
     ) -> SamplePage:
         """Answer a query about these runs, which are the columns.
 
@@ -71,187 +115,237 @@ class SamplePages:
             )
         letters = {entry.key: column_letter(place) for place, entry in enumerate(entries)}
         columns = [RunColumn(letters[entry.key], (entry.key, entry.path.name, entry.model)) for entry in entries]
-        pattern = parse_pattern(query.pattern, columns)
+        pattern = pattern_sql(query.pattern, columns)
         profiles = _profiles(entries, states)
         profile = query.profile or (profiles[0] if profiles else "")
         if query.profile and query.profile not in profiles:
             known = ", ".join(profiles) or "none yet"
             raise UsageError(f"these runs have no scoring profile {query.profile!r} in common", f"They have: {known}.")
         query = replace(query, runs=tuple(entry.key for entry in entries), profile=profile)
-        table, key = self._table(entries, states, profile)
+        table = self._table(entries, states, sets, profile)
         if table is None:
             return SamplePage(
                 query, query.runs, (), 0, 0, verdicts=({},) * len(entries), letters=letters, version=version,
                 notes=_notes(entries, states, 0),
             )  # fmt: skip
         notes: list[str] = []
-        selected = self._selected(query, pattern, table, key, entries, states, notes)
-        total = len(table.axis) if selected is None else len(selected)
-        start = max(0, query.start)
-        limit = max(1, min(query.limit, MOST_ROWS))
-        numbers = range(start, min(start + limit, total))
-        rows = [int(number) if selected is None else int(selected[number]) for number in numbers]
+        start, limit = max(0, query.start), max(1, min(query.limit, MOST_ROWS))
+        with duckdb.connect(config=LIMITS) as memory:
+            condition = self._condition(memory, query, pattern, table, notes)
+            memory.execute(f"CREATE VIEW selected AS SELECT * FROM samples WHERE {condition}")
+            counts = _verdict_counts(memory, len(entries))
+            order = _order(query, len(entries))
+            rows = memory.execute(f"SELECT * FROM selected ORDER BY {order} LIMIT {limit} OFFSET {start}").fetchall()
+        total = sum(counts[0].values())
         return SamplePage(
             query,
             query.runs,
-            tuple(
-                _row(number, table, row, margin)
-                for number, row, margin in zip(numbers, rows, table.margins_of(rows), strict=True)
-            ),
+            self._rows(table, rows, start),
             total,
-            len(table.axis),
+            len(table.rows),
             next=start + limit if start + limit < total else None,
             previous=max(0, start - limit) if start > 0 else None,
             profiles=profiles,
-            slices=table.axis.slices,
-            verdicts=table.verdict_counts(selected),
+            slices=table.slices,
+            verdicts=tuple(counts),
             letters=letters,
             version=version,
-            sorts=tuple(SORTS) if table.has_confidence else ANY_RUN,
-            notes=(*notes, *_notes(entries, states, len(table.axis.sets))),
+            sorts=tuple(SORTS) if any(state.has_confidence for state in table.runs) else ANY_RUN,
+            notes=(*notes, *_notes(entries, states, len(table.sets))),
         )
 
     def order(
-        self, query: SampleQuery, entries: Sequence[RunEntry], states: Mapping[str, RunIndexState]
+        self,
+        query: SampleQuery,
+        entries: Sequence[RunEntry],
+        states: Mapping[str, RunIndexState],
+        sets: Mapping[str, SetState],
     ) -> list[tuple[str, int]]:
         """Return id and repeat of every row of a query by its profile and its sort order, without filters or cells."""
-        table, key = self._table(entries, states, query.profile)
+        table = self._table(entries, states, sets, query.profile)
         if table is None:
             return []
-        query = replace(query, pattern="", slices=(), question="", reply="", text="")
-        selected = self._selected(query, None, table, key, entries, states, [])
-        rows = np.arange(len(table.axis)) if selected is None else selected
-        axis = table.axis
-        ids = axis.ids.take(axis.sample[rows]).to_pylist()
-        return list(zip(ids, axis.repeat[rows].tolist(), strict=True))
+        with self._database.reading() as database:
+            if database is None:
+                return []
+            ids = _sample_ids(database, table)
+        with duckdb.connect(config=LIMITS) as memory:
+            memory.register("samples", _with_margins(table.rows, query, len(entries)))
+            memory.register("ids", ids)
+            order = _order(query, len(entries))
+            return memory.execute(
+                f"SELECT sample_id, repeat FROM samples JOIN ids USING (code) ORDER BY {order}"
+            ).fetchall()
 
     def place(self, state: RunIndexState, sample_id: str, repeat: int) -> tuple[int, int] | None:
         """Return (start, bytes) in the journal of the record that counts for a sample; None where there is none."""
-        run = self._columns(state)
-        samples = self._set(run.state.set_name)
-        number = pc.index(samples.ids, sample_id).as_py()
-        if number < 0:
-            return None
-        records = np.flatnonzero((run.ordinal == number) & (run.repeat == repeat))
-        if not len(records):
-            return None
-        answers = records[run.status[records] < ANSWER_STATUSES]
-        record = int(answers[0] if len(answers) else records[-1])
-        return run.rows.value("at", record), run.rows.value("size", record)
+        with self._database.reading() as database:
+            if database is None:
+                return None
+            sql = "SELECT place, size FROM record_rows WHERE run = ? AND code = ? AND repeat = ? AND counts"
+            return next(iter(database.execute(sql, [state.run, question_code(sample_id), repeat]).fetchall()), None)
 
     def _table(
-        self, entries: Sequence[RunEntry], states: Mapping[str, RunIndexState], profile: str
-    ) -> tuple[SampleTable | None, Any]:
-        runs = [self._columns(states[entry.key]) for entry in entries if entry.key in states]
-        if len(runs) != len(entries) or not runs:
-            runs = [self._columns(states.get(entry.key, RunIndexState(entry.key))) for entry in entries]
-        names = list(dict.fromkeys(run.state.set_name for run in runs if run.state.set_name))
-        if not names:
-            return None, None
-        sets = [self._set(name) for name in names]
-        places = [names.index(run.state.set_name) if run.state.set_name else 0 for run in runs]
+        self,
+        entries: Sequence[RunEntry],
+        states: Mapping[str, RunIndexState],
+        sets: Mapping[str, SetState],
+        profile: str,
+    ) -> SampleTable | None:
+        runs = tuple(states.get(entry.key, RunIndexState(entry.key)) for entry in entries)
+        own = tuple(sets[name] for name in dict.fromkeys(run.set_name for run in runs) if name in sets)
+        if not own:
+            return None
+        requested = tuple(_requested(entry, run) for entry, run in zip(entries, runs, strict=True))
         key = (
-            tuple((run.state.key, *(file.name + str(file.size) for file in run.state.files)) for run in runs),
-            tuple((name, each.state.described, len(each.ids)) for name, each in zip(names, sets, strict=True)),
+            tuple((run.key, run.run, run.results, run.recorded, run.covered, run.saved, run.basis) for run in runs),
+            tuple((each.name, each.described) for each in own),
+            requested,
             profile,
         )
         with self._lock:
             if (table := self._tables.get(key)) is not None:
                 self._tables.move_to_end(key)
-                return table, key
-        pairs = list(zip(runs, places, strict=True))
-        requested = [_requested(entry, run.state) for entry, run in zip(entries, runs, strict=True)]
-        table = SampleTable(SampleAxis(sets, pairs, requested), pairs, profile)
+                return table
+        columns = tuple(
+            (run.profiles.get(profile), SAVED_COLUMN if run.saved and profile == run.saved_profile else None)
+            for run in runs
+        )
+        upto = dict.fromkeys((each.set_no for each in own), 0)
+        for run, samples in zip(runs, requested, strict=True):
+            if run.set_name in sets:
+                described = sets[run.set_name].described
+                upto[run.set_no] = max(upto[run.set_no], described if samples is None else min(samples, described))
+        with self._database.reading() as database:
+            if database is None:
+                return None
+            rows = database.sql(_table_sql(runs, columns, upto)).to_arrow_table()
+            slices = _slices(database, rows, own)
+        table = SampleTable(key, rows, own, runs, columns, slices)
         with self._lock:
             _keep(self._tables, key, table, TABLES_KEPT)
-        return table, key
+        return table
 
-    def _columns(self, state: RunIndexState) -> RunColumns:
-        with self._lock:
-            known = self._runs.get(state.key)
-            if known is not None and (known.state.files, known.state.profiles) == (state.files, state.profiles):
-                return known
-        folder = self._storage.run_folder(state.key)
-        columns = RunColumns(folder, state)
-        for _ in range(READS):
-            if columns.whole:
-                break
-            # The writer has replaced files since the state was read.
-            state = self._storage.read_state(folder, RunIndexState) or RunIndexState(state.key)
-            columns = RunColumns(folder, state)
-        with self._lock:
-            _keep(self._runs, state.key, columns, 2 * MOST_RUNS)
-        return columns
+    def _condition(
+        self, memory: duckdb.DuckDBPyConnection, query: SampleQuery, pattern: str, table: SampleTable, notes: list[str]
+    ) -> str:
+        """Register the rows and what is searched for in texts; return the condition that selects rows."""
+        memory.register("samples", _with_margins(table.rows, query, len(table.runs)))
+        conditions = [pattern] if pattern else []
+        for at, wanted in enumerate(query.slices):
+            known = {name: [value for value, _ in values] for name, values in table.slices.items()}
+            if wanted[1] not in known.get(wanted[0], ()):
+                fields = f"Fields: {', '.join(sorted(known))}." if known else "The questions are not in the index yet."
+                raise UsageError(f"no sample has {wanted[0]} = {wanted[1]!r}", fields).near(wanted[0], known)
+            memory.register(f"slice{at}", self._searched(table, ("slice", *wanted), _find_slice, notes))
+            conditions.append(f"code IN (SELECT code FROM slice{at})")
+        for name, text, parts in (
+            ("question", query.question, ("questions",)),
+            ("reply", query.reply, ("replies",)),
+            ("text", query.text, ("questions", "replies")),
+        ):
+            found = []
+            for part in parts if text else ():
+                finder = _find_question if part == "questions" else _find_reply
+                memory.register(f"{name}_{part}", self._searched(table, (part, text), finder, notes))
+                if part == "questions":
+                    found.append(f"code IN (SELECT code FROM {name}_questions)")
+                else:
+                    found += [
+                        f"n{at} IN (SELECT number FROM {name}_replies WHERE run = {run.run})"
+                        for at, run in enumerate(table.runs)
+                    ]
+            if found:
+                conditions.append(f"({' OR '.join(found)})")
+        return " AND ".join(conditions) or "true"
 
-    def _set(self, name: str) -> SetColumns:
-        samples = SampleSet(self._storage, name)
-        for _ in range(READS):
-            if samples.state.ids:
-                break
-            samples = SampleSet(self._storage, name)
+    def _searched(self, table: SampleTable, wanted: tuple[str, ...], find: _Find, notes: list[str]) -> pa.Table:
+        """Return what a search finds, from memory where it was asked before."""
+        name = (table.key, wanted)
         with self._lock:
-            known = self._sets.get(name)
-            if known is not None and (known.state.ids, known.state.info) == (samples.state.ids, samples.state.info):
-                return known
-        columns = SetColumns(samples)
-        with self._lock:
-            _keep(self._sets, name, columns, MOST_RUNS)
-        return columns
-
-    def _selected(
-        self,
-        query: SampleQuery,
-        pattern: Any,
-        table: SampleTable,
-        key: Any,
-        entries: Sequence[RunEntry],
-        states: Mapping[str, RunIndexState],
-        notes: list[str],
-    ) -> NDArray[np.int64] | None:
-        """Return the rows that match, in order; None for all in the order of the benchmark."""
-        searched = (query.question, query.reply, query.text)
-        name = (key, query.pattern, query.slices, searched, query.sort, query.descending)
-        with self._lock:
-            if name in self._results and not any(searched):
-                self._results.move_to_end(name)
-                return self._results[name]
-        mask: NDArray[np.bool_] | None = None if pattern is None else table.fits(pattern)
-        for slice_ in query.slices:
-            mask = _both(mask, _slice(table, slice_))
-        if query.question:
-            mask = _both(mask, self._search(table, key, query.question, notes, replies=False))
-        if query.reply:
-            mask = _both(mask, self._search(table, key, query.reply, notes, replies=True))
-        if query.text:
-            in_questions = self._search(table, key, query.text, notes, replies=False)
-            mask = _both(mask, in_questions | self._search(table, key, query.text, notes, replies=True))
-        sort_key = table.sort_key(query.sort)
-        result: NDArray[np.int64] | None
-        if sort_key is None:
-            result = None if mask is None else np.flatnonzero(mask)
-            if not query.descending:
-                result = (np.arange(len(table.axis)) if result is None else result)[::-1]
-        else:
-            rows = np.arange(len(table.axis)) if mask is None else np.flatnonzero(mask)
-            keys = sort_key[rows]
-            turned = np.uint16(65_535) - keys if query.descending else keys
-            result = rows[np.argsort(turned, kind="stable")]
-        with self._lock:
-            _keep(self._results, name, result, RESULTS_KEPT)
-        return result
-
-    def _search(self, table: SampleTable, key: Any, text: str, notes: list[str], *, replies: bool) -> NDArray[np.bool_]:
-        name = (key, text, replies)
-        with self._lock:
-            if name in self._found:
-                mask, note = self._found[name]
-                notes += [note] * bool(note)
-                return mask
-        mask, note = (_search_replies if replies else _search_questions)(table, text)
+            known = self._found.get(name)
+        if known is None:
+            with self._database.reading() as database:
+                known = (_NOTHING, "") if database is None else find(database, table, wanted)
+            with self._lock:
+                _keep(self._found, name, known, FOUND_KEPT)
+        found, note = known
         notes += [note] * bool(note)
+        return found
+
+    def _rows(self, table: SampleTable, rows: Sequence[tuple[Any, ...]], start: int) -> tuple[SampleRow, ...]:
+        """Return the rows of a page with their texts."""
+        if not rows:
+            return ()
+        listed = [dict(zip(table.rows.column_names, row, strict=False)) for row in rows]
+        with self._database.reading() as database:
+            if database is None:
+                return ()
+            codes = [row["code"] for row in listed]
+            samples = _samples_of(database, table, codes)
+            cells = [
+                _cells_of(database, run, columns, [row[f"n{at}"] for row in listed])
+                for at, (run, columns) in enumerate(zip(table.runs, table.columns, strict=True))
+            ]
+        wide = {name for each in table.sets for name in each.wide}
+        made = []
+        for number, row in enumerate(listed, start):
+            set_no, place, sample_id, question, kind, images, image_count, meta, target = samples[row["code"]]
+            answers = [row[f"a{at}"] for at in range(len(table.runs))]
+            made.append(
+                SampleRow(
+                    number,
+                    sample_id,
+                    row["repeat"],
+                    shorten(" ".join(question[: 4 * EXCERPT].split()), EXCERPT),
+                    tuple(ImageRef(digest, f"{set_no}:{place}:{at}") for at, digest in enumerate(images)),
+                    image_count,
+                    {name: value for name, value in meta.items() if name not in wide},
+                    tuple(_cell(row, at, own) for at, own in enumerate(cells)),
+                    margin=_margin(answers),
+                    kind=kind,
+                    target=target,
+                )
+            )
+        return tuple(made)
+
+    def scores(
+        self, state: RunIndexState, samples: SetState | None, profile: str, expected: int | None
+    ) -> Scores | None:
+        """Return the scores of a run's records under a profile, one row for each sample and repeat.
+
+        Args:
+            state: what the index holds of the run.
+            samples: its samples.
+            profile: a profile; empty: the first.
+            expected: records of a complete run; None where that is not known.
+
+        Returns:
+            None where the index has no verdicts of the run, or none under this profile.
+        """
+        profile = profile or next(iter(state.profiles), "")
+        if profile not in state.profiles or samples is None or not state.scored:
+            return None
+        stamp = (state.run, state.results, state.scored, state.basis, samples.described, expected)
         with self._lock:
-            _keep(self._found, name, (mask, note), RESULTS_KEPT)
-        return mask
+            known = self._scores.get((state.key, profile))
+            if known is not None and known[0] == stamp:
+                self._scores.move_to_end((state.key, profile))
+                return known[1]
+        with self._database.reading() as database:
+            if database is None:
+                return None
+            scores = _read_scores(database, state, samples, state.profiles[profile], expected)
+        with self._lock:
+            self._scores[state.key, profile] = (stamp, scores)
+            while len(self._scores) > 1 and sum(len(each) for _, each in self._scores.values()) > MOST_CACHED:
+                self._scores.popitem(last=False)
+        return scores
+
+
+_Find = Callable[[duckdb.DuckDBPyConnection, SampleTable, tuple[str, ...]], tuple[pa.Table, str]]
+"""A search in the index: what was found, and a note where it ended early."""
+_NOTHING = pa.table({name: pa.array([], pa.int64()) for name in ("code", "number", "run")})
 
 
 def _keep(cache: OrderedDict[Any, Any], key: Any, value: Any, most: int) -> None:
@@ -259,10 +353,6 @@ def _keep(cache: OrderedDict[Any, Any], key: Any, value: Any, most: int) -> None
     cache.move_to_end(key)
     while len(cache) > most:
         cache.popitem(last=False)
-
-
-def _both(mask: NDArray[np.bool_] | None, other: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    return other if mask is None else mask & other
 
 
 def _requested(entry: RunEntry, state: RunIndexState) -> int | None:
@@ -275,7 +365,7 @@ def _profiles(entries: Sequence[RunEntry], states: Mapping[str, RunIndexState]) 
     known = []
     for entry in entries:
         state = states.get(entry.key)
-        if state is not None and (state.profiles or state.predictions is not None):
+        if state is not None and (state.profiles or state.saved):
             known.append(tuple(state.profiles) or (state.saved_profile,))
     if not known:
         return ()
@@ -286,12 +376,14 @@ def _notes(entries: Sequence[RunEntry], states: Mapping[str, RunIndexState], set
     notes = []
     for entry in entries:
         state = states.get(entry.key)
-        if state is None or not state.key:
+        if state is None:
             notes.append(f"{entry.key}: not in the index yet")
         elif state.why_unknown:
             notes.append(f"{entry.key}: verdicts are unknown: {state.why_unknown}")
-        elif (scored := sum(file.rows for file in state.texts)) < state.recorded:
-            notes.append(f"{entry.key}: questions and verdicts of {scored:,} of {state.recorded:,} records are indexed")
+        elif state.covered < state.recorded:
+            notes.append(
+                f"{entry.key}: questions and verdicts of {state.covered:,} of {state.recorded:,} records are indexed"
+            )
     if sets > 1:
         notes.append(
             "these runs did not answer the same samples (version, data or options differ); equal ids are joined"
@@ -299,114 +391,304 @@ def _notes(entries: Sequence[RunEntry], states: Mapping[str, RunIndexState], set
     return tuple(notes)
 
 
-def _slice(table: SampleTable, wanted: tuple[str, str]) -> NDArray[np.bool_]:
-    mask = np.zeros(len(table.axis), bool)
-    known = False
-    for place, each in enumerate(table.axis.sets):
-        if wanted in (pairs := [tuple(pair) for pair in each.state.slices]):
-            known = True
-            codes, samples = each.slice_items
-            mask |= table.axis.of_samples(place, samples[codes == pairs.index(wanted)])
-    if not known:
-        names = sorted({name for each in table.axis.sets for name, _ in each.state.slices})
-        raise UsageError(
-            f"no sample has {wanted[0]} = {wanted[1]!r}",
-            f"Fields: {', '.join(names)}." if names else "The questions are not in the index yet.",
-        ).near(wanted[0], names)
-    return mask
+def _table_sql(
+    runs: Sequence[RunIndexState], columns: Sequence[tuple[int | None, int | None]], upto: Mapping[int, int]
+) -> str:
+    """Return the query for the rows of a table: every sample with a record, and those that a run was to answer.
 
-
-def _search_questions(table: SampleTable, text: str) -> tuple[NDArray[np.bool_], str]:
-    mask, until = np.zeros(len(table.axis), bool), time.monotonic() + SEARCH_SECONDS
-    for place, each in enumerate(table.axis.sets):
-        for file in each.state.questions:
-            for batch in pq.ParquetFile(each.folder / file.name).iter_batches():
-                hits = batch.filter(pc.match_substring(batch.column("question"), text, ignore_case=True))
-                numbers = hits.column("ordinal").to_numpy().astype(np.int64)
-                mask |= table.axis.of_samples(place, numbers) if len(numbers) else False
-                if time.monotonic() > until:
-                    return (
-                        mask,
-                        f"the search in questions ended after {SEARCH_SECONDS:.0f} s; later ones were not searched",
-                    )
-    return mask, ""
-
-
-def _search_replies(table: SampleTable, text: str) -> tuple[NDArray[np.bool_], str]:
-    mask, until = np.zeros(len(table.axis), bool), time.monotonic() + SEARCH_SECONDS
-    for run, record in zip(table.runs, table.records, strict=True):
-        hit = np.zeros(len(run.ordinal) + 1, bool)
-        at, late = 0, False
-        for file in run.state.texts:
-            for batch in pq.ParquetFile(run.folder / file.name).iter_batches(columns=["text"]):
-                own = pc.fill_null(pc.match_substring(batch.column(0), text, ignore_case=True), False)
-                hit[at : at + batch.num_rows] = own.to_numpy(zero_copy_only=False)
-                at += batch.num_rows
-                late = time.monotonic() > until
-                if late:
-                    break
-            if late:
-                break
-        mask |= hit[record]
-        if late:
-            return mask, f"the search in replies ended after {SEARCH_SECONDS:.0f} s; not all replies were searched"
-    return mask, ""
-
-
-def _row(number: int, table: SampleTable, row: int, margin: float | None) -> SampleRow:
-    axis = table.axis
-    sample_id = axis.ids[int(axis.sample[row])].as_py()
-    question, kind, target = "", "", None
-    images: tuple[ImageRef, ...] = ()
-    image_count, slices = 0, {}
-    where = axis.number_in(row)
-    if where is not None:
-        each, at = axis.sets[where[0]], where[1]
-        info = int(each.info_row[at])
-        if info >= 0:
-            question, kind = each.info.value("question", info), each.info.value("kind", info)
-            target, image_count = each.info.value("target", info), each.info.value("image_count", info)
-            digests = each.info.value("images", info)
-            images = tuple(
-                ImageRef(digest, f"{each.folder.name}:{info}:{place}") for place, digest in enumerate(digests)
+    Of a sample that several sets have, the first set's place counts.
+    """
+    sources, shown = [], []
+    for at, (run, (column, saved)) in enumerate(zip(runs, columns, strict=True)):
+        begin, parts = 0, []
+        for number, end in ((column, run.scored), (saved, run.saved)):
+            if number is not None and end > begin:
+                parts.append(
+                    "SELECT code, repeat, number, verdict, answer, flags, confidence FROM score_rows "
+                    f"WHERE run = {run.run} AND col = {number} AND counts AND number >= {begin} AND number < {end}"
+                )
+                begin = end
+        if begin < run.recorded or not parts:
+            parts.append(
+                f"SELECT code, repeat, number, CASE WHEN status IN ('ok', 'refused') THEN {CODES['unknown']} "
+                f"ELSE {CODES['failed']} END::UTINYINT, 0::UINTEGER, 0::UTINYINT, NULL::FLOAT FROM record_rows "
+                f"WHERE run = {run.run} AND counts AND number >= {begin}"
             )
-            pairs = (each.state.slices[code] for code in each.info.value("slices", info))
-            slices = {name: value for name, value in pairs if name not in each.state.wide}
-    cells = tuple(
-        _cell(run, table.profile, int(record[row]), int(verdict[row]))
-        for run, record, verdict in zip(table.runs, table.records, table.verdicts, strict=True)
-    )
-    return SampleRow(
-        number,
-        sample_id,
-        int(axis.repeat[row]),
-        question,
-        images,
-        image_count,
-        slices,
-        cells,
-        margin=margin,
-        kind=kind,
-        target=target,
+        source = f"({' UNION ALL '.join(parts)}) r{at}(code, repeat, n{at}, v{at}, a{at}, f{at}, c{at})"
+        sources.append(source if not at else f"FULL JOIN {source} USING (code, repeat)")
+        shown.append(
+            f"n{at}, coalesce(v{at}, 0) AS v{at}, coalesce(a{at}, 0) AS a{at}, coalesce(f{at}, 0) AS f{at}, c{at}"
+        )
+    if len(upto) == 1:
+        ((number, limit),) = upto.items()
+        placed = (
+            f"SELECT code, place::BIGINT AS place, place < {limit} AS asked FROM sample_rows WHERE set_no = {number}"
+        )
+    else:
+        each = [
+            f"SELECT code, {rank << 32} + place AS place, place < {limit} AS asked FROM sample_rows WHERE set_no = {number}"
+            for rank, (number, limit) in enumerate(upto.items())
+        ]
+        placed = (
+            f"SELECT code, min(place) AS place, bool_or(asked) AS asked FROM ({' UNION ALL '.join(each)}) GROUP BY code"
+        )
+    numbers = ", ".join(f"n{at}" for at in range(len(runs)))
+    return (
+        f"SELECT code, coalesce(repeat, 0) AS repeat, place, {', '.join(shown)} FROM {' '.join(sources)} "
+        f"FULL JOIN ({placed}) USING (code) WHERE asked OR coalesce({numbers}, NULL) IS NOT NULL"
     )
 
 
-def _cell(run: RunColumns, profile: str, record: int, code: int) -> SampleCell:
-    verdict = VERDICTS[code]
-    if record < 0:
+def _slices(
+    database: duckdb.DuckDBPyConnection, rows: pa.Table, sets: Sequence[SetState]
+) -> dict[str, tuple[tuple[str, int], ...]]:
+    """Return field to its values with the number of samples of each, the most frequent first."""
+    counts: dict[str, dict[str, int]]
+    if len(sets) == 1 and len(rows) == sets[0].described:
+        counts = sets[0].values
+    else:
+        database.register("listed", rows.select(["code"]))
+        numbers = ", ".join(str(each.set_no) for each in sets)
+        found = database.execute(
+            "SELECT e.key, e.value, count(*) FROM (SELECT unnest(map_entries(meta)) AS e FROM sample_rows "
+            f"SEMI JOIN listed USING (code) WHERE set_no IN ({numbers}) "
+            "QUALIFY row_number() OVER (PARTITION BY code ORDER BY set_no) = 1) GROUP BY ALL"
+        ).fetchall()
+        database.unregister("listed")
+        wide = {name for each in sets for name in each.wide}
+        counts = {}
+        for name, value, count in found:
+            if name not in wide:
+                counts.setdefault(name, {})[value] = count
+    return {
+        name: tuple(sorted(values.items(), key=lambda item: (-item[1], item[0]))) for name, values in counts.items()
+    }
+
+
+def _verdict_counts(memory: duckdb.DuckDBPyConnection, runs: int) -> list[dict[CellVerdict, int]]:
+    """Return for each run the number of selected rows by verdict."""
+    each = " UNION ALL ".join(
+        f"SELECT {at} AS run, v{at} AS v, count(*) FROM selected GROUP BY v{at}" for at in range(runs)
+    )
+    counts: list[dict[CellVerdict, int]] = [{} for _ in range(runs)]
+    for run, verdict, count in memory.execute(f"{each} ORDER BY run, v").fetchall():
+        counts[run][VERDICTS[verdict]] = count
+    return counts
+
+
+def _order(query: SampleQuery, runs: int) -> str:
+    """Return the order of a query in SQL; ties stand in the order of the benchmark."""
+    benchmark = ["place", *(f"n{at}" for at in range(runs)), "repeat"]
+    places = range(runs)
+    wrong = " + ".join(f"(v{at} IN ({CODES['wrong']}, {CODES['unparseable']}))::INT" for at in places)
+    right = " + ".join(f"(v{at} = {CODES['right']})::INT" for at in places)
+    partly = " + ".join(f"(v{at} = {CODES['partial']})::INT" for at in places)
+    bit = {"profiles": PROFILES_DIFFER, "reader": READ_BY_MODEL}.get(query.sort, JUDGE_UNSURE)
+    confident = " + ".join(f"coalesce(c{at}, 0)" for at in places)
+    known = " + ".join(f"(c{at} IS NOT NULL)::INT" for at in places)
+    key = {
+        "wrong": wrong,
+        "disagree": f"least({right}, {wrong} + {partly})",
+        "margin": "coalesce(2 - margin, 0)",
+        "confident": f"coalesce(1 + ({confident}) / nullif({known}, 0), 0)",
+        "unsure": f"coalesce(2 - ({confident}) / nullif({known}, 0), 0)",
+    }.get(query.sort, " + ".join(f"(f{at} & {bit} > 0)::INT" for at in places))
+    if query.sort == "id" and not query.descending:
+        return ", ".join(f"{name} DESC NULLS FIRST" for name in benchmark)
+    first = [] if query.sort == "id" else [f"{key} {'DESC' if query.descending else 'ASC'}"]
+    return ", ".join([*first, *(f"{name} NULLS LAST" for name in benchmark)])
+
+
+def _find_slice(
+    database: duckdb.DuckDBPyConnection, table: SampleTable, wanted: tuple[str, ...]
+) -> tuple[pa.Table, str]:
+    numbers = ", ".join(str(each.set_no) for each in table.sets)
+    sql = f"SELECT code FROM sample_rows WHERE set_no IN ({numbers}) AND meta[?] = ?"
+    return database.sql(sql, params=list(wanted[1:])).to_arrow_table(), ""
+
+
+def _find_question(
+    database: duckdb.DuckDBPyConnection, table: SampleTable, wanted: tuple[str, ...]
+) -> tuple[pa.Table, str]:
+    sql = "SELECT code FROM sample_rows WHERE set_no = ? AND place >= ? AND place < ? AND contains(lower(question), lower(?))"
+    parts = [(each.set_no, each.described) for each in table.sets]
+    found, late = _found(database, sql, parts, wanted[1])
+    return found, f"the search in questions ended after {SEARCH_SECONDS:.0f} s; later ones were not searched" * late
+
+
+def _find_reply(
+    database: duckdb.DuckDBPyConnection, table: SampleTable, wanted: tuple[str, ...]
+) -> tuple[pa.Table, str]:
+    sql = "SELECT run, number FROM reply_rows WHERE run = ? AND number >= ? AND number < ? AND contains(lower(text), lower(?))"
+    found, late = _found(database, sql, [(run.run, run.covered) for run in table.runs], wanted[1])
+    return found, f"the search in replies ended after {SEARCH_SECONDS:.0f} s; not all replies were searched" * late
+
+
+def _found(
+    database: duckdb.DuckDBPyConnection, sql: str, parts: Sequence[tuple[int, int]], text: str
+) -> tuple[pa.Table, bool]:
+    """Search rows of some sets or runs, a part of them at a time; say whether the time was too short."""
+    tables, end = [_NOTHING], time.monotonic() + SEARCH_SECONDS
+    for number, count in parts:
+        for first in range(0, count, SEARCH_ROWS):
+            if time.monotonic() > end:
+                return pa.concat_tables(tables, promote_options="permissive"), True
+            tables.append(database.sql(sql, params=[number, first, first + SEARCH_ROWS, text]).to_arrow_table())
+    return pa.concat_tables(tables, promote_options="permissive"), False
+
+
+def _samples_of(
+    database: duckdb.DuckDBPyConnection, table: SampleTable, codes: Sequence[int]
+) -> dict[int, tuple[Any, ...]]:
+    """Return what the index says of samples by their codes; of several sets the first counts."""
+    runs, listed = ", ".join(str(run.run) for run in table.runs), ", ".join(map(str, codes))
+    samples: dict[int, tuple[Any, ...]] = {}
+    for each in reversed(table.sets):
+        found = database.execute(
+            "SELECT code, set_no, place, sample_id, question, kind, images, image_count, meta, target FROM sample_rows "
+            f"WHERE set_no = {each.set_no} AND code IN ({listed})"
+        ).fetchall()
+        samples.update((code, tuple(rest)) for code, *rest in found)
+    if rest := [code for code in codes if code not in samples]:
+        found = database.execute(
+            f"SELECT code, any_value(sample_id) FROM record_rows WHERE run IN ({runs}) AND code IN ({', '.join(map(str, rest))}) "
+            "GROUP BY code"
+        ).fetchall()
+        samples.update((code, (0, 0, sample_id, "", "", (), 0, {}, None)) for code, sample_id in found)
+    return samples
+
+
+def _sample_ids(database: duckdb.DuckDBPyConnection, table: SampleTable) -> pa.Table:
+    sets, runs = ", ".join(str(each.set_no) for each in table.sets), ", ".join(str(run.run) for run in table.runs)
+    return database.sql(
+        f"SELECT code, any_value(sample_id) AS sample_id FROM (SELECT code, sample_id FROM sample_rows WHERE set_no IN ({sets}) "
+        f"UNION ALL SELECT code, sample_id FROM record_rows WHERE run IN ({runs})) GROUP BY code"
+    ).to_arrow_table()
+
+
+def _cells_of(
+    database: duckdb.DuckDBPyConnection,
+    run: RunIndexState,
+    columns: tuple[int | None, int | None],
+    numbers: Sequence[int | None],
+) -> dict[int, tuple[Any, ...]]:
+    """Return error kind, value, and what was read and why, of the records of one run on a page."""
+    known = ", ".join(str(number) for number in numbers if number is not None)
+    if not known:
+        return {}
+    first, rest = (-1 if column is None else column for column in columns)
+    rows = database.execute(
+        "SELECT number, error_kind, s.number IS NOT NULL, value, extracted, reason FROM "
+        f"(SELECT number, error_kind FROM record_rows WHERE run = {run.run} AND number IN ({known})) LEFT JOIN "
+        f"(SELECT * FROM score_rows WHERE run = {run.run} AND number IN ({known}) "
+        f"AND col = CASE WHEN number < {run.scored} AND {first} >= 0 THEN {first} ELSE {rest} END) s USING (number)"
+    ).fetchall()
+    return {number: tuple(rest) for number, *rest in rows}
+
+
+def _cell(row: Mapping[str, Any], at: int, own: Mapping[int, tuple[Any, ...]]) -> SampleCell:
+    verdict, flags = VERDICTS[row[f"v{at}"]], row[f"f{at}"]
+    if row[f"n{at}"] is None or row[f"n{at}"] not in own:
         return SampleCell(verdict)
-    error = run.rows.value("error_kind", record) or ""
-    source = run.source(profile, record)
-    if source is None:
-        return SampleCell(verdict, error=error)
-    (scores, column), flags = source, int(run.flags[record])
+    error, _, value, extracted, reason = own[row[f"n{at}"]]
     return SampleCell(
         verdict,
-        value=scores.value(f"{column}.value", record),
-        extracted=scores.value(f"{column}.extracted", record) or "",
-        reason=scores.value(f"{column}.reason", record) or "",
+        value=value,
+        extracted=extracted or "",
+        reason=reason or "",
         judge_unsure=bool(flags & JUDGE_UNSURE),
         profiles_differ=bool(flags & PROFILES_DIFFER),
         read_by_model=bool(flags & READ_BY_MODEL),
-        error=error,
+        error=error or "",
+    )
+
+
+def _margin(answers: Sequence[int]) -> float | None:
+    """Return the share of the commonest answer minus that of the second commonest; None without an answer."""
+    counts = sorted(Counter(answer for answer in answers if answer).values(), reverse=True)
+    return (counts[0] - (counts[1] if len(counts) > 1 else 0)) / sum(counts) if counts else None
+
+
+def _with_margins(rows: pa.Table, query: SampleQuery, runs: int) -> pa.Table:
+    """Return the rows with their margins where they are ordered by them: grouping answers in SQL takes ten times as long."""
+    if query.sort != "margin":
+        return rows
+    answers = np.stack([rows.column(f"a{at}").to_numpy() for at in range(runs)])
+    values = margins(answers)
+    return rows.append_column("margin", pa.array(values, mask=np.isnan(values)))
+
+
+def margins(answers: NDArray[np.uint32]) -> NDArray[np.float32]:
+    """Return the share of the commonest answer minus that of the second commonest, for each column.
+
+    Args:
+        answers: [runs, samples]; 0 stands for no answer.
+    """
+    most, second = _two_counts(answers)
+    answered = (answers != 0).sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(answered > 0, (most.astype(np.float32) - second) / answered, np.nan).astype(np.float32)
+
+
+def _two_counts(answers: NDArray[np.uint32]) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Return how often the commonest answer of each column stands in it, and the second commonest."""
+    runs, samples = answers.shape
+    most, second = np.zeros(samples, np.uint8), np.zeros(samples, np.uint8)
+    if len(np.unique(answers[:, :PROBED])) <= MOST_ANSWERS:
+        rest = answers != 0
+        for _ in range(MOST_ANSWERS):
+            at = int(rest.argmax())
+            if not rest.flat[at]:
+                return most, second
+            same = answers == answers.flat[at]
+            count = same.view(np.uint8).sum(axis=0, dtype=np.uint8)
+            np.maximum(second, np.minimum(most, count), out=second)
+            np.maximum(most, count, out=most)
+            rest ^= same
+    votes = np.zeros((runs, samples), np.uint8)
+    for i in range(runs):
+        votes[i] += answers[i] != 0
+        for j in range(i + 1, runs):
+            same = (answers[i] == answers[j]) & (answers[i] != 0)
+            votes[i] += same
+            votes[j] += same
+    top = votes.argmax(axis=0)
+    columns = np.arange(samples)
+    return votes[top, columns], np.where(answers == answers[top, columns], 0, votes).max(axis=0)
+
+
+def _read_scores(
+    database: duckdb.DuckDBPyConnection, state: RunIndexState, samples: SetState, column: int, expected: int | None
+) -> Scores:
+    """Read a run's scores, sorted as `ScoreBuilder` sorts them. Records without a verdict have no row."""
+    fields = {
+        name: sorted(values)
+        for name, values in samples.values.items()
+        if 1 < len(values) <= MOST_SLICES and name not in samples.wide
+    }
+    kinds = "SELECT DISTINCT kind FROM sample_rows WHERE set_no = ? ORDER BY kind"
+    if lacks_kind := KIND not in fields:
+        fields[KIND] = [kind for (kind,) in database.execute(kinds, [samples.set_no]).fetchall()]
+    parameters: list[Any] = []
+    codes = []
+    for at, (name, values) in enumerate(fields.items()):
+        own = lacks_kind and name == KIND
+        codes.append(f"coalesce(list_position(?::VARCHAR[], {'kind' if own else 'meta[?]'}), 0) - 1 AS m{at}")
+        parameters += [values] if own else [values, name]
+    rows = database.sql(
+        f"SELECT s.code, value, verdict, coalesce(cluster, s.code) AS cluster, {', '.join(codes)} FROM score_rows s "
+        f"LEFT JOIN (SELECT * FROM sample_rows WHERE set_no = {samples.set_no}) p ON p.code = s.code WHERE run = {state.run} "
+        f"AND col = {column} AND counts AND verdict BETWEEN 1 AND 6 ORDER BY s.code, value NULLS LAST",
+        params=parameters,
+    ).to_arrow_table()
+    return Scores(
+        value=rows.column("value").to_numpy().astype(np.float64),
+        verdict=(rows.column("verdict").to_numpy() - 1).astype(np.uint8),
+        group=rows.column("cluster").to_numpy(),
+        question=rows.column("code").to_numpy(),
+        meta={
+            name: Column(rows.column(f"m{at}").to_numpy().astype(np.int32), tuple(values))
+            for at, (name, values) in enumerate(fields.items())
+        },
+        expected=len(rows) if expected is None else expected,
     )

@@ -13,9 +13,8 @@ A column's letter counts before a run's name. `none wrong` is `not any wrong`; `
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from snellen.errors import UsageError
 from snellen.viewer.index.sample_page import VERDICTS
@@ -38,32 +37,6 @@ _QUANTIFIERS = ("all", "any", "none", "most")
 _TOKEN = re.compile(r"""\s*(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<mark>[(),/])|(?P<word>[^\s(),/"']+))""")
 
 
-@dataclass(frozen=True)
-class Claim:
-    """One statement: the runs it is about, how many of them it must hold for, and the accepted verdicts.
-
-    Attributes:
-        runs: places of the runs among the columns.
-        at_least: the number of these runs that must have one of the verdicts.
-        verdicts: the accepted verdicts.
-    """
-
-    runs: tuple[int, ...]
-    at_least: int
-    verdicts: frozenset[str]
-
-
-@dataclass(frozen=True)
-class Combination:
-    """Patterns joined by `and` or `or`, or one pattern negated by `not`."""
-
-    joined_by: Literal["and", "or", "not"]
-    parts: tuple[VerdictPattern, ...]
-
-
-VerdictPattern: TypeAlias = Claim | Combination
-
-
 class RunColumn(NamedTuple):
     """A run's column: its letter, and the other names that a pattern may call it by."""
 
@@ -81,58 +54,24 @@ def column_letter(place: int) -> str:
     return letters
 
 
-def parse_pattern(text: str, columns: Sequence[RunColumn]) -> VerdictPattern | None:
-    """Parse a pattern over these columns; None for an empty text.
+def pattern_sql(text: str, columns: Sequence[RunColumn]) -> str:
+    """Translate a pattern to a condition of SQL over the columns v0, v1 and so on, one for each run; an empty one to nothing.
 
-    >>> pattern = parse_pattern("A right and B wrong", [RunColumn("A"), RunColumn("B")])
-    >>> matches(pattern, ["right", "wrong"]), matches(pattern, ["right", "right"])
-    (True, False)
+    The condition holds no text of the user: only numbers of columns and codes of verdicts, their places in VERDICTS.
+
+    >>> pattern_sql("A right and B wrong", [RunColumn("A"), RunColumn("B")])
+    '((v0 IN (1)) AND (v1 IN (2)))'
 
     Raises:
         UsageError: what was read, what was expected there, and an example.
     """
     if not text.strip():
-        return None
+        return ""
     if len(text) > PATTERN_CHARACTERS:
         raise UsageError(
             f"the verdict pattern has {len(text):,} characters; at most {PATTERN_CHARACTERS:,} are read", "Shorten it."
         )
     return _PatternParser(text, columns).parse()
-
-
-def matches(pattern: VerdictPattern, verdicts: Sequence[str]) -> bool:
-    """Return True if a sample with these verdicts, one for each column, fits the pattern."""
-    if isinstance(pattern, Claim):
-        return sum(verdicts[run] in pattern.verdicts for run in pattern.runs) >= pattern.at_least
-    results = (matches(part, verdicts) for part in pattern.parts)
-    if pattern.joined_by == "and":
-        return all(results)
-    return any(results) if pattern.joined_by == "or" else not next(results)
-
-
-def pattern_sql(pattern: VerdictPattern, has_verdict: Callable[[int, Sequence[str]], str]) -> str:
-    """Translate a pattern to an SQL condition.
-
-    Args:
-        pattern: as parsed; it holds no text of the user, only places and known verdicts.
-        has_verdict: the condition that the run in one column has one of these verdicts; it must never be NULL.
-    """
-    if isinstance(pattern, Claim):
-        verdicts = sorted(pattern.verdicts)
-        conditions = [f"({has_verdict(run, verdicts)})" for run in pattern.runs]
-        if pattern.at_least <= 0:
-            return "TRUE"
-        if pattern.at_least > len(conditions):
-            return "FALSE"
-        if pattern.at_least == len(conditions):
-            return "(" + " AND ".join(conditions) + ")"
-        if pattern.at_least == 1:
-            return "(" + " OR ".join(conditions) + ")"
-        return "(" + " + ".join(f"{condition}::INT" for condition in conditions) + f") >= {pattern.at_least}"
-    parts = [pattern_sql(part, has_verdict) for part in pattern.parts]
-    if pattern.joined_by == "not":
-        return f"(NOT {parts[0]})"
-    return "(" + f" {pattern.joined_by.upper()} ".join(parts) + ")"
 
 
 class _Token(NamedTuple):
@@ -182,7 +121,7 @@ class _PatternParser:
         self._place += 1
         return True
 
-    def parse(self) -> VerdictPattern:
+    def parse(self) -> str:
         pattern = self._alternatives()
         rest = self._next()
         if rest is not None:
@@ -191,25 +130,25 @@ class _PatternParser:
             )
         return pattern
 
-    def _alternatives(self) -> VerdictPattern:
+    def _alternatives(self) -> str:
         parts = [self._conjunction()]
         while self._take("or"):
             parts.append(self._conjunction())
-        return parts[0] if len(parts) == 1 else Combination("or", tuple(parts))
+        return parts[0] if len(parts) == 1 else f"({' OR '.join(parts)})"
 
-    def _conjunction(self) -> VerdictPattern:
+    def _conjunction(self) -> str:
         parts = [self._term()]
         while self._take("and", ","):
             parts.append(self._term())
-        return parts[0] if len(parts) == 1 else Combination("and", tuple(parts))
+        return parts[0] if len(parts) == 1 else f"({' AND '.join(parts)})"
 
-    def _term(self) -> VerdictPattern:
+    def _term(self) -> str:
         self._depth += 1
         if self._depth > PATTERN_DEPTH:
             raise self._refusal(f"more than {PATTERN_DEPTH} brackets within each other", "Simplify it.")
         try:
             if self._take("not"):
-                return Combination("not", (self._term(),))
+                return f"(NOT {self._term()})"
             if self._take("("):
                 pattern = self._alternatives()
                 if not self._take(")"):
@@ -219,7 +158,7 @@ class _PatternParser:
         finally:
             self._depth -= 1
 
-    def _claim(self) -> VerdictPattern:
+    def _claim(self) -> str:
         subject = self._next()
         if subject is None:
             raise self._refusal("it ends where a run was expected", "Name a column, or all, any, none or most.")
@@ -232,8 +171,12 @@ class _PatternParser:
             verdicts.add(self._verdict(subject))
         if negated:
             verdicts = set[str](VERDICTS) - verdicts
-        claim = Claim(runs, at_least, frozenset(verdicts))
-        return Combination("not", (claim,)) if subject.is_word("none") else claim
+        codes = ", ".join(str(code) for code, verdict in enumerate(VERDICTS) if verdict in verdicts)
+        claims = [f"(v{run} IN ({codes}))" if codes else "false" for run in runs]
+        if len(runs) == at_least == 1:
+            return claims[0]
+        claim = f"({' + '.join(f'{each}::INT' for each in claims)} >= {at_least})" if claims else "false"
+        return f"(NOT {claim})" if subject.is_word("none") else claim
 
     def _verdict(self, subject: _Token) -> str:
         token = self._next()

@@ -29,10 +29,20 @@ def cell(value: Any, characters: int) -> Any:
 
 
 def answer(task: dict[str, Any]) -> dict[str, Any]:
-    """Answer the query of a task: {place, text, limit, characters, seconds, config}."""
+    """Answer the query of a task: {place, schema, given, text, limit, characters, seconds, config}.
+
+    `place` is the file of the index; where it is empty there is none, and the tables of `schema` have no rows. `given` are
+    further tables as (name, form, rows), the last two as JSON.
+    """
     import duckdb
 
-    with duckdb.connect(task["place"], read_only=True, config=task["config"]) as connection:
+    place = task["place"] or ":memory:"
+    with duckdb.connect(place, read_only=bool(task["place"]), config=task["config"]) as connection:
+        if not task["place"]:
+            connection.execute(task["schema"])
+        for name, form, content in task["given"]:
+            source = "SELECT unnest(from_json(?, ?), max_depth := 2)"
+            connection.execute(f"CREATE TEMP TABLE {name} AS {source}", [content, form])
         timer = threading.Timer(task["seconds"], connection.interrupt)
         timer.daemon = True
         timer.start()

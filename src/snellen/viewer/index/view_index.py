@@ -4,29 +4,27 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import duckdb
 
 from snellen.engine.run_folder import JUDGE_RUNS
 from snellen.errors import SnellenError, UsageError
-from snellen.runs.answer_view import AnswerView
 from snellen.scoring.scores import Scores
 from snellen.types import Blob, Record
-from snellen.viewer.index.case_source import CaseSource
 from snellen.viewer.index.catalogue import RunFiles, make_entries, read_files, stamp
+from snellen.viewer.index.database import IndexDatabase, RunIndexState, SetState, index_folder, read_states
 from snellen.viewer.index.discovery import Discovery, discover
 from snellen.viewer.index.entries import Refresh, RunEntry, Skipped
+from snellen.viewer.index.images import SampleImages
+from snellen.viewer.index.indexer import RunIndexer
+from snellen.viewer.index.journal_tail import read_record
 from snellen.viewer.index.pages import SamplePages
-from snellen.viewer.index.run_indexer import RunIndexer
-from snellen.viewer.index.run_scores import ScoreTables
-from snellen.viewer.index.run_state import RunIndexState
 from snellen.viewer.index.sample_page import SamplePage, SampleQuery, SqlTable
-from snellen.viewer.index.storage import STATE, IndexStorage, index_folder
-
-if TYPE_CHECKING:
-    from snellen.viewer.index.sql import SqlSource
+from snellen.viewer.index.sql import SqlSource
 
 
 def open_index(root: Path, *, cache: Path | None = None, show_gold: bool = False, trust: bool = False) -> ViewIndex:
@@ -44,7 +42,7 @@ def open_index(root: Path, *, cache: Path | None = None, show_gold: bool = False
     if not root.is_dir():
         problem = "is no folder" if root.exists() else "does not exist"
         raise UsageError(f"{root} {problem}", "Name the folder of your runs: snellen view results/")
-    return ViewIndex(root, IndexStorage(index_folder(root, cache, gold=show_gold)), show_gold=show_gold, trust=trust)
+    return ViewIndex(root, IndexDatabase(index_folder(root, cache, gold=show_gold)), show_gold=show_gold, trust=trust)
 
 
 class ViewIndex:
@@ -52,24 +50,25 @@ class ViewIndex:
 
     Attributes:
         root: the folder of the runs.
-        storage: the files of the index.
+        database: the file of the index.
         show_gold: gold answers of restricted sets may be shown.
         trust: the authors of all run folders are trusted.
     """
 
-    def __init__(self, root: Path, storage: IndexStorage, *, show_gold: bool, trust: bool = False) -> None:
-        self.root, self.storage, self.show_gold, self.trust = root, storage, show_gold, trust
+    def __init__(self, root: Path, database: IndexDatabase, *, show_gold: bool, trust: bool = False) -> None:
+        self.root, self.database, self.show_gold, self.trust = root, database, show_gold, trust
         self._lock, self._refreshing = threading.RLock(), threading.RLock()
-        self._indexer = RunIndexer(storage, gold=show_gold, trust=trust)
-        self._pages = SamplePages(storage)
-        self._scores = ScoreTables(storage)
-        self._cases = CaseSource(show_gold=show_gold, trust=trust)
+        self._indexer = RunIndexer(database, gold=show_gold, trust=trust)
+        self._pages = SamplePages(database)
+        self._sql = SqlSource(database)
+        self._images = SampleImages(trust=trust)
         self._files: dict[str, tuple[tuple[Any, ...], RunFiles]] = {}
-        self._states: dict[str, tuple[tuple[int, ...], RunIndexState]] = {}
+        self._states: dict[str, RunIndexState] = {}
+        self._sets: dict[str, SetState] = {}
+        self._read: tuple[int, ...] | None = None
         self._entries: dict[str, RunEntry] = {}
         self._skipped: tuple[Skipped, ...] = ()
         self._version = ""
-        self._sql: SqlSource | None = None
 
     def pending_bytes(self) -> int:
         """Return the bytes of the journals whose records are not, or not all, in the index with their verdicts."""
@@ -113,10 +112,9 @@ class ViewIndex:
             self._read_catalogue(discovery)
             problems: list[Skipped] = []
             if samples:
-                with self.storage.writing() as mine:
+                with self.database.writing() as mine:
                     if mine:
                         problems = self._index(stop, each, verdicts=verdicts)
-                        self._sweep()
                 self._read_catalogue(discovery)
             after = self._entries
             with self._lock:
@@ -142,30 +140,26 @@ class ViewIndex:
         for key in self._files.keys() - discovery.runs.keys():
             del self._files[key]
             self._indexer.close(key)
-        states = self._read_states(discovery.runs)
-        entries = {
-            entry.key: entry for entry in make_entries(files, {key: state for key, (_, state) in states.items()})
-        }
-        content = repr([(key, self._files[key][0], states[key][0] if key in states else ()) for key in entries])
+        states, sets = self._read_states()
+        states = {key: state for key, state in states.items() if key in discovery.runs}
+        entries = {entry.key: entry for entry in make_entries(files, states)}
+        content = repr([(key, self._files[key][0], _content(states[key]) if key in states else ()) for key in entries])
         with self._lock:
-            self._states, self._entries = states, entries
+            self._states, self._sets, self._entries = states, sets, entries
             self._version = blake2b(content.encode(errors="surrogatepass"), digest_size=8).hexdigest()
 
-    def _read_states(self, keys: Mapping[str, Path]) -> dict[str, tuple[tuple[int, ...], RunIndexState]]:
+    def _read_states(self) -> tuple[dict[str, RunIndexState], dict[str, SetState]]:
         """Read what the index holds of each run, if another process or this one has changed it."""
-        states = {}
-        for key in keys:
+        version = self.database.version
+        if version != self._read:
             try:
-                status = (self.storage.run_folder(key) / STATE).stat()
-            except OSError:
-                continue
-            own = (status.st_mtime_ns, status.st_size, status.st_ino)
-            known = self._states.get(key)
-            if known is None or known[0] != own:
-                known = (own, self._indexer.load(key))
-            if known[1].key:
-                states[key] = known
-        return states
+                with self.database.reading() as database:
+                    states = ({}, {}) if database is None else read_states(database)
+            except (SnellenError, OSError, ValueError):  # damaged, or another process has it: what is known stands
+                return self._states, self._sets
+            self._read = version
+            return states
+        return self._states, self._sets
 
     def _index(self, stop: Callable[[], bool], each: Callable[[str], None] | None, *, verdicts: bool) -> list[Skipped]:
         """Index what is not, or not all, in the index; own runs first, then the smaller ones first."""
@@ -175,6 +169,7 @@ class ViewIndex:
             key=lambda entry: (entry.origin == "foreign", self._files[entry.key][1].size or 0, entry.key),
         )
         passes = [self._indexer.add_records, self._indexer.add_verdicts] if verdicts else [self._indexer.add_records]
+        self._indexer.begin()
         for update in passes:
             for entry in turn:
                 if stop():
@@ -184,35 +179,22 @@ class ViewIndex:
                 try:
                     before = self._states.get(entry.key)
                     state = update(entry)
-                    if each is not None and (before is None or before[1] != state):
+                    if (
+                        each is not None
+                        and state is not None
+                        and (before is None or _content(before) != _content(state))
+                    ):
                         each(entry.key)
                 except SnellenError as error:
                     problems[entry.key] = Skipped(entry.key, error.message)
-                except (OSError, ValueError, OverflowError, MemoryError) as error:
+                except (OSError, ValueError, OverflowError, MemoryError, duckdb.Error) as error:
                     problems[entry.key] = Skipped(entry.key, f"cannot be indexed: {type(error).__name__}: {error}")
+                if entry.key in problems:
+                    self._indexer.forget()
+                    self._indexer.begin()
+        self._indexer.sweep(self._entries)
+        self._indexer.end()
         return list(problems.values())
-
-    def _sweep(self) -> None:
-        """Remove what the index holds of runs that are gone."""
-        import shutil
-
-        run_names = {self.storage.run_folder(key).name for key in self._entries}
-        sets = {self.storage.set_folder(state.set_name).name for _, state in self._states.values() if state.set_name}
-        for parent, names in ((self.storage.path / "runs", run_names), (self.storage.path / "sets", sets)):
-            try:
-                folders = list(parent.iterdir())
-            except OSError:
-                continue
-            for folder in folders:
-                if folder.name not in names and (parent.name == "runs" or self._is_old(folder)):
-                    shutil.rmtree(folder, ignore_errors=True)
-
-    def _is_old(self, folder: Path) -> bool:
-        """Return True for a set that was not changed for a day: the set of a run that has just been found is kept."""
-        try:
-            return time.time() - folder.stat().st_mtime > 86_400
-        except OSError:
-            return False
 
     def runs(self) -> list[RunEntry]:
         """Return all runs, by key."""
@@ -242,15 +224,14 @@ class ViewIndex:
         """
         entries = self._selected(query)
         with self._lock:
-            states = {key: state for key, (_, state) in self._states.items() if state.key}
-            version = self._version
-        return self._pages.page(query, entries, states, version)
+            states, sets, version = self._states, self._sets, self._version
+        return self._pages.page(query, entries, states, sets, version)
 
     def order(self, query: SampleQuery) -> list[tuple[str, int]]:
         """Return id and repeat of every row by the query's profile and sort order, without its filters: for an export."""
         with self._lock:
-            states = {key: state for key, (_, state) in self._states.items() if state.key}
-        return self._pages.order(query, self._selected(query), states)
+            states, sets = self._states, self._sets
+        return self._pages.order(query, self._selected(query), states, sets)
 
     def _selected(self, query: SampleQuery) -> list[RunEntry]:
         if query.runs:
@@ -279,42 +260,25 @@ class ViewIndex:
         """
         entry = self.run(key)
         with self._lock:
-            state = self._states.get(key, (None, RunIndexState()))[1]
-        return self._scores.scores(state, profile or next(iter(entry.metrics), ""), entry.expected)
+            state = self._states.get(key, RunIndexState())
+            samples = self._sets.get(state.set_name)
+        return self._pages.scores(state, samples, profile or next(iter(entry.metrics), ""), entry.expected)
 
     def sql(self, text: str, limit: int = 1_000) -> SqlTable:
         """Answer one SELECT over the runs, their records, scores and samples (snellen.viewer.index.sql)."""
-        from snellen.viewer.index.sql import SqlSource  # DuckDB is large, and few pages need it
-
-        entries = self.runs()
-        with self._lock:
-            states = {key: state for key, (_, state) in self._states.items() if state.key}
-            if self._sql is None:
-                self._sql = SqlSource(self.storage)
-        return self._sql.answer(text, limit, entries, states, self._version)
+        return self._sql.answer(text, limit, self.runs())
 
     def record(self, key: str, sample_id: str, repeat: int = 0) -> Record | None:
         """Read the record that counts for a sample, from the journal; None where there is none, or it was changed since.
 
-        The record is as written: of a restricted set, show `answer` instead.
+        The record is as written: of a restricted set, a page shows an answer view instead.
         """
         entry = self.run(key)
-        place = self._place(key, sample_id, repeat)
-        return None if place is None else self._cases.record(entry, *place, sample_id, repeat)
-
-    def _place(self, key: str, sample_id: str, repeat: int) -> tuple[int, int] | None:
         with self._lock:
-            state = self._states.get(key, (None, RunIndexState()))[1]
-        return self._pages.place(state, sample_id, repeat) if state.set_name else None
-
-    def answer(self, key: str, sample_id: str, repeat: int = 0) -> AnswerView | None:
-        """Return one answer with its question and its scores under each profile; without gold answers that are withheld.
-
-        Raises:
-            SnellenError: the run's benchmark or its data is not available: `record` has the reply.
-        """
-        record = self.record(key, sample_id, repeat)
-        return None if record is None else self._cases.answer(self.run(key), record)
+            state = self._states.get(key)
+        place = None if state is None else self._pages.place(state, sample_id, repeat)
+        record = None if place is None else read_record(entry.path / "results.jsonl", *place)
+        return record if record is not None and (record.sample_id, record.repeat) == (sample_id, repeat) else None
 
     def image(self, place: str, page: Sequence[str] = ()) -> Blob:
         """Return an image of a question by `ImageRef.place`.
@@ -329,13 +293,23 @@ class ViewIndex:
         set_id, _, rest = place.partition(":")
         sample, _, number = rest.partition(":")
         with self._lock:
-            keys = [
-                key
-                for key, (_, state) in self._states.items()
-                if state.set_name and state.profiles and self.storage.set_folder(state.set_name).name == set_id
-            ]
+            keys = [key for key, state in self._states.items() if state.profiles and str(state.set_no) == set_id]
         if not keys or not sample.isdecimal() or not number.isdecimal():
             raise UsageError(f"there is no image {place[:80]!r}", "The index was made anew: load the page again.")
         others = [other.split(":") for other in page if other.startswith(f"{set_id}:")]
         samples = [int(parts[1]) for parts in others if len(parts) == 3 and parts[1].isdecimal()]
-        return self._cases.image(self.run(keys[0]), int(sample), int(number), samples)
+        return self._images.image(self.run(keys[0]), int(sample), int(number), samples)
+
+
+def _content(state: RunIndexState) -> tuple[Any, ...]:
+    """Return what changes whenever the index has more or other content of a run."""
+    return (
+        state.run,
+        state.results,
+        state.recorded,
+        state.covered,
+        state.scored,
+        state.saved,
+        state.basis,
+        state.why_unknown,
+    )

@@ -18,7 +18,7 @@ from snellen.viewer.index import (
     Sort,
     SqlTable,
 )
-from snellen.viewer.index.patterns import parse_pattern
+from snellen.viewer.index.patterns import pattern_sql
 from snellen.viewer.labels import benchmark_label, model_label
 from snellen.viewer.sample_columns import (
     DEFAULT_SORT,
@@ -78,7 +78,7 @@ def sample_query(columns: SampleColumns, state: SamplesState) -> SampleQuery:
     """
     if state.sort and state.sort not in SORTS:
         raise UsageError(f"there is no order {state.sort[:40]!r}", f"Orders: {', '.join(SORTS)}.")
-    parse_pattern(state.pattern, columns.pattern_columns)
+    pattern_sql(state.pattern, columns.pattern_columns)  # refuses one that cannot be read
     return SampleQuery(
         columns.benchmark,
         tuple(entry.key for entry in columns.shown),
