@@ -8,6 +8,8 @@ from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeAlias, get_a
 
 from msgspec import Meta, Struct, field, structs
 
+from snellen.setting import Setting
+
 Kind: TypeAlias = str
 """A kind of answer: one of `KINDS`, or one that a plug-in registers under the entry-point group `snellen.answers`."""
 Status: TypeAlias = Literal["ok", "error", "timeout", "refused"]
@@ -96,40 +98,63 @@ Part: TypeAlias = Text | Image | Video
 
 
 class Generation(Struct, frozen=True, omit_defaults=True):
-    """Sampling settings of the model. None leaves a setting to the model's own default.
+    """Sampling settings of the model. None leaves a setting to the model's own default."""
 
-    `max_tokens` counts new tokens; `extra` goes verbatim into the request body or the generate call. `logprobs` is the
-    number of alternatives for which each token's probability is requested; None: no probabilities.
-    """
-
-    max_tokens: int | None = None
-    temperature: float | None = None
-    top_p: float | None = None
+    max_tokens: Annotated[
+        int | None, Setting("Maximum new tokens per reply.", 1, options=("--max-tokens", "--max-new-tokens"))
+    ] = None
+    temperature: Annotated[float | None, Setting("Sampling temperature.", 0.0)] = None
+    top_p: Annotated[float | None, Setting("Nucleus sampling.", 0.0, 1.0)] = None
     seed: int | None = None
-    stop: tuple[str, ...] = ()
-    extra: Mapping[str, Any] = field(default_factory=dict)
-    logprobs: int | None = None
+    stop: Annotated[tuple[str, ...], Setting("Text at which the reply ends; may be repeated.", value="TEXT")] = ()
+    extra: Annotated[Mapping[str, Any], Setting("Goes verbatim into the request body or the generate call.")] = field(
+        default_factory=dict
+    )
+    logprobs: Annotated[
+        int | None,
+        Setting(
+            "Record the probabilities of the answer's tokens with N alternatives each (5 without a number): option "
+            "probabilities and calibration.",
+            1,
+            20,
+            value="[N]",
+        ),
+    ] = None
 
 
 class MediaSettings(Struct, frozen=True, omit_defaults=True):
-    """Processing of images and videos on their way to the model.
+    """Processing of images and videos on their way to the model. The defaults send the original bytes untouched.
 
-    The defaults send the original bytes untouched. `max_long_side` is in pixels, `max_pixels` is width x height,
-    `format` re-encodes (jpeg, png, webp), `quality` is that of JPEG and WebP, `frames` is how many frames of a video
-    are sent at most, spaced uniformly. `fps` takes its place: frames at this many a second of the video's own time.
-    `video` is `native` where the file itself is sent. `corrupt` makes images worse on purpose, operations by comma in
-    their order: snellen.media.corruptions. Which of these exclude each other: snellen.media.check_settings.
+    Which of these exclude each other: snellen.media.check_settings.
     """
 
-    max_long_side: int | None = None
-    max_pixels: int | None = None
-    format: Literal["original", "jpeg", "png", "webp"] = "original"
-    quality: int = 90
-    frames: int = 8
-    blank: bool = False
-    fps: float | None = None
-    video: Literal["frames", "native"] = "frames"
-    corrupt: str = ""
+    max_long_side: Annotated[int | None, Setting("Maximum long side in pixels; larger images are shrunk.", 1)] = None
+    max_pixels: Annotated[int | None, Setting("Maximum width x height; larger images are shrunk.", 1)] = None
+    format: Annotated[
+        Literal["original", "jpeg", "png", "webp"],
+        Setting("Format in which images are sent; original: untouched bytes.", options=("--image-format",)),
+    ] = "original"
+    quality: Annotated[int, Setting("Quality of JPEG and WebP.", 1, 100)] = 90
+    frames: Annotated[int, Setting("Maximum frames per video, evenly spaced.", 1, 1_000_000, default="8")] = 8
+    blank: Annotated[
+        bool, Setting("Blind control: send grey images of the same size.", options=("--blank-images",))
+    ] = False
+    fps: Annotated[
+        float | None,
+        Setting("Frames per second of video, at most 768 per video; instead of --frames.", value="NUMBER"),
+    ] = None
+    video: Annotated[
+        Literal["frames", "native"],
+        Setting("How videos are sent: frames, or native: the file itself, to an endpoint that accepts video."),
+    ] = "frames"
+    corrupt: Annotated[
+        str,
+        Setting(
+            "Degrade images: blur:K (K pixels, odd), salt-pepper:P (P per cent of the pixels), grey, jitter:S (S up to 1); "
+            "separated by commas or repeated, applied in that order.",
+            value="OPERATION",
+        ),
+    ] = ""
 
 
 class Turn(Struct, frozen=True):

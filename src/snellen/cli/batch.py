@@ -11,7 +11,8 @@ from msgspec import structs
 
 from snellen.cli import options as shared
 from snellen.cli.console import new_table, note, show, show_json
-from snellen.cli.option_parsing import Commands, expand_options, only
+from snellen.cli.option_parsing import Commands, expand_options, only, option
+from snellen.engine.run_folder import RunSpec
 
 if TYPE_CHECKING:
     from snellen.runs.batches import RunBatch
@@ -86,9 +87,7 @@ class RequestOptions:
     out: Annotated[Path, typer.Option(metavar="FILE.jsonl", help="File of requests to write; it must not exist.")]
     run: Annotated[Path | None, typer.Option(help="Folder of the run.", show_default="results/BENCHMARK-MODEL")] = None
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first N samples.")] = None
-    repeats: Annotated[
-        int, typer.Option(min=1, max=shared.MAX_REPEATS, help="Number of times to ask each question.")
-    ] = 1
+    repeats: Annotated[int, option(RunSpec, "repeats")] = 1
     seed: shared.Seed = 0
     image_paths: Annotated[
         bool,

@@ -33,6 +33,8 @@ import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from typer.models import OptionInfo
 
+from snellen.setting import settings_of
+
 MAX_INTEGER = (1 << 63) - 1
 MAX_FLOAT = 1e12
 NEVER_EMPTY = (
@@ -69,6 +71,29 @@ class OptionGroup(NamedTuple):
 
     dataclass: type
     options: tuple[str, ...]
+
+
+def option(struct: type, field: str, *names: str, panel: str | None = None, envvar: str | None = None) -> Any:
+    """Return the option of a setting: its text, range, place holder and names are those of the struct's field.
+
+    Args:
+        struct: a class with described fields (snellen.setting).
+        field: the field's name.
+        names: names of the option, where they are not those of the field.
+        panel: its heading in --help, where it is not that of the group.
+        envvar: the environment variable that holds the value where the option is omitted.
+    """
+    said = settings_of(struct)[field]
+    return typer.Option(
+        *(names or said.options or (f"--{field.replace('_', '-')}",)),
+        metavar=said.value or None,
+        min=said.least,
+        max=said.most,
+        help=said.text,
+        envvar=envvar,
+        show_default=said.default or True,
+        rich_help_panel=panel,
+    )
 
 
 def only(*names: str) -> Only:

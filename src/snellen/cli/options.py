@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import typer
 from msgspec import structs
 
+from snellen.cli.option_parsing import option
 from snellen.cli.option_text import parse_json_object, parse_pairs
+from snellen.engine.run_folder import RunSpec
 from snellen.errors import UsageError
+from snellen.models.base import ModelOptions
 from snellen.types import Generation, MediaSettings
 
 if TYPE_CHECKING:
@@ -20,27 +23,11 @@ ENDPOINT, WRITING, IMAGES = "Endpoint (api:)", "How the model writes", "Images a
 SCALE, DATA, BATCHES = "Several GPUs or hosts", "Data", "Batches"
 LOCAL, BUDGET, OUTPUT = "Local models (local:, embedded)", "Limits", "Output"
 
-MAX_CONCURRENCY, MAX_REPEATS, MAX_WORKERS = 65_536, 1_000_000, 65_536
 MAX_SECONDS = 31_536_000.0  # a year
 
-IdIs = Annotated[
-    str,
-    typer.Option(
-        metavar="id|position|ordinal|META",
-        help="What the ids in a replayed file are: sample ids, positions from 0, numbers from 1, or a meta field of the "
-        "samples.",
-        rich_help_panel=DATA,
-    ),
-]
-PATIENCE = typer.Option(
-    metavar="SECONDS",
-    min=0.0,
-    max=604_800.0,
-    help="Maximum time that a sample waits for a server that refuses it (429, 503) or cannot be reached, and that a run "
-    "waits at its start for a server that is down. Without it: 900 s, and 30 s at the start.",
-    rich_help_panel=ENDPOINT,
-)
-Seed = Annotated[int, typer.Option(help="Seed of the benchmark's random draws and of a local model's sampling.")]
+IdIs = Annotated[str, option(ModelOptions, "id_is", panel=DATA)]
+PATIENCE = option(ModelOptions, "patience_s", panel=ENDPOINT)
+Seed = Annotated[int, option(ModelOptions, "seed")]
 Resume = Annotated[
     bool,
     typer.Option(
@@ -131,14 +118,10 @@ class GenerationOptions:
 
     PANEL: ClassVar[str] = WRITING
 
-    max_tokens: Annotated[
-        int | None, typer.Option("--max-tokens", "--max-new-tokens", min=1, help="Maximum new tokens per reply.")
-    ] = None
-    temperature: Annotated[float | None, typer.Option(min=0.0, help="Sampling temperature.")] = None
-    top_p: Annotated[float | None, typer.Option(min=0.0, max=1.0, help="Nucleus sampling.")] = None
-    stop: Annotated[
-        list[str] | None, typer.Option(metavar="TEXT", help="Text at which the reply ends; may be repeated.")
-    ] = None
+    max_tokens: Annotated[int | None, option(Generation, "max_tokens")] = None
+    temperature: Annotated[float | None, option(Generation, "temperature")] = None
+    top_p: Annotated[float | None, option(Generation, "top_p")] = None
+    stop: Annotated[list[str] | None, option(Generation, "stop")] = None
 
     def settings(self) -> Generation:
         """Build the sampling settings; raise UsageError for an empty stop text."""
@@ -155,47 +138,11 @@ class GenerationOptions:
 class StudyOptions(GenerationOptions):
     """Sampling settings of a run, what its prompts show before each question, and probabilities of tokens."""
 
-    system: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TEXT",
-            help="Text that the model reads before each prompt; it stands before a benchmark's own system text.",
-        ),
-    ] = None
-    few_shot: Annotated[
-        int,
-        typer.Option(
-            "--few-shot",
-            "--num-fewshot",
-            metavar="N",
-            min=0,
-            max=64,
-            help="Show N answered examples before each question; never tested samples.",
-        ),
-    ] = 0
-    few_shot_from: Annotated[
-        str | None,
-        typer.Option(
-            metavar="POOL",
-            help="Pool of the examples: a file or folder of questions, or KEY=VALUE for another setting of the benchmark "
-            "(split=dev).",
-            show_default="the pool that the benchmark declares",
-        ),
-    ] = None
-    few_shot_draw: Annotated[
-        Literal["fixed", "each"],
-        typer.Option(help="The same examples before every question (fixed), or drawn for each question."),
-    ] = "fixed"
-    logprobs: Annotated[
-        int | None,
-        typer.Option(
-            metavar="[N]",
-            min=1,
-            max=20,
-            help="Record the probabilities of the answer's tokens with N alternatives each (5 without a number): option "
-            "probabilities and calibration.",
-        ),
-    ] = None
+    system: Annotated[str | None, option(RunSpec, "system")] = None
+    few_shot: Annotated[int, option(RunSpec, "few_shot")] = 0
+    few_shot_from: Annotated[str | None, option(RunSpec, "few_shot_from")] = None
+    few_shot_draw: Annotated[Literal["fixed", "each"], option(RunSpec, "few_shot_draw")] = "fixed"
+    logprobs: Annotated[int | None, option(Generation, "logprobs")] = None
 
     def settings(self) -> Generation:
         """Build the sampling settings; raise UsageError for an empty stop text."""
@@ -222,74 +169,22 @@ class EndpointOptions:
 
     PANEL: ClassVar[str] = ENDPOINT
 
-    base_url: Annotated[str | None, typer.Option(help="OpenAI-compatible endpoint, up to and including /v1.")] = None
-    key_env: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Name of the environment variable (or line of .env) that holds the key; by default OPENAI_API_KEY. "
-            "The key cannot be an argument: other users could read it with ps.",
-        ),
-    ] = None
-    concurrency: Annotated[
-        int,
-        typer.Option(
-            "--concurrency",
-            "-c",
-            min=1,
-            max=MAX_CONCURRENCY,
-            help="Maximum concurrent requests; lowered while the server rate-limits (429) or is too slow.",
-        ),
-    ] = 16
-    timeout: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.001, max=MAX_SECONDS, help="Maximum wait for a reply.")
-    ] = 300.0
-    max_attempts: Annotated[
-        int,
-        typer.Option(
-            min=1, help="Maximum attempts per sample; waiting for a rate limit or an unreachable server is not counted."
-        ),
-    ] = 6
-    retry_empty: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Ask up to N times again for a reply that says nothing.")
-    ] = 0
+    base_url: Annotated[str | None, option(ModelOptions, "base_url")] = None
+    key_env: Annotated[str | None, option(ModelOptions, "key_env")] = None
+    concurrency: Annotated[int, option(ModelOptions, "concurrency")] = 16
+    timeout: Annotated[float, option(ModelOptions, "timeout_s")] = 300.0
+    max_attempts: Annotated[int, option(RunSpec, "max_attempts")] = 6
+    retry_empty: Annotated[int, option(RunSpec, "retry_empty")] = 0
     patience: Annotated[float | None, PATIENCE] = None
-    rpm: Annotated[
-        float | None,
-        typer.Option(
-            "--rpm", metavar="NUMBER", min=0.001, max=1e9, help="Maximum requests per minute.", show_default="unlimited"
-        ),
-    ] = None
-    tpm: Annotated[
-        float | None,
-        typer.Option(
-            "--tpm",
-            metavar="NUMBER",
-            min=1.0,
-            max=1e12,
-            help="Maximum tokens per minute, input and output.",
-            show_default="unlimited",
-        ),
-    ] = None
+    rpm: Annotated[float | None, option(ModelOptions, "rpm")] = None
+    tpm: Annotated[float | None, option(ModelOptions, "tpm")] = None
     effort: Annotated[
-        Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None,
-        typer.Option(
-            help="How much the model thinks; a provider refuses what it does not have.", show_default="the model's own"
-        ),
+        Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None, option(ModelOptions, "effort")
     ] = None
-    detail: Annotated[
-        Literal["auto", "low", "high", "original"],
-        typer.Option(help="Size at which the service reads images; original: never scaled down."),
-    ] = "auto"
-    responses: Annotated[
-        bool, typer.Option("--responses", help="openai:MODEL: use the Responses API, not chat completions.")
-    ] = False
-    stream: Annotated[
-        bool, typer.Option("--stream", help="Read replies while they are written; records the time to the first token.")
-    ] = False
-    extra_body: Annotated[
-        str | None, typer.Option(metavar="JSON", help="JSON object merged into every request body, or @FILE.")
-    ] = None
+    detail: Annotated[Literal["auto", "low", "high", "original"], option(ModelOptions, "detail")] = "auto"
+    responses: Annotated[bool, option(ModelOptions, "responses")] = False
+    stream: Annotated[bool, option(ModelOptions, "stream")] = False
+    extra_body: Annotated[str | None, option(ModelOptions, "extra_body")] = None
 
     def body(self) -> dict[str, Any]:
         """Return the object of --extra-body; raise UsageError if it is not one."""
@@ -302,48 +197,15 @@ class MediaOptions:
 
     PANEL: ClassVar[str] = IMAGES
 
-    max_long_side: Annotated[
-        int | None, typer.Option(min=1, help="Maximum long side in pixels; larger images are shrunk.")
-    ] = None
-    max_pixels: Annotated[int | None, typer.Option(min=1, help="Maximum width x height; larger images are shrunk.")] = (
-        None
-    )
-    image_format: Annotated[
-        Literal["original", "jpeg", "png", "webp"],
-        typer.Option(help="Format in which images are sent; original: untouched bytes."),
-    ] = "original"
-    quality: Annotated[int, typer.Option(min=1, max=100, help="Quality of JPEG and WebP.")] = 90
-    frames: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=1_000_000,
-            help="Maximum frames per video, evenly spaced.",
-            show_default=str(MediaSettings().frames),
-        ),
-    ] = None
-    fps: Annotated[
-        float | None,
-        typer.Option(metavar="NUMBER", help="Frames per second of video, at most 768 per video; instead of --frames."),
-    ] = None
-    video: Annotated[
-        Literal["frames", "native"],
-        typer.Option(
-            "--video",
-            help="How videos are sent: frames, or native: the file itself, to an endpoint that accepts video.",
-        ),
-    ] = "frames"
-    blank_images: Annotated[
-        bool, typer.Option("--blank-images", help="Blind control: send grey images of the same size.")
-    ] = False
-    corrupt: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="OPERATION",
-            help="Degrade images: blur:K (K pixels, odd), salt-pepper:P (P per cent of the pixels), grey, jitter:S (S up to 1); "
-            "separated by commas or repeated, applied in that order.",
-        ),
-    ] = None
+    max_long_side: Annotated[int | None, option(MediaSettings, "max_long_side")] = None
+    max_pixels: Annotated[int | None, option(MediaSettings, "max_pixels")] = None
+    image_format: Annotated[Literal["original", "jpeg", "png", "webp"], option(MediaSettings, "format")] = "original"
+    quality: Annotated[int, option(MediaSettings, "quality")] = 90
+    frames: Annotated[int | None, option(MediaSettings, "frames")] = None
+    fps: Annotated[float | None, option(MediaSettings, "fps")] = None
+    video: Annotated[Literal["frames", "native"], option(MediaSettings, "video")] = "frames"
+    blank_images: Annotated[bool, option(MediaSettings, "blank")] = False
+    corrupt: Annotated[list[str] | None, option(MediaSettings, "corrupt")] = None
 
     def settings(self) -> MediaSettings:
         """Build the media settings; raise UsageError for options that exclude each other."""
@@ -378,23 +240,14 @@ class LocalOptions:
 
     PANEL: ClassVar[str] = LOCAL
 
-    dtype: Annotated[str, typer.Option(help="torch dtype: auto, float32, bfloat16 or float16.")] = "auto"
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto"
-    batch_size: Annotated[int, typer.Option(min=1, max=MAX_CONCURRENCY, help="Maximum prompts per batch.")] = 32
-    kv_cache: Annotated[str, typer.Option(help="Key-value cache: auto, dynamic or static.")] = "auto"
-    compile: Annotated[
-        bool, typer.Option("--compile", help="Decode full batches with torch.compile and a static cache.")
-    ] = False
-    stop_after_first_json: Annotated[
-        bool, typer.Option("--stop-after-first-json", help="End a reply after its first complete JSON object.")
-    ] = False
-    revision: Annotated[str | None, typer.Option(help="Branch, tag or commit on the hub.")] = None
-    engine_args: Annotated[
-        str | None,
-        typer.Option(
-            metavar="JSON", help="Arguments of the engine of vllm:NAME or sglang:NAME, as a JSON object or @FILE."
-        ),
-    ] = None
+    dtype: Annotated[str, option(ModelOptions, "dtype")] = "auto"
+    device: Annotated[str, option(ModelOptions, "device")] = "auto"
+    batch_size: Annotated[int, option(ModelOptions, "batch_size")] = 32
+    kv_cache: Annotated[str, option(ModelOptions, "kv_cache")] = "auto"
+    compile: Annotated[bool, option(ModelOptions, "compile")] = False
+    stop_after_first_json: Annotated[bool, option(ModelOptions, "stop_after_first_json")] = False
+    revision: Annotated[str | None, option(ModelOptions, "revision")] = None
+    engine_args: Annotated[str | None, option(ModelOptions, "engine_args")] = None
 
     def arguments(self) -> dict[str, Any]:
         """Return the object of --engine-args; raise UsageError if it is not one."""
@@ -407,22 +260,8 @@ class WorkerOptions:
 
     PANEL: ClassVar[str] = SCALE
 
-    nproc: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=MAX_WORKERS,
-            metavar="N",
-            help="Number of workers; each loads the local model or the encoder, on a GPU of its own if there are GPUs.",
-            show_default="1; with --ray one per GPU, or one per host",
-        ),
-    ] = None
-    ray: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS", help="Run the workers on this Ray cluster: auto, HOST:PORT or ray://HOST:PORT."
-        ),
-    ] = None
+    nproc: Annotated[int | None, option(RunSpec, "nproc")] = None
+    ray: Annotated[str | None, option(RunSpec, "ray")] = None
 
 
 @dataclass(frozen=True)
@@ -431,23 +270,9 @@ class BudgetOptions:
 
     PANEL: ClassVar[str] = BUDGET
 
-    max_cost: Annotated[
-        float | None,
-        typer.Option(
-            metavar="USD",
-            min=0.0,
-            help="Stop before more than this is spent; the price is taken from --prices or the table of prices.",
-        ),
-    ] = None
-    max_tokens_total: Annotated[
-        int | None, typer.Option(min=1, help="Stop once this many tokens are used, input and output.")
-    ] = None
-    prices: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="TOML or JSON: US dollars per million tokens by model; before the table of prices."
-        ),
-    ] = None
+    max_cost: Annotated[float | None, option(RunSpec, "max_cost")] = None
+    max_tokens_total: Annotated[int | None, option(RunSpec, "max_tokens_total")] = None
+    prices: Annotated[Path | None, option(ModelOptions, "prices")] = None
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from snellen.cli.inline_judge import (
     asked_after_runs,
     print_summary,
 )
-from snellen.cli.option_parsing import expand_options
+from snellen.cli.option_parsing import expand_options, option
 from snellen.cli.preview import (
     require_models,
     require_profile,
@@ -35,12 +35,13 @@ from snellen.cli.preview import (
 from snellen.cli.results import FailedModel, ModelOutcome, finish, tell_failure
 from snellen.cli.serve import parse_vllm
 from snellen.cli.tracker_log import LogTo, log_runs, log_targets
+from snellen.engine.run_folder import RunSpec
 from snellen.errors import InterruptedRunError, PluginError, SnellenError, UsageError
+from snellen.models.base import ModelOptions
 from snellen.plugin_errors import plugin_fault
 
 if TYPE_CHECKING:
     from snellen.benchmarks.base import Benchmark
-    from snellen.engine.run_folder import RunSpec
     from snellen.models.base import ModelSettings
     from snellen.runs.settings import RunSettings
 
@@ -68,18 +69,9 @@ class RunOptions:
             show_default="results/BENCHMARK-MODEL",
         ),
     ] = None
-    limit: Annotated[int | None, typer.Option(min=1, help="Run only the first N samples.")] = None
-    shard: Annotated[
-        str | None,
-        typer.Option(
-            metavar="K/N",
-            help="Run only part K of N of the samples, in the subfolder shard-K-of-N; `snellen merge` joins the parts.",
-            rich_help_panel=shared.SCALE,
-        ),
-    ] = None
-    repeats: Annotated[
-        int, typer.Option(min=1, max=shared.MAX_REPEATS, help="Number of times to ask each question.")
-    ] = 1
+    limit: Annotated[int | None, option(RunSpec, "limit")] = None
+    shard: Annotated[str | None, option(RunSpec, "shard", panel=shared.SCALE)] = None
+    repeats: Annotated[int, option(RunSpec, "repeats")] = 1
     seed: shared.Seed = 0
     serve: Annotated[
         str | None,
@@ -90,45 +82,10 @@ class RunOptions:
     ] = None
     id_is: shared.IdIs = "id"
     resume: shared.Resume = False
-    cache: Annotated[
-        str | None,
-        typer.Option(
-            "--cache",
-            metavar="[DIR]",
-            help="Keep answers in this folder across runs, and take answers to the same requests from it; without a folder "
-            "in that of Snellen's cache. For models behind an API.",
-        ),
-    ] = None
-    strict_data: Annotated[
-        bool,
-        typer.Option(
-            "--strict-data",
-            help="Refuse a table with a row that cannot be asked, instead of leaving it out.",
-            rich_help_panel=shared.DATA,
-        ),
-    ] = False
-    batch: Annotated[
-        bool,
-        typer.Option(
-            "--batch",
-            help="Ask by batches: answers within a day, mostly at half the price. Ctrl-C leaves them running; the same "
-            "command takes them up.",
-            rich_help_panel=shared.BATCHES,
-        ),
-    ] = False
-    poll: Annotated[
-        float | None,
-        typer.Option(
-            "--poll",
-            metavar="SECONDS",
-            min=0.01,
-            max=86_400.0,
-            envvar="SNELLEN_BATCH_POLL",
-            help="Wait between two looks at the open batches.",
-            show_default="30",
-            rich_help_panel=shared.BATCHES,
-        ),
-    ] = None
+    cache: Annotated[str | None, option(ModelOptions, "cache")] = None
+    strict_data: Annotated[bool, option(RunSpec, "strict_data", panel=shared.DATA)] = False
+    batch: Annotated[bool, option(RunSpec, "batch", panel=shared.BATCHES)] = False
+    poll: Annotated[float | None, option(RunSpec, "poll_s", panel=shared.BATCHES, envvar="SNELLEN_BATCH_POLL")] = None
     dry_run: Annotated[
         bool,
         typer.Option(

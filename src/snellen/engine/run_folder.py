@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import filelock
 import msgspec
@@ -20,6 +20,7 @@ from snellen.engine.folder_checks import META_BYTES, check_files, check_values, 
 from snellen.errors import RedactedCopyError, RunError, RunLockedError
 from snellen.models.base import ModelOptions
 from snellen.redaction import redact_bytes
+from snellen.setting import Setting
 from snellen.text import pretty_json
 from snellen.types import Record
 
@@ -48,32 +49,101 @@ def _is_redacted(content: bytes) -> bool:
 class RunSpec(Struct, frozen=True, kw_only=True):
     """Settings of a run, as `snellen rerun` repeats them. Holds names of keys, never keys.
 
-    `nproc` and `ray` say how many workers answer and where (snellen.engine.ray); None and None: this process alone.
-    `strict_data` refuses data with a row that cannot be asked. `system` is read before each prompt, `few_shot` examples of
-    the pool `few_shot_from` stand before each question (snellen.engine.study). `shard` is K/N: only samples of part K.
-    `batch` asks by batches, and looks at them every `poll_s` seconds (None: the default).
+    `nproc` and `ray` both None: this process answers alone (snellen.engine.ray). Examples: snellen.engine.study.
     """
 
     benchmark: str
     model: str
     data: Data = Data()
     options: ModelOptions = ModelOptions()
-    limit: int | None = None
-    repeats: int = 1
-    max_attempts: int = 6
-    retry_empty: int = 0
-    max_cost: float | None = None
-    max_tokens_total: int | None = None
-    nproc: int | None = None
-    ray: str | None = None
-    strict_data: bool = False
-    system: str = ""
-    few_shot: int = 0
-    few_shot_from: str | None = None
-    few_shot_draw: Literal["fixed", "each"] = "fixed"
-    shard: str = ""
-    batch: bool = False
-    poll_s: float | None = None
+    limit: Annotated[int | None, Setting("Run only the first N samples.", 1)] = None
+    repeats: Annotated[int, Setting("Number of times to ask each question.", 1, 1_000_000)] = 1
+    max_attempts: Annotated[
+        int,
+        Setting("Maximum attempts per sample; waiting for a rate limit or an unreachable server is not counted.", 1),
+    ] = 6
+    retry_empty: Annotated[int, Setting("Ask up to N times again for a reply that says nothing.", 0, value="N")] = 0
+    max_cost: Annotated[
+        float | None,
+        Setting(
+            "Stop before more than this is spent; the price is taken from --prices or the table of prices.",
+            0.0,
+            value="USD",
+        ),
+    ] = None
+    max_tokens_total: Annotated[int | None, Setting("Stop once this many tokens are used, input and output.", 1)] = None
+    nproc: Annotated[
+        int | None,
+        Setting(
+            "Number of workers; each loads the local model or the encoder, on a GPU of its own if there are GPUs.",
+            1,
+            65_536,
+            value="N",
+            default="1; with --ray one per GPU, or one per host",
+        ),
+    ] = None
+    ray: Annotated[
+        str | None,
+        Setting("Run the workers on this Ray cluster: auto, HOST:PORT or ray://HOST:PORT.", value="ADDRESS"),
+    ] = None
+    strict_data: Annotated[
+        bool, Setting("Refuse a table with a row that cannot be asked, instead of leaving it out.")
+    ] = False
+    system: Annotated[
+        str,
+        Setting(
+            "Text that the model reads before each prompt; it stands before a benchmark's own system text.",
+            value="TEXT",
+        ),
+    ] = ""
+    few_shot: Annotated[
+        int,
+        Setting(
+            "Show N answered examples before each question; never tested samples.",
+            0,
+            64,
+            value="N",
+            options=("--few-shot", "--num-fewshot"),
+        ),
+    ] = 0
+    few_shot_from: Annotated[
+        str | None,
+        Setting(
+            "Pool of the examples: a file or folder of questions, or KEY=VALUE for another setting of the benchmark "
+            "(split=dev).",
+            value="POOL",
+            default="the pool that the benchmark declares",
+        ),
+    ] = None
+    few_shot_draw: Annotated[
+        Literal["fixed", "each"],
+        Setting("The same examples before every question (fixed), or drawn for each question."),
+    ] = "fixed"
+    shard: Annotated[
+        str,
+        Setting(
+            "Run only part K of N of the samples, in the subfolder shard-K-of-N; `snellen merge` joins the parts.",
+            value="K/N",
+        ),
+    ] = ""
+    batch: Annotated[
+        bool,
+        Setting(
+            "Ask by batches: answers within a day, mostly at half the price. Ctrl-C leaves them running; the same "
+            "command takes them up."
+        ),
+    ] = False
+    poll_s: Annotated[
+        float | None,
+        Setting(
+            "Wait between two looks at the open batches.",
+            0.01,
+            86_400.0,
+            value="SECONDS",
+            default="30",
+            options=("--poll",),
+        ),
+    ] = None
 
 
 WHOLE_SHARD = "1/1"

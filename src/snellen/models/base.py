@@ -5,16 +5,18 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from msgspec import Struct, field, structs
 
 from snellen.errors import UsageError
+from snellen.setting import Setting
 from snellen.types import Generation, MediaSettings, Prompt, Response
 
 if TYPE_CHECKING:
     from snellen.models.api.batches.service import BatchService
 
+MAX_CONCURRENCY = 65_536
 PATIENCE_S = 900.0
 START_PATIENCE_S = 30.0
 """Less than for a sample: at the start, the address may be wrong."""
@@ -23,87 +25,138 @@ START_PATIENCE_S = 30.0
 class ModelOptions(Struct, frozen=True):
     """Options of a model from the command line or `evaluate`. A model kind refuses what it cannot use.
 
-    Attributes:
-        generation: sampling settings of the whole run; what is None is left to the benchmark's prompt, then the model.
-        media: what is done to images.
-        base_url: OpenAI-compatible endpoint, up to and including `/v1`.
-        key_env: name of the environment variable that holds the key (never the key itself).
-        extra_body: merged into every request body.
-        effort: how long a model may think: none, minimal, low, medium, high, xhigh, max; None: the model's own default.
-        detail: size at which a service reads images: auto (its own default), low, high, original (never scaled down).
-        responses: `openai:` uses the Responses API in place of chat completions.
-        stream: replies are read while they are written.
-        offline: requests are written to a file that another program answers; nothing is sent (docs/batches.md).
-        timeout_s: seconds until a request counts as timed out.
-        patience_s: seconds that a sample waits for a server that refuses it (429, 503) or cannot be reached, and that a
-            run waits at its start for a server that is down; None: PATIENCE_S and, at the start, START_PATIENCE_S.
-        rpm, tpm: requests and tokens a minute at most; None: as many as the server takes.
-        concurrency: requests in flight at most, or the local batch size to aim at.
-        dtype: torch dtype of a local model: auto, float32, bfloat16, float16.
-        device: device map of a local model: auto, cpu, cuda, cuda:1.
-        batch_size: prompts a local batch holds at most.
-        kv_cache: key-value cache of a local model: auto, dynamic, static (docs/models-local.md).
-        compile: torch.compile decodes full batches of a local model; the cache is static then.
-        stop_after_first_json: a local model stops once one whole JSON object is written.
-        revision: hub revision of a local model.
-        engine_args: arguments of an inference engine in this process (`vllm:`, `sglang:`), by its own names.
-        prices: file with prices per model, before those of the package's table (docs/cost.md).
-        cache: folder of answers that are kept across runs, `auto` for that of Snellen's cache; None: none (docs/cost.md).
-        seed: the run's seed, for a local model that samples; an endpoint is sent that of `generation`.
-        agent_model: PROVIDER/MODEL that an agent asks, behind `base_url`.
-        sandbox: what an agent runs in: auto (bubblewrap), bubblewrap, apptainer, none.
-        sif: the image file for apptainer.
-        tools: file of tool settings for `tools:` (docs/tools.md).
-        id_is: what the ids in a replayed file are: `id`, `position` (from 0), `ordinal` (from 1), or a meta field of the samples.
-        agent_config: the user's own configuration file of the agent.
-        agent_bin: the user's own program of the agent, a path or a name on PATH.
-        agent_network: what an agent can reach: endpoint (the model, and what its tools need), host (all that this machine can).
-        agent_memory, agent_disk: bytes that one agent's sample may use; files lie in memory and count for both.
-        agent_processes, agent_open_files, agent_files, agent_depth: how many of them, and how deep its folders may lie.
-        agent_requests: that one agent's sample may make to its model.
+    What None means is said by the setting; `evaluate` and `snellen run` take each by its name (docs/cli.md).
     """
 
-    generation: Generation = Generation()
-    media: MediaSettings = MediaSettings()
-    base_url: str | None = None
-    key_env: str | None = None
-    extra_body: Mapping[str, Any] = field(default_factory=dict)
-    effort: str | None = None
-    detail: str = "auto"
-    responses: bool = False
-    stream: bool = False
-    offline: bool = False
-    timeout_s: float = 300.0
-    patience_s: float | None = None
-    rpm: float | None = None
-    tpm: float | None = None
-    concurrency: int = 16
-    dtype: str = "auto"
-    device: str = "auto"
-    batch_size: int = 32
-    kv_cache: str = "auto"
-    compile: bool = False
-    stop_after_first_json: bool = False
-    revision: str | None = None
-    engine_args: Mapping[str, Any] = field(default_factory=dict)
-    prices: str | None = None
-    cache: str | None = None
-    seed: int = 0
-    agent_model: str | None = None
-    sandbox: str = "auto"
-    sif: str | None = None
-    tools: str | None = None
-    id_is: str = "id"
-    agent_network: str = "endpoint"
-    agent_memory: int = 2 << 30
-    agent_disk: int = 1 << 30
-    agent_processes: int = 128
-    agent_open_files: int = 2048
-    agent_files: int = 65536
-    agent_depth: int = 128
-    agent_requests: int = 300
-    agent_config: str | None = None
-    agent_bin: str | None = None
+    generation: Annotated[
+        Generation, Setting("Sampling; what is None is left to the benchmark's prompt, then to the model.")
+    ] = Generation()
+    media: Annotated[MediaSettings, Setting("Preparation of images and videos.")] = MediaSettings()
+    base_url: Annotated[str | None, Setting("OpenAI-compatible endpoint, up to and including /v1.")] = None
+    key_env: Annotated[
+        str | None,
+        Setting(
+            "Name of the environment variable (or line of .env) that holds the key; by default OPENAI_API_KEY. "
+            "The key cannot be an argument: other users could read it with ps.",
+            value="NAME",
+        ),
+    ] = None
+    extra_body: Annotated[
+        Mapping[str, Any], Setting("JSON object merged into every request body, or @FILE.", value="JSON")
+    ] = field(default_factory=dict)
+    effort: Annotated[
+        str | None,
+        Setting("How much the model thinks; a provider refuses what it does not have.", default="the model's own"),
+    ] = None
+    detail: Annotated[str, Setting("Size at which the service reads images; original: never scaled down.")] = "auto"
+    responses: Annotated[bool, Setting("openai:MODEL: use the Responses API, not chat completions.")] = False
+    stream: Annotated[bool, Setting("Read replies while they are written; records the time to the first token.")] = (
+        False
+    )
+    offline: Annotated[
+        bool, Setting("Requests are written to a file that another program answers; nothing is sent (docs/batches.md).")
+    ] = False
+    timeout_s: Annotated[
+        float, Setting("Maximum wait for a reply.", 0.001, 31_536_000.0, value="SECONDS", options=("--timeout",))
+    ] = 300.0
+    patience_s: Annotated[
+        float | None,
+        Setting(
+            "Maximum time that a sample waits for a server that refuses it (429, 503) or cannot be reached, and that a run "
+            "waits at its start for a server that is down. Without it: 900 s, and 30 s at the start.",
+            0.0,
+            604_800.0,
+            value="SECONDS",
+            options=("--patience",),
+        ),
+    ] = None
+    rpm: Annotated[
+        float | None, Setting("Maximum requests per minute.", 0.001, 1e9, value="NUMBER", default="unlimited")
+    ] = None
+    tpm: Annotated[
+        float | None,
+        Setting("Maximum tokens per minute, input and output.", 1.0, 1e12, value="NUMBER", default="unlimited"),
+    ] = None
+    concurrency: Annotated[
+        int,
+        Setting(
+            "Maximum concurrent requests; lowered while the server rate-limits (429) or is too slow.",
+            1,
+            MAX_CONCURRENCY,
+            options=("--concurrency", "-c"),
+        ),
+    ] = 16
+    dtype: Annotated[str, Setting("torch dtype: auto, float32, bfloat16 or float16.")] = "auto"
+    device: Annotated[str, Setting("auto, cpu, cuda, cuda:N or mps.")] = "auto"
+    batch_size: Annotated[int, Setting("Maximum prompts per batch.", 1, MAX_CONCURRENCY)] = 32
+    kv_cache: Annotated[str, Setting("Key-value cache: auto, dynamic or static.")] = "auto"
+    compile: Annotated[bool, Setting("Decode full batches with torch.compile and a static cache.")] = False
+    stop_after_first_json: Annotated[bool, Setting("End a reply after its first complete JSON object.")] = False
+    revision: Annotated[str | None, Setting("Branch, tag or commit on the hub.")] = None
+    engine_args: Annotated[
+        Mapping[str, Any],
+        Setting("Arguments of the engine of vllm:NAME or sglang:NAME, as a JSON object or @FILE.", value="JSON"),
+    ] = field(default_factory=dict)
+    prices: Annotated[
+        str | None,
+        Setting(
+            "TOML or JSON: US dollars per million tokens by model; before the table of prices (docs/cost.md).",
+            value="FILE",
+        ),
+    ] = None
+    cache: Annotated[
+        str | None,
+        Setting(
+            "Keep answers in this folder across runs, and take answers to the same requests from it; without a folder "
+            "in that of Snellen's cache. For models behind an API.",
+            value="[DIR]",
+        ),
+    ] = None
+    seed: Annotated[int, Setting("Seed of the benchmark's random draws and of a local model's sampling.")] = 0
+    agent_model: Annotated[str | None, Setting("Model that the agent uses, at --base-url.", value="PROVIDER/MODEL")] = (
+        None
+    )
+    sandbox: Annotated[str, Setting("Sandbox of the agent; auto is bubblewrap, none must be named.")] = "auto"
+    sif: Annotated[str | None, Setting("Image for apptainer.", value="FILE")] = None
+    tools: Annotated[
+        str | None,
+        Setting("Tool settings of tools:NAME and of agents; by default the file named by SNELLEN_TOOLS.", value="FILE"),
+    ] = None
+    id_is: Annotated[
+        str,
+        Setting(
+            "What the ids in a replayed file are: sample ids, positions from 0, numbers from 1, or a meta field of the "
+            "samples.",
+            value="id|position|ordinal|META",
+        ),
+    ] = "id"
+    agent_network: Annotated[
+        str,
+        Setting(
+            "Network of the agent. endpoint: --base-url, and the web only through --tools. host: everything that "
+            "this machine can reach, including its own servers on loopback and abstract sockets."
+        ),
+    ] = "endpoint"
+    agent_memory: Annotated[
+        int,
+        Setting("Memory per sample, including its files, which are kept in memory.", value="SIZE", default="2G"),
+    ] = 2 << 30
+    agent_disk: Annotated[int, Setting("Size of all files per sample.", value="SIZE", default="1G")] = 1 << 30
+    agent_processes: Annotated[int, Setting("Concurrent processes per sample.", value="N", default="128")] = 128
+    agent_open_files: Annotated[int, Setting("Simultaneously open files per sample.", value="N", default="2048")] = 2048
+    agent_files: Annotated[int, Setting("Files and folders per sample.", value="N", default="65536")] = 65536
+    agent_depth: Annotated[int, Setting("Folder depth per sample.", value="N", default="128")] = 128
+    agent_requests: Annotated[int, Setting("Requests to the model per sample.", value="N", default="300")] = 300
+    agent_config: Annotated[
+        str | None,
+        Setting(
+            "Your own configuration of the agent (JSON, comments allowed); it may name model, endpoint and key.",
+            value="FILE",
+        ),
+    ] = None
+    agent_bin: Annotated[
+        str | None, Setting("Your own program of the agent, instead of an installed one.", value="PROGRAM")
+    ] = None
 
     def sample_patience_s(self) -> float:
         return PATIENCE_S if self.patience_s is None else self.patience_s

@@ -62,24 +62,7 @@ def evaluate(
             `snellen.read` does.
         data, images: where the benchmark's files are.
         benchmark_options: the options that `-o key=value` sets.
-        limit: run only the first N samples.
-        repeats: number of times to ask each sample.
-        seed: seeds the benchmark's random draws and a local model's sampling; for an endpoint see Generation.seed.
-        concurrency: maximum number of requests in flight.
-        base_url: OpenAI-compatible endpoint, up to and including `/v1`.
-        key_env: name of the environment variable that holds the key.
-        generation, media: sampling settings, and preprocessing of images and videos.
-        max_attempts: maximum number of requests per sample; refusals (429) and lost connections do not count.
-        retry_empty: how many times a reply that says nothing is asked for again.
-        max_cost, max_tokens_total: stop the run at this cost (see `prices`) or number of tokens.
-        nproc, ray: number of workers that hold a local model, and the Ray cluster they run on (docs/scale-out.md).
-        strict_data: refuse a table with a row that cannot be asked.
-        system: text that the model reads before each prompt.
-        few_shot, few_shot_from, few_shot_draw: number of examples before each question, their pool, and whether they are
-            `fixed` or drawn for `each` question (docs/prompt-studies.md).
-        shard: K/N: run only part K of N of the samples (docs/scale-out.md).
-        batch, poll_s: ask by batches, and look at them every so many seconds (docs/batches.md).
-        settings: further fields of ModelOptions (timeout_s, rpm, dtype …).
+        settings: fields of RunSpec and ModelOptions, described below.
 
     Raises:
         TypeError: there is no such setting.

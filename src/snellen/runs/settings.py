@@ -16,19 +16,14 @@ from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine.run_folder import JUDGED, LABELLED, READ, RunFolder, RunSpec
 from snellen.models.base import DEFAULTS, ModelOptions, ModelSettings
 from snellen.runs.trust import find_named
+from snellen.setting import explain, settings_of
 from snellen.types import Generation, MediaSettings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 class RunLimits(TypedDict, total=False):
-    """Part of a benchmark that is run, and what ends a run early.
-
-    limit: run only the first N samples.
-    max_attempts: maximum number of requests per sample; refusals (429) and lost connections do not count.
-    retry_empty: how many times a reply that says nothing is asked for again.
-    max_cost, max_tokens_total: stop the run at this cost in US dollars (see `prices`) or number of tokens.
-    """
+    """Part of a benchmark that is run, and what ends a run early."""
 
     limit: int | None
     max_attempts: int
@@ -46,15 +41,7 @@ class RunSettings(JudgeSettings, total=False):
 
     data, images: where the benchmark's files are.
     benchmark_options: the options that `-o key=value` sets.
-    repeats: number of times to ask each sample.
-    nproc, ray: number of workers that hold a local model, and the Ray cluster they run on (docs/scale-out.md).
-    strict_data: refuse a table with a row that cannot be asked.
-    system: text that the model reads before each prompt.
-    few_shot, few_shot_from, few_shot_draw: number of examples before each question, their pool, and whether they are
-        `fixed` or drawn for `each` question (docs/prompt-studies.md).
-    shard: K/N: run only part K of N of the samples (docs/scale-out.md).
-    batch: ask by batches, at the lower price of the service (docs/batches.md).
-    poll_s: seconds between two looks at the open batches.
+    The others are described by RunSpec and ModelOptions (snellen.setting).
     """
 
     data: str | Path | None
@@ -181,6 +168,8 @@ def takes(settings: type[Any], defaults: Mapping[str, Any] = _DEFAULTS) -> Calla
             return function(*arguments, **keywords)
 
         vars(checked)["__signature__"] = signature.replace(parameters=[*own, *listed])
-        return checked  # type: ignore[return-value]
+        described = {**settings_of(RunSpec), **settings_of(ModelOptions)}
+        listed_texts = {name: described[name] for name in settings.__annotations__ if name in described}
+        return explain(listed_texts)(checked)  # type: ignore[return-value]
 
     return decorate

@@ -12,9 +12,11 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from snellen.engine.run_folder import RunSpec
 from snellen.errors import DataError, UsageError
 from snellen.models.base import ModelOptions
 from snellen.redaction.arguments import key_among
+from snellen.setting import settings_of
 from snellen.sources.safe_paths import regular_file
 from snellen.toml_text import parse_toml
 from snellen.types import Generation, MediaSettings
@@ -52,28 +54,19 @@ TOP = {
     "limits": "limits",
 }
 """Keys of a plan, and what each is read as: `[[model]]` is `models`."""
+DESCRIBED = {
+    **settings_of(RunSpec),
+    **settings_of(ModelOptions),
+    **settings_of(Generation),
+    **settings_of(MediaSettings),
+}
 SPELLINGS = {
-    "timeout": "timeout_s",
-    "patience": "patience_s",
-    "blank_images": "blank",
-    "image_format": "format",
-    "max_new_tokens": "max_tokens",
-    "option": "options",
-}
+    option.removeprefix("--").replace("-", "_"): name
+    for name, setting in DESCRIBED.items()
+    for option in setting.options
+    if option.startswith("--")
+} | {"option": "options"}
 """Options of `snellen run` that settings have another name for; hyphens are underscores."""
-RANGES: Mapping[str, tuple[float, float]] = {
-    **dict.fromkeys(("max_tokens", "limit", "max_attempts", "max_tokens_total", "max_pixels"), (1, 2**53)),
-    **dict.fromkeys(("concurrency", "batch_size", "nproc"), (1, 65_536)),
-    **dict.fromkeys(("max_long_side", "frames"), (1, 1_000_000)),
-    **dict.fromkeys(("temperature", "max_cost"), (0, 1e9)),
-    **dict.fromkeys(("rpm", "tpm", "timeout_s"), (1e-3, 1e9)),
-    "top_p": (0, 1),
-    "patience_s": (0, 604_800),
-    "retry_empty": (0, 2**53),
-    "quality": (1, 100),
-    "repeats": (1, 1_000_000),
-}
-"""The least and the greatest value of a setting."""
 KEYS = ("api_key", "key", "token", "secret", "password", "authorization")
 
 
@@ -209,8 +202,8 @@ def _checked(path: Path, where: str, table: dict[str, Any], known: frozenset[str
             raise _unknown(path, where, typed, known)
         if key in respelled:
             raise UsageError(f"{path}: {where} has {key} twice, in two spellings", "Use one of the two.")
-        low, high = RANGES.get(key, (None, None))
-        if low is not None and high is not None and isinstance(value, int | float) and not low <= value <= high:
+        low, high = (DESCRIBED[key].least, DESCRIBED[key].most or 2**53) if key in DESCRIBED else (None, 0)
+        if low is not None and isinstance(value, int | float) and not low <= value <= high:
             bounds = f"of at least {low:g}" if high >= 1e9 else f"from {low:g} to {high:g}"
             raise UsageError(
                 f"{path}: {where} has {typed} = {value}; a value {bounds} was expected", f"Change {typed}."
