@@ -51,7 +51,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_table_that_its_first_rows_tell_is_read_once(tmp_path: Path, opened: list[str]) -> None:
     result = result_of(tmp_path / "q.csv", lambda at, row: None)
     assert (result.rows, result.kinds["choice"].count, result.findings) == (ROWS, ROWS, [])
-    assert len(opened) == 2  # its first rows, and all of them
+    assert len(opened) == 2  # for the form of its files, and for all of its rows
 
 
 @pytest.mark.parametrize(
