@@ -73,3 +73,11 @@ def test_later_rows_are_checked_by_what_the_whole_table_says(
     result = result_of(tmp_path / "q.csv", change)
     assert {kind: share.count for kind, share in result.kinds.items()} == kinds
     assert (result.rows, result.rows - result.samples) == (ROWS, ROWS - sum(kinds.values()))
+
+
+def test_golds_that_differ_in_case_alone_are_found_whatever_the_table_has_as_its_level(tmp_path: Path) -> None:
+    rows = "".join(f"{at},Which is it?,{gold},exact\n" for at, gold in enumerate(("Polish", "polish", "a crow")))
+    (tmp_path / "q.csv").write_text(f"id,question,answer,level\n{rows}")
+    result = check_benchmark(registry.find(str(tmp_path / "q.csv")), Data(), CheckSettings())
+    (alike,) = (finding for finding in result.findings if finding.code == "options-alike")
+    assert [row.id for row in alike.rows] == ["0", "1"]

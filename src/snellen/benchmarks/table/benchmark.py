@@ -58,8 +58,7 @@ OPTIONS: Mapping[str, str] = {
     "encoding": "the encoding of a text file that is not UTF-8 and has no byte order mark",
     "as_kit": "true: read the table as VLMEvalKit does, with pandas: `None` and `NA` are empty, 007 is 7",
 }
-OnSampledRow: TypeAlias = Callable[[tuple[Question, Sample] | OmittedRow], None]
-"""Receives a row: a question with its sample, or why it cannot be asked."""
+PromptWriter: TypeAlias = Callable[[Question], Prompt]
 OF_ROWS = ("match", "graded")
 """Rubrics of the package that a row's own cell may name; any other text says what counts."""
 TRUE = ("true", "1", "yes", "on")
@@ -86,34 +85,18 @@ class Table(Struct, frozen=True):
         return _circular(data)
 
     def survey(
-        self, data: Data, on_read: OnRead | None = None, begin: Callable[[], OnSampledRow] | None = None
+        self, data: Data, on_read: OnRead | None = None, begin: Callable[[PromptWriter], OnRow] | None = None
     ) -> Survey:
         """Survey the table; see `OpenedTable.survey`. Raises UsageError where circular evaluation is impossible.
 
-        `begin` returns what receives each row as it is read, as `rows` yields it but for its group; it is called again where the
+        `begin` takes what writes the prompts, and returns what receives each row as it is read; it is called again where the
         rows are read anew, by other rules.
         """
-        told = None
-        if begin is not None:
-
-            def told(rules: TableRules) -> OnRow:
-                on_row, sample = begin(), sample_writer(rules)
-                return lambda row: on_row(row if isinstance(row, OmittedRow) else (row, sample(row, "")))
-
+        told = None if begin is None else lambda rules: begin(prompts_of(rules))
         surveyed = self.opened(data).survey(on_read, told)
         if _circular(data):
             _require_rotatable(surveyed)
         return surveyed
-
-    def rows(self, data: Data) -> Iterator[tuple[Question, Sample] | OmittedRow]:
-        """Yield every row in order: as a question with its sample, not rotated, or why it cannot be asked."""
-        surveyed = self.survey(data)
-        sample = sample_writer(surveyed.rules)
-        for question in self.opened(data).questions():
-            if isinstance(question, OmittedRow):
-                yield question
-            else:
-                yield question, sample(question, _group_of(question, surveyed))
 
 
 def open_table(name: str) -> Benchmark:
@@ -248,13 +231,26 @@ def _group_of(question: Question, surveyed: Survey) -> str:
     return f"{group & (1 << 64) - 1:016x}" if group else ""
 
 
-def sample_writer(rules: TableRules) -> Callable[..., Sample]:
-    """Return what makes samples of a table's questions: of a question, its group, and further meta."""
+def prompts_of(rules: TableRules) -> PromptWriter:
+    """Return what writes the prompts of a table's questions."""
     style = rules.declaration.prompt
-    write_prompt: Callable[[Question], Prompt] = partial(declared_prompt, style)
+    write: PromptWriter = partial(declared_prompt, style)
     if not rules.declared and not style.is_worded:
         form, language = rules.truth_form, rules.language
-        write_prompt = prompt_writer(style, in_question=rules.in_question, form=form, language=language)
+        write = prompt_writer(style, in_question=rules.in_question, form=form, language=language)
+
+    def written(question: Question) -> Prompt:
+        prompt = write(question)
+        if question.history or question.system:
+            prompt = structs.replace(prompt, history=question.history, system=question.system)
+        return prompt
+
+    return written
+
+
+def sample_writer(rules: TableRules) -> Callable[..., Sample]:
+    """Return what makes samples of a table's questions: of a question, its group, and further meta."""
+    write_prompt = prompts_of(rules)
 
     def sample(question: Question, group: str, more: Mapping[str, str] = {}) -> Sample:
         meta: dict[str, Any] = {
@@ -271,11 +267,10 @@ def sample_writer(rules: TableRules) -> Callable[..., Sample]:
         for name, known in question.known.items():
             meta[TEXT_LEVEL if name == "level" else name] = known
         meta.update(more)
-        prompt = write_prompt(question)
-        if question.history or question.system:
-            prompt = structs.replace(prompt, history=question.history, system=question.system)
         group = group or more.get(QUESTION, "")
-        return Sample(question.id, prompt, question.answer, question.kind, question.options, group, meta)
+        return Sample(
+            question.id, write_prompt(question), question.answer, question.kind, question.options, group, meta
+        )
 
     return sample
 
