@@ -158,7 +158,7 @@ def test_each_image_is_read_once(snellen: Snellen, tmp_path: Path, monkeypatch: 
         reads.clear()
         assert json.loads(snellen("check", "my.csv", "--json").out)["images"] == 4
         assert sorted(reads) == sorted(f"{colour}.png" for colour in COLOURS)
-        survey._surveyed.cache_clear()
+        survey._first_opened.cache_clear()
 
 
 def test_the_estimate_of_circular_evaluation_counts_every_rotation(snellen: Snellen, tmp_path: Path) -> None:

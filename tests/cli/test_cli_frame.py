@@ -61,6 +61,36 @@ def test_a_run_over_an_endpoint_imports_nothing_heavy_and_few_modules_of_our_own
     assert len(loaded) <= MODULES
 
 
+COUNTED_ROWS = """
+import sys
+from snellen.benchmarks.table import rows
+from snellen.cli import main
+opened, parsed, placed = [], [], rows._placed
+
+def counted(*arguments):
+    for row in placed(*arguments):
+        parsed.append(row)
+        yield row
+
+rows._placed = counted
+sys.addaudithook(lambda event, what: event == "open" and str(what[0]).endswith("my.csv") and opened.append(what))
+status = main(sys.argv[1:])
+print(len(opened), len(parsed), status, file=open("counts", "w"))
+"""
+
+
+@pytest.mark.parametrize("words", [("run", "my.csv", "-m", "embedded", "--report"), ("check", "my.csv")])
+def test_a_small_table_is_opened_three_times_at_most_and_each_row_is_parsed_once(words, tmp_path):
+    """Questions, digest and report of a run, and its check, go by one survey and by the rows that it has read."""
+    rows = "".join(f"q{at},Which colour has the sky on day {at}?,red,blue,B\n" for at in range(3))
+    (tmp_path / "my.csv").write_text(f"id,question,A,B,answer\n{rows}")
+    subprocess.run(
+        [sys.executable, "-c", COUNTED_ROWS, *words], cwd=tmp_path, check=True, capture_output=True, timeout=600
+    )
+    opened, parsed, status = (tmp_path / "counts").read_text().split()
+    assert int(opened) <= 3 and (parsed, status) == ("3", "0")
+
+
 @pytest.mark.parametrize(
     ("words", "status", "complaint"),
     [

@@ -17,21 +17,14 @@ if TYPE_CHECKING:
     from snellen.runs.costs import Estimate
 
 
-def require_profile(spec: RunSpec, profile: str | None) -> Benchmark:
-    """Return the benchmark of a run.
-
-    Raises:
-        UsageError: the benchmark, the profile, a setting of the benchmark or the kind of model is unknown.
-    """
+def require_profile(spec: RunSpec, benchmark: Benchmark, profile: str | None) -> None:
+    """Raise UsageError for a profile, a setting of the benchmark or a kind of model that is unknown."""
     from snellen.models.registry import require_kind
     from snellen.runs.scoring import profiles_of
-    from snellen.runs.settings import find_benchmark
 
-    benchmark = find_benchmark(spec, trust=True)
     profiles_of(benchmark, profile)
     spec.data.require_known(benchmark.name, benchmark.options)
     require_kind(spec.model)
-    return benchmark
 
 
 def require_used_data(data: Data, benchmarks: Sequence[Benchmark]) -> None:
@@ -143,16 +136,17 @@ def _try_write(folder: Path) -> None:
         pass
 
 
-def show_estimates(specs: Sequence[RunSpec], folders: Sequence[Path], *, as_json: bool) -> None:
+def show_estimates(
+    specs: Sequence[RunSpec], benchmarks: Sequence[Benchmark], folders: Sequence[Path], *, as_json: bool
+) -> None:
     """Print questions, images, estimated tokens and cost of runs; send no request and read no key."""
     from snellen.engine.run_folder import RunFolder
     from snellen.engine.study import studied
     from snellen.runs.costs import estimated
-    from snellen.runs.settings import find_benchmark
 
     estimates = [
-        estimated(spec, studied(find_benchmark(spec, trust=True), spec), RunFolder(folder))
-        for spec, folder in zip(specs, folders, strict=True)
+        estimated(spec, studied(benchmark, spec), RunFolder(folder))
+        for spec, benchmark, folder in zip(specs, benchmarks, folders, strict=True)
     ]
     costs = [run.cost for run in estimates if run.cost is not None]
     if as_json:

@@ -132,7 +132,7 @@ def run_benchmarks(
 
     Settings that a benchmark declares are options of this command too: `snellen run vlm2 --help` lists them.
     """
-    from snellen.benchmarks.registry import find
+    from snellen.benchmarks.registry import find, lasting_name
     from snellen.cli import environment
     from snellen.runs.perform import default_folder
     from snellen.runs.settings import run_spec
@@ -150,8 +150,8 @@ def run_benchmarks(
     server = None if options.serve is None else parse_vllm(options.serve)
     names = options.model or ([] if server is None else [f"api:{server.public}"])
     settings = environment.RunVariables(data.data, options.limit, options.out, tuple(names))
-    declared = [find(name) for name in benchmark]
-    if not names or any(each.variables or each.places for each in declared):
+    found = {name: find(name) for name in map(lasting_name, benchmark)}
+    if not names or any(each.variables or each.places for each in found.values()):
         settings = environment.with_variables(settings, benchmark)
     run_settings: RunSettings = {
         **shared.model_settings(generation, endpoint, media, local, budget),
@@ -180,7 +180,7 @@ def run_benchmarks(
     models = list(dict.fromkeys(settings.model))
     specs = [
         _without_endpoint(structs.replace(base, benchmark=name, model=model), models)
-        for name in dict.fromkeys(benchmark)
+        for name in found
         for model in models
     ]
     out = settings.out
@@ -198,7 +198,8 @@ def run_benchmarks(
     with contextlib.ExitStack() as stack:
         if checks is not None:
             stack.enter_context(checks.errors(f"run {' '.join(benchmark)}"))
-        benchmarks, faults = _check(specs, folders, output.profile, dry_run=options.dry_run)
+        benchmarks = [found[spec.benchmark] for spec in specs]
+        faults = _check(specs, benchmarks, folders, output.profile, dry_run=options.dry_run)
         subjects = [(each, spec.data) for spec, each in zip(specs, benchmarks, strict=True)]
         asked = asked_after_runs(judging, readers, subjects, base.options)
         for line in () if checks is None else checks.possible(specs, benchmarks, output.profile):
@@ -207,7 +208,7 @@ def run_benchmarks(
             for spec, each in zip(specs, benchmarks, strict=True):
                 if (reading := each.reading(spec.data)) is not None:
                     show_reading(each, reading)
-            show_estimates(specs, folders, as_json=output.as_json)
+            show_estimates(specs, benchmarks, folders, as_json=output.as_json)
             return
         if len(specs) > 1:
             require_models(specs)
@@ -218,7 +219,7 @@ def run_benchmarks(
             address = stack.enter_context(serving(server, note)).url
             served = structs.replace(base.options, base_url=address)
             specs = [_without_endpoint(structs.replace(spec, options=served), models) for spec in specs]
-        outcome = _perform_all(specs, folders, faults, output, asked, checks)
+        outcome = _perform_all(specs, benchmarks, folders, faults, output, asked, checks)
     status = finish(outcome, profile=output.profile, report=output.report, as_json=output.as_json)
     for judged in outcome.judged:
         print_summary(judged, as_json=output.as_json)
@@ -259,21 +260,22 @@ def plan_among(names: Sequence[str]) -> str | None:
 
 
 def _check(
-    specs: Sequence[RunSpec], folders: Sequence[Path], profile: str | None, *, dry_run: bool
-) -> tuple[list[Benchmark], dict[Path, PluginError]]:
-    """Refuse options, folders and data before the first request.
-
-    Return the benchmarks, and the faults of plug-ins by run folder.
+    specs: Sequence[RunSpec],
+    benchmarks: Sequence[Benchmark],
+    folders: Sequence[Path],
+    profile: str | None,
+    *,
+    dry_run: bool,
+) -> dict[Path, PluginError]:
+    """Refuse options, folders and data before the first request; return the faults of plug-ins by run folder.
 
     Of several runs, one whose plug-in is faulty fails in its turn; the others are run.
     """
     from snellen.engine.resume import require_video_reader
 
     faults: dict[Path, PluginError] = {}
-    benchmarks: list[Benchmark] = []
-    for spec, folder in zip(specs, folders, strict=True):
-        benchmark = require_profile(spec, profile)
-        benchmarks.append(benchmark)
+    for spec, benchmark, folder in zip(specs, benchmarks, folders, strict=True):
+        require_profile(spec, benchmark, profile)
         if benchmark.with_media is not None:
             benchmark.with_media(spec.data, spec.options.media)
         if not dry_run:
@@ -288,11 +290,12 @@ def _check(
                     raise
                 faults[folder] = fault
     require_used_data(specs[0].data, benchmarks)
-    return benchmarks, faults
+    return faults
 
 
 def _perform_all(
     specs: Sequence[RunSpec],
+    benchmarks: Sequence[Benchmark],
     folders: Sequence[Path],
     faults: dict[Path, PluginError],
     output: RunOutputOptions,
@@ -303,17 +306,15 @@ def _perform_all(
     from snellen.engine.progress import display
     from snellen.engine.run_folder import RunFolder
     from snellen.runs.perform import perform
-    from snellen.runs.settings import find_benchmark
 
     outcome = ModelOutcome(checks=checks)
     verbose = not (output.quiet or output.as_json)
-    for spec, folder in zip(specs, folders, strict=True):
+    for spec, benchmark, folder in zip(specs, benchmarks, folders, strict=True):
         if len(specs) > 1 and verbose:
             note(f"{spec.benchmark} with {spec.model}, in {folder}")
         try:
             if folder in faults:
                 raise faults[folder]
-            benchmark = find_benchmark(spec, trust=True)
             reading = None if output.quiet else benchmark.reading(spec.data)
             if reading is not None:
                 show_reading(benchmark, reading)
@@ -325,7 +326,7 @@ def _perform_all(
                 for line in () if is_judged_table else benchmark.notices(spec.data):
                     note(f"note: {line}")
             progress = display(as_json=output.as_json, quiet=output.quiet)
-            outcome.runs.append(perform(spec, RunFolder(folder), display=progress, trust=True))
+            outcome.runs.append(perform(spec, RunFolder(folder), benchmark=benchmark, display=progress, trust=True))
         except Exception as error:
             cause = error if isinstance(error, SnellenError) else plugin_fault(error)
             if cause is None or (cause is not error and len(specs) == 1 and not output.as_json):

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 import typer
-from msgspec import structs
 
 from snellen.cli import options as shared
 from snellen.cli.console import note, show_json
@@ -113,6 +112,7 @@ def watch(
     on with the same command. A checkpoint that fails is named, and the others go on. The score over the steps is printed,
     and drawn with its intervals in watch.html.
     """
+    from snellen.benchmarks.registry import find
     from snellen.engine.progress import display
     from snellen.models.registry import open_model
     from snellen.runs.settings import run_spec
@@ -136,10 +136,9 @@ def watch(
     settings = cast("RunSettings", chosen)
     base = run_spec("", f"local:{checkpoints}", settings)
     open_model(base.model, base.options)  # refuses options and names missing packages; loads nothing
-    benchmarks = {
-        name: require_profile(structs.replace(base, benchmark=name), output.profile)
-        for name in dict.fromkeys(benchmark)
-    }
+    benchmarks = {name: find(name) for name in benchmark}
+    for each in benchmarks.values():
+        require_profile(base, each, output.profile)
     _check_data(benchmarks, base.data, quiet=output.quiet)
     out = watching.out or Path("results") / f"watch-{slug(checkpoints.absolute().name) or 'checkpoints'}"
     require_run_folder(out)

@@ -23,7 +23,7 @@ from snellen.models.api.prices import FoundPrice, Price, PriceSource, find_price
 from snellen.models.base import effective
 from snellen.models.image_tokens import PIXELS_A_TOKEN as PIXELS
 from snellen.models.image_tokens import TOKENS_OF_UNKNOWN_SIZE, ImageRule, rough_tokens
-from snellen.types import Generation, Image, MediaSettings, Metric, Sample, Text, Video
+from snellen.types import Generation, Image, MediaSettings, Metric, Prompt, Text, Video
 
 __all__ = [
     "CHARACTERS",
@@ -168,10 +168,10 @@ class PromptTotals:
         cost = self.cost
         return None if self._price is None or self._price.batch is None or cost is None else cost * self._price.batch
 
-    def add(self, sample: Sample, requests: int = 1) -> None:
-        """Add a sample that is sent this many times."""
-        characters, tokens, readable = len(sample.prompt.system), 0, True
-        for part in sample.prompt.conversation_parts:
+    def add(self, prompt: Prompt, requests: int = 1) -> None:
+        """Add a prompt that is sent this many times."""
+        characters, tokens, readable = len(prompt.system), 0, True
+        for part in prompt.conversation_parts:
             if isinstance(part, Text):
                 characters += len(part.text)
             elif isinstance(part, Video):
@@ -186,7 +186,7 @@ class PromptTotals:
         self.input_tokens += requests * input_tokens
         self.image_tokens += requests * tokens
         self.unreadable += not readable
-        limit = effective(self._generation, sample.prompt.generation).max_tokens
+        limit = effective(self._generation, prompt.generation).max_tokens
         if limit is None or self.output_tokens is None:
             self.output_tokens = None
         else:
@@ -221,7 +221,7 @@ def estimated(spec: RunSpec, benchmark: Benchmark, folder: RunFolder) -> Estimat
         questions += spec.repeats
         answered += spec.repeats - unanswered
         if unanswered:
-            totals.add(sample, unanswered)
+            totals.add(sample.prompt, unanswered)
     forecast = None if benchmark.forecast is None else benchmark.forecast(spec.data)
     return Estimate(
         benchmark.name,

@@ -68,11 +68,12 @@ def evaluate(
         TypeError: there is no such setting.
         SnellenError: see snellen.errors; answers received before it are on disk.
     """
-    subject = benchmarks.find(benchmark) if isinstance(benchmark, str) else benchmark
+    name = benchmarks.lasting_name(benchmark) if isinstance(benchmark, str) else benchmark.name
+    subject = benchmarks.find(name) if isinstance(benchmark, str) else benchmark
     asked = AskedModels(judge, reader, rubric, reader_for).declared_by(subject)
     asked.require(subject)
     with _answering(model, processor, settings) as (model_name, opened):
-        spec = run_spec(benchmark if isinstance(benchmark, str) else benchmark.name, model_name, settings)
+        spec = run_spec(name, model_name, settings)
         if judge not in (None, NO_MODEL) and not leaves_to_judge(subject, spec.data):
             raise UsageError(
                 f"{subject.name} is scored by rules, and no reply of it is for a judge",
@@ -86,7 +87,7 @@ def evaluate(
         done = perform(
             spec,
             RunFolder(folder),
-            benchmark=benchmark if isinstance(benchmark, Benchmark) else None,
+            benchmark=subject,
             model=opened,
             display=display or (ProgressCallback(on_progress) if on_progress is not None else None),
             trust=True,  # the caller names the benchmark

@@ -43,6 +43,7 @@ def perform(
 ) -> Run:
     """Execute a RunSpec in a folder, write summary.json, and return the run.
 
+    `benchmark`: that of the spec, which names it by a lasting name; None: it is found by its name.
     `trust`: the spec is the user's own, so that it may name code (`module:ATTRIBUTE`) as its benchmark.
 
     Raises:

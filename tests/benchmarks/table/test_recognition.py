@@ -451,8 +451,8 @@ def test_the_digest_covers_the_table_and_its_images() -> None:
     image = io.BytesIO()
     Picture.new("RGB", (5, 5), "white").save(image, "PNG")
     Path("b.png").write_bytes(image.getvalue())
-    from snellen.benchmarks.table.survey import _surveyed
+    from snellen.benchmarks.table.survey import _first_opened
 
-    _surveyed.cache_clear()
+    _first_opened.cache_clear()
     after = registry.find("my.csv").digest(Data())
     assert before.partition("+")[0] == after.partition("+")[0] and before != after

@@ -14,7 +14,7 @@ from snellen.runs.check.finding import Finding
 from snellen.runs.check.result import CheckResult
 from snellen.runs.check.row import CheckedRow, row_of_question
 from snellen.sources.blobs import BytesBlob
-from snellen.types import Blob, Image, Kind, Prompt, Sample, Text
+from snellen.types import Blob, Image, Kind, Prompt, Text
 
 ORIGIN = Origin("my.csv", "my", "")
 
@@ -46,9 +46,8 @@ def row(
     own_id = sample_id or str(number)
     lines = [text, *(f"{letter}. {option}" for letter, option in lettered.items())]
     prompt = Prompt((*(Image(blob) for blob in images), Text("\n".join(lines))))
-    sample = Sample(own_id, prompt, answer, kind, options=lettered)
     question_ = Question(own_id, f"row {number}", number - 1, text, answer, kind, tuple(images), options=lettered)
-    return row_of_question(question_, sample)
+    return row_of_question(question_, prompt)
 
 
 def checked(rows: Sequence[Any], **settings: Any) -> CheckResult:

@@ -80,6 +80,10 @@ def test_equal_options_are_found_whatever_their_spaces_and_those_that_differ_in_
     assert codes("", "", "crow") == set()
 
 
+def test_a_blank_option_as_gold_answer_stands_in_no_question() -> None:
+    assert codes(" ", "wren", "crow", question="Which answer is it?") == set()
+
+
 @pytest.mark.parametrize(
     ("question", "expected"),
     [

@@ -51,7 +51,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_table_that_its_first_rows_tell_is_read_once(tmp_path: Path, opened: list[str]) -> None:
     result = result_of(tmp_path / "q.csv", lambda at, row: None)
     assert (result.rows, result.kinds["choice"].count, result.findings) == (ROWS, ROWS, [])
-    assert len(opened) == 2  # its first rows, and all of them
+    assert len(opened) == 2  # for the form of its files, and for all of its rows
 
 
 @pytest.mark.parametrize(
@@ -73,3 +73,11 @@ def test_later_rows_are_checked_by_what_the_whole_table_says(
     result = result_of(tmp_path / "q.csv", change)
     assert {kind: share.count for kind, share in result.kinds.items()} == kinds
     assert (result.rows, result.rows - result.samples) == (ROWS, ROWS - sum(kinds.values()))
+
+
+def test_golds_that_differ_in_case_alone_are_found_whatever_the_table_has_as_its_level(tmp_path: Path) -> None:
+    rows = "".join(f"{at},Which is it?,{gold},exact\n" for at, gold in enumerate(("Polish", "polish", "a crow")))
+    (tmp_path / "q.csv").write_text(f"id,question,answer,level\n{rows}")
+    result = check_benchmark(registry.find(str(tmp_path / "q.csv")), Data(), CheckSettings())
+    (alike,) = (finding for finding in result.findings if finding.code == "options-alike")
+    assert [row.id for row in alike.rows] == ["0", "1"]

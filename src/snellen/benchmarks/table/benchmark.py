@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct, structs
 
-from snellen.benchmarks.base import Benchmark, Data, DataFile, DataReading
+from snellen.benchmarks.base import Benchmark, Data, DataFile
 from snellen.benchmarks.table.declaration import Declaration, ScoreRule, Source
 from snellen.benchmarks.table.image_checks import OnRead
 from snellen.benchmarks.table.paragraph import reading_of
@@ -18,7 +18,7 @@ from snellen.benchmarks.table.question import OmittedRow, Question
 from snellen.benchmarks.table.questions import TableRules
 from snellen.benchmarks.table.reports import summary
 from snellen.benchmarks.table.row_groups import groups_by_row
-from snellen.benchmarks.table.rows import open_rows
+from snellen.benchmarks.table.rows import Rows
 from snellen.benchmarks.table.scorers import PROFILES as DECLARED_PROFILES
 from snellen.benchmarks.table.scorers import scorers
 from snellen.benchmarks.table.summary import (
@@ -32,7 +32,7 @@ from snellen.benchmarks.table.summary import (
     strict,
     summarize,
 )
-from snellen.benchmarks.table.survey import OnRow, Survey, questions, survey
+from snellen.benchmarks.table.survey import OnRow, OpenedTable, Survey, opened
 from snellen.benchmarks.table.wording import prompt_writer
 from snellen.errors import UsageError
 from snellen.scoring.rubric import CRITERIA, Rubric, criteria_of, load_rubric
@@ -58,8 +58,7 @@ OPTIONS: Mapping[str, str] = {
     "encoding": "the encoding of a text file that is not UTF-8 and has no byte order mark",
     "as_kit": "true: read the table as VLMEvalKit does, with pandas: `None` and `NA` are empty, 007 is 7",
 }
-OnSampledRow: TypeAlias = Callable[[tuple[Question, Sample] | OmittedRow], None]
-"""Receives a row: a question with its sample, or why it cannot be asked."""
+PromptWriter: TypeAlias = Callable[[Question], Prompt]
 OF_ROWS = ("match", "graded")
 """Rubrics of the package that a row's own cell may name; any other text says what counts."""
 TRUE = ("true", "1", "yes", "on")
@@ -77,43 +76,27 @@ class Table(Struct, frozen=True):
     declaration: Declaration
     base: Path = Path()
 
-    def chosen(self, data: Data) -> Declaration:
-        """Return the declaration as the user's options change it. Raises UsageError for an unknown value."""
-        return _chosen(self.declaration, data)
+    def opened(self, data: Data) -> OpenedTable:
+        """Return the table, opened as the user's settings choose. Raises UsageError for an unknown value."""
+        return opened(_chosen(self.declaration, data), data, self.base)
 
     def circular(self, data: Data) -> bool:
         """Return True if each choice question is asked in every rotation of its options."""
         return _circular(data)
 
     def survey(
-        self, data: Data, on_read: OnRead | None = None, begin: Callable[[], OnSampledRow] | None = None
+        self, data: Data, on_read: OnRead | None = None, begin: Callable[[PromptWriter], OnRow] | None = None
     ) -> Survey:
-        """Survey the table; see `survey.survey`. Raises UsageError where circular evaluation is impossible.
+        """Survey the table; see `OpenedTable.survey`. Raises UsageError where circular evaluation is impossible.
 
-        `begin` returns what receives each row as it is read, as `rows` yields it but for its group; it is called again where the
+        `begin` takes what writes the prompts, and returns what receives each row as it is read; it is called again where the
         rows are read anew, by other rules.
         """
-        told = None
-        if begin is not None:
-
-            def told(rules: TableRules) -> OnRow:
-                on_row, sample = begin(), sample_writer(rules)
-                return lambda row: on_row(row if isinstance(row, OmittedRow) else (row, sample(row, "")))
-
-        surveyed = survey(self.chosen(data), data, self.base, on_read, told)
+        told = None if begin is None else lambda rules: begin(prompts_of(rules))
+        surveyed = self.opened(data).survey(on_read, told)
         if _circular(data):
-            _rotatable(surveyed)
+            _require_rotatable(surveyed)
         return surveyed
-
-    def rows(self, data: Data) -> Iterator[tuple[Question, Sample] | OmittedRow]:
-        """Yield every row in order: as a question with its sample, not rotated, or why it cannot be asked."""
-        surveyed = self.survey(data)
-        sample = sample_writer(surveyed.rules)
-        for question in questions(self.chosen(data), data, self.base):
-            if isinstance(question, OmittedRow):
-                yield question
-            else:
-                yield question, sample(question, _group_of(question, surveyed))
 
 
 def open_table(name: str) -> Benchmark:
@@ -132,25 +115,25 @@ def benchmark_of(declaration: Declaration, base: Path = Path()) -> Benchmark:
         declaration: what a TOML declares; without `rows` its columns are recognised.
         base: the folder at which relative paths of its source begin.
     """
-    declared = bool(declaration.report)
+    declared, table = bool(declaration.report), Table(declaration, base)
     rule = declaration.score or ScoreRule()
     scored = declared or rule.is_given
     return Benchmark(
         name=declaration.name,
         version=declaration.version,
-        samples=lambda data: samples(_chosen(declaration, data), data, base),
+        samples=lambda data: samples(table, data),
         score=scorers(rule) if scored else {"strict": strict},
         summarize=summary(declaration) if declared else summarize,
         profiles=DECLARED_PROFILES if scored else PROFILES,
-        size=lambda data: _size(_chosen(declaration, data), data, base),
-        digest=lambda data: survey(_chosen(declaration, data), data, base).digest,
+        size=lambda data: _size(table.survey(data), data),
+        digest=lambda data: table.survey(data).digest,
         options=OPTIONS,
         about=_about(declaration),
-        files=lambda data: _files(_chosen(declaration, data), data, base),
-        reading=lambda data: reading_of(survey(_chosen(declaration, data), data, base)),
-        notices=lambda data: _notices(survey(_chosen(declaration, data), data, base)),
+        files=lambda data: _files(table.opened(data).open()),
+        reading=lambda data: reading_of(table.survey(data)),
+        notices=lambda data: _notices(table.survey(data)),
         cluster="image",
-        table=Table(declaration, base),
+        table=table,
         rubric=_rubric(rule.judge.rubric, base),
         ruled_correct=is_reference,
         rule_first=True,
@@ -216,23 +199,22 @@ def _circular(data: Data) -> bool:
     return text in TRUE
 
 
-def _rotatable(surveyed: Survey) -> bool:
-    """Return True for a table whose options can be rotated. Raises UsageError for options that stand in the question."""
+def _require_rotatable(surveyed: Survey) -> None:
+    """Raise UsageError for options that stand in the question, where they cannot be rotated."""
     if surveyed.kinds["choice"] and not surveyed.is_rotatable:
         raise UsageError(
             f"-o circular=true: options of {surveyed.rules.declaration.name} stand in the question, "
             "where they cannot be rotated",
             "Omit -o circular, or give the options columns of their own. No request was sent.",
         )
-    return True
 
 
-def samples(declaration: Declaration, data: Data, base: Path = Path()) -> Iterator[Sample]:
+def samples(table: Table, data: Data) -> Iterator[Sample]:
     """Yield the questions of a table as samples; in circular evaluation each choice in every rotation of its options."""
-    surveyed = survey(declaration, data, base)
-    circular = _circular(data) and _rotatable(surveyed)
-    sample, groups = sample_writer(surveyed.rules), groups_by_row(surveyed.rules.declaration, data, base)
-    for question in questions(declaration, data, base):
+    surveyed, rows = table.survey(data), table.opened(data)
+    circular = _circular(data)
+    sample, groups = sample_writer(surveyed.rules), groups_by_row(surveyed.rules.declaration, rows.open)
+    for question in rows.questions():
         if isinstance(question, OmittedRow):
             continue
         if circular and question.kind == "choice":
@@ -249,13 +231,26 @@ def _group_of(question: Question, surveyed: Survey) -> str:
     return f"{group & (1 << 64) - 1:016x}" if group else ""
 
 
-def sample_writer(rules: TableRules) -> Callable[..., Sample]:
-    """Return what makes samples of a table's questions: of a question, its group, and further meta."""
+def prompts_of(rules: TableRules) -> PromptWriter:
+    """Return what writes the prompts of a table's questions."""
     style = rules.declaration.prompt
-    write_prompt: Callable[[Question], Prompt] = partial(declared_prompt, style)
+    write: PromptWriter = partial(declared_prompt, style)
     if not rules.declared and not style.is_worded:
         form, language = rules.truth_form, rules.language
-        write_prompt = prompt_writer(style, in_question=rules.in_question, form=form, language=language)
+        write = prompt_writer(style, in_question=rules.in_question, form=form, language=language)
+
+    def written(question: Question) -> Prompt:
+        prompt = write(question)
+        if question.history or question.system:
+            prompt = structs.replace(prompt, history=question.history, system=question.system)
+        return prompt
+
+    return written
+
+
+def sample_writer(rules: TableRules) -> Callable[..., Sample]:
+    """Return what makes samples of a table's questions: of a question, its group, and further meta."""
+    write_prompt = prompts_of(rules)
 
     def sample(question: Question, group: str, more: Mapping[str, str] = {}) -> Sample:
         meta: dict[str, Any] = {
@@ -272,11 +267,10 @@ def sample_writer(rules: TableRules) -> Callable[..., Sample]:
         for name, known in question.known.items():
             meta[TEXT_LEVEL if name == "level" else name] = known
         meta.update(more)
-        prompt = write_prompt(question)
-        if question.history or question.system:
-            prompt = structs.replace(prompt, history=question.history, system=question.system)
         group = group or more.get(QUESTION, "")
-        return Sample(question.id, prompt, question.answer, question.kind, question.options, group, meta)
+        return Sample(
+            question.id, write_prompt(question), question.answer, question.kind, question.options, group, meta
+        )
 
     return sample
 
@@ -296,16 +290,14 @@ def _rotations(question: Question) -> Iterator[tuple[Question, dict[str, str]]]:
         yield structs.replace(question, **changes), meta
 
 
-def _size(declaration: Declaration, data: Data, base: Path) -> int:
-    surveyed = survey(declaration, data, base)
-    if not (_circular(data) and _rotatable(surveyed)):
+def _size(surveyed: Survey, data: Data) -> int:
+    if not _circular(data):
         return surveyed.rows
     rotations = sum(options * count for options, count in surveyed.option_counts.items())
     return surveyed.rows - sum(surveyed.option_counts.values()) + rotations
 
 
-def _files(declaration: Declaration, data: Data, base: Path) -> list[DataFile]:
-    table = open_rows(declaration.source, data, base)
+def _files(table: Rows) -> list[DataFile]:
     return [DataFile(path.name, used=True, note=table.form) for path in table.files]
 
 
@@ -315,8 +307,3 @@ def _about(declaration: Declaration) -> dict[str, str]:
     about = {"description": declaration.title or f"the questions in {place}", "source": place}
     named = {"licence": declaration.licence, "url": declaration.url, "probes": declaration.probes}
     return about | {name: text for name, text in named.items() if text}
-
-
-def reading(declaration: Declaration, data: Data, base: Path = Path()) -> DataReading:
-    """Return how a table was read; see `paragraph.reading_of`."""
-    return reading_of(survey(declaration, data, base))

@@ -11,7 +11,7 @@ from snellen.benchmarks.table.benchmark import benchmark_of
 from snellen.benchmarks.table.declaration import Declaration, Figure, read_declaration
 from snellen.benchmarks.table.entries import entry, headline_unit
 from snellen.benchmarks.table.official import address_of, digest_fault, is_here, missing_data
-from snellen.benchmarks.table.survey import survey
+from snellen.benchmarks.table.survey import opened
 
 PER_CENT = 100.0
 CHANCE_NAMES = ("Random",)
@@ -80,7 +80,7 @@ def notices(declared: Declaration, data: Data, base: Path = Path()) -> list[str]
         path = base / str(getattr(source, source.kind))
     if path is not None and path.is_file() and (fault := digest_fault(path, source)):
         lines.append(f"{path.name} is another table than the declared one: {fault}; published figures may not compare")
-    surveyed = survey(declared, data, base)
+    surveyed = opened(declared, data, base).survey()
     if source.rows is not None and surveyed.rows + surveyed.dropped != source.rows:
         lines.append(
             f"the table has {surveyed.rows + surveyed.dropped:,} rows; {source.rows:,} are known of {declared.name}"

@@ -49,7 +49,7 @@ class ImageRoot:
 
     def __init__(self, trees: Sequence[Tree], *, named: bool, within: str = "") -> None:
         self.trees = tuple(trees)
-        self.named = named
+        self.named, self._within = named, within
         self._folders: set[str] = set()
         self._ends: dict[str, str] = {}
         self._prefixes: list[tuple[Tree, str]] = []
@@ -57,6 +57,10 @@ class ImageRoot:
             if within and at == len(self.trees) - 1:
                 self._prefixes += [(tree, prefix) for prefix in (within, *_inner(tree, within))]
             self._prefixes += [(tree, prefix) for prefix in ("", *_inner(tree))]
+
+    def anew(self) -> ImageRoot:
+        """Return the same root for another pass, which looks at the folders again."""
+        return ImageRoot(self.trees, named=self.named, within=self._within)
 
     def find(self, name: str) -> Blob | None:
         """Return the image of that name; None where there is none. Raises CellError for a name that leaves the root."""

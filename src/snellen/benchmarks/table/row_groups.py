@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from snellen.benchmarks.base import Data
 from snellen.benchmarks.table.declaration import Declaration
 from snellen.benchmarks.table.meta import group_columns, group_meta
 from snellen.benchmarks.table.operations import columns_of, value
-from snellen.benchmarks.table.rows import open_rows
+from snellen.benchmarks.table.rows import Rows
 
 
-def groups_by_row(declared: Declaration, data: Data, base: Path = Path()) -> dict[int, dict[str, str]]:
+def groups_by_row(declared: Declaration, open_table: Callable[[], Rows]) -> dict[int, dict[str, str]]:
     """Return the groups of each row by its number, as meta; rows that are dropped for want of an image are in none.
 
     Raises:
@@ -24,7 +22,7 @@ def groups_by_row(declared: Declaration, data: Data, base: Path = Path()) -> dic
     needed = {column for name in group_columns(declared) for column in columns_of(declared.rows.get(name, name))}
     rows: list[dict[str, Any]] = []
     numbers: list[int] = []
-    for number, (_, row) in enumerate(open_rows(declared.source, data, base).rows):
+    for number, (_, row) in enumerate(open_table().rows):
         cells: Mapping[str, Any] = row if isinstance(row, dict) else {}
         if declared.without_image == "drop" and isinstance(row, dict) and not _has_image(declared, row, number):
             continue

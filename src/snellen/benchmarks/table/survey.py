@@ -67,6 +67,8 @@ SEED = 0
 FEWEST_IDS = 0.9
 """A column holds ids if at least that share of its values is unique."""
 REFERENCE_STEPS = 10
+HELD_BYTES = 1 << 22
+"""Bytes of the files of a table whose rows, fewer than HEAD, are held: a run goes over them six times."""
 _KIND_OF_FORM = {"bool": "truth"}
 """Kinds by forms of an answer that have another name."""
 REQUIRED, MEDIA = ("question", "options", "answer"), ("image", "video")
@@ -148,77 +150,93 @@ class Survey(Struct):
         return AbsentImages(table.root.trees, named=table.root.named) if self.absent else table.root
 
 
-def questions(declaration: Declaration, data: Data, base: Path = Path()) -> Iterator[Question | OmittedRow]:
-    """Yield every row of a table, in order: as a question, or why it cannot be asked.
-
-    Raises:
-        DataError: the table cannot be read.
-        UsageError: two columns could have one role; see `columns.recognise`.
-    """
-    surveyed = survey(declaration, data, base)
-    table = open_rows(declaration.source, data, base)
-    references = References(surveyed.rules, lambda: open_rows(declaration.source, data, base))
-    reader = QuestionReader(surveyed.rules, surveyed.root_of(table), references)
-    for number, (place, row) in enumerate(table.rows):
-        if (omitted := surveyed.omitted.get(number)) is not None:
-            yield omitted
-            continue
-        question = reader.read(row, number, place)
-        if question is not None:
-            yield question
-
-
-def survey(
-    declaration: Declaration,
-    data: Data,
-    base: Path = Path(),
-    on_read: OnRead | None = None,
-    on_rules: OnRules | None = None,
-) -> Survey:
-    """Survey a table, unless that was done; raise as `questions`.
+class OpenedTable:
+    """A table as its files and the user's settings are now: its survey, and the rows of a small one.
 
     Args:
-        declaration, data, base: as everywhere.
-        on_read: receives the images that are read for it.
-        on_rules: receives the rules before the rows, each of which goes to what it returns; not called for a table that was
-            surveyed before.
+        declaration: what is declared, as the user's options change it.
+        data: the user's settings of the data.
+        base: the folder at which relative paths of the source begin.
     """
-    key = msgspec.json.encode([declaration, str(base)], enc_hook=str)
-    return _surveyed(key, _stamp(declaration, data, base), _Request(declaration, data, base, on_read, on_rules))
 
-
-class _Request:
-    """Arguments of a survey, all equal: the key and the stamp of the files say which survey it is."""
-
-    def __init__(
-        self, declaration: Declaration, data: Data, base: Path, on_read: OnRead | None, on_rules: OnRules | None
-    ) -> None:
-        self.declaration, self.data, self.base = declaration, data, base
-        self.on_read, self.on_rules = on_read, on_rules
+    def __init__(self, declaration: Declaration, data: Data, base: Path) -> None:
+        self.declaration, self.data, self._base = declaration, data, base
+        stats = [(str(path), *_times(path)) for path in files_of(declaration.source, data, base)]
+        settings = [str(base), str(data.path), str(data.images), data.options, data.seed]
+        self._identity = msgspec.json.encode([declaration, stats, settings], enc_hook=str, order="deterministic")
+        self._held: tuple[Rows, list[tuple[str, Row | DataError]]] | None = None
+        self._survey: Survey | None = None
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Request)
+        return isinstance(other, OpenedTable) and self._identity == other._identity
 
     def __hash__(self) -> int:
-        return 0
+        return hash(self._identity)
+
+    def open(self) -> Rows:
+        """Open the table for one pass over its rows."""
+        if self._held is None:
+            return open_rows(self.declaration.source, self.data, self._base)
+        table, rows = self._held
+        return structs.replace(table, rows=iter(rows), root=table.root.anew())
+
+    def begin(self) -> tuple[Rows, list[Row | DataError]]:
+        """Open the table for one pass, and return its first rows too. The rows of a small table are held from here on."""
+        table = self.open()
+        head = list(itertools.islice(table.rows, HEAD))
+        if len(head) < HEAD and sum(path.stat().st_size for path in table.files) <= HELD_BYTES:
+            self._held = table, head
+        return structs.replace(table, rows=itertools.chain(head, table.rows)), [row for _, row in head]
+
+    def survey(self, on_read: OnRead | None = None, on_rules: OnRules | None = None) -> Survey:
+        """Survey the table, unless that was done; raise as `questions`.
+
+        Args:
+            on_read: receives the images that are read for it.
+            on_rules: receives the rules before the rows, each of which goes to what it returns; not called for a table
+                that was surveyed before.
+        """
+        if self._survey is None:
+            self._survey = _Surveyor(self, on_read, on_rules).survey()
+        return self._survey
+
+    def questions(self) -> Iterator[Question | OmittedRow]:
+        """Yield every row, in order: as a question, or why it cannot be asked.
+
+        Raises:
+            DataError: the table cannot be read.
+            UsageError: two columns could have one role; see `columns.recognise`.
+        """
+        surveyed = self.survey()
+        table = self.open()
+        reader = QuestionReader(surveyed.rules, surveyed.root_of(table), References(surveyed.rules, self.open))
+        for number, (place, row) in enumerate(table.rows):
+            if (omitted := surveyed.omitted.get(number)) is not None:
+                yield omitted
+                continue
+            question = reader.read(row, number, place)
+            if question is not None:
+                yield question
 
 
-def _stamp(declaration: Declaration, data: Data, base: Path) -> bytes:
-    stats = [(str(path), *_times(path)) for path in files_of(declaration.source, data, base)]
-    settings = [str(data.path), str(data.images), dict(data.options), data.seed]
-    return msgspec.json.encode([stats, settings], order="deterministic")
+def opened(declaration: Declaration, data: Data, base: Path = Path()) -> OpenedTable:
+    """Return an opened table: the one that was opened before, while its files stay as they are.
+
+    Raises:
+        DataError: it is not found.
+    """
+    return _first_opened(OpenedTable(declaration, data, base))
+
+
+@lru_cache(maxsize=4)
+def _first_opened(table: OpenedTable) -> OpenedTable:
+    """Return the first of equal tables: several runs of one table share its survey."""
+    return table
 
 
 def _times(path: Path) -> tuple[int, int, int]:
     status = path.stat()
     return status.st_size, status.st_mtime_ns, status.st_ino
-
-
-@lru_cache(maxsize=4)
-def _surveyed(key: bytes, stamp: bytes, request: _Request) -> Survey:
-    surveyed = _Surveyor(request).survey()
-    request.on_read = request.on_rules = None  # the cache keeps the request
-    return surveyed
 
 
 class _Surveyor:
@@ -228,23 +246,28 @@ class _Surveyor:
         repeated_ids: hashes of the ids that come more than once; None: not known.
         places: of ids that may come more than once, where they came first.
         kit_differs: rows that VLMEvalKit reads otherwise, where that was asked.
+        begun: the table whose first rows were read, until it is gone through.
     """
 
-    def __init__(self, request: _Request) -> None:
-        self.declaration, self.data, self.base = request.declaration, request.data, request.base
-        self.on_read, self.on_rules = request.on_read, request.on_rules
+    def __init__(self, opened: OpenedTable, on_read: OnRead | None, on_rules: OnRules | None) -> None:
+        self.opened, self.declaration, self.data = opened, opened.declaration, opened.data
+        self.on_read, self.on_rules = on_read, on_rules
+        self.begun: Rows | None = None
         self.repeated_ids: frozenset[int] | None = None
         self.kit_differs = 0
         self.places: dict[str, str] = {}
 
     def _open(self) -> Rows:
-        return open_rows(self.declaration.source, self.data, self.base)
+        """Return the table for a pass: the one that was begun, else opened again."""
+        begun, self.begun = self.begun, None
+        return begun or self.opened.open()
 
     def survey(self) -> Survey:
-        table = self._open()
-        head = [row for _, row in itertools.islice(table.rows, HEAD) if isinstance(row, dict)]
+        table, first_rows = self.opened.begin()
+        self.begun = table
+        head = [row for row in first_rows if isinstance(row, dict)]
         if not head:
-            first = next((row for _, row in self._open().rows if isinstance(row, DataError)), None)
+            first = next((row for row in first_rows if isinstance(row, DataError)), None)
             reason = "it has no rows" if first is None else f"no row of it can be read: {first.message}"
             raise DataError(f"{table.name}: {reason}", "Check the file." if first is None else first.hint)
         try:
@@ -459,7 +482,7 @@ class _Surveyor:
         self.places.clear()
         rules = surveyed.rules
         checks = ImageChecks(table.name, self.on_read)
-        reader = QuestionReader(rules, surveyed.root_of(table), References(rules, self._open))
+        reader = QuestionReader(rules, surveyed.root_of(table), References(rules, self.opened.open))
         content = _Content()
         answers: list[tuple[str, Mapping[str, str]]] = []
         on_row = None if self.on_rules is None else self.on_rules(rules)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from msgspec import structs
 
 from snellen.benchmarks.base import Benchmark, Data
-from snellen.benchmarks.table.benchmark import OnSampledRow, Table
+from snellen.benchmarks.table.benchmark import PromptWriter, Table, prompts_of
 from snellen.benchmarks.table.question import OmittedRow, Question
+from snellen.benchmarks.table.survey import OnRow
 from snellen.runs.check.check import Check, CheckSettings, OnProgress, Origin
 from snellen.runs.check.images import ImageReader
 from snellen.runs.check.result import CheckResult
-from snellen.runs.check.row import CheckedRow, row_of_question, row_of_sample
-from snellen.types import Blob, Sample
+from snellen.runs.check.row import row_of_question, row_of_sample
+from snellen.types import Blob
 
 
 def check_benchmark(
@@ -63,21 +64,25 @@ def _checked_table(
 
     check, circular = Check(settings, images), table.circular(data)
 
-    def begin() -> OnSampledRow:
+    def begin(write: PromptWriter) -> OnRow:
         nonlocal check
-        check = Check(settings, images)
-        return lambda row: check.add_row(_checked_row(row, circular), on_progress)
+        check = begun = Check(settings, images)
+
+        def add(row: Question | OmittedRow) -> None:
+            if isinstance(row, Question):
+                requests = max(1, len(row.options)) if circular else 1
+                begun.add_row(row_of_question(row, write(row), requests), on_progress)
+            else:
+                begun.add_row(row, on_progress)
+
+        return add
 
     surveyed = table.survey(data, on_read, begin)
     if not check.rows or surveyed.rules.shuffle is not None:
-        check = Check(structs.replace(settings, shuffled=surveyed.rules.shuffle is not None), images)
-        check.run((_checked_row(row, circular) for row in table.rows(data)), on_progress)
+        settings = structs.replace(settings, shuffled=surveyed.rules.shuffle is not None)
+        add = begin(prompts_of(surveyed.rules))
+        for row in table.opened(data).questions():
+            add(row)
     if surveyed.kit_differs:
         check.add_whole("as-kit-differs", surveyed.kit_differs, "")
     return check
-
-
-def _checked_row(row: tuple[Question, Sample] | OmittedRow, circular: bool) -> CheckedRow | OmittedRow:
-    if isinstance(row, OmittedRow):
-        return row
-    return row_of_question(*row, max(1, len(row[0].options)) if circular else 1)

@@ -130,12 +130,12 @@ class Check:
         self._kinds[row.kind] += 1
         if row.kind not in self._kind_examples:
             self._kind_examples[row.kind] = shorten(shown_answer(row.answer), LONGEST_EXAMPLE)
-        parts = row.sample.prompt.parts
+        parts = row.prompt.parts
         texts = [part.text for part in parts if isinstance(part, Text)]
         contents = self._images_of(row) if row.images else []
         if len(texts) < len(parts):
             contents += [hash(tuple(_video_name(part))) for part in parts if isinstance(part, Video)]
-        about = [option_text(text) for text in row.options.values()]
+        about = list(map(option_text, row.options.values()))
         self._duplicates.add(row, contents, about)
         if contents:
             self._with_media += 1
@@ -153,7 +153,7 @@ class Check:
         if row.kind == "truth" or len(row.options) > 1:
             self._chances += 1
             self._chance += 0.5 if row.kind == "truth" else 1.0 / _guesses(row.kind, len(row.options))
-        self._totals.add(row.sample, row.requests)
+        self._totals.add(row.prompt, row.requests)
 
     def _images_of(self, row: CheckedRow) -> list[int]:
         """Examine the images of a row, each finding once; return a code for the content of each."""
@@ -222,7 +222,7 @@ class Check:
         )
 
     def _facts_of(self, row: CheckedRow) -> Mapping[str, ImageFacts]:
-        parts: list[Any] = [part for part in row.sample.prompt.parts if isinstance(part, Image)]
+        parts: list[Any] = [part for part in row.prompt.parts if isinstance(part, Image)]
         return {part.blob.key: self._images.facts(part.blob) for part in parts}
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 
 import numpy as np
 
 from snellen.runs.check.finding import Findings
 from snellen.runs.check.options import OptionText
 from snellen.runs.check.row import CheckedRow
+
+_FOLDED = attrgetter("folded")
 
 
 class Duplicates:
@@ -38,11 +41,11 @@ class Duplicates:
             about: what its options say.
         """
         question = " ".join(row.question.casefold().split())
-        self._questions.append(hash((question, *[option.folded for option in about], *row.options, *images)))
+        self._questions.append(hash((question, *map(_FOLDED, about), *row.options, *images)))
         self._golds.append(0 if self._restricted else hash((row.kind, str(row.answer))))
         if self._compares_ids:
             self._ids.append(hash(row.id))
-        self._names += f"{row.place}\0{row.id}".encode(errors="surrogatepass")
+        self._names += f"{row.place}\0{row.id}".encode("utf-8", "surrogatepass")
         self._ends.append(len(self._names))
 
     def report(self) -> None:

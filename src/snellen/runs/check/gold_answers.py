@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from math import erfc, sqrt
+from operator import attrgetter
 from typing import Any
 
 from msgspec import Struct
@@ -20,6 +21,7 @@ ALPHA = 0.01
 LEAST_GAIN = 0.05
 """A fixed reply must score that much above chance for shares to be a finding: many rows make any difference significant."""
 LONGEST_RATIO = 1.5
+_LENGTH = attrgetter("length")
 
 
 class AnswerShare(Struct, frozen=True):
@@ -63,7 +65,7 @@ class GoldAnswers:
         letters = tuple(row.options)
         position = letters.index(row.answer)
         self._positions[letters][position] += 1
-        lengths = [option.length for option in about]
+        lengths = list(map(_LENGTH, about))
         longest = max(lengths)
         if lengths.count(longest) == 1:
             chance = 1.0 / len(letters)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from operator import attrgetter
 
 from msgspec import Struct
 
@@ -63,6 +64,7 @@ def option_text(text: str) -> OptionText:
     return OptionText(len(stripped), folded_text, plain, *signs, is_odd=any(signs))
 
 
+_PLAIN, _IS_ODD = attrgetter("plain"), attrgetter("is_odd")
 _CATCH_ALL_FIRST = frozenset(("all", "none", "neither", "both", "any", "no"))
 _MARKS = frozenset("([*✓✔✅☑")
 
@@ -70,15 +72,15 @@ _MARKS = frozenset("([*✓✔✅☑")
 def option_findings(row: CheckedRow, about: Sequence[OptionText]) -> Iterator[tuple[str, str]]:
     """Yield code and detail of what is odd about the options, of which `about` says more, and the gold answer of a row."""
     if options := row.options:
-        if len({option.plain for option in about}) < len(about) or not "".join(options.values()).isascii():
+        if len(set(map(_PLAIN, about))) < len(about) or not "".join(options.values()).isascii():
             yield from _equal(options, row.answer)
-        if True in [option.is_odd for option in about]:
+        if any(map(_IS_ODD, about)):
             by_letter = dict(zip(options, about, strict=True))
             yield from _letters(options, by_letter)
             yield from _marked(options, by_letter)
         if row.kind == "choice" and row.answer not in options:
             yield "gold-not-an-option", f"{str(row.answer)[:CUT]!r} is none of {', '.join(options)}"
-    elif (level := row.sample.meta.get("level")) in DIFFERING:
+    elif (level := row.level) in DIFFERING:
         yield "options-alike", f"{shown_answer(row.answer)[:CUT]!r}, which another row has {DIFFERING[level]}"
     if row.kind == "judged":
         yield "sentence-answers", f"{shown_answer(row.answer)[:CUT]!r}"
@@ -161,7 +163,7 @@ def _in_question(row: CheckedRow) -> str:
         stated = _STATED.search(row.question) if may_state else None
         if stated is not None and stated[1] == row.answer:
             return f"{stated[0]!r}"
-        if gold and gold.split(None, 1)[0].casefold() not in folded_question:
+        if not (words := gold.split(None, 1)) or words[0].casefold() not in folded_question:
             return ""  # nearly every row
         others = [text for letter, text in row.options.items() if letter != row.answer]
     else:

@@ -122,7 +122,7 @@ def example_of(
         restricted: the gold answer is hidden.
     """
     parts: list[ExamplePart] = []
-    for part in row.sample.prompt.parts:
+    for part in row.prompt.parts:
         if isinstance(part, Text):
             parts.append(ExamplePart("text", text=part.text))
         elif isinstance(part, Video):
@@ -130,9 +130,8 @@ def example_of(
             parts.append(ExamplePart("video", name=name))
         elif isinstance(part, Image):
             parts.append(_image_part(part.blob.key, image_facts[part.blob.key], settings))
-    sample = row.sample
-    gold = None if restricted else sample.target
-    return Example(row.place, row.id, row.kind, sample.prompt.system, parts, dict(sample.options), gold)
+    gold = None if restricted else row.answer
+    return Example(row.place, row.id, row.kind, row.prompt.system, parts, dict(row.options), gold)
 
 
 def _image_part(name: str, facts: ImageFacts, settings: MediaSettings) -> ExamplePart:

@@ -8,11 +8,11 @@ from typing import Any
 from msgspec import Struct
 
 from snellen.benchmarks.table.question import Question
-from snellen.types import Blob, Image, Kind, Sample, Text
+from snellen.types import Blob, Image, Kind, Prompt, Sample, Text
 
 
 class CheckedRow(Struct, frozen=True):
-    """One question, as the file has it, and the sample that is sent.
+    """One question, as the file has it, and the prompt that is sent.
 
     Attributes:
         place: file and row, or the sample's id where samples come from no table.
@@ -22,7 +22,8 @@ class CheckedRow(Struct, frozen=True):
         answer: the gold answer, as `Sample.target`.
         kind: the family of extractors.
         images: in the order of the file.
-        sample: what is sent.
+        prompt: what is sent.
+        level: how a gold text is compared, where another row's differs in case or accents alone; empty as usual.
         own_text: `question` holds nothing but the question.
         requests: how many requests it takes: one, or one for each rotation of its options.
     """
@@ -34,12 +35,13 @@ class CheckedRow(Struct, frozen=True):
     answer: Any
     kind: Kind
     images: tuple[Blob, ...]
-    sample: Sample
+    prompt: Prompt
+    level: str = ""
     own_text: bool = True
     requests: int = 1
 
 
-def row_of_question(question: Question, sample: Sample, requests: int = 1) -> CheckedRow:
+def row_of_question(question: Question, prompt: Prompt, requests: int = 1) -> CheckedRow:
     """Return a row of a table, which is sent in this many rotations of its options."""
     return CheckedRow(
         question.place,
@@ -49,8 +51,10 @@ def row_of_question(question: Question, sample: Sample, requests: int = 1) -> Ch
         question.answer,
         question.kind,
         question.images,
-        sample,
-        requests=requests,
+        prompt,
+        question.known.get("level", ""),
+        True,
+        requests,
     )
 
 
@@ -60,5 +64,5 @@ def row_of_sample(sample: Sample) -> CheckedRow:
     text = "\n".join(part.text for part in parts if isinstance(part, Text))
     images = tuple(part.blob for part in parts if isinstance(part, Image))
     return CheckedRow(
-        sample.id, sample.id, text, sample.options, sample.target, sample.kind, images, sample, own_text=False
+        sample.id, sample.id, text, sample.options, sample.target, sample.kind, images, sample.prompt, own_text=False
     )
