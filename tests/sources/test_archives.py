@@ -26,8 +26,8 @@ KINDS = ["zip", "stored.zip", "tar", "tar.gz", "tgz"]
 @pytest.fixture(autouse=True)
 def many_kept_states(monkeypatch):
     """Small archives that behave like large ones: the decompressor's state is kept often, and thinned out."""
-    monkeypatch.setattr("snellen.sources.tar_gz.INTERVAL", 1 << 17)
-    monkeypatch.setattr("snellen.sources.tar_gz.MAX_STATES", 6)
+    monkeypatch.setattr("snellen.sources.tar_archive.INTERVAL", 1 << 17)
+    monkeypatch.setattr("snellen.sources.tar_archive.MAX_STATES", 6)
 
 
 def packed(path: Path, files: dict[str, bytes]) -> Path:

@@ -18,8 +18,8 @@ from snellen.engine.resume import verified_meta
 from snellen.engine.run_folder import JUDGED, RunFolder, RunMeta, derived_folder
 from snellen.errors import RunError
 from snellen.runs import scoring
-from snellen.runs.judge.model_replies import Verdicts
 from snellen.runs.judge.verdicts import read
+from snellen.runs.scoring import Verdicts
 from snellen.scoring.rubric import SOURCE, Schema, built_in, read_verdict
 from snellen.scoring.scores import ScoreBuilder, score_record
 from snellen.scoring.statistics import with_cluster

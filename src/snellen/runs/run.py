@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from snellen.engine.request_errors import RequestErrors
-    from snellen.runs.judge.model_replies import Verdicts
     from snellen.runs.reviews.rules import ReviewRules
-    from snellen.runs.scoring import Scored, Summary, SummaryBuilder
+    from snellen.runs.scoring import Scored, Summary, SummaryBuilder, Verdicts
 
 
 def load_run(path: str | Path, *, benchmark: Benchmark | None = None, trust: bool = False) -> Run:

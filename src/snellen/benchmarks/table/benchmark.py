@@ -12,12 +12,12 @@ from msgspec import Struct, structs
 from snellen.benchmarks.base import Benchmark, Data, DataFile
 from snellen.benchmarks.table.declaration import Declaration, ScoreRule, Source
 from snellen.benchmarks.table.image_checks import OnRead
+from snellen.benchmarks.table.meta import groups_by_row
 from snellen.benchmarks.table.paragraph import reading_of
 from snellen.benchmarks.table.prompts import prompt as declared_prompt
 from snellen.benchmarks.table.question import OmittedRow, Question
 from snellen.benchmarks.table.questions import TableRules
 from snellen.benchmarks.table.reports import summary
-from snellen.benchmarks.table.row_groups import groups_by_row
 from snellen.benchmarks.table.rows import Rows
 from snellen.benchmarks.table.scorers import PROFILES as DECLARED_PROFILES
 from snellen.benchmarks.table.scorers import scorers

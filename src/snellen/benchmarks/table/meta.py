@@ -7,7 +7,8 @@ from typing import Any
 
 from snellen.benchmarks.table.declaration import OWN_NAMES, Cell, CellSpec, Declaration
 from snellen.benchmarks.table.groups import column_name, columns_needed, group_keys
-from snellen.benchmarks.table.operations import cell_reader, text_of, value
+from snellen.benchmarks.table.operations import cell_reader, columns_of, text_of, value
+from snellen.benchmarks.table.rows import Rows
 
 
 def separator(spec: CellSpec) -> str:
@@ -66,3 +67,33 @@ def row_meta(declared: Declaration, rows: Sequence[Mapping[str, Any]]) -> list[d
     groups = group_meta(declared, rows) if declared.group else [{} for _ in rows]
     read = values_reader(declared)
     return [read(row, number) | groups[number] for number, row in enumerate(rows)]
+
+
+def groups_by_row(declared: Declaration, open_table: Callable[[], Rows]) -> dict[int, dict[str, str]]:
+    """Return the groups of each row by its number, as meta; rows that are dropped for want of an image are in none.
+
+    Raises:
+        DataError: rows form no groups of the declared size.
+    """
+    if not declared.group:
+        return {}
+    needed = {column for name in group_columns(declared) for column in columns_of(declared.rows.get(name, name))}
+    rows: list[dict[str, Any]] = []
+    numbers: list[int] = []
+    for number, (_, row) in enumerate(open_table().rows):
+        cells: Mapping[str, Any] = row if isinstance(row, dict) else {}
+        if declared.without_image == "drop" and isinstance(row, dict) and not _has_image(declared, row, number):
+            continue
+        rows.append({column: cells.get(column) for column in needed})
+        numbers.append(number)
+    return dict(zip(numbers, group_meta(declared, rows), strict=True))
+
+
+def _has_image(declared: Declaration, row: Mapping[str, Any], number: int) -> bool:
+    spec = declared.rows.get("image")
+    if spec is None:
+        return True
+    cell = value(spec, row, number)
+    if spec == "image" and cell in (None, "", (), []):
+        cell = row.get("image_path")
+    return cell not in (None, "", (), [])

@@ -21,7 +21,7 @@ from snellen.engine.run_folder import READ, RunFolder
 from snellen.errors import JudgeError, UsageError
 from snellen.runs import scoring
 from snellen.runs.judge.benchmark import judged_sample, question_of
-from snellen.runs.judge.model_replies import Verdicts
+from snellen.runs.scoring import Verdicts
 from snellen.runs.trust import benchmark_of
 from snellen.scoring import metrics
 from snellen.scoring.readings import EVIDENCE, PROFILE, read_quote

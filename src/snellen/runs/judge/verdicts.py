@@ -21,8 +21,7 @@ from snellen.formats.readers import table_rows
 from snellen.runs.costs import cost_text
 from snellen.runs.external_answers import keyed
 from snellen.runs.judge.benchmark import LEFT_TO_JUDGE, OWN, RAW_OUTPUTS
-from snellen.runs.judge.model_replies import Verdicts
-from snellen.runs.scoring import Scored, Summary
+from snellen.runs.scoring import Scored, Summary, Verdicts
 from snellen.scoring.rubric import Rubric, load_rubric
 
 if TYPE_CHECKING:

@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from snellen.scoring.statistics.bootstrap import composite, of_scores, of_sums
 from snellen.scoring.statistics.intervals import (
+    Spread,
     interval,
     jeffreys,
     macro_mean,
     mean,
     mean_of,
     scored,
+    spread,
+    spread_metrics,
     wilson,
     with_cluster,
 )
@@ -27,7 +30,6 @@ from snellen.scoring.statistics.prediction_powered import (
     prediction_powered,
     reviewed_share,
 )
-from snellen.scoring.statistics.variance import Spread, spread, spread_metrics
 
 if TYPE_CHECKING:
     from snellen.scoring.statistics.drop import DropTest, drop_test

@@ -9,9 +9,8 @@ from typing import Any
 from snellen.engine.journal import record_name
 from snellen.errors import SnellenError
 from snellen.reports.escape import clip, text_of_value
-from snellen.runs.judge.model_replies import Verdicts
 from snellen.runs.reviews.cases import is_read
-from snellen.runs.scoring import profiles_of, rubric_for, scores_of
+from snellen.runs.scoring import Verdicts, profiles_of, rubric_for, scores_of
 from snellen.scoring.calibration import OptionProbabilities, option_probabilities
 from snellen.scoring.readings import EVIDENCE, PROFILE, STAGE
 from snellen.scoring.scorers import reading_of

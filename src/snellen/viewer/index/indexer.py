@@ -27,11 +27,10 @@ from snellen.engine.request_errors import one_line
 from snellen.engine.run_folder import RunFolder, Totals
 from snellen.errors import RunError, SnellenError
 from snellen.runs.answer_view import answer_view
-from snellen.runs.judge.model_replies import Verdicts
 from snellen.runs.judge.verdicts import find_readings, find_verdicts
 from snellen.runs.reviews.cases import is_read
 from snellen.runs.run import Run
-from snellen.runs.scoring import SummaryBuilder, differing, profiles_of, rubric_for, scores_of
+from snellen.runs.scoring import SummaryBuilder, Verdicts, differing, profiles_of, rubric_for, scores_of
 from snellen.scoring.calibration import confidence_of, option_probabilities
 from snellen.scoring.rubric import read_verdict
 from snellen.text import shorten
