@@ -131,19 +131,24 @@ class CandidateCases:
 
     def rows(self, reviewer: str) -> list[tuple[str, str, str, str, str]]:
         """Return a row for each candidate; its state stays hidden until the reviewer has judged it."""
-        rows = []
-        for number, candidate in self._candidates.items():
-            opinions = self._of(candidate)
-            own = opinions.get(reviewer)
-            kept = settled(candidate, opinions, self.reviewers) is not None
-            state = "open" if own is None else "kept" if kept else "dropped"
-            if own is not None and len(opinions) < self.reviewers:
-                state = "waits for others"
-            elif self._seen_dispute(candidate, reviewer):
-                state = "disputed"
-            said = "" if own is None else str(own.say)
-            rows.append((str(number), candidate.question, candidate.answer, said, state))
-        return rows
+        return [
+            (str(number), one.question, one.answer, self._said(one, reviewer), self._state(one, reviewer))
+            for number, one in self._candidates.items()
+        ]
+
+    def _said(self, candidate: Candidate, reviewer: str) -> str:
+        own = self._of(candidate).get(reviewer)
+        return "" if own is None else str(own.say)
+
+    def _state(self, candidate: Candidate, reviewer: str) -> str:
+        opinions = self._of(candidate)
+        if reviewer not in opinions:
+            return "open"
+        if len(opinions) < self.reviewers:
+            return "waits for others"
+        if disputed(candidate, opinions, self.reviewers):
+            return "disputed"
+        return "dropped" if settled(candidate, opinions, self.reviewers) is None else "kept"
 
     def show(self, place: int, step: str, reviewer: str) -> ShownCase:
         """Return a candidate with the findings of the earlier stages."""
@@ -165,7 +170,7 @@ class CandidateCases:
                 "tries": msgspec.convert(details.get("hard", {}).get("models", []), list[Tries]),
             },
             parts=(Image(FileBlob(self.work.image(candidate))), Text(candidate.question)),
-            mine="" if own is None else str(own.say),
+            mine=self._said(candidate, reviewer),
             others=tuple(_seen(opinion) for opinion in others if opinion.reviewer != reviewer),
         )
 
@@ -231,10 +236,8 @@ class CandidateCases:
 
 def _fields(candidate: Candidate, own: Opinion | None) -> tuple[DecisionField, ...]:
     """Return the texts that go along with an opinion: the reason, and the candidate as the reviewer wants it."""
-    wanted = candidate if own is None else edited(candidate, own)
-    longest = MAX_CHARACTERS
-    reason = "" if own is None else own.reason
-    aliases = "\n".join(wanted.aliases)
+    wanted, longest = candidate if own is None else edited(candidate, own), MAX_CHARACTERS
+    reason, aliases = "" if own is None else own.reason, "\n".join(wanted.aliases)
     return (
         DecisionField("note", "Reason to reject or edit", reason, 1, longest["reason"], "w", REASONS),
         DecisionField("question", "Question", wanted.question, 2, longest["question"], folded="Edit"),

@@ -70,9 +70,8 @@ def checked(opinion: Opinion, candidate: Candidate) -> Opinion:
             raise UsageError("question and answer cannot be empty")
         if edited(candidate, opinion) == candidate:
             raise UsageError("nothing was changed; accept it as it is, or edit a field")
-    texts = {"reviewer": opinion.reviewer, "reason": opinion.reason, "question": opinion.question}
-    for name, text in {**texts, "answer": opinion.answer}.items():
-        if len(text) > MAX_CHARACTERS[name]:
+    for name in ("reviewer", "reason", "question", "answer"):
+        if len(text := getattr(opinion, name)) > MAX_CHARACTERS[name]:
             raise UsageError(f"{name} has {len(text):,} characters; at most {MAX_CHARACTERS[name]:,} are allowed")
     if len(opinion.aliases) > MAX_ALIASES or any(len(alias) > MAX_CHARACTERS["alias"] for alias in opinion.aliases):
         raise UsageError(f"at most {MAX_ALIASES} aliases of {MAX_CHARACTERS['alias']} characters")

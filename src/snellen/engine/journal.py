@@ -320,7 +320,7 @@ def _lines(path: Path, record_type: type[Any], damage: Damage, repeats: list[_Li
             elif not line.endswith(b"\n"):
                 torn = 0 if damage.strict else len(line)
             elif not never_sealed(line):
-                yield from _salvaged(line, number, start, damage)
+                yield from salvaged(line, number, start, damage)
             else:
                 try:
                     decode(line)
@@ -332,7 +332,8 @@ def _lines(path: Path, record_type: type[Any], damage: Damage, repeats: list[_Li
     damage.close(torn)
 
 
-def _salvaged(line: bytes, number: int, at: int, damage: Damage) -> Iterator[_Line]:
+def salvaged(line: bytes, number: int, at: int, damage: Damage) -> Iterator[_Line]:
+    """Yield the intact records of a damaged line: one that was cut off has the next one behind it."""
     parts = list(intact_parts(line))
     if not parts:
         damage.bad(number, line, _why(line))

@@ -9,7 +9,7 @@ from typing import Any
 
 from snellen.errors import SnellenError
 from snellen.local_server import LOOPBACK
-from snellen.runs.reviews.case_source import CaseList
+from snellen.runs.reviews.case_source import CaseSource
 from snellen.viewer.acuity_views import AcuityViews
 from snellen.viewer.cases.opened_runs import OpenedRuns
 from snellen.viewer.cases.pictures import ImageStore
@@ -51,7 +51,7 @@ class ViewSettings:
     show_gold: bool = False
     trust: bool = False
     port: int = 0
-    cases: CaseList | None = None
+    cases: CaseSource | None = None
 
 
 @dataclass(frozen=True)

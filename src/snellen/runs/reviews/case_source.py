@@ -81,10 +81,11 @@ class ShownCase:
 
 
 class CaseSource(Protocol):
-    """Cases of one review and the decisions on them. Several threads may call it; a bad address or form is a UsageError.
+    """Cases that are no replies of runs. Reviewers name themselves; threads may call it; a bad address or form is a UsageError.
 
     A `token` names a `place` in addresses. A decision is on the disk before `decide` returns; one that arrives again from the
     same page (`client_id`) is there once. `last` is the case of the reviewer's last decision that stands, None without one.
+    `rows` are token, question, answer, own decision and state of each case; `saved` is a saved text with its media type.
 
     Attributes:
         about: what is reviewed, in words.
@@ -112,13 +113,6 @@ class CaseSource(Protocol):
     def undo(self, place: Any, reviewer: str, client_id: str) -> None: ...
     def agreement(self) -> tuple[ReviewAgreement, Mapping[str, Any]]:
         """Return the agreement of the reviewers, and variables of its page: a `note`, and what else is shown."""
-
-
-class CaseList(CaseSource, Protocol):
-    """A source that is reviewed alone, under names that the reviewers give themselves.
-
-    `rows` are token, question, answer, own decision and state of each case; `saved` is a saved text with its media type.
-    """
 
     def rows(self, reviewer: str) -> Sequence[tuple[str, str, str, str, str]]: ...
     def saved(self, name: str) -> tuple[bytes, str]: ...

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -108,7 +109,7 @@ def read_cases(run: Run, profile: str | None = None, by: Sequence[str] = ()) -> 
     run.summarize("all", each=add, save=False)
     unknown = [field for field in by if field not in known]
     if unknown and cases:
-        fields = ", ".join(sorted({name for sample, _ in _first(run) for name in sample.meta})) or "none"
+        fields = ", ".join(sorted({name for sample, _ in islice(run.answers(), 100) for name in sample.meta})) or "none"
         raise UsageError(
             f"no sample has the meta field {unknown[0]!r}", f"--by takes verdict, stage, and here: {fields}."
         )
@@ -124,12 +125,6 @@ def stratum_values(by: Sequence[str], sample: Sample, score: Score) -> list[obje
 def is_read(score: Score) -> bool:
     """Return True if a model read the answer that was scored."""
     return score.detail.get(STAGE) == READER
-
-
-def _first(run: Run) -> Iterator[tuple[Sample, Record]]:
-    from itertools import islice
-
-    return islice(run.answers(), 100)
 
 
 def _excluded(record: Record, score: Score) -> str:

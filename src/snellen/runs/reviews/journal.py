@@ -13,10 +13,10 @@ import filelock
 import msgspec
 
 from snellen.engine.folder_checks import kind_of
-from snellen.engine.journal import NOT_JSON, storage_error
+from snellen.engine.journal import NOT_JSON, append_whole, salvaged, storage_error
 from snellen.errors import DataError, RunError, StorageError, UsageError
 from snellen.runs.reviews.decisions import Standing, VerdictReview, checked, decode_foreign, stand
-from snellen.sources.journal_lines import Damage, intact_parts, never_sealed, record_number, seal
+from snellen.sources.journal_lines import Damage, never_sealed, record_number, seal
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 REVIEWS, LOCK = "reviews.jsonl", ".reviews.lock"
@@ -111,7 +111,8 @@ class ReviewJournal:
         elif content.strip() and never_sealed(content.removeprefix(BYTE_ORDER_MARK)):
             self._add(content.removeprefix(BYTE_ORDER_MARK))
         elif content.strip():
-            self._salvage(content)
+            for _, part, _, _ in salvaged(content, self._lines, 0, self._damage):
+                self._add(part)
         self._at += size
         self._unended = not whole
 
@@ -136,19 +137,6 @@ class ReviewJournal:
         self._ids.add(review.id)
         self.reviews.append(review)
         stand(self.standing, review)
-
-    def _salvage(self, line: bytes) -> None:
-        """Take the intact decisions of a damaged line: one that was cut off has the next one behind it."""
-        parts = list(intact_parts(line))
-        if not parts:
-            self._damage.bad(self._lines, line, "does not match its checksum")
-            return
-        rest = len(line) - 1 - sum(end - start for start, end in parts)
-        self._damage.joined(self._lines, line, len(parts), rest)
-        for start, end in parts:
-            content = line[start:end] + b"\n"
-            if self._damage.take(record_number(content) or 0, self._lines, content):
-                self._add(content)
 
     def faults(self) -> list[str]:
         """Describe what is damaged: a heading, then a line for each fault; empty for an intact file."""
@@ -203,9 +191,7 @@ class ReviewJournal:
                 raise not_regular(self.path, status)
             if status.st_size and os.pread(fd, 1, status.st_size - 1) != b"\n":
                 line[:0] = b"\n"  # what was cut off before stays, on a line of its own
-            if os.write(fd, line) != len(line):
-                os.ftruncate(fd, status.st_size)
-                raise OSError(28, "the disk is full")
+            append_whole(fd, line, status.st_size, self.path)
         finally:
             os.close(fd)
         self.refresh()

@@ -199,7 +199,7 @@ def read_annotations(
         for sample, record in run.answers()
         if (sample.id, record.repeat) in wanted
     }
-    verdicts = _Verdicts(run)
+    judged = run.verdicts()
     members = set() if audit is None else set(audit.probabilities())
     standing = ReviewJournal(run.path).standing
     skipped: Counter[str] = Counter({"cancelled by the annotator": file.skipped} if file.skipped else {})
@@ -219,7 +219,7 @@ def read_annotations(
             if word is None:
                 skipped["no decision"] += 1
                 continue
-            profile, verdict = verdicts.shown(task, *answers[key])
+            profile, verdict = _shown(run, judged, task, answers[key])
             review = VerdictReview(
                 sample_id=key[0],
                 repeat=key[1],
@@ -248,21 +248,15 @@ def read_annotations(
     return ImportedReviews(tuple(reviews), dict(skipped), tuple(problems))
 
 
-class _Verdicts:
-    """The automatic verdicts that tasks are about: as they say, else as the run is scored now."""
-
-    def __init__(self, run: Run) -> None:
-        self._run, self._judge = run, run.verdicts()
-        self._first = reviewed_profile(run)
-
-    def shown(self, task: StudioTask, sample: Sample, record: Record) -> tuple[str, str]:
-        """Return profile and verdict that the annotator of a task saw."""
-        profile, verdict = _text(task.data.get("profile")), _text(task.data.get("verdict"))
-        if verdict in VERDICTS:
-            return profile, verdict
-        scorers = profiles_of(self._run.benchmark, profile if profile in self._run.benchmark.score else self._first)
-        ((name, score),) = scores_of(self._run.benchmark, sample, record, scorers, self._judge).items()
-        return name, score.verdict
+def _shown(
+    run: Run, judged: Mapping[str, str] | None, task: StudioTask, answer: tuple[Sample, Record]
+) -> tuple[str, str]:
+    """Return profile and verdict that the annotator of a task saw: as it says, else as the run is scored now."""
+    profile, verdict = _text(task.data.get("profile")), _text(task.data.get("verdict"))
+    if verdict in VERDICTS:
+        return profile, verdict
+    name = reviewed_profile(run, profile if profile in run.benchmark.score else None)
+    return name, scores_of(run.benchmark, *answer, profiles_of(run.benchmark, name), judged)[name].verdict
 
 
 def _known_words(words: Mapping[str, str]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from snellen.engine.run_folder import JUDGE_RUNS
 from snellen.errors import SnellenError, UsageError
@@ -25,6 +25,7 @@ from snellen.viewer.site import MissingPageError, Site, ViewPage
 from snellen.viewer.states import ReviewState
 
 CLIENT_ID_CHARACTERS = 100
+Cases: TypeAlias = RunCases | CaseSource
 
 
 def reviewers_of(site: Site) -> tuple[str, ...]:
@@ -107,7 +108,7 @@ def view(site: Site, state: ReviewState) -> Mapping[str, Any]:
     return {**shared, **_cases(site, state, source, reviewer)}
 
 
-def _source(site: Site, state: ReviewState) -> tuple[CaseSource, ReviewState]:
+def _source(site: Site, state: ReviewState) -> tuple[Cases, ReviewState]:
     """Return the cases that an address is about, and the address with the name of their benchmark."""
     if site.settings.cases is not None:
         return site.settings.cases, state
@@ -117,8 +118,7 @@ def _source(site: Site, state: ReviewState) -> tuple[CaseSource, ReviewState]:
 
 
 def _step(state: ReviewState, name: str) -> ReviewState:
-    changed: ReviewState = state.changed(step=name, case="", after="", sample="", repeat=0)
-    return changed
+    return state.changed(step=name, case="", after="", sample="", repeat=0)
 
 
 def _overview(site: Site, state: ReviewState, reviewer: str) -> list[dict[str, Any]]:
@@ -160,7 +160,7 @@ def _overview(site: Site, state: ReviewState, reviewer: str) -> list[dict[str, A
     return rows
 
 
-def _cases(site: Site, state: ReviewState, source: CaseSource, reviewer: str) -> dict[str, Any]:
+def _cases(site: Site, state: ReviewState, source: Cases, reviewer: str) -> dict[str, Any]:
     """Return the case of an address or the next one of its step, with the reviewer's progress."""
     queue = source.queue(state.step, reviewer)
     if state.sample and isinstance(source, RunCases):
@@ -202,7 +202,7 @@ def _cases(site: Site, state: ReviewState, source: CaseSource, reviewer: str) ->
     }
 
 
-def _current(state: ReviewState, source: CaseSource, queue: ReviewQueue, decided: Any) -> tuple[Any, int]:
+def _current(state: ReviewState, source: Cases, queue: ReviewQueue, decided: Any) -> tuple[Any, int]:
     """Return the case to show and its place in the queue, from 1 (0: not in it); None if all are decided."""
     places = {case.place: number for number, case in enumerate(queue.cases)}
     if state.case:
@@ -243,13 +243,11 @@ def submit(site: Site, state: ReviewState, fields: Mapping[str, str]) -> ReviewS
         if last is None:
             raise UsageError("there is no decision to undo", "Go back to the review page.")
         source.undo(last, reviewer, client_id)
-        back: ReviewState = state.changed(case=source.token(last), after="")
-        return back
+        return state.changed(case=source.token(last), after="")
     if word not in source.words or not state.case:
         raise UsageError(f"the form names no decision: {word[:40]!r}", f"Decisions: {', '.join(source.words)}.")
     source.decide(source.place(state.case), state.step, reviewer, fields, client_id)
-    following: ReviewState = state.changed(case="", after=state.case)
-    return following
+    return state.changed(case="", after=state.case)
 
 
 PAGE = ViewPage(state=ReviewState, view=view, title="Review", submit=submit)

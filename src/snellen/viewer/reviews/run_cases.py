@@ -8,6 +8,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, cast
 
+from msgspec import structs
+
 from snellen.errors import DataError, SnellenError, UsageError
 from snellen.redaction import redact
 from snellen.runs.reviews.agreement import ReviewAgreement, review_agreement
@@ -23,6 +25,7 @@ from snellen.runs.reviews.decisions import (
     now,
     standing,
 )
+from snellen.types import Record
 from snellen.viewer.cases.case_view import CaseColumn, case_view
 from snellen.viewer.cases.opened_runs import OpenedRun
 from snellen.viewer.index import MOST_ROWS, RunEntry
@@ -86,11 +89,17 @@ class RunCases:
         own = CasePlace(self.entries[0].key, sample, repeat)
         return next((place for place in places if (place.sample_id, place.repeat) == (sample, repeat)), own)
 
-    def show(self, place: CasePlace, step: str, reviewer: str) -> ShownCase:
-        """Return a reply with its verdict, blind."""
+    def _opened(self, place: CasePlace) -> tuple[RunEntry, OpenedRun, Record]:
         entry = self.site.index.run(place.run)
         opened = self.site.opened.open(entry.key, entry.path)
         opened.indexed = partial(self.site.index.record, entry.key)
+        if (record := opened.record(place.sample_id, place.repeat)) is None:
+            raise _missing()
+        return entry, opened, record
+
+    def show(self, place: CasePlace, step: str, reviewer: str) -> ShownCase:
+        """Return a reply with its verdict, blind."""
+        entry, opened, record = self._opened(place)
         case = case_view(
             [CaseColumn("", opened)],
             place.sample_id,
@@ -99,8 +108,7 @@ class RunCases:
             profile=self.state.profile,
             show_gold=self.site.settings.show_gold,
         )
-        record = opened.record(place.sample_id, place.repeat)
-        if case is None or record is None:
+        if case is None:
             raise _missing()
         models = {run.model for run in self.site.index.runs() if run.benchmark == entry.benchmark}
         if record.response is not None and record.response.model:
@@ -108,7 +116,7 @@ class RunCases:
         item, hidden_names = blinded(case, models)
         reviewers = self.desk.journal(entry.path).standing.get((place.sample_id, place.repeat), {})
         mine, adjudicating = reviewers.get(reviewer), step == "adjudicate"
-        digest = _digest(opened, place)
+        digest = _digest(opened, place, record)
         return ShownCase(
             ask="What counts?" if adjudicating else "Is the verdict right?",
             fields=(
@@ -142,9 +150,7 @@ class RunCases:
 
     def decide(self, place: CasePlace, step: str, reviewer: str, fields: Mapping[str, str], client_id: str) -> None:
         """Write a decision on a reply to the journal of its run."""
-        entry = self.site.index.run(place.run)
-        if self.site.opened.open(entry.key, entry.path).record(place.sample_id, place.repeat) is None:
-            raise _missing()
+        entry, _, _ = self._opened(place)
         audit, word = self.desk.audit(entry.path), fields["decision"]
         review = VerdictReview(
             sample_id=place.sample_id,
@@ -182,16 +188,8 @@ class RunCases:
         """Withdraw the reviewer's decision on a reply by a new line."""
         path = self.site.index.run(place.run).path
         review = self.desk.journal(path).standing[place.sample_id, place.repeat][reviewer]
-        withdrawal = VerdictReview(
-            sample_id=review.sample_id,
-            repeat=review.repeat,
-            reviewer=reviewer,
-            decision=None,
-            at=now(),
-            design=review.design,
-            adjudicates=review.adjudicates,
-        )
-        self.desk.append(path, withdrawal, client_id)
+        told = {"note": "", "digest": "", "profile": "", "verdict": "", "correction": "", "id": ""}
+        self.desk.append(path, structs.replace(review, decision=None, at=now(), **told), client_id)
 
     def agreement(self) -> tuple[ReviewAgreement, dict[str, Any]]:
         """Compute the agreement over the decisions on all runs; runs are not named."""
@@ -221,16 +219,12 @@ def _missing() -> MissingPageError:
     return MissingPageError("the reply of this case is no longer there", "Go back to the review page.")
 
 
-def _digest(opened: OpenedRun, place: CasePlace) -> str:
+def _digest(opened: OpenedRun, place: CasePlace, record: Record) -> str:
     """Return the digest of what the reviewer sees of a reply; empty without its sample."""
     sample, _ = opened.sample(place.sample_id)
-    record = opened.record(place.sample_id, place.repeat)
-    if sample is None or record is None:
-        return ""
     judged = opened.judge_record(place.sample_id, place.repeat, record.finished_at)
-    return shown_digest(
-        sample, record, judged.response.text if judged is not None and judged.response is not None else ""
-    )
+    told = "" if judged is None or judged.response is None else judged.response.text
+    return "" if sample is None else shown_digest(sample, record, told)
 
 
 def _seen(review: VerdictReview) -> SeenDecision:
