@@ -187,10 +187,13 @@ def test_the_records_of_a_large_folder_are_indexed_by_another_process(
     index = open_index(tmp_path)
     follower = following.IndexFollower(index)
     monkeypatch.setattr(index, "_index", None)  # this process writes nothing
-    follower.touch()
-    follower.wait(600)
+
+    def shown() -> bool:
+        follower.touch()  # as every page does
+        return index.run("run").samples == "ready"
+
     try:
-        wait_for(lambda: index.run("run").samples == "ready")
+        wait_for(shown)
         assert set(verdicts(index, "run").values()) == {"right"}
     finally:
         follower.close()

@@ -344,7 +344,7 @@ class IndexDatabase:
         return connection
 
     def _connected(self) -> duckdb.DuckDBPyConnection | None:
-        with contextlib.suppress(duckdb.Error):  # damaged on the disk
+        with contextlib.suppress(*DAMAGED):
             return duckdb.connect(str(self.file), config=self._limits)
         return None
 
