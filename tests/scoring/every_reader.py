@@ -10,7 +10,7 @@ from snellen.benchmarks import registry
 from snellen.benchmarks.few_shot import same_content
 from snellen.benchmarks.fgbmk import question_text
 from snellen.benchmarks.generated import SCORERS as BUILT_SET
-from snellen.benchmarks.spatial.scorers import spar, vsi
+from snellen.benchmarks.spatial.scorers import base
 from snellen.benchmarks.vlm2.prompts import final_answer
 from snellen.formats.latex import latex_text
 from snellen.models.local.stopping import first_json_end
@@ -98,9 +98,9 @@ def _vlm2(name: str) -> list[Sample]:
 def _spatial(name: str) -> list[Sample]:
     lettered = _sample("choice", "Where is the lamp?", "B", SIDES, gold="B", n=6)
     if name.startswith("vsi"):
-        by_type = {"choice": vsi.CHOICE[0], "number": vsi.NUMBER[0]}
+        by_type = {"choice": base.VSI_CHOICE[0], "number": base.VSI_NUMBER[0]}
     elif name.startswith("spar"):
-        by_type = {"choice": spar.CHOICE[0], "number": spar.NUMBER[0], "view": spar.VIEW_CHANGE[0]}
+        by_type = {"choice": base.SPAR_CHOICE[0], "number": base.SPAR_NUMBER[0], "view": base.SPAR_VIEW_CHANGE[0]}
     else:
         return [lettered]
     samples = [_sample("choice", "Where?", "B", SIDES, gold="B", question_type=by_type["choice"])]

@@ -17,7 +17,7 @@ from msgspec import structs
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.benchmarks.spatial import SPATIAL
-from snellen.benchmarks.spatial.prompts.wordings import FORMS
+from snellen.benchmarks.spatial.prompts.words import FORMS
 from snellen.benchmarks.spatial.tasks import CONSTANTS, Task
 from snellen.easi import judged_scores
 from snellen.easi.result import AnswerSource, BenchmarkResult

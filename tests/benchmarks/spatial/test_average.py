@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from snellen.benchmarks.spatial.interop.export_metrics import kit_table
+from snellen.benchmarks.spatial.interop.export import kit_table
 from snellen.benchmarks.spatial.prompts import frames
-from snellen.benchmarks.spatial.scorers import site, spar, three_dsr, vsi
-from snellen.benchmarks.spatial.scorers.rows import ScoredRow, macro, micro
+from snellen.benchmarks.spatial.scorers import base, figures
+from snellen.benchmarks.spatial.scorers.figures import ScoredRow, macro, micro
 from snellen.benchmarks.spatial.tasks import task
 from snellen.errors import DataError
 
@@ -24,7 +24,7 @@ def test_macro_weighs_groups_and_micro_weighs_rows() -> None:
 
 def test_nothing_scored_gives_no_figure() -> None:
     assert micro([ScoredRow(None)]) is None
-    assert vsi.summary([]) == spar.summary([]) == site.summary([]) == three_dsr.settings([]) == {}
+    assert figures.vsi([]) == figures.spar([]) == figures.site([]) == figures.settings([]) == {}
 
 
 def test_vsi_counts_the_three_directions_as_one_type() -> None:
@@ -35,33 +35,33 @@ def test_vsi_counts_the_three_directions_as_one_type() -> None:
         object_rel_direction_hard=[0.5],
         object_counting=[0.1],
     )
-    assert vsi.summary(some) == {"overall": 0.3, "object_counting": 0.1, "object_rel_direction": 0.5}
-    assert vsi.summary(some[3:])["overall"] == pytest.approx(0.2)
+    assert figures.vsi(some) == {"overall": 0.3, "object_counting": 0.1, "object_rel_direction": 0.5}
+    assert figures.vsi(some[3:])["overall"] == pytest.approx(0.2)
 
 
 def test_site_pools_rows_and_adjusts_for_chance() -> None:
     some = [ScoredRow(value, {"category": "c"}, options) for value, options in ((1, 2), (0, 4), (1, 4))]
-    assert site.summary([*some, *some]) == {"overall": 0.5, "c_caa": 0.5}
-    assert site.chance_adjusted([ScoredRow(0.0, options=4)]) == pytest.approx(-1 / 3)
-    assert site.chance_adjusted([ScoredRow(1.0, options=1)]) == 0.0
+    assert figures.site([*some, *some]) == {"overall": 0.5, "c_caa": 0.5}
+    assert figures.chance_adjusted([ScoredRow(0.0, options=4)]) == pytest.approx(-1 / 3)
+    assert figures.chance_adjusted([ScoredRow(1.0, options=1)]) == 0.0
 
 
 def test_site_rows_without_options_are_left_out_or_taken_for_four() -> None:
     some = [ScoredRow(1.0, options=2), ScoredRow(0.0)]
-    assert site.count_options("['a', 'b']") == 2
-    assert site.count_options("a, b") is site.count_options("nan") is site.count_options("[]") is None
-    assert site.chance_adjusted(some) == 1.0
-    assert site.chance_adjusted(some, options_when_unknown=4) == pytest.approx(0.2)
+    assert figures.count_options("['a', 'b']") == 2
+    assert figures.count_options("a, b") is figures.count_options("nan") is figures.count_options("[]") is None
+    assert figures.chance_adjusted(some) == 1.0
+    assert figures.chance_adjusted(some, options_when_unknown=4) == pytest.approx(0.2)
 
 
 def test_spar_difficulties_with_and_without_the_view_change() -> None:
     some = rows("task", depth_prediction_oc=[0.3], position_matching=[1.0], view_change_infer=[0.5])
-    found = spar.summary(some)
+    found = figures.spar(some)
     assert found["overall"] == pytest.approx(0.6)
     assert (found["low"], found["middle"]) == (0.3, 0.75)
-    assert spar.summary(some, view_change_in_middle=False)["middle"] == 1.0
+    assert figures.spar(some, view_change_in_middle=False)["middle"] == 1.0
     assert "high" not in found
-    assert (len(spar.NUMBER), len(spar.HIGH), len(spar.MIDDLE)) == (8, 9, 3)
+    assert (len(base.SPAR_NUMBER), len(base.SPAR_HIGH), len(base.SPAR_MIDDLE)) == (8, 9, 3)
 
 
 FORMS = ["ABCDEFGH", "ABCDEFGH-1", "ABCDEFGH-flip", "ABCDEFGH-flip-1", "IJKLMNOP", "IJKLMNOP-flip"]
@@ -72,7 +72,7 @@ def forms(*values: float) -> list[ScoredRow]:
 
 
 def test_3dsrbench_asks_for_all_forms_of_a_unit() -> None:
-    assert three_dsr.settings(forms(1, 1, 1, 0, 1, 0)) == {
+    assert figures.settings(forms(1, 1, 1, 0, 1, 0)) == {
         "vanilla_accuracy": pytest.approx(4 / 6),
         "flip_accuracy": pytest.approx(1 / 3),
         "circular_accuracy": 0.5,
@@ -88,7 +88,7 @@ def test_vlmevalkits_table_is_over_rows_that_bear_the_name_of_their_unit() -> No
 
 def test_a_unit_without_its_own_row_stops_vlmevalkits_table() -> None:
     with pytest.raises(DataError, match="the first is 'IJKLMNOP'"):
-        three_dsr.main_rows(forms(1, 1, 1, 0, 1, 0)[:4] + forms(1, 1, 1, 0, 1, 0)[5:], "flip")
+        figures.main_rows(forms(1, 1, 1, 0, 1, 0)[:4] + forms(1, 1, 1, 0, 1, 0)[5:], "flip")
 
 
 def test_a_short_video_is_shown_whole_by_one_harness_and_repeated_by_the_other() -> None:

@@ -16,7 +16,7 @@ import pytest
 from snellen.benchmarks.base import Benchmark
 from snellen.benchmarks.spatial import SPATIAL
 from snellen.benchmarks.spatial.question import SpatialQuestion, sample
-from snellen.benchmarks.spatial.scorers import spar, vsi
+from snellen.benchmarks.spatial.scorers.base import SPAR_CHOICE, SPAR_NUMBER, SPAR_VIEW_CHANGE, VSI_CHOICE, VSI_NUMBER
 from snellen.benchmarks.spatial.sources.rows import question as question_of
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.runs.score import score
@@ -51,8 +51,8 @@ def doc(name: str, at: int, draw: Random) -> dict[str, Any]:
     group = groups[at % len(groups)]
     match name:
         case "vsi-bench" | "vsi-debiased":
-            kind = (*vsi.CHOICE, *vsi.NUMBER)[at % 10]
-            number = kind in vsi.NUMBER
+            kind = (*VSI_CHOICE, *VSI_NUMBER)[at % 10]
+            number = kind in VSI_NUMBER
             listed = None if number else [f"{a}. {b}" for a, b in zip("ABCD", four, strict=True)]
             gold = "10" if number else letter
             return {"id": at, "dataset": "scannet", "scene_name": f"s{at}", "question_type": kind, "question": "q"} | {
@@ -88,8 +88,8 @@ def doc(name: str, at: int, draw: Random) -> dict[str, Any]:
         case "omnispatial":
             told = {"gt": letter, "task_type": "Complex_Logic", "sub_task_type": group}
             return {"id": str(at), "question": "q", "options": four, **told}
-    kind = (*spar.CHOICE, *spar.NUMBER, *spar.VIEW_CHANGE)[at % 20]
-    gold = "move_right:1.0,rotate_up:2.0" if kind in spar.VIEW_CHANGE else "10" if kind in spar.NUMBER else letter
+    kind = (*SPAR_CHOICE, *SPAR_NUMBER, *SPAR_VIEW_CHANGE)[at % 20]
+    gold = "move_right:1.0,rotate_up:2.0" if kind in SPAR_VIEW_CHANGE else "10" if kind in SPAR_NUMBER else letter
     return {"id": at, "task": kind, "question": question, "source": "scannet", "answer": gold}
 
 

@@ -76,7 +76,7 @@ def test_every_question_of_a_table_comes_once_with_what_it_shows(name: str, tmp_
 def test_a_table_given_alone_is_the_same_as_its_folder(name: str, tmp_path: Path) -> None:
     folder = drawn.draw(name.partition("/")[0], tmp_path)
     task, _, part = name.partition("/")
-    table = vlmevalkit.in_folder(TASKS[task], part, folder)
+    (table,) = vlmevalkit.tables_in(TASKS[task], part, folder, ())
     assert table is not None
     alone, whole = asked(name, table), asked(name, folder)
     assert alone.keys() == whole.keys()
@@ -257,27 +257,25 @@ def test_another_md5_than_the_kits_is_said_and_the_kits_own_is_not(
     assert f"its MD5 is {found}, VLMEvalKit's table has d5e8af148b10ac69f535ff7b23f3f989 (BLINK.tsv)" in said(
         "blink", path
     )
-    known = vlmevalkit._known()
-    monkeypatch.setattr(vlmevalkit, "_known", lambda: vlmevalkit._KitTables({"BLINK.tsv": found}, known.needed))
+    known = vlmevalkit.MD5
+    monkeypatch.setattr(vlmevalkit, "MD5", {"BLINK.tsv": found})
     assert "MD5" not in said("blink", path)
-    monkeypatch.setattr(
-        vlmevalkit, "_known", lambda: vlmevalkit._KitTables({**known.md5, "SparBench.tsv": found}, known.needed)
-    )
+    monkeypatch.setattr(vlmevalkit, "MD5", {**known, "SparBench.tsv": found})
     assert "this is VLMEvalKit's SparBench.tsv" in said("blink", path)
 
 
 def test_every_table_has_a_known_md5_and_known_columns() -> None:
-    known = vlmevalkit._known()
-    assert set(known.needed) == {*TASKS, *MORE}
+    known = set(vlmevalkit.MD5)
+    assert all(task.needed for task in (*TASKS.values(), *MORE.values()))
     halves = [
         (task, part) for task in TASKS.values() for part in (("image", "video") if task.name == "site" else ("",))
     ]
     first = {vlmevalkit.names(*half)[0] for half in halves}
     further = {name for task in MORE.values() for name in vlmevalkit.names(task, "")}
-    assert first <= set(known.md5)
-    assert set(known.md5) - first - {"SparBench_tiny.tsv"} <= further
+    assert first <= known
+    assert known - first - {"SparBench_tiny.tsv"} <= further
     # ReVSI has no table with a published sum.
-    assert {name for name, task in MORE.items() if not set(vlmevalkit.names(task, "")) & set(known.md5)} == {"revsi"}
+    assert {name for name, task in MORE.items() if not set(vlmevalkit.names(task, "")) & known} == {"revsi"}
 
 
 def test_memory_does_not_grow_with_the_pictures_of_a_table(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from msgspec import structs
 
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.spatial import prompts
-from snellen.benchmarks.spatial.prompts import import_lmms_eval, wordings
+from snellen.benchmarks.spatial.prompts import import_lmms_eval
+from snellen.benchmarks.spatial.prompts import words as wordings
 from snellen.benchmarks.spatial.question import SpatialQuestion
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.cli import main

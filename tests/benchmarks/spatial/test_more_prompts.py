@@ -14,8 +14,11 @@ from benchmarks.spatial.kit_drawn import tsv
 from benchmarks.spatial.official_drawn import film, picture
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.spatial.prompts import ShownMedia, frames, more
-from snellen.benchmarks.spatial.prompts.more_words import forms
+from snellen.benchmarks.spatial import prompts
+from snellen.benchmarks.spatial.prompts import frames
+from snellen.benchmarks.spatial.prompts.layouts import parsed_positions
+from snellen.benchmarks.spatial.prompts.words import forms
+from snellen.benchmarks.spatial.question import ShownMedia
 from snellen.benchmarks.spatial.scorers.points import Mask
 from snellen.benchmarks.spatial.sources.rows import question as question_of
 from snellen.benchmarks.spatial.tasks import MORE
@@ -36,11 +39,11 @@ def composed(name: str, form: str, row: dict[str, Any], *, images: int = 1, **op
     task = MORE[name]
     layout = "kit" if form.startswith("vlmevalkit") else "official"
     question = question_of(task, layout, {"index": "1", "answer": "A", **row}, 0)
-    how = more.prompt_settings(Data(options={"prompting": form, **options}), task)
+    how = prompts.prompt_settings(Data(options={"prompting": form, **options}), task)
     blobs = tuple(BytesBlob(f"{at}.png", picture(at)) for at in range(images))
-    is_clip = "sample-frames" in more.options(task)
+    is_clip = "sample-frames" in prompts.options(task)
     media = ShownMedia(video=BytesBlob("a.mp4", film(20))) if is_clip else ShownMedia(images=blobs)
-    return more.compose(how, task, question, media)
+    return prompts.compose(how, task, question, media)
 
 
 def outline(prompt: Prompt) -> list[tuple[Any, ...]]:
@@ -190,9 +193,9 @@ def test_sti_bench_says_at_which_rate_its_frames_come() -> None:
     by_number = composed("sti-bench", "vlmevalkit", row)  # 30 frames of 20 at 10 a second
     assert isinstance(text := by_number.parts[1], Text) and "sampled at about 15.00 FPS." in text.text
     task = MORE["sti-bench"]
-    how = more.prompt_settings(Data(), task)
+    how = prompts.prompt_settings(Data(), task)
     question = question_of(task, "kit", {"index": "1", "answer": "A", **row}, 0)
-    damaged = more.compose(how, task, question, ShownMedia(video=BytesBlob("b.mp4", b"no film")))
+    damaged = prompts.compose(how, task, question, ShownMedia(video=BytesBlob("b.mp4", b"no film")))
     assert isinstance(text := damaged.parts[1], Text) and "sampled at an unspecified frame rate." in text.text
 
 
@@ -237,7 +240,7 @@ def test_a_clip_too_short_for_one_frame_shows_its_first_in_revsi_and_none_elsewh
     ],
 )
 def test_positions_of_images_are_read_from_json_or_by_commas(value: str, expected: list[int]) -> None:
-    assert more.parsed_positions(value) == expected
+    assert parsed_positions(value) == expected
 
 
 def test_surplus_images_stay_in_stare_only_as_far_as_there_are_pieces() -> None:

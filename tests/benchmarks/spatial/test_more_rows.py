@@ -8,8 +8,9 @@ import pytest
 
 from benchmarks.spatial import more_drawn as drawn
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.spatial.prompts import ShownMedia, more
-from snellen.benchmarks.spatial.prompts.more_words import forms
+from snellen.benchmarks.spatial import prompts
+from snellen.benchmarks.spatial.prompts.words import forms
+from snellen.benchmarks.spatial.question import ShownMedia
 from snellen.benchmarks.spatial.sources.rows import question as question_of
 from snellen.benchmarks.spatial.tasks import LAYOUTS, MORE
 from snellen.errors import DataError
@@ -102,7 +103,7 @@ COLUMNS = [
 @pytest.mark.parametrize("name", drawn.DRAWN)
 def test_a_row_of_any_content_is_a_question_or_says_why_it_is_none(name: str) -> None:
     chance = Random(name)
-    hows = [more.prompt_settings(Data(options={"prompting": form}), MORE[name]) for form in forms(MORE[name])]
+    hows = [prompts.prompt_settings(Data(options={"prompting": form}), MORE[name]) for form in forms(MORE[name])]
     questions = 0
     for at in range(1500):
         row = {column: chance.choice(ODD) for column in chance.sample(COLUMNS, chance.randint(10, len(COLUMNS)))}
@@ -114,7 +115,7 @@ def test_a_row_of_any_content_is_a_question_or_says_why_it_is_none(name: str) ->
             questions += 1
             media = ShownMedia(images=(BytesBlob("a.png", b""),) * chance.randint(0, 2))
             for how in hows:
-                assert more.compose(how, MORE[name], question, media).parts
+                assert prompts.compose(how, MORE[name], question, media).parts
     assert questions
 
 

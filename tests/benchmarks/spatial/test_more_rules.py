@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 
 from benchmarks.spatial.more_replies import CORNERS, NAMED, SIDES
 from benchmarks.spatial.more_samples import sample
-from snellen.benchmarks.spatial import more_metrics
-from snellen.benchmarks.spatial.scorers import lego, more, stare, vsi_super
+from snellen.benchmarks.spatial import metrics as spatial_metrics
+from snellen.benchmarks.spatial.scorers import SCORERS as EVERY
+from snellen.benchmarks.spatial.scorers import lmms_eval, strict, vlmevalkit
 from snellen.benchmarks.spatial.scorers.latex_value import latex_value
+from snellen.benchmarks.spatial.tasks import MORE
 from snellen.scoring.scores import ScoreBuilder, Scores
 from snellen.types import Sample
 
@@ -33,7 +35,8 @@ HOSTILE = [
     Pattern("\n", "<points", "x"),
     Pattern("\u0300\u0315", "[e", "]"),
 ]
-RULES = [(name, profile) for name, scorers in more.SCORERS.items() for profile in scorers if profile != "easi"]
+SCORERS = {name: EVERY[name] for name in MORE}
+RULES = [(name, profile) for name, scorers in SCORERS.items() for profile in scorers if profile != "easi"]
 
 
 OWN = ("refspatial", "robospatial-home", "vsi-super-count", "lego-puzzles", "spatial457")
@@ -42,7 +45,7 @@ OWN = ("refspatial", "robospatial-home", "vsi-super-count", "lego-puzzles", "spa
 
 @pytest.mark.parametrize(("name", "profile"), [rule for rule in RULES if rule[1] != "strict" or rule[0] in OWN])
 def test_a_long_reply_is_read_in_proportion_to_its_length(name: str, profile: str) -> None:
-    rule = more.SCORERS[name][profile]
+    rule = SCORERS[name][profile]
     for question in NAMED[name]:
         if profile == "strict" and question.kind in ("choice", "number", "truth"):
             continue
@@ -85,13 +88,13 @@ replies = st.one_of(
 @given(reply=replies)
 def test_every_reply_gets_a_score_or_a_reason(name: str, profile: str, reply: str) -> None:
     for question in NAMED[name]:
-        score = more.SCORERS[name][profile](question, reply)
+        score = SCORERS[name][profile](question, reply)
         assert score.reason if score.value is None else 0 <= score.value <= 1
         msgspec.json.encode(score)
 
 
 def value(name: str, profile: str, question: Sample, reply: str) -> float | None:
-    return more.SCORERS[name][profile](question, reply).value
+    return SCORERS[name][profile](question, reply).value
 
 
 def scores(*rows: tuple[Sample, float | None]) -> Scores:
@@ -105,20 +108,20 @@ def scores(*rows: tuple[Sample, float | None]) -> Scores:
 
 
 def figures(name: str, profile: str, *rows: tuple[Sample, float | None]) -> dict[str, float | None]:
-    return {metric.name: metric.value for metric in more_metrics.summarize(name, scores(*rows), profile)}
+    return {metric.name: metric.value for metric in spatial_metrics.summarize(MORE[name], scores(*rows), profile)}
 
 
 def test_a_question_that_could_not_be_read_is_scored_by_no_rule() -> None:
     lost = sample("", "open", unreadable="yes")
     for name, profile in RULES:
-        score = more.SCORERS[name][profile](lost, "A")
+        score = SCORERS[name][profile](lost, "A")
         assert (score.value, score.verdict) == (None, "unscored")
 
 
 def test_a_mask_that_is_not_at_hand_leaves_its_row_unscored_and_says_what_to_do() -> None:
     bare = sample("", "open", category="location")
-    for profile in more.SCORERS["refspatial"]:
-        score = more.SCORERS["refspatial"][profile](bare, "(0.3, 0.4)")
+    for profile in SCORERS["refspatial"]:
+        score = SCORERS["refspatial"][profile](bare, "(0.3, 0.4)")
         assert (score.value, score.verdict) == (None, "unscored") and "--data" in str(score.reason)
     context = sample(CORNERS, "open", category="context")
     assert value("robospatial-home", "lmms-eval", context, "x") is None
@@ -164,7 +167,7 @@ def test_robospatials_yes_and_no(reply: str, kit: float, strict: float) -> None:
     ],
 )
 def test_stares_letters_for_yes_and_no_are_read_from_the_question(question: str, letters: str) -> None:
-    assert stare.yes_no_letters(question) == letters
+    assert vlmevalkit.yes_no_letters(question) == letters
 
 
 def test_not_answering_raises_the_kits_macro_figure_and_not_the_strict_one() -> None:
@@ -174,8 +177,10 @@ def test_not_answering_raises_the_kits_macro_figure_and_not_the_strict_one() -> 
         builder = ScoreBuilder()
         for number, reply in enumerate(said):
             question = msgspec.structs.replace(nets, id=str(number))
-            builder.add(question, more.SCORERS["stare"][profile](question, reply))
-        metrics = {metric.name: metric.value for metric in more_metrics.summarize("stare", builder.build(), profile)}
+            builder.add(question, SCORERS["stare"][profile](question, reply))
+        metrics = {
+            metric.name: metric.value for metric in spatial_metrics.summarize(MORE["stare"], builder.build(), profile)
+        }
         assert "folding_nets_f1" in metrics
         return metrics["folding_nets_f1"]
 
@@ -195,7 +200,7 @@ def test_the_value_of_a_latex_expression(text: str, wanted: float | None) -> Non
     ("reply", "right"), [("\\boxed{\\frac{4}{2}}", 1), ("Answer: two", 1), ("2.004", 1), ("2.01", 0), ("\\boxed{}", 0)]
 )
 def test_stare_in_lmms_eval_compares_values(reply: str, right: int) -> None:
-    assert stare.lmms_eval(reply, "2").value == right
+    assert lmms_eval.stare(reply, "2").value == right
 
 
 @pytest.mark.parametrize(
@@ -203,12 +208,12 @@ def test_stare_in_lmms_eval_compares_values(reply: str, right: int) -> None:
     ["BDAC", "B, D, A, C", "(B) -> (D) -> (A) -> (C)", "The order is **BDAC**.", "<think>ABCD</think>BDAC", "ABCD? No: B-D-A-C", "bdac", "First, B. Second, D. Third, A. Fourth, C.", "B → D → A → C"],
 )  # fmt: skip
 def test_an_order_of_steps_is_read_strictly_in_any_notation(reply: str) -> None:
-    assert lego.strict_order(reply) == "BDAC"
+    assert strict.strict_order(reply) == "BDAC"
 
 
 @pytest.mark.parametrize("reply", ["BBAC", "The answer is B", "A chair, B table", "", "B D A"])
 def test_what_is_no_order_is_none(reply: str) -> None:
-    assert lego.strict_order(reply) is None
+    assert strict.strict_order(reply) is None
 
 
 def test_rotated_forms_of_one_question_are_right_together() -> None:
@@ -269,11 +274,11 @@ def test_streamed_counts(reply: str, lmms: float, strict: float) -> None:
 
 def test_a_count_of_none_is_right_for_0_alone_where_faults_are_corrected() -> None:
     none = sample("0", "number", question="How many?", question_type="10mins")
-    for reply, kit, lmms, strict in (("0", 1.0, 1.0, 1.0), ("0.4", 0.3, 0.0, 0.0), ("no idea", 0.0, 1.0, 0.0)):
+    for reply, kit, lmms, strictly in (("0", 1.0, 1.0, 1.0), ("0.4", 0.3, 0.0, 0.0), ("no idea", 0.0, 1.0, 0.0)):
         assert value("vsi-super-count", "easi", none, reply) == kit
         assert value("vsi-super-count", "lmms-eval", none, reply) == lmms
-        assert value("vsi-super-count", "strict", none, reply) == strict
-    assert vsi_super.count_lmms_eval("5", "").value == 0.0
+        assert value("vsi-super-count", "strict", none, reply) == strictly
+    assert lmms_eval.vsi_super_count("5", "").value == 0.0
 
 
 def test_revsi_is_relative_to_the_amount_of_a_negative_gold_answer_in_the_strict_profile_alone() -> None:
@@ -285,9 +290,9 @@ def test_revsi_is_relative_to_the_amount_of_a_negative_gold_answer_in_the_strict
 
 def test_osi_takes_little_movement_for_none() -> None:
     speed = sample("0", "number", question="How fast?", category="absolute_speed", question_type="numerical")
-    for reply, kit, strict in (("0.1", 1.0, 1.0), ("-0.5", 1.0, 0.0), ("0.6", 0.0, 0.0)):
+    for reply, kit, strictly in (("0.1", 1.0, 1.0), ("-0.5", 1.0, 0.0), ("0.6", 0.0, 0.0)):
         assert value("osi-bench", "easi", speed, reply) == kit
-        assert value("osi-bench", "strict", speed, reply) == strict, reply
+        assert value("osi-bench", "strict", speed, reply) == strictly, reply
 
 
 def test_cv_benchs_halves_weigh_the_same_except_in_lmms_eval() -> None:
@@ -303,16 +308,16 @@ def test_cv_benchs_halves_weigh_the_same_except_in_lmms_eval() -> None:
 
 
 def test_figures_over_nothing_are_none() -> None:
-    for name in more.SCORERS:
-        for profile in more.SCORERS[name]:
-            overall, *_ = more_metrics.summarize(name, ScoreBuilder().build(), profile)
+    for name in SCORERS:
+        for profile in SCORERS[name]:
+            overall, *_ = spatial_metrics.summarize(MORE[name], ScoreBuilder().build(), profile)
             assert (overall.name, overall.value) == ("overall", None)
 
 
 def test_every_figure_lies_in_its_interval_and_has_its_rows() -> None:
     for name, questions in NAMED.items():
         rows = [(question, float(number % 2)) for number, question in enumerate(questions * 8)]
-        for metric in more_metrics.summarize(name, scores(*rows), "easi"):
+        for metric in spatial_metrics.summarize(MORE[name], scores(*rows), "easi"):
             assert metric.n <= len(rows) and metric.value is not None and 0 <= metric.value <= 1, (name, metric)
             if metric.ci95 is not None:
                 assert metric.ci95[0] <= metric.value <= metric.ci95[1], (name, metric)

@@ -15,8 +15,9 @@ import pytest
 from msgspec import structs
 
 from benchmarks.spatial.more_samples import mask, sample
-from snellen.benchmarks.spatial import more_metrics
-from snellen.benchmarks.spatial.scorers import lego, more, osi, revsi, stare
+from snellen.benchmarks.spatial import metrics as spatial_metrics
+from snellen.benchmarks.spatial.scorers import SCORERS, base, vlmevalkit
+from snellen.benchmarks.spatial.tasks import MORE
 from snellen.scoring.scores import ScoreBuilder
 from snellen.types import Sample, Score
 
@@ -32,24 +33,24 @@ def letter(group: str) -> Callable[[Case], Sample]:
 
 
 def _spbench(case: Case) -> Sample:
-    number = case["question_type"] in more_metrics._NUMBERS
+    number = case["question_type"] in spatial_metrics.NUMBERS
     return sample(case["answer"], "number" if number else "choice", question_type=case["question_type"])
 
 
 def _osi(case: Case) -> Sample:
-    number = osi.is_number(case["category"], case["question_type"])
+    number = base.osi_is_number(case["category"], case["question_type"])
     meta = {"category": case["category"], "question_type": case["question_type"]}
     return sample(str(case["answer"]), "number" if number else "choice", **meta)
 
 
 def _revsi(case: Case) -> Sample:
-    number = case["question_type"] in revsi.NUMBER
+    number = case["question_type"] in base.REVSI_NUMBER
     return sample(case["ground_truth"], "number" if number else "choice", question_type=case["question_type"])
 
 
 def _stare(case: Case) -> Sample:
     category = case["category"].strip().lower()
-    return sample(case["answer"], category=category, yes_no=stare.yes_no_letters(case.get("question", "")))
+    return sample(case["answer"], category=category, yes_no=vlmevalkit.yes_no_letters(case.get("question", "")))
 
 
 def _refspatial(case: Case) -> Sample:
@@ -156,7 +157,7 @@ GROUPS = [param for param in vectors() if param.values[0] == CIRCULAR]
 
 def scored(stem: str, content: Vectors) -> Iterator[tuple[Case, Sample, Score]]:
     benchmark, profile, made = FILES[stem]
-    rule = more.SCORERS[benchmark][profile]
+    rule = SCORERS[benchmark][profile]
     for raw in content["cases"]:
         case = {**raw, **raw.get("doc", {})}
         one = made(case)
@@ -204,7 +205,9 @@ def test_the_figures_over_a_file_are_those_of_the_reference(stem: str, content: 
     builder = ScoreBuilder()
     for number, (_, one, score) in enumerate(scored(stem, content)):
         builder.add(structs.replace(one, id=str(number)), score)
-    metrics = {metric.name: metric.value for metric in more_metrics.summarize(benchmark, builder.build(), profile)}
+    metrics = {
+        metric.name: metric.value for metric in spatial_metrics.summarize(MORE[benchmark], builder.build(), profile)
+    }
     scale = 1 if stem.startswith(FRACTIONS) else 100
     decimals = 2 if stem == "osibench_lmmseval" else 12
     figures = dict(flattened(content["aggregate"]))
@@ -294,7 +297,7 @@ def flattened(reference: Any) -> Iterator[tuple[str, float]]:
 def _typed(stem: str) -> str:
     for prefix in ("category.", "task."):
         stem = stem.removeprefix(prefix)
-    numbers = {*more_metrics._NUMBERS, "object_counting", "room_size_estimation"}
+    numbers = {*spatial_metrics.NUMBERS, "object_counting", "room_size_estimation"}
     return f"{stem}_{'mra' if stem in numbers else 'accuracy'}"
 
 
@@ -306,4 +309,4 @@ def test_groups_of_rotated_forms_are_right_together(stem: str, content: Vectors)
             (row["prediction"], {name: row[name] for name in "ABCD" if row.get(name)}, row["answer"])
             for row in case["rows"]
         ]
-        assert lego.circular_group(rows) == (bool(case["hit_without_judge"]), case["resolved_in_prefetch"]), case
+        assert vlmevalkit.circular_group(rows) == (bool(case["hit_without_judge"]), case["resolved_in_prefetch"]), case

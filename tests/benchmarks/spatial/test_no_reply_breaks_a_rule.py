@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from snellen.benchmarks.spatial.prompts import frames
-from snellen.benchmarks.spatial.scorers import by_letter, lmms_eval, site, spar, three_dsr, vlmevalkit, vsi
+from snellen.benchmarks.spatial.scorers import base, lmms_eval, vlmevalkit
 from snellen.benchmarks.spatial.scorers.strict import strict
 from snellen.types import Prompt, Sample, Score, Text
 
@@ -18,25 +18,31 @@ _PIECES = """<answer> </answer> </think> answer is Answer: A (B) c. [ ] ' 1e999 
 ٣ 選"""
 PIECES = st.sampled_from([*_PIECES.split(), "answer is", " ", "\n", "\u200b", "\x00"])
 REPLIES = st.one_of(st.text(), st.lists(PIECES, max_size=30).map("".join), st.lists(PIECES, max_size=30).map(" ".join))
+
+
+def by_letter(reader: Callable[[str], str | None]) -> Callable[[str, str], Score]:
+    return lambda reply, gold: base.score_letter(reader(reply), gold)
+
+
 RULES: dict[str, Callable[[str, str], Score]] = {
-    "vsi letters": lambda reply, gold: vsi.lmms_eval(reply, gold, "route_planning"),
-    "vsi numbers": lambda reply, gold: vsi.lmms_eval(reply, gold, "object_counting"),
-    "vsi numbers of the kit": lambda reply, gold: vsi.vlmevalkit(reply, gold, "object_counting"),
+    "vsi letters": lambda reply, gold: lmms_eval.vsi(reply, gold, "route_planning"),
+    "vsi numbers": lambda reply, gold: lmms_eval.vsi(reply, gold, "object_counting"),
+    "vsi numbers of the kit": lambda reply, gold: vlmevalkit.vsi(reply, gold, "object_counting"),
     "option matcher": vlmevalkit.score_option,
     "mmsi": by_letter(lmms_eval.mmsi_letter),
     "mindcube": by_letter(lmms_eval.mindcube_letter),
     "viewspatial": lmms_eval.score_viewspatial,
-    "site": lambda reply, gold: site.lmms_eval(reply, gold, 6),
+    "site": lambda reply, gold: lmms_eval.site(reply, gold, 6),
     "blink": lmms_eval.score_blink,
     "choices of the kit": lambda reply, gold: vlmevalkit.score_choice(reply, {"A": "left", "B": ""}, gold),
     "embspatial": by_letter(lmms_eval.leading_letter),
     "omnispatial": lmms_eval.score_omnispatial,
-    "3dsrbench": by_letter(three_dsr.three_dsr_letter),
+    "3dsrbench": by_letter(lmms_eval.three_dsr_letter),
     "mmsi video": lmms_eval.score_mmsi_video,
-    "spar letters": lambda reply, gold: spar.lmms_eval(reply, gold, "position_matching"),
-    "spar numbers": lambda reply, gold: spar.lmms_eval(reply, gold, "depth_prediction_oc_mv"),
-    "spar views": lambda reply, gold: spar.lmms_eval(reply, gold, "view_change_infer"),
-    "spar views of the kit": lambda reply, gold: spar.vlmevalkit(reply, gold, "view_change_infer"),
+    "spar letters": lambda reply, gold: lmms_eval.spar(reply, gold, "position_matching"),
+    "spar numbers": lambda reply, gold: lmms_eval.spar(reply, gold, "depth_prediction_oc_mv"),
+    "spar views": lambda reply, gold: lmms_eval.spar(reply, gold, "view_change_infer"),
+    "spar views of the kit": lambda reply, gold: vlmevalkit.spar(reply, gold, "view_change_infer"),
 }
 
 

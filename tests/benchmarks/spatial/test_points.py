@@ -11,9 +11,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from benchmarks.spatial.more_samples import mask
-from snellen.benchmarks.spatial.scorers import points, refspatial
+from snellen.benchmarks.spatial.scorers import lmms_eval, points, strict, vlmevalkit
 from snellen.benchmarks.spatial.scorers.points import Mask, PixelBox, ReferenceFailsError
-from snellen.benchmarks.spatial.scorers.strict_points import strict_points
+from snellen.benchmarks.spatial.scorers.strict import strict_points
 from snellen.errors import DataError, MediaError
 from snellen.sources.blobs import BytesBlob
 
@@ -170,9 +170,9 @@ def test_a_mask_may_have_any_size_mode_and_depth():
     for mode, channels in (("L", 1), ("RGB", 3), ("RGBA", 4), ("LA", 2)):
         pixels = points.mask_pixels(mask({**drawing, "mode": mode}))
         assert pixels.size == (100, 50) and pixels.channels == channels and pixels.first[10, 20] == 255
-        assert refspatial.strict("(0.3, 0.4)", pixels, (640, 480)).value == 1.0
+        assert strict.refspatial("(0.3, 0.4)", pixels, (640, 480)).value == 1.0
     green = points.mask_pixels(mask({**drawing, "mode": "RGB", "channel": 1}))
-    assert refspatial.easi("(0.3, 0.4)", green).value == 0.0, "the first channel alone counts"
+    assert vlmevalkit.refspatial("(0.3, 0.4)", green).value == 0.0, "the first channel alone counts"
 
 
 @pytest.mark.parametrize("data", [b"", b"GIF89a", b"\x89PNG\r\n\x1a\n" + b"\0" * 40, b"text"])
@@ -241,10 +241,15 @@ pieces = st.sampled_from(
 def test_no_reply_breaks_a_reader_and_every_share_is_one(reply, width, height):
     drawn = mask({"w": width, "h": height, "rects": [[0, 0, 5, 5]], "value": 255})
     pixels = points.mask_pixels(drawn)
-    for rule in (refspatial.easi, refspatial.upstream, refspatial.lmms_eval, refspatial.lmms_eval_json):
+    for rule in (
+        vlmevalkit.refspatial,
+        vlmevalkit.refspatial_upstream,
+        lmms_eval.refspatial,
+        lmms_eval.refspatial_json,
+    ):
         score = rule(reply, pixels)
         assert score.reason if score.value is None else 0 <= score.value <= 1
-    assert 0 <= (refspatial.strict(reply, pixels, (width, height)).value or 0) <= 1
+    assert 0 <= (strict.refspatial(reply, pixels, (width, height)).value or 0) <= 1
     for x, y in strict_points(reply, width, height):
         assert math.isfinite(x) and math.isfinite(y)
         points.in_polygon(x, y, [(0, 0), (1, 0), (1, 1)])

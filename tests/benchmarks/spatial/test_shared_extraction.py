@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from snellen.benchmarks.spatial.scorers import lmms_eval, vlmevalkit, vsi
+from snellen.benchmarks.spatial.scorers import base, lmms_eval, vlmevalkit
 from snellen.scoring.rules.options import infer
 
 OPTION = [
@@ -137,12 +137,12 @@ MRA = [
 def test_mean_relative_accuracy_counts_ten_tolerances_inclusively(
     predicted: float, target: float, expected: float
 ) -> None:
-    assert vsi.mean_relative_accuracy(vsi.relative_error(predicted, target)) == expected
+    assert base.mean_relative_accuracy(base.relative_error(predicted, target)) == expected
 
 
 def test_a_target_of_zero_takes_the_absolute_error() -> None:
-    assert vsi.relative_error(0.3, 0) == 0.3
-    assert vsi.mean_relative_accuracy(float("nan")) == 0.0
+    assert base.relative_error(0.3, 0) == 0.3
+    assert base.mean_relative_accuracy(float("nan")) == 0.0
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,9 @@ from msgspec import structs
 from benchmarks.spatial import official_drawn as drawn
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.spatial import SPATIAL, prompts
-from snellen.benchmarks.spatial.prompts import ShownMedia, frames, wordings
-from snellen.benchmarks.spatial.question import SpatialQuestion
+from snellen.benchmarks.spatial.prompts import frames
+from snellen.benchmarks.spatial.prompts import words as wordings
+from snellen.benchmarks.spatial.question import ShownMedia, SpatialQuestion
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.errors import DataError, UsageError
 from snellen.sources import BytesBlob, Unreadable

@@ -12,7 +12,7 @@ from benchmarks.spatial import official_drawn as drawn
 from snellen import evaluate
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.registry import find
-from snellen.benchmarks.spatial.sub_benches import tags
+from snellen.benchmarks.spatial.sources.rows import tags
 from snellen.runs.export import export
 from snellen.runs.score import score
 

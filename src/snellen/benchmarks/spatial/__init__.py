@@ -3,8 +3,8 @@
 A row of any layout (`sources`) becomes a `question`; `prompts` words it, `scorers` reads the reply by the profile's rules, and
 `metrics` aggregates scores. `interop` reads and writes the two harnesses' files; `reference` holds published results. The
 benchmarks are declared here, from the names in `tasks`; SITE is a suite of its images and its videos. docs/spatial.md and
-docs/spatial-rules.md describe all of it. Twelve are those of EASI's payload (`SPATIAL`); `FURTHER` are the others, whose prompts,
-readers, scorers and metrics lie in the modules called `more`.
+docs/spatial-rules.md describe all of it. Twelve are those of EASI's payload (`SPATIAL`); no payload has a place for the others
+(`FURTHER`).
 """
 
 from __future__ import annotations
@@ -13,13 +13,11 @@ from dataclasses import replace
 from functools import partial
 
 from snellen.benchmarks.base import Benchmark
-from snellen.benchmarks.spatial import more_metrics, prompts, samples
+from snellen.benchmarks.spatial import prompts, samples
 from snellen.benchmarks.spatial.interop import export, results
 from snellen.benchmarks.spatial.metrics import summarize
-from snellen.benchmarks.spatial.prompts import more as more_prompts
 from snellen.benchmarks.spatial.reference import published
-from snellen.benchmarks.spatial.scorers import PROFILES, SCORERS
-from snellen.benchmarks.spatial.scorers import more as more_scorers
+from snellen.benchmarks.spatial.scorers import FURTHER_PROFILES, PROFILES, SCORERS
 from snellen.benchmarks.spatial.tasks import MORE, TASKS, Task
 from snellen.benchmarks.suite import suite
 
@@ -28,12 +26,10 @@ VARIABLES = {"LMUData": "data"}
 """The folder in which VLMEvalKit keeps its tables, by the kit's own name for it."""
 
 
-def _about(task: Task) -> dict[str, str]:
-    return {"description": f"{task.title}.", "source": f"{task.hub} on the hub; one of the benchmarks of EASI"}
-
-
 def declare(task: Task, part: str = "") -> Benchmark:
     """Return the benchmark of a task, or of one half of SITE."""
+    of_payload = task.name in TASKS
+    profiles = PROFILES if of_payload else FURTHER_PROFILES
     return Benchmark(
         cluster="scene",
         name=f"{task.name}/{part}" if part else task.name,
@@ -41,18 +37,23 @@ def declare(task: Task, part: str = "") -> Benchmark:
         samples=partial(samples.samples, task, part),
         score=SCORERS[task.name],
         summarize=partial(summarize, task),
-        profiles=PROFILES,
+        profiles={name: profiles[name] for name in SCORERS[task.name]},
         size=partial(samples.size, task, part),
         digest=partial(samples.digest, task, part),
-        options=prompts.OPTIONS,
+        options=prompts.options(task),
         about=_about(task),
         notices=partial(samples.notices, task, part),
         results=partial(results.read_task_results, task, part),
-        exports=export.exports(task, part),
+        exports=export.exports(task, part) if of_payload else {},
         published=() if part else published.published_column(task.name),
         gold=partial(samples.gold, task, part),
         variables=VARIABLES,
     )
+
+
+def _about(task: Task) -> dict[str, str]:
+    of_easi = "; one of the benchmarks of EASI" if task.name in TASKS else ""
+    return {"description": f"{task.title}.", "source": f"{task.hub} on the hub{of_easi}"}
 
 
 def _site(task: Task) -> Benchmark:
@@ -75,30 +76,10 @@ def _site(task: Task) -> Benchmark:
     )
 
 
-def declare_further(task: Task) -> Benchmark:
-    """Return the benchmark of one of EASI's further tasks, or ReVSI's."""
-    return Benchmark(
-        cluster="scene",
-        name=task.name,
-        version=VERSION,
-        samples=partial(samples.samples, task, ""),
-        score=more_scorers.SCORERS[task.name],
-        summarize=partial(more_metrics.summarize, task.name),
-        profiles=more_scorers.PROFILES[task.name],
-        size=partial(samples.size, task, ""),
-        digest=partial(samples.digest, task, ""),
-        options=more_prompts.options(task),
-        about={"description": f"{task.title}.", "source": f"{task.hub} on the hub"},
-        notices=partial(samples.notices, task, ""),
-        results=partial(results.read_task_results, task, ""),
-        variables=VARIABLES,
-    )
-
-
 SPATIAL: dict[str, Benchmark] = {name: _site(task) if name == "site" else declare(task) for name, task in TASKS.items()}
 """By name, in EASI's order; the halves of SITE are its members."""
 
-FURTHER: dict[str, Benchmark] = {name: declare_further(task) for name, task in MORE.items()}
+FURTHER: dict[str, Benchmark] = {name: declare(task) for name, task in MORE.items()}
 """The benchmarks that EASI's payload has no place for, by name."""
 
 

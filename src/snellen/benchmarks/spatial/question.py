@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import zip_longest
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 
-from snellen.types import Kind, Prompt, Sample
+from snellen.errors import DataError
+from snellen.types import Blob, Kind, Prompt, Sample
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 UNKNOWN_OPTIONS = dict.fromkeys("ABCD", "")
@@ -58,6 +59,34 @@ class SpatialQuestion(Struct, frozen=True):
     count: int = 0
     masks: tuple[str, ...] = ()
     scoring: Mapping[str, Any] = {}
+
+
+class ShownMedia(Struct, frozen=True):
+    """The media of a question, not read yet: images in order, or a video, or clips that are given as frames."""
+
+    images: tuple[Blob, ...] = ()
+    video: Blob | None = None
+    segments: tuple[tuple[Blob, ...], ...] = ()
+
+
+class QuestionSource(Protocol):
+    """The questions of one benchmark in one layout.
+
+    `file` is what messages call it; `questions` starts a new pass over (place such as `row 7`, question or why there is
+    none); `shown` is what a question shows, asked at most once and before the next question; `content` the digest of the
+    questions' bytes; `remarks` what is odd about the source, one line each, whole only after a pass.
+    """
+
+    @property
+    def file(self) -> str: ...
+
+    def questions(self) -> Iterator[tuple[str, SpatialQuestion | DataError]]: ...
+
+    def shown(self, question: SpatialQuestion) -> ShownMedia: ...
+
+    def content(self) -> str: ...
+
+    def remarks(self) -> list[str]: ...
 
 
 def sample(question: SpatialQuestion, prompt: Prompt = Prompt(())) -> Sample:

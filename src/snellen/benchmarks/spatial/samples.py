@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from functools import partial
 from pathlib import PurePath
 
 from msgspec import structs
@@ -16,12 +15,11 @@ from msgspec import structs
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.spatial import prompts
 from snellen.benchmarks.spatial.metrics import AVERAGED_GROUPS
-from snellen.benchmarks.spatial.prompts import more
-from snellen.benchmarks.spatial.question import SpatialQuestion, sample
+from snellen.benchmarks.spatial.question import ShownMedia, SpatialQuestion, sample
 from snellen.benchmarks.spatial.reference import gold_revisions as revisions
 from snellen.benchmarks.spatial.sources import carried, locate
 from snellen.benchmarks.spatial.sources.subsets import OPTION as SUBSET
-from snellen.benchmarks.spatial.tasks import MORE, SITE_HALVES, Task
+from snellen.benchmarks.spatial.tasks import SITE_HALVES, Task
 from snellen.errors import DataError
 from snellen.sources import Unreadable
 from snellen.types import Blob, Image, Prompt, Sample
@@ -40,10 +38,7 @@ def samples(task: Task, part: str, data: Data) -> Iterator[Sample]:
         UsageError: no data was given.
         DataError: there are no questions, or none that can be read.
     """
-    if task.name in MORE:
-        compose = partial(more.compose, more.prompt_settings(data, task), task)
-    else:
-        compose = partial(prompts.compose, prompts.prompt_settings(data, task), task)
+    how = prompts.prompt_settings(data, task)
     source = locate.source(task, part, data)
     counts: dict[str, int] = {}
     for place, question in source.questions():
@@ -52,7 +47,7 @@ def samples(task: Task, part: str, data: Data) -> Iterator[Sample]:
             continue
         count = counts[question.id] = counts.get(question.id, 0) + 1
         named = question if count == 1 else structs.replace(question, id=f"{question.id}#{count}")
-        yield sample(named, compose(question, source.shown(question)))
+        yield sample(named, prompts.compose(how, task, question, source.shown(question)))
 
 
 def _lost(file: str, place: str, error: DataError) -> Sample:
@@ -73,8 +68,7 @@ def size(task: Task, part: str, data: Data) -> int | None:
 
 def digest(task: Task, part: str, data: Data) -> str:
     """Return the digest of the questions' bytes and of how they are put."""
-    wording = more.digest(data, task) if task.name in MORE else prompts.digest(data, task)
-    return locate.source(task, part, data).content() + wording
+    return locate.source(task, part, data).content() + prompts.digest(data, task)
 
 
 def gold(task: Task, part: str, data: Data, recorded: str) -> str:
@@ -168,10 +162,14 @@ def _fault_lines(file: str, faults: Mapping[str, tuple[int, str]]) -> list[str]:
 
 def _known(task: Task, group: str) -> bool:
     """Return True if metrics include a group: a type of VSI-Bench counts by itself or in its mean of three."""
-    return not task.groups or group in task.groups or any(group in made for made in AVERAGED_GROUPS.values())
+    return (
+        not task.groups
+        or group in task.groups
+        or any(group in made for made in AVERAGED_GROUPS.get(task.name, {}).values())
+    )
 
 
-def _blobs(media: prompts.ShownMedia) -> Iterator[Blob]:
+def _blobs(media: ShownMedia) -> Iterator[Blob]:
     yield from media.images
     yield from (frame for clip in media.segments for frame in clip)
     if media.video is not None:

@@ -114,7 +114,9 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True):
             lie in the cells of the parquet files.
         by: the meta column that figures are broken down by.
         groups: a value of that column, in any of the harnesses' spellings, to the key of its sub-score in EASI's payload.
+        broken_down_by: the meta columns that figures are broken down by, where there are more than `by`, or others.
         columns: those of the authors' files (`official`) and of VLMEvalKit's table (`kit`).
+        exported: columns of the rows that lmms-eval (`lmms`) and VLMEvalKit (`kit`) write, by `interop.export`'s values.
         needed: columns without which VLMEvalKit's table is not the benchmark's; of several in a list one is enough.
         md5: that of VLMEvalKit's tables, by the file's name: the kit fetches a table with another one anew.
         together: splits that are read one behind the other, where none of `splits` is there.
@@ -141,6 +143,8 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True):
     columns: Mapping[str, Layout] = {}
     needed: tuple[tuple[str, ...], ...] = ()
     md5: Mapping[str, str] = {}
+    broken_down_by: tuple[str, ...] = ()
+    exported: Mapping[str, Mapping[str, str]] = {}
     same_groups_as: str = ""
     same_columns_as: str = ""
     together: tuple[str, ...] = ()
@@ -159,9 +163,9 @@ def _read(file: str) -> dict[str, Task]:
     tables: dict[str, dict[str, Any]] = tomllib.loads(text)
     for name, table in tables.items():
         table["name"] = name
-        for key in ("groups", "columns"):
+        for key, keys in (("groups", ("groups",)), ("columns", ("columns", "exported"))):
             if other := table.get(f"same_{key}_as"):
-                table[key] = tables[other][key]
+                table |= {same: tables[other][same] for same in keys if same in tables[other]}
     tasks = ({**table, "columns": _layouts(table["columns"])} for table in tables.values())
     return {task["name"]: msgspec.convert(task, Task) for task in tasks}
 
@@ -186,6 +190,8 @@ CONSTANTS: Mapping[str, Any] = tomllib.loads(
 """Names and numbers of the scorers, by benchmark or rule."""
 
 SITE_HALVES = ("image", "video")
+SUB_BENCHES = ("Easy2hard", "Grounding", "Indoor_Scene_Perception", "Robot")
+"""Parts that MMSI-Video-Bench's rows are tagged for, by the columns of VLMEvalKit's class."""
 
 EIGHT: tuple[str, ...] = tuple(TASKS)[:8]
 

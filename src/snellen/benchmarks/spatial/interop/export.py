@@ -14,18 +14,20 @@ from __future__ import annotations
 import csv
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from msgspec import Struct
 
-from snellen.benchmarks.spatial.interop.export_metrics import NUMBERS, kit_table, lmms_metrics, site_terms
-from snellen.benchmarks.spatial.scorers import SCORERS
+from snellen.benchmarks.spatial.interop.harness_metrics import IN_FRACTIONS, LMMS_OVERALL, MRA
+from snellen.benchmarks.spatial.metrics import composite
+from snellen.benchmarks.spatial.scorers import SCORERS, base, figures
+from snellen.benchmarks.spatial.scorers.base import mean
+from snellen.benchmarks.spatial.scorers.figures import MAIN, ScoredRow, means, micro
 from snellen.benchmarks.spatial.scorers.lmms_eval import mindcube_type
-from snellen.benchmarks.spatial.scorers.rows import ScoredRow
-from snellen.benchmarks.spatial.sub_benches import BENCHMARK, SUB_BENCHES, kit_line
-from snellen.benchmarks.spatial.tasks import CONSTANTS, Task
+from snellen.benchmarks.spatial.tasks import CONSTANTS, SUB_BENCHES, Task
 from snellen.formats.export import Exported, Writer, write_lines
 from snellen.formats.readers import write_workbook
 from snellen.text import spreadsheet_cell
@@ -34,61 +36,7 @@ from snellen.types import Record, Sample, Score, Status, Text
 
 def doc_of(task: Task, sample: Sample) -> dict[str, Any]:
     """Return the row that lmms-eval has of it."""
-    meta, options = sample.meta, dict(sample.options)
-    question, gold = prompt_text(sample), str(meta["gold"])
-    own_id = _index(sample.id, sample.id)
-    texts = list(options.values())
-    name = task.name.replace("vsi-debiased", "vsi-bench")
-    if name == "vsi-bench":
-        place = {"dataset": meta.get("source", ""), "scene_name": sample.group.rpartition("/")[2].removesuffix(".mp4")}
-        return {
-            "id": own_id,
-            **place,
-            "question_type": meta["question_type"],
-            "question": question,
-            "options": lettered(options) or None,
-            "ground_truth": gold,
-        }
-    if name == "mmsi-bench":
-        return {
-            "id": own_id,
-            "question": question,
-            "question_type": spellings(task, sample)[-1],
-            "answer": gold,
-        }
-    if name == "mindcube-tiny":
-        known = str(meta["type"])
-        own = sample.id if mindcube_type(sample.id) == known else f"{known}_{sample.id}"
-        return {"id": own, "question": question, "gt_answer": gold, "category": [known]}
-    if name == "viewspatial":
-        listed = "\n".join(lettered(options))
-        return {"question": question, "choices": listed, "answer": gold, "question_type": meta["question_type"]}
-    if name == "site":
-        extra = {"category": meta["category"], "dataset": meta.get("dataset", "")}
-        return {"question": question, "options": texts, "answer": gold, **extra}
-    if name == "blink":
-        extra = {"sub_task": meta["category"], "choices": texts, "answer": f"({gold})"}
-        return {"idx": sample.id, "question": question, "prompt": question, **extra}
-    if name == "3dsrbench":
-        return {"qid": meta["qid"], "question": question, **options, "answer": gold, "category": meta["category"]}
-    if name == "embspatial":
-        extra = {"relation": meta.get("relation", ""), "data_source": meta["source"]}
-        return {
-            "question_id": own_id,
-            "question": question,
-            "answer_options": texts,
-            "answer": gold,
-            **extra,
-        }
-    if name == "mmsi-video-bench":
-        main, sub = str(meta["task_type"]), str(meta.get("sub_task_type") or "")
-        kind = main if sub in ("", main) else f"({main}) {sub}"
-        return {"id": own_id, "type": kind, "user_prompt": question, "ground_truth": gold}
-    if name == "omnispatial":
-        extra = {"task_type": meta["task_type"], "sub_task_type": meta.get("sub_task_type", "")}
-        return {"id": own_id, "question": question, "options": texts, "gt": gold, **extra}
-    extra = {"source": meta.get("source", ""), "answer": gold}
-    return {"id": own_id, "task": meta["question_type"], "question": question, **extra}
+    return _exported(task, sample, "lmms")
 
 
 def kit_row(task: Task, sample: Sample, number: int) -> dict[str, Any]:
@@ -96,37 +44,45 @@ def kit_row(task: Task, sample: Sample, number: int) -> dict[str, Any]:
 
     `number` is its index where it brought none along.
     """
-    meta, options = sample.meta, dict(sample.options)
-    row: dict[str, Any] = {"index": _index(str(meta.get("index", "")), number)}
-    name = task.name.replace("vsi-debiased", "vsi-bench")
-    if name == "3dsrbench":
-        row["qid"] = meta["qid"]
-    row["question"] = prompt_text(sample)
-    if name in ("blink", "3dsrbench"):
-        row |= {letter: options.get(letter) for letter in ("A", "B", "C", "D")}
-    elif name in ("vsi-bench", "omnispatial", "mmsi-video-bench"):
-        row["candidates" if name == "vsi-bench" else "options"] = repr(lettered(options)) if options else None
-    elif name in ("site", "embspatial"):
-        row["options"] = repr(list(options.values())) if options else None
-    elif name == "viewspatial":
-        row["candidates"] = "\n".join(lettered(options))
-    row["answer"] = str(meta["gold"])
-    if name == "mmsi-bench":
-        row["category"] = spellings(task, sample)[0]
-    elif name in ("mmsi-video-bench", "omnispatial"):
-        row |= {"task_type": meta["task_type"], "sub_task_type": meta.get("sub_task_type", "")}
-        if name == BENCHMARK:
-            row |= {part: meta.get(part) for part in SUB_BENCHES}
-    elif name == "site":
-        row |= {"category": meta["category"], "dataset": meta.get("dataset", "")}
-    else:
-        column = {
-            "mindcube-tiny": "category",
-            "blink": "category",
-            "3dsrbench": "category",
-            "embspatial": "data_source",
-        }
-        row["task" if name == "spar-bench" else column.get(name, task.by)] = meta[task.by]
+    return {"index": _index(str(sample.meta.get("index", "")), number), **_exported(task, sample, "kit")}
+
+
+def _exported(task: Task, sample: Sample, harness: str) -> dict[str, Any]:
+    """Return the declared columns of a row: a field of the sample's meta, empty if it may be missing (`?`), or an `@` value."""
+    meta, options, gold = sample.meta, dict(sample.options), str(sample.meta["gold"])
+    texts, listed = list(options.values()), lettered(options)
+    main, sub = str(meta.get("task_type")), str(meta.get("sub_task_type") or "")
+    group = str(meta.get("type"))
+    own = sample.id if mindcube_type(sample.id) == group else f"{group}_{sample.id}"
+    values = {
+        "id": _index(sample.id, sample.id),
+        "sample": sample.id,
+        "typed id": own,
+        "question": prompt_text(sample),
+        "gold": gold,
+        "gold in brackets": f"({gold})",
+        "texts": texts,
+        "lettered": listed or None,
+        "lines": "\n".join(listed),
+        "texts as a literal": repr(texts) if options else None,
+        "lettered as a literal": repr(listed) if options else None,
+        "types": [group],
+        "both types": main if sub in ("", main) else f"({main}) {sub}",
+        "scene": sample.group.rpartition("/")[2].removesuffix(".mp4"),
+        "first spelling": spellings(task, sample)[0],
+        "last spelling": spellings(task, sample)[-1],
+        **{letter: options.get(letter) for letter in "ABCD"},
+    }
+    row: dict[str, Any] = {}
+    for column, name in task.exported[harness].items():
+        if harness == "lmms" and column in "ABCD" and column not in options:
+            continue  # lmms-eval's rows have no column for an option that is not there
+        if name.startswith("@"):
+            row[column] = values[name[1:]]
+        elif name.endswith("?"):
+            row[column] = meta.get(name[:-1], "")
+        else:
+            row[column] = meta[name]
     return row
 
 
@@ -143,7 +99,7 @@ def lettered(options: dict[str, str]) -> list[str]:
 
 def spellings(task: Task, sample: Sample) -> list[str]:
     """Return a group as VLMEvalKit spells it (first) and as lmms-eval does (last): all spellings of its key."""
-    group = str(sample.meta[task.by])
+    group = str(sample.meta.get(task.by, ""))
     key = task.groups.get(group)
     return [other for other, its in task.groups.items() if its == key] if key else [group]
 
@@ -309,7 +265,7 @@ def _kit(task: Task, halves: dict[str, list[ExportedAnswer]], folder: Path, mode
         counted["cut"] += lost.cut
         counted["stripped"] += lost.stripped
         # Before the main table: EASI takes the newest file whose name ends in _acc.csv.
-        if task.name == BENCHMARK and (line := kit_line(tagged)):
+        if task.name == "mmsi-video-bench" and (line := _sub_bench_line(tagged)):
             files.append(folder / f"{model}_{data}_extract_matching_subset_acc.csv")
             _write_table(files[-1], [dict(line)], "\t")
         ending = {"blink": "acc", "3dsrbench": "full_acc"}.get(task.name, "extract_matching_acc")
@@ -342,9 +298,150 @@ def _matched(task: Task, sample: Sample, score: Score) -> dict[str, Any]:
     return {"pred_extracted": False if score.extracted is None else score.extracted, "hit": score.value}
 
 
+def _sub_bench_line(rows: Iterable[tuple[float | None, Mapping[str, Any]]]) -> dict[str, float]:
+    """Return the one row of the kit's table of MMSI-Video-Bench's parts: column to points, 0 to 100.
+
+    Args:
+        rows: (score, meta of the sample); a row without a score is left out.
+    """
+    values: dict[str, dict[str, list[float]]] = {name: {} for name in SUB_BENCHES}
+    for value, meta in rows:
+        if value is None:
+            continue
+        for name, by_tag in values.items():
+            if tag := str(meta.get(name) or ""):
+                by_tag.setdefault("Avg", []).append(value)
+                by_tag.setdefault(tag, []).append(value)
+    return {
+        f"({name}){tag}": 100 * float(np.mean(by_tag[tag]))
+        for name, by_tag in values.items()
+        for tag in sorted(by_tag, key=lambda tag: (tag != "Avg", tag))
+    }
+
+
 def _write_table(path: Path, table: list[dict[str, float | str]], mark: str) -> None:
     columns = list(dict.fromkeys(column for row in table for column in row)) or ["overall"]
     with path.open("w", encoding="utf-8", newline="") as text:
         writer = csv.writer(text, delimiter=mark, lineterminator="\n")
         writer.writerow([spreadsheet_cell(column) for column in columns])
         writer.writerows([[spreadsheet_cell(row.get(column, "")) for column in columns] for row in table])
+
+
+NUMBERS = (*base.VSI_NUMBER, *base.SPAR_NUMBER)
+
+
+def values(task: Task, rows: Sequence[ScoredRow], profile: str) -> dict[str, float]:
+    """`overall` and each group's figure under the group's own name, as fractions; empty where no row has a score."""
+    found = composite(task, profile)
+    if found is not None:
+        return found(rows)
+    overall = micro(rows)
+    return {} if overall is None else {"overall": overall, **means(rows, task.by)}
+
+
+def lmms_metrics(task: Task, rows: Sequence[ScoredRow], part: str = "") -> dict[str, dict[str, float]]:
+    """Return task of lmms-eval's to metric to figure: of BLINK the group and its subtasks, of SITE the half."""
+    found = values(task, rows, "lmms-eval")
+    if not found:
+        return {}
+    overall = found.pop("overall")
+    if task.name == "site":
+        name = task.lmms.split(", ")[part == "video"]
+        right = micro(rows) or 0.0
+        per = {f"{group}_caa": round(100 * value, 5) for group, value in found.items()}
+        return {name: {"accuracy": round(100 * right, 5), "chance_adjusted_acc": round(100 * overall, 5), **per}}
+    if task.name == "blink":
+        each = {
+            f"blink_{task.groups.get(group, group.lower())}": {"blink_acc": value} for group, value in found.items()
+        }
+        return {"blink": {"blink_acc": overall}, **each}
+    if task.name == "3dsrbench":
+        mains: dict[str, list[float]] = {}
+        for row in rows:
+            if row.value is not None and row.groups.get(task.by) in MAIN:
+                mains.setdefault(MAIN[row.groups[task.by]], []).append(row.value)
+        parts = {f"{name}_accuracy": value for name, value in found.items()}
+        return {
+            task.lmms: figures.settings(rows)
+            | {f"{main}_accuracy": mean(value) for main, value in mains.items()}
+            | parts
+        }
+    scale = 100.0 if task.name in ("mmsi-video-bench",) else 1.0
+    overall *= 100.0 if task.name in ("mmsi-video-bench", "spar-bench") else 1.0
+    digits = 2 if task.name == "mmsi-video-bench" else 6 if vsi_like(task) else 12
+    named = {LMMS_OVERALL[task.name][0]: overall} | {
+        _lmms_name(task, name): value * scale for name, value in found.items()
+    }
+    return {task.lmms: {name: round(value, digits) for name, value in named.items()}}
+
+
+def kit_table(task: Task, rows: Sequence[ScoredRow], subgroups: Sequence[str] = ()) -> list[dict[str, float | str]]:
+    """Return the rows of VLMEvalKit's `*_acc.csv`: one row, four for 3DSRBench's settings, one per metric for SITE.
+
+    Args:
+        task: the benchmark.
+        rows: scored by VLMEvalKit's rule.
+        subgroups: the finer group of each row, for the two benchmarks that the kit breaks down twice.
+    """
+    found = values(task, rows, "vlmevalkit")
+    if not found:
+        return []
+    if task.name == "3dsrbench":
+        table: list[dict[str, float | str]] = []
+        for setting, name in figures.SETTINGS.items():
+            some = figures.main_rows(figures.with_main_row(rows, setting), setting)
+            if some:
+                table.append(
+                    {"setting": name, "Overall": micro(some) or 0.0, **dict(sorted(means(some, task.by).items()))}
+                )
+        return table
+    overall = found.pop("overall")
+    if task.name == "site":
+        named = {"overall": overall, "accuracy": micro(rows) or 0.0} | {
+            f"{name}_caa": value for name, value in found.items()
+        }
+        return [{"metric": name, "value": value} for name, value in named.items()]
+    if task.name == "blink":
+        return [{"split": "none", "Overall": overall, **dict(sorted(found.items()))}]
+    scale = 1.0 if task.name in IN_FRACTIONS else 100.0
+    line: dict[str, float | str] = {"overall": overall * scale}
+    prefix = f"{task.by}." if task.name in ("mmsi-video-bench", "omnispatial") else ""
+    line |= {prefix + _kit_name(task, name): value * scale for name, value in found.items()}
+    if prefix:
+        other = "sub_task_type" if task.by == "task_type" else "task_type"
+        finer = [ScoredRow(row.value, {other: sub}) for row, sub in zip(rows, subgroups, strict=True) if sub]
+        line |= {f"{other}.{name}_accuracy": value * scale for name, value in means(finer, other).items()}
+    return [line]
+
+
+def vsi_like(task: Task) -> bool:
+    """VSI-Bench, or its debiased half."""
+    return task.name in ("vsi-bench", "vsi-debiased")
+
+
+def _lmms_name(task: Task, name: str) -> str:
+    if task.name == "mmsi-bench":
+        key = task.groups.get(name)
+        return [name, *(group for group in task.groups if task.groups[group] == key)][-1]
+    if name in NUMBERS:
+        return f"{name}_mra"
+    if name in base.SPAR_VIEW_CHANGE:
+        return f"{name}_vci_metric"
+    key = task.groups.get(name, f"{name}_accuracy")
+    return key
+
+
+def _kit_name(task: Task, name: str) -> str:
+    if task.name == "mmsi-bench":
+        key = task.groups.get(name)
+        name = next((group for group in task.groups if task.groups[group] == key), name)
+    if name in NUMBERS:
+        return f"{name}_{MRA}"
+    if name in base.SPAR_VIEW_CHANGE:
+        return f"{name}_vci_metric"
+    return name.capitalize() if name in ("low", "middle", "high") else f"{name}_accuracy"
+
+
+def site_terms(hit: float, options: int) -> Mapping[str, float] | None:
+    """Return the terms of a row in `site.chance_adjusted`: `overall`, hit - 1/n, and `total`, 1 - 1/n."""
+    return {"overall": hit - 1 / options, "total": 1 - 1 / options} if options else None

@@ -15,8 +15,7 @@ from msgspec import structs
 
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.spatial.question import SpatialQuestion
-from snellen.benchmarks.spatial.scorers.robospatial import is_yes_no
-from snellen.benchmarks.spatial.scorers.vsi_super import STREAMING
+from snellen.benchmarks.spatial.scorers.base import STREAMING, is_yes_no
 from snellen.benchmarks.spatial.sources import locate
 from snellen.benchmarks.spatial.sources.rows import FILE
 from snellen.benchmarks.spatial.tasks import Task

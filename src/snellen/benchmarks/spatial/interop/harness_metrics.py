@@ -20,7 +20,7 @@ from typing import Any
 from msgspec import Struct
 
 from snellen.benchmarks.spatial.interop.results import is_variant
-from snellen.benchmarks.spatial.scorers import site
+from snellen.benchmarks.spatial.scorers import figures
 from snellen.benchmarks.spatial.tasks import TASKS, Task
 from snellen.errors import DataError
 from snellen.formats.base import Problems
@@ -162,7 +162,7 @@ def _kit_site(path: Path, problems: Problems) -> Iterator[tuple[str, float, floa
     for where, row in table_rows(path, problems):
         hit = _figure(row, "hit")
         listed = row.get("options") if row.get("options") is not None else row.get("candidates")
-        n = len(listed) if isinstance(listed, list) else site.count_options(str(listed))
+        n = len(listed) if isinstance(listed, list) else figures.count_options(str(listed))
         if hit is None or not n:
             fault = "hit is no number" if hit is None else "the options are no list"
             problems.add(where, f"{fault}; the row is left out, as EASI does")

@@ -38,7 +38,6 @@ from snellen.types import Record, Response, Sample
 SCORED = ("_exact_matching_result", "_extract_matching", "_llm_", "_Point2D")
 OTHER_SETS = ("debiased", "pruned", "tiny")
 _SAMPLES = re.compile(r"(?:.*_)?samples_(?P<task>.+)\.jsonl", re.IGNORECASE)
-_FRAMES = r"(?:_\d+frame|_\d+(?:\.\d+)?fps)?"
 
 
 def folder_files(task: Task, part: str, folder: Path, problems: Problems) -> list[Path]:
@@ -56,12 +55,7 @@ def folder_files(task: Task, part: str, folder: Path, problems: Problems) -> lis
 
 def benchmark_files(task: Task, part: str, files: list[Path], problems: Problems) -> list[Path]:
     """Return the same of files in order of their names."""
-    if task.name in MORE:
-        lmms, kit = _further_samples(task, files, problems), _further_tables(task, files)
-    else:
-        at = SITE_HALVES.index(part) if part else 0
-        lmms = _samples(task.lmms.split(", ")[at], files, problems)
-        kit = _tables(task.kit.split(", ")[at], files)
+    lmms, kit = _samples(task, part, files, problems), _tables(task, part, files)
     if lmms and kit:
         raise DataError(
             f"{lmms[0].parent}: answers of lmms-eval ({lmms[0].name}) and of VLMEvalKit ({kit[0].name}) to one benchmark",
@@ -103,53 +97,39 @@ def is_variant(name: str, task: str) -> bool:
     )
 
 
-def _samples(task: str, files: list[Path], problems: Problems) -> list[Path]:
+def _samples(task: Task, part: str, files: list[Path], problems: Problems) -> list[Path]:
+    own = task.lmms.split(", ")[SITE_HALVES.index(part) if part else 0]
     last: dict[str, Path] = {}
     for path in files:
         hit = _SAMPLES.fullmatch(path.name)
         name = hit["task"] if hit else ""
-        if not is_variant(name, task):
+        if not (further.lmms_task(task, name) if task.name in MORE else is_variant(name, own)):
             continue
         if name in last:
             problems.add(last[name].name, f"passed over for {path.name}, which is of the same task and later")
         last[name] = path
-    if task == "blink":
+    if task.name in MORE:
+        return further.chosen_samples(task, last)
+    if own == "blink":
         subtasks = {name: path for name, path in last.items() if name.startswith("blink_")}
         return list(subtasks.values()) or list(last.values())
-    if task in last:
-        return [last[task]]
+    if own in last:
+        return [last[own]]
     if len(last) > 1:
         raise DataError(
-            f"{files[0].parent}: samples of {', '.join(last)}, each of them a variant of {task}",
+            f"{files[0].parent}: samples of {', '.join(last)}, each of them a variant of {own}",
             "Give one of the files.",
         )
     return list(last.values())
 
 
-def _further_samples(task: Task, files: list[Path], problems: Problems) -> list[Path]:
-    last: dict[str, Path] = {}
-    for path in files:
-        hit = _SAMPLES.fullmatch(path.name)
-        if not hit or not further.lmms_task(task, hit["task"]):
-            continue
-        if hit["task"] in last:
-            problems.add(last[hit["task"]].name, f"passed over for {path.name}, which is of the same task and later")
-        last[hit["task"]] = path
-    return further.chosen_samples(task, last)
-
-
-def _further_tables(task: Task, files: list[Path]) -> list[Path]:
+def _tables(task: Task, part: str, files: list[Path]) -> list[Path]:
+    names = task.kit.split(", ")
     by_name: dict[str, list[Path]] = {}
-    for data in task.kit.split(", "):
+    for data in names if task.name in MORE else [names[SITE_HALVES.index(part) if part else 0]]:
         matches = [(rest, path) for path in files if (rest := further.kit_name(data, path)) is not None]
         by_name[data] = _best(data, matches)
     return further.chosen_tables(task, by_name)
-
-
-def _tables(data: str, files: list[Path]) -> list[Path]:
-    stem = re.sub(r"_\d+frame$", "", data)
-    named = re.compile(rf"(?:.*_)?{re.escape(stem)}{_FRAMES}(?P<rest>|_.*)\.(?:xlsx|csv|tsv)", re.IGNORECASE)
-    return _best(data, [(hit["rest"], path) for path in files if (hit := named.fullmatch(path.name))])
 
 
 def _best(data: str, matches: list[tuple[str, Path]]) -> list[Path]:

@@ -20,7 +20,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from snellen.benchmarks.spatial.prompts import frames
-from snellen.benchmarks.spatial.prompts.wordings import LABELLED, PromptWords, default_words
+from snellen.benchmarks.spatial.prompts.words import LABELLED, PromptWords, default_words
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.errors import DataError
 

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
+
+from snellen.scoring.answers.base import ENGLISH_BELOW_HUNDRED
 
 MAX_LENGTH = 200
+
+
 _TOKEN = re.compile(r"\s*(?:(\d+(?:\.\d+)?|\.\d+)|(\\[a-zA-Z]+)|(.))", re.DOTALL)
+
+
 _TIMES = ("*", "\\cdot", "\\times")
+
+
 _OVER = ("/", "\\div")
+
+
 _NOTHING = {"\\left": "", "\\right": "", "\\,": "", "\\!": "", "$": ""}
+
+
 _CLOSES = {"(": ")", "{": "}"}
 
 
@@ -92,3 +105,23 @@ class _Parser:
                 self.take("]")
             return float(math.pow(self.value(), 1 / root))
         return math.pi if part == "\\pi" else float(part)
+
+
+_NUMBER_WORDS: Mapping[str, int] = {**ENGLISH_BELOW_HUNDRED, "hundred": 100, "thousand": 1000}
+
+
+_MAX_WORDS = 40
+
+
+def words_value(text: str) -> str | None:
+    """Return the number that a text's number words come to, in digits; None where it has none."""
+    words = [word for word in text.replace("-", " ").split()[:_MAX_WORDS] if word in _NUMBER_WORDS]
+    total = current = 0
+    for word in words:
+        if word == "hundred":
+            current = max(1, current) * 100
+        elif word == "thousand":
+            total, current = total + max(1, current) * 1000, 0
+        else:
+            current += _NUMBER_WORDS[word]
+    return str(total + current) if words else None

@@ -22,14 +22,15 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from snellen.benchmarks.spatial.scorers.line_spans import line_spans
+from snellen.benchmarks.spatial.scorers.base import line_spans
 from snellen.errors import DataError, MediaError
 from snellen.media.decode import FORMATS, checked_header
 from snellen.scoring.rules.literals import literal
-from snellen.types import Blob
+from snellen.types import Blob, Score
 
 MASK_PIXELS = 64_000_000
 """Maximum pixels of a mask."""
+
 
 Point: TypeAlias = tuple[float, float]
 
@@ -100,7 +101,11 @@ class PixelBox(NamedTuple):
 
 
 _NUMBER = r"[-+]?\d++(?:\.\d*+)?+"
+
+
 _IN_BRACKETS = re.compile(rf"\(({_NUMBER}(?:,\s*+{_NUMBER})*+)\)")
+
+
 NORMALISED, THOUSANDTHS = 1.5, 1000.0
 """EASI's bounds of coordinates that are taken as shares, and as thousandths, of a side."""
 
@@ -251,8 +256,14 @@ def _runs(start: int, end: int, side: int) -> Iterator[tuple[int, int, int]]:
 
 
 _FENCED_JSON = re.compile(r"```(?:json)?\n")
+
+
 _POINTS_TAG = re.compile(r"<points\s+")
+
+
 _COORDINATES = re.compile(r'x\d++="([\d.]++)"\s++y\d++="([\d.]++)"')
+
+
 _TUPLES = re.compile(r"\(\s*+([\d.]++)\s*+,\s*+([\d.]++)\s*+\)")
 
 
@@ -339,6 +350,8 @@ def any_on_mask(points: Sequence[Point], on: NDArray[Any]) -> bool:
 
 
 _PAIRS = re.compile(rf"[\[(]\s*+({_NUMBER})\s*+,\s*+({_NUMBER})\s*+[\])]")
+
+
 _ANY_FENCE = re.compile(r"```(?:\w++)?\n")
 
 
@@ -461,3 +474,18 @@ def in_polygon(x: float, y: float, corners: Sequence[Point]) -> bool:
             inside = not inside
         x1, y1 = x2, y2
     return inside
+
+
+MAX_POINTS = 64
+"""How many points stand in `extracted` at most."""
+
+
+def graded_points(value: float, read: list[Any], detail: dict[str, Any] | None = None) -> Score:
+    """Return the score of points that were read; none of them is an invalid reply."""
+    verdict = "correct" if value == 1 else "partial" if value > 0 else "wrong" if read else "invalid"
+    return Score(value, read or None, verdict, None if read else "no point", detail or {})  # type: ignore[arg-type]
+
+
+def stops(error: str, why: str = "") -> str:
+    """Return the reason of a row on which the reference ends with an error."""
+    return f"the reference stops here: {error}" + (f" ({why})" if why else "")

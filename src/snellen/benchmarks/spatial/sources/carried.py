@@ -13,8 +13,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from snellen.benchmarks.spatial.prompts import ShownMedia
-from snellen.benchmarks.spatial.question import SpatialQuestion
+from snellen.benchmarks.spatial.question import ShownMedia, SpatialQuestion
 from snellen.benchmarks.spatial.tasks import Task
 from snellen.errors import DataError
 from snellen.sources import Unreadable, digest

@@ -1,7 +1,7 @@
 """Questions out of the rows that lmms-eval logs, which have no `doc`: what it asked stands in the scores of each row.
 
 `--log_samples` writes doc_id, target, the reply, the prompt as `input`, and one object a metric with what the task's scorer
-kept of the question. `row_of` puts these together as a row of the authors' file, as far as `official_rows` reads it.
+kept of the question. `row_of` puts these together as a row of the authors' file, as far as `rows` reads it.
 
 Source: files that lmms-eval 0.7.3 wrote, and its tasks of the twelve benchmarks. Older ones left `doc` in.
 """

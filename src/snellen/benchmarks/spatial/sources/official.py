@@ -12,8 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from snellen.benchmarks.spatial.prompts import ShownMedia
-from snellen.benchmarks.spatial.question import SpatialQuestion
+from snellen.benchmarks.spatial.question import ShownMedia, SpatialQuestion
 from snellen.benchmarks.spatial.scorers.points import Mask
 from snellen.benchmarks.spatial.sources.media import MediaFiles
 from snellen.benchmarks.spatial.sources.rows import FILE, Row

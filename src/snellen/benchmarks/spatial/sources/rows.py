@@ -16,9 +16,8 @@ from typing import Any, Literal, TypeAlias
 
 from snellen.benchmarks.spatial.question import LETTERS, SpatialQuestion, lettered, options_in
 from snellen.benchmarks.spatial.scorers.lmms_eval import mindcube_type
-from snellen.benchmarks.spatial.scorers.stare import yes_no_letters
-from snellen.benchmarks.spatial.sub_benches import tags
-from snellen.benchmarks.spatial.tasks import CONSTANTS, Cell, Columns, Layout, Task
+from snellen.benchmarks.spatial.scorers.vlmevalkit import yes_no_letters
+from snellen.benchmarks.spatial.tasks import CONSTANTS, SUB_BENCHES, Cell, Columns, Layout, Task
 from snellen.errors import DataError
 from snellen.scoring.rules.literals import literal_list
 
@@ -29,6 +28,7 @@ FILE = "snellen:file"
 """The column that a source adds: the name of the row's file, with the folders above it."""
 CIRCLE = 1_000_000
 STREAMING = "_streaming"
+NO_TAG = frozenset({"", "none", "nan", "null", "[]", "false"})
 STARE_KINDS = {"2d_va": "2d_trans", "2d_text_instruct": "2d_trans", "3d_va": "3d_trans", "3d_text_instruct": "3d_trans"}
 _SHARD = re.compile(r"-\d+-of-\d+$")
 
@@ -43,13 +43,13 @@ def question(task: Task, layout: Literal["official", "kit"], row: Row, at: int) 
     fields: Fields = {"row": at, "kind": how.kind, "count": how.count}
     if kit:
         fields["index"] = text(row, "index")
+    fields["groups"] = groups = {}
+    if how.kinds:
+        groups["question_type"], fields["kind"] = _typed(row, how.kinds, how.type_columns)
     fields["id"] = _value(task, row, how.id) if how.id else fields.get("index", "")
     if not fields["id"].strip() and (str(how.id).count("?") or (not how.id and not kit)):
         fields["id"] = str(at)
     fields["text"] = _value(task, row, how.text)
-    fields["groups"] = groups = {}
-    if how.kinds:
-        groups["question_type"], fields["kind"] = _typed(row, how.kinds, how.type_columns)
     fields["gold"] = _value(task, row, how.gold)
     for name, cell in how.groups.items():
         groups[name] = _value(task, row, cell)
@@ -143,6 +143,14 @@ def _typed(row: Row, kinds: str, columns: Sequence[str]) -> tuple[str, str]:
     raise DataError(f"{name} is {text(row, name)[:60]!r}; expected one of {', '.join(types)}")
 
 
+def tags(row: Row) -> dict[str, str]:
+    """Return part to tag of a row, without the parts that it does not belong to; names are compared without case."""
+    columns = {str(name).replace(" ", "_").lower(): value for name, value in row.items()}
+    values = {name: columns.get(name.lower()) for name in SUB_BENCHES}
+    texts = {name: "" if value is None else str(value).strip() for name, value in values.items()}
+    return {name: text[:200] for name, text in texts.items() if text.lower() not in NO_TAG}
+
+
 def text(row: Row, *names: str) -> str:
     """Return the first of these columns that the row has, as text.
 
@@ -200,8 +208,11 @@ def paths(row: Row, columns: Sequence[str]) -> tuple[str, ...]:
     """Return the paths of the first of these columns that has any: a list, one alone, or structs that have one as `path`."""
     for column in columns:
         value = row.get(column)
-        if isinstance(value, str) and value.strip() and not value.lstrip().startswith("["):
-            return (value.strip(),)
+        if isinstance(value, str):
+            items = literal_list(value) if value.lstrip().startswith("[") else None
+            if items is None and value.strip():
+                return (value.strip(),)
+            value = items
         if isinstance(value, Mapping):
             value = [value]
         if isinstance(value, Sequence) and not isinstance(value, str):

@@ -7,19 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.spatial.question import SpatialQuestion
+from snellen.benchmarks.spatial.question import QuestionSource, ShownMedia, SpatialQuestion
 from snellen.benchmarks.spatial.tasks import Task
 from snellen.errors import DataError, UsageError
 from snellen.text import comma_list
-
-if TYPE_CHECKING:
-    from snellen.benchmarks.spatial.prompts import ShownMedia
-    from snellen.benchmarks.spatial.sources.locate import QuestionSource
 
 OPTION = "subset"
 STREAMING = "_streaming"

@@ -18,8 +18,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from snellen.benchmarks.spatial.prompts import ShownMedia
-from snellen.benchmarks.spatial.question import SpatialQuestion
+from snellen.benchmarks.spatial.question import ShownMedia, SpatialQuestion
 from snellen.benchmarks.spatial.reference.gold_revisions import corrections
 from snellen.benchmarks.spatial.scorers.points import Mask
 from snellen.benchmarks.spatial.sources.find_files import TABLES, kit_tables
@@ -27,15 +26,16 @@ from snellen.benchmarks.spatial.sources.media import MediaFiles
 from snellen.benchmarks.spatial.sources.official import VIDEOS
 from snellen.benchmarks.spatial.sources.rows import FILE, Row, paths
 from snellen.benchmarks.spatial.sources.rows import question as question_of
-from snellen.benchmarks.spatial.sources.stare_images import packed_image
 from snellen.benchmarks.spatial.tasks import EVERY, MORE, SITE_HALVES, Task
 from snellen.errors import DataError
-from snellen.sources import Unreadable, vlmevalkit_tsv
+from snellen.sources import Unreadable, salvaged, vlmevalkit_tsv, within
 from snellen.sources.digests import with_md5
+from snellen.sources.parquet_images import ParquetCell
 from snellen.sources.safe_paths import regular_file
 from snellen.sources.vlmevalkit_tsv import VLMEvalKitRow
 from snellen.types import Blob
 
+_PACKED = re.compile(r"images/(.+)/([^/]+)/(\d{1,3})\.png")
 PATHS = ("image_path", "video_path", "video")
 SHOWN = ("image", *PATHS)
 NAMELESS = frozenset({"nan", "-nan", "none", "null", "na", "n/a", "#n/a", "<na>"})  # what tables write for nothing
@@ -152,7 +152,7 @@ class KitFile:
             return vlmevalkit_tsv.by_end_of_path(name, at, self._media_files.find, least=2)
         file = self._media_files.find(name, at)
         if self.task.name == "stare" and isinstance(file, Unreadable):
-            return packed_image(self.media, name) or file
+            return _packed_image(self.media, name) or file
         return file
 
     def content(self) -> str:
@@ -189,18 +189,13 @@ def names(task: Task, part: str = "") -> tuple[str, ...]:
     return tuple(dict.fromkeys(chain(kit_tables(task, part), of_data, own)))
 
 
-def in_folder(task: Task, part: str, folder: Path) -> Path | None:
-    """Return the benchmark's table right in a folder; None where there is none."""
-    return next((folder / name for name in names(task, part) if (folder / name).is_file()), None)
-
-
-def tables_in(task: Task, folder: Path, subset: tuple[str, ...]) -> list[Path]:
-    """Return the tables of one of the further benchmarks right in a folder, in the kit's order.
+def tables_in(task: Task, part: str, folder: Path, subset: tuple[str, ...]) -> list[Path]:
+    """Return the tables of a benchmark right in a folder, in the kit's order; none where there is none.
 
     Those of VSI-SUPER and CV-Bench are parts of one set and are read one behind the other; of LEGO-Puzzles' two forms and
     ReVSI's budgets the one that was asked for is read; of others the first.
     """
-    paths = [folder / name for name in names(task) if (folder / name).is_file()]
+    paths = [folder / name for name in names(task, part) if (folder / name).is_file()]
     if task.name == "lego-puzzles":
         return [path for path in paths if ("circular" if "circular" in path.stem else "plain") in subset]
     if task.name == "revsi":
@@ -279,3 +274,30 @@ def _check_columns(path: Path, header: tuple[str, ...], name: str, part: str) ->
 def _filled(cells: Mapping[str, str]) -> Row:
     """Return the cells that hold something: in a table of text an empty one is a missing one."""
     return {column: cell for column, cell in cells.items() if cell}
+
+
+def _packed_image(root: Path, name: str) -> ParquetCell | None:
+    """Return STARE's image that a table calls `name`, of a parquet file under `root`; None where there is none.
+
+    The kit writes the images of each row to `images/<path of the parquet file, without its ending>/<qid>/<number>.png`.
+    """
+    match = _PACKED.fullmatch(name)
+    if match is None or not root.is_dir():
+        return None
+    try:
+        path = within(root, f"{match[1]}.parquet")
+        status = regular_file(path)
+        row = _numbers_of(path, status.st_mtime_ns, status.st_size).get(match[2])
+    except DataError:
+        return None  # the caller says that the image is not there
+    return None if row is None else ParquetCell(path, row, "images", int(match[3]))
+
+
+@lru_cache(maxsize=16)
+def _numbers_of(path: Path, changed: int, size: int) -> dict[str, int]:
+    """Return row number by qid."""
+    numbers: dict[str, int] = {}
+    for number, row in salvaged(path, columns=("qid",)):
+        if not isinstance(row, DataError):
+            numbers.setdefault(str(row["qid"]), number - 1)
+    return numbers
