@@ -15,6 +15,7 @@ from run_folders import append, record, right_reply, samples_of, write_meta, wri
 from snellen.engine.journal import Journal, record_name
 from snellen.viewer import following
 from snellen.viewer.index import SampleQuery, ViewIndex, open_index
+from snellen.viewer.index.background import Follower
 from snellen.viewer.index.journal_tail import JournalTail
 
 DIGITS = samples_of("chart/digits", 40)
@@ -125,7 +126,7 @@ def test_a_killed_indexing_process_is_replaced_and_a_killed_run_is_shown(tmp_pat
     journal.append(record(NAMES[0], RIGHT[NAMES[0]]))
     before = sorted(child.name for child in path.iterdir())
     index = open_index(tmp_path)
-    with index.follow(every_s=0.1) as follower:
+    with Follower(index, 0.1) as follower:
         wait_for(lambda: index.run("live").indexed == 1 and verdicts(index, "live")[NAMES[0]] == "right")
         first = follower.pid
         assert first is not None
