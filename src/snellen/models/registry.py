@@ -41,15 +41,15 @@ ENGINE_KINDS = ("vllm", "sglang")
 TORCH_KINDS = ("local", "embedded")
 """Kinds that transformers runs inside this process."""
 KINDS = {
-    "api": ("snellen.models.api:open_model", "an OpenAI-compatible endpoint: api:gpt-6-astra --base-url https://…/v1"),
+    "api": ("snellen.models.api:ApiModel", "an OpenAI-compatible endpoint: api:gpt-6-astra --base-url https://…/v1"),
     "openai": (
-        "snellen.models.api:open_openai",
+        "snellen.models.api:ApiModel",
         "OpenAI's own API: openai:gpt-6-astra, with --responses the newer one",
     ),
-    "anthropic": ("snellen.models.api:open_anthropic", "Anthropic's own API: anthropic:claude-…"),
-    "gemini": ("snellen.models.api:open_gemini", "Google's Gemini API: gemini:gemini-…"),
-    "openrouter": ("snellen.models.api:open_openrouter", "OpenRouter: openrouter:qwen/qwen3-vl-8b-instruct"),
-    "azure": ("snellen.models.api:open_azure", "a deployment at Azure OpenAI: azure:DEPLOYMENT --base-url https://…"),
+    "anthropic": ("snellen.models.api:ApiModel", "Anthropic's own API: anthropic:claude-…"),
+    "gemini": ("snellen.models.api:ApiModel", "Google's Gemini API: gemini:gemini-…"),
+    "openrouter": ("snellen.models.api:ApiModel", "OpenRouter: openrouter:qwen/qwen3-vl-8b-instruct"),
+    "azure": ("snellen.models.api:ApiModel", "a deployment at Azure OpenAI: azure:DEPLOYMENT --base-url https://…"),
     "local": (
         "snellen.models.local.model:open_model",
         "a Hugging Face folder or hub name, by transformers: local:Qwen/Qwen3-VL-8B-Instruct",
@@ -191,6 +191,8 @@ def open_model(spec: str, options: ModelOptions) -> Model:
     if kind in KINDS:
         module, _, attribute = KINDS[kind][0].partition(":")
         factory = getattr(import_module(module), attribute)
+        if kind in API_KINDS:
+            return cast(Model, factory(name, options, kind))
     else:
         plugins = {point.name: point for point in entry_points(group=GROUP)}
         if kind not in plugins:

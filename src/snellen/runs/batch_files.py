@@ -65,10 +65,10 @@ def write_requests(
         folder: of the run; begun, or continued.
         path: file to write; it must not exist.
         image_paths: name images by their paths where they go out unchanged, in place of their bytes.
-        trust: as for `evaluate.perform`.
+        trust: as for `perform`.
 
     Raises:
-        UsageError: the file exists, or the model is not api:NAME. SnellenError: as `evaluate.perform`.
+        UsageError: the file exists, or the model is not api:NAME. SnellenError: as `perform`.
     """
     path = path.absolute()
     if os.path.lexists(path):  # also a link to nothing

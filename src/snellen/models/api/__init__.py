@@ -6,14 +6,6 @@ the other protocols. `transport` sends, `errors` and `rate_limits` classify fail
 `keys`, `endpoint` and `prices` read the settings.
 """
 
-from snellen.models.api.model import (
-    ApiModel,
-    open_anthropic,
-    open_azure,
-    open_gemini,
-    open_model,
-    open_openai,
-    open_openrouter,
-)
+from snellen.models.api.model import ApiModel
 
-__all__ = ["ApiModel", "open_anthropic", "open_azure", "open_gemini", "open_model", "open_openai", "open_openrouter"]
+__all__ = ["ApiModel"]

@@ -37,36 +37,6 @@ _TRACED_DIGEST = re.compile(rb"\bsha256:([0-9a-f]{64})\b")
 _NOT_FINITE = re.compile(rb"[:,\[]\s*-?(?:NaN|Infinity)\b")
 
 
-def open_model(name: str, options: ModelOptions) -> ApiModel:
-    """Return the model behind `--model api:NAME`. Nothing is sent, and no key is read, until the first use."""
-    return ApiModel(name, options)
-
-
-def open_openai(name: str, options: ModelOptions) -> ApiModel:
-    """Return the model behind `--model openai:NAME`."""
-    return ApiModel(name, options, "openai")
-
-
-def open_anthropic(name: str, options: ModelOptions) -> ApiModel:
-    """Return the model behind `--model anthropic:NAME`."""
-    return ApiModel(name, options, "anthropic")
-
-
-def open_gemini(name: str, options: ModelOptions) -> ApiModel:
-    """Return the model behind `--model gemini:NAME`."""
-    return ApiModel(name.removeprefix("models/"), options, "gemini")
-
-
-def open_openrouter(name: str, options: ModelOptions) -> ApiModel:
-    """Return the model behind `--model openrouter:ORGANISATION/NAME`."""
-    return ApiModel(name, options, "openrouter")
-
-
-def open_azure(name: str, options: ModelOptions) -> ApiModel:
-    """Return the deployment behind `--model azure:DEPLOYMENT`."""
-    return ApiModel(name, options, "azure")
-
-
 class ApiReply(NamedTuple):
     """One reply: its bytes, the seconds that it took, the provider's id, and the seconds to the first text of a stream."""
 
@@ -78,6 +48,8 @@ class ApiReply(NamedTuple):
 
 class ApiModel(Model):
     """A model behind an API: an OpenAI-compatible endpoint, or a provider's own protocol.
+
+    Nothing is sent, and no key is read, until the first use.
 
     With `ModelOptions.offline`, requests go to `request_file`, and answers are read from `result_files`;
     `answering_ended` says that there will be no more of them.
@@ -95,6 +67,8 @@ class ApiModel(Model):
     def __init__(self, name: str, options: ModelOptions, kind: str = "api") -> None:
         self._kind = kind
         self._model = name.removeprefix(f"{kind}:")
+        if kind == "gemini":  # Google's lists of models have it in front
+            self._model = self._model.removeprefix("models/")
         self.name = f"{kind}:{self._model}"
         if not self._model:
             raise UsageError(f"--model {kind}: names no model.", f"Write --model {kind}:NAME, as the server calls it.")
