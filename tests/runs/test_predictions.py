@@ -106,7 +106,7 @@ def test_an_answer_that_comes_later_takes_the_place_of_the_failure_and_repeats_h
 
 
 def test_more_rows_than_memory_should_hold_are_written_in_order(tmp_path, monkeypatch):
-    monkeypatch.setattr("snellen.runs.predictions.IN_MEMORY", 64)
+    monkeypatch.setattr("snellen.runs.scoring.IN_MEMORY", 64)
     evaluate(BENCHMARK, Numbers(), out="run", max_attempts=1)
     assert [row["id"] for row in rows()] == [f"n{i:02}" for i in range(15)]
 

@@ -21,9 +21,8 @@ from snellen.event_loop import in_loop
 from snellen.models import registry as models
 from snellen.models.base import Model, ModelOptions, as_model
 from snellen.redaction.arguments import key_among
-from snellen.runs.predictions import PredictionRows
 from snellen.runs.run import Run
-from snellen.runs.scoring import SummaryBuilder, live_builder
+from snellen.runs.scoring import PredictionRows, SummaryBuilder, live_builder
 from snellen.runs.settings import find_benchmark
 from snellen.text import slug
 

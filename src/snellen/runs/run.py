@@ -18,7 +18,6 @@ from snellen.engine.folder_checks import is_own
 from snellen.engine.resume import verified_meta, with_size, without_record
 from snellen.engine.run_folder import JUDGED, READ, RunFolder, RunMeta, derived_run
 from snellen.errors import DataError, SnellenError, UsageError
-from snellen.runs.predictions import PredictionRows
 from snellen.runs.settings import find_benchmark
 from snellen.runs.status import State, present_state
 from snellen.runs.trust import find_named, guarded
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
     from snellen.engine.request_errors import RequestErrors
     from snellen.runs.reviews.rules import ReviewRules
-    from snellen.runs.scoring import Scored, Summary, SummaryBuilder, Verdicts
+    from snellen.runs.scoring import PredictionRows, Scored, Summary, SummaryBuilder, Verdicts
 
 
 def load_run(path: str | Path, *, benchmark: Benchmark | None = None, trust: bool = False) -> Run:
@@ -403,6 +402,8 @@ class Run:
 
     def _prediction_rows(self) -> PredictionRows | None:
         """Return the rows of predictions.jsonl; None for a run that has none: a judge's, or one that cannot be written."""
+        from snellen.runs.scoring import PredictionRows
+
         return None if self.meta.judges or not self.writable else PredictionRows(self.benchmark)
 
     def answers(self) -> Iterator[tuple[Sample, Record]]:

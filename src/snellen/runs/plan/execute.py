@@ -21,9 +21,8 @@ from snellen.plugin_errors import plugin_fault
 from snellen.runs.perform import met_replay, open_model, recorded
 from snellen.runs.plan.cells import ON_THIS_MACHINE, PlanCell
 from snellen.runs.plan.document import PlanLimits
-from snellen.runs.predictions import PredictionRows
 from snellen.runs.run import Run
-from snellen.runs.scoring import live_builder
+from snellen.runs.scoring import PredictionRows, live_builder
 
 log = logging.getLogger(__name__)
 
