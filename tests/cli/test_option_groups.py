@@ -6,17 +6,39 @@ import dataclasses
 
 from msgspec import structs
 
+from snellen import evaluate
 from snellen.cli import options
 from snellen.cli.agent_options import AgentOptions
+from snellen.cli.run import RunOptions
 from snellen.engine.run_folder import RunSpec
 from snellen.models.base import ModelOptions
+from snellen.runs.settings import run_spec
+from snellen.setting import settings_of
 from snellen.types import Generation, MediaSettings
 
 
 def test_omitted_options_give_the_default_settings_of_a_model():
-    settings = options.model_settings(options.GenerationOptions(), options.EndpointOptions())
-    assert ModelOptions(**settings) == ModelOptions()
-    assert ModelOptions(**{**settings, **AgentOptions().settings(None)}) == ModelOptions()
+    groups = (options.StudyOptions(), options.EndpointOptions(), options.MediaOptions(), options.LocalOptions())
+    assert options.model_options(*groups) == ModelOptions()
+    assert ModelOptions(**AgentOptions().settings(None)) == ModelOptions()
+
+
+def test_omitted_options_give_the_default_settings_of_a_run():
+    groups = (RunOptions(), options.DataOptions(), options.StudyOptions(), options.EndpointOptions())
+    groups += (options.MediaOptions(), options.LocalOptions(), options.WorkerOptions(), options.BudgetOptions())
+    assert run_spec("chart", "embedded", options.run_settings(*groups)) == RunSpec(benchmark="chart", model="embedded")
+
+
+def test_every_setting_is_described_and_its_option_and_plan_have_its_range():
+    undescribed = {"benchmark", "model", "data", "options"}
+    for struct, without in (
+        (RunSpec, undescribed),
+        (ModelOptions, set()),
+        (Generation, {"seed"}),
+        (MediaSettings, set()),
+    ):
+        assert settings_of(struct).keys() == set(struct.__struct_fields__) - without
+    assert "Maximum requests per minute." in evaluate.__doc__ and "rpm" in evaluate.__doc__
 
 
 def test_omitted_options_give_the_default_generation_and_media():

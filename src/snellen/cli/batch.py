@@ -116,20 +116,9 @@ def write(
     from snellen.engine.run_folder import RunFolder
     from snellen.runs.batch_files import write_requests
     from snellen.runs.perform import default_folder
-    from snellen.runs.settings import RunSettings, run_spec
+    from snellen.runs.settings import run_spec
 
-    settings: RunSettings = {
-        **shared.model_settings(generation, endpoint, media),
-        "data": data.data,
-        "images": data.images,
-        "benchmark_options": data.benchmark_options(),
-        "seed": requests.seed,
-        "limit": requests.limit,
-        "repeats": requests.repeats,
-        "max_attempts": endpoint.max_attempts,
-        **generation.study(),  # type: ignore[typeddict-item]
-    }
-    spec = run_spec(benchmark, requests.model, settings)
+    spec = run_spec(benchmark, requests.model, shared.run_settings(requests, data, generation, endpoint, media))
     folder = requests.run or default_folder(spec)
     written = write_requests(spec, RunFolder(folder), requests.out, image_paths=requests.image_paths, trust=True)
     name = requests.model.removeprefix("api:")

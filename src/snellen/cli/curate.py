@@ -179,14 +179,13 @@ def curate(
     from snellen.engine.progress import display
     from snellen.engine.run_folder import RunFolder
     from snellen.errors import UsageError
-    from snellen.models.base import ModelOptions
 
     skipped = tuple(comma_list(stages.skip))
     for stage in skipped:
         if stage not in DECIDING:
             raise UsageError(f"--skip {stage}: the stages that can be skipped are {', '.join(DECIDING)}")
     selected = [stage for stage in STAGES if stage not in skipped] if stages.stage == "all" else [stages.stage]
-    options = ModelOptions(**shared.model_settings(generation, endpoint, media))
+    options = shared.model_options(generation, endpoint, media)
     judge_options = structs.replace(options, base_url=None, key_env=None, media=shared.MediaOptions().settings())
     progress = display(as_json=output.as_json, quiet=output.quiet)
     tools = settings_of(sources.tools, sources.collection)

@@ -233,7 +233,7 @@ def easi(
     settings = EasiSettings(
         model=model,
         options=structs.replace(
-            ModelOptions(**shared.model_settings(generation, endpoint, media, local)),
+            shared.model_options(generation, endpoint, media, local),
             seed=selection.seed,
             id_is=selection.id_is,
         ),

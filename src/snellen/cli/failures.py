@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from snellen.cli import options as shared
-from snellen.cli.judge_options import JudgeEndpointOptions, judge_settings
+from snellen.cli.judge_options import JudgeEndpointOptions
 from snellen.cli.option_parsing import expand_options, only
 from snellen.cli.results import UNANSWERED
 from snellen.errors import UsageError
@@ -130,13 +130,9 @@ def failures(
                 judge,
                 rubric=rubric,
                 display=display(as_json=as_json, quiet=quiet),
-                **judge_settings(
-                    generation,
-                    endpoint,
-                    budget,
-                    seed=judging.seed,
-                    id_is=id_is if judge.startswith("replay:") else "id",
-                ),
+                **shared.run_settings(generation, endpoint, budget),
+                seed=judging.seed,
+                id_is=id_is if judge.startswith("replay:") else "id",
             )
             unanswered += judge_run.meta.totals.error + judge_run.meta.totals.timeout
         judged = judge_labels.labels_of(run)

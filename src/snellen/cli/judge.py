@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from snellen.cli import options as shared
-from snellen.cli.judge_options import JudgeEndpointOptions, judge_settings
+from snellen.cli.judge_options import JudgeEndpointOptions
 from snellen.cli.option_parsing import expand_options, only
 from snellen.cli.results import ModelOutcome, failures_as_json, finish
 
@@ -78,7 +78,7 @@ def judge(
             with_images=options.with_images,
             rule=options.rule,
             display=display(as_json=output.as_json, quiet=output.quiet),
-            **judge_settings(generation, endpoint, budget, seed=options.seed, id_is=options.id_is, limit=options.limit),
+            **shared.run_settings(options, generation, endpoint, budget),
         )
     status = finish(ModelOutcome([judged]), profile=None, report=False, as_json=output.as_json)
     print_summary(judged, as_json=output.as_json)

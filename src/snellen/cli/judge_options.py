@@ -3,14 +3,11 @@
 # Annotations are not postponed here: every start would evaluate them again from text.
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from snellen.cli.options import BudgetOptions, EndpointOptions, GenerationOptions, model_settings
-
-if TYPE_CHECKING:
-    from snellen.runs.settings import JudgeSettings
+from snellen.cli.options import EndpointOptions
 
 JudgeUrl = Annotated[
     str | None,
@@ -83,25 +80,3 @@ class ReaderEndpointOptions(EndpointOptions):
             show_default="JUDGE_API_KEY, else OPENAI_API_KEY",
         ),
     ] = None
-
-
-def judge_settings(
-    generation: GenerationOptions,
-    endpoint: EndpointOptions,
-    budget: BudgetOptions,
-    *,
-    seed: int,
-    id_is: str,
-    limit: int | None = None,
-) -> "JudgeSettings":
-    """Return the settings of a judge's run from groups of options and the values of single ones."""
-    return {
-        **model_settings(generation, endpoint, budget=budget),
-        "seed": seed,
-        "id_is": id_is,
-        "limit": limit,
-        "max_attempts": endpoint.max_attempts,
-        "retry_empty": endpoint.retry_empty,
-        "max_cost": budget.max_cost,
-        "max_tokens_total": budget.max_tokens_total,
-    }

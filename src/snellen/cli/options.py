@@ -2,9 +2,9 @@
 
 # Annotations are not postponed here: every start would evaluate them again from text.
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import typer
 from msgspec import structs
@@ -14,10 +14,8 @@ from snellen.cli.option_text import parse_json_object, parse_pairs
 from snellen.engine.run_folder import RunSpec
 from snellen.errors import UsageError
 from snellen.models.base import ModelOptions
+from snellen.setting import settings_of
 from snellen.types import Generation, MediaSettings
-
-if TYPE_CHECKING:
-    from snellen.models.base import ModelSettings
 
 ENDPOINT, WRITING, IMAGES = "Endpoint (api:)", "How the model writes", "Images and videos"
 SCALE, DATA, BATCHES = "Several GPUs or hosts", "Data", "Batches"
@@ -145,22 +143,13 @@ class StudyOptions(GenerationOptions):
     logprobs: Annotated[int | None, option(Generation, "logprobs")] = None
 
     def settings(self) -> Generation:
-        """Build the sampling settings; raise UsageError for an empty stop text."""
-        return structs.replace(super().settings(), logprobs=self.logprobs)
-
-    def study(self) -> "dict[str, Any]":
-        """Return the settings of system text and examples; raise UsageError for a pool without a number of examples."""
+        """Build the sampling settings; raise UsageError for an empty stop text, and a pool without a number of examples."""
         if self.few_shot == 0 and (self.few_shot_from is not None or self.few_shot_draw != "fixed"):
             raise UsageError(
                 "--few-shot-from and --few-shot-draw are about examples, and none are shown.",
                 "Add the number of examples: --few-shot 4",
             )
-        return {
-            "system": self.system or "",
-            "few_shot": self.few_shot,
-            "few_shot_from": self.few_shot_from,
-            "few_shot_draw": self.few_shot_draw,
-        }
+        return structs.replace(super().settings(), logprobs=self.logprobs)
 
 
 @dataclass(frozen=True)
@@ -288,36 +277,41 @@ class OutputOptions:
     quiet: Quiet = False
 
 
-def model_settings(
-    generation: GenerationOptions,
-    endpoint: EndpointOptions,
-    media: MediaOptions = MediaOptions(),
-    local: LocalOptions = LocalOptions(),
-    budget: BudgetOptions = BudgetOptions(),
-) -> "ModelSettings":
-    """Return a model's settings from groups of options."""
-    return {
-        "generation": generation.settings(),
-        "media": media.settings(),
-        "base_url": endpoint.base_url,
-        "key_env": endpoint.key_env,
-        "extra_body": endpoint.body(),
-        "effort": endpoint.effort,
-        "detail": endpoint.detail,
-        "responses": endpoint.responses,
-        "stream": endpoint.stream,
-        "timeout_s": endpoint.timeout,
-        "patience_s": endpoint.patience,
-        "rpm": endpoint.rpm,
-        "tpm": endpoint.tpm,
-        "concurrency": endpoint.concurrency,
-        "dtype": local.dtype,
-        "device": local.device,
-        "batch_size": local.batch_size,
-        "kv_cache": local.kv_cache,
-        "compile": local.compile,
-        "stop_after_first_json": local.stop_after_first_json,
-        "revision": local.revision,
-        "engine_args": local.arguments(),
-        "prices": None if budget.prices is None else str(budget.prices),
-    }
+_NAMES = {"timeout": "timeout_s", "patience": "patience_s", "poll": "poll_s"}
+"""Fields of groups to the settings that they are, where the names differ."""
+_KNOWN = settings_of(RunSpec).keys() | settings_of(ModelOptions).keys()
+
+
+def run_settings(*groups: Any) -> Any:
+    """Return the settings of a run that groups of options hold, by name (RunSettings).
+
+    Raises:
+        UsageError: options exclude each other, or one has no such value.
+    """
+    values: dict[str, Any] = {}
+    for group in groups:
+        for each in fields(group):
+            name = _NAMES.get(each.name, each.name)
+            if name in _KNOWN:
+                values[name] = getattr(group, each.name)
+        match group:
+            case GenerationOptions():
+                values["generation"] = group.settings()
+            case MediaOptions():
+                values["media"] = group.settings()
+            case EndpointOptions():
+                values["extra_body"] = group.body()
+            case LocalOptions():
+                values["engine_args"] = group.arguments()
+            case BudgetOptions():
+                values["prices"] = None if group.prices is None else str(group.prices)
+            case DataOptions():
+                options = group.benchmark_options()
+                values |= {"data": group.data, "images": group.images, "benchmark_options": options}
+    return values
+
+
+def model_options(*groups: Any) -> ModelOptions:
+    """Return the options of a model that groups of options hold. Raises as `run_settings`."""
+    values = run_settings(*groups)
+    return ModelOptions(**{name: value for name, value in values.items() if name in ModelOptions.__struct_fields__})

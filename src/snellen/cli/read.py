@@ -10,7 +10,7 @@ import typer
 
 from snellen.cli import options as shared
 from snellen.cli.inline_judge import ReaderFor
-from snellen.cli.judge_options import ReaderEndpointOptions, judge_settings
+from snellen.cli.judge_options import ReaderEndpointOptions
 from snellen.cli.option_parsing import expand_options, only
 from snellen.cli.results import ModelOutcome, failures_as_json, finish
 
@@ -68,7 +68,7 @@ def read(
             images=moved.images,
             trust=moved.trust,
             display=display(as_json=output.as_json, quiet=output.quiet),
-            **judge_settings(generation, endpoint, budget, seed=options.seed, id_is=options.id_is, limit=options.limit),
+            **shared.run_settings(options, generation, endpoint, budget),
         )
     status = finish(ModelOutcome([reading]), profile=None, report=False, as_json=output.as_json)
     opened = load_run(run, trust=moved.trust).moved(moved.data, moved.images)

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from msgspec import structs
@@ -43,7 +43,6 @@ from snellen.plugin_errors import plugin_fault
 if TYPE_CHECKING:
     from snellen.benchmarks.base import Benchmark
     from snellen.models.base import ModelSettings
-    from snellen.runs.settings import RunSettings
 
 LOCAL = ("local", "embedded")
 """Kinds of models that run in this process; they refuse options of endpoints."""
@@ -153,28 +152,11 @@ def run_benchmarks(
     found = {name: find(name) for name in map(lasting_name, benchmark)}
     if not names or any(each.variables or each.places for each in found.values()):
         settings = environment.with_variables(settings, benchmark)
-    run_settings: RunSettings = {
-        **shared.model_settings(generation, endpoint, media, local, budget),
+    run_settings: Any = {
+        **shared.run_settings(options, data, generation, endpoint, media, local, workers, budget),
         **_agent_settings(agents, benchmark),
         "data": settings.data,
-        "images": data.images,
-        "benchmark_options": data.benchmark_options(),
-        "seed": options.seed,
-        "id_is": options.id_is,
-        "cache": options.cache,
         "limit": settings.limit,
-        "repeats": options.repeats,
-        "max_attempts": endpoint.max_attempts,
-        "retry_empty": endpoint.retry_empty,
-        "max_cost": budget.max_cost,
-        "max_tokens_total": budget.max_tokens_total,
-        "nproc": workers.nproc,
-        "ray": workers.ray,
-        "strict_data": options.strict_data,
-        "shard": options.shard or "",
-        **generation.study(),  # type: ignore[typeddict-item]
-        "batch": options.batch,
-        "poll_s": options.poll,
     }
     base = run_spec("", "", run_settings)
     models = list(dict.fromkeys(settings.model))

@@ -117,10 +117,9 @@ def serve(
         raise UsageError(f"one model is served, not {len(model)}: {' '.join(model)}", "See snellen serve --help.")
     _refuse(context.params, VLLM_DEFAULTS, "is for `snellen serve vllm MODEL`.")
     from snellen.cli.console import note
-    from snellen.models.base import ModelOptions
     from snellen.models.serve import run
 
-    options = ModelOptions(**shared.model_settings(generation, shared.EndpointOptions(), media, local))
+    options = shared.model_options(generation, media, local)
     path, public = run.parse_model(model[0])
     if server.server == "transformers":
         from snellen.models.serve import transformers_serve

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
@@ -22,7 +22,6 @@ from snellen.text import slug
 if TYPE_CHECKING:
     from snellen.benchmarks.base import Benchmark, Data
     from snellen.runs.run import Run
-    from snellen.runs.settings import RunSettings
     from snellen.training.watch import CheckpointWatch, StepPoint
     from snellen.types import Metric
 
@@ -125,15 +124,8 @@ def watch(
         raise UsageError(
             f"{checkpoints} is {kind}; a folder of checkpoints was expected", "Name the training's output_dir."
         )
-    chosen: dict[str, Any] = {
-        **shared.model_settings(generation, shared.EndpointOptions(), media, local),
-        "data": data.data,
-        "images": data.images,
-        "benchmark_options": data.benchmark_options(),
-        "seed": watching.seed,
-        "limit": watching.limit,
-    }
-    settings = cast("RunSettings", chosen)
+    chosen = shared.run_settings(data, generation, media, local)
+    settings: Any = {**chosen, "seed": watching.seed, "limit": watching.limit}
     base = run_spec("", f"local:{checkpoints}", settings)
     open_model(base.model, base.options)  # refuses options and names missing packages; loads nothing
     benchmarks = {name: find(name) for name in benchmark}
