@@ -15,6 +15,7 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 from types import FrameType, TracebackType
+from typing import Any
 
 from snellen.errors import PluginError, SampleNote
 
@@ -162,3 +163,9 @@ def _named(frames: list[FrameType]) -> str:
         ):
             return f"model {getattr(value, 'name', type(value).__name__)!r}"
     return ""
+
+
+def is_foreign(function: Any) -> bool:
+    """Return True for a function that is not Snellen's own; of a partial or a checked one, the function in it counts."""
+    function = getattr(function, "func", getattr(function, "function", function))
+    return not str(getattr(function, "__module__", "")).startswith("snellen.")

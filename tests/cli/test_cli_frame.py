@@ -198,7 +198,7 @@ sys.exit(main(sys.argv[1:]))
 """
 MOMENTS = {
     "while the command is imported": ("snellen.cli", "app", "load"),
-    "before the model is loaded": ("snellen.runs", "evaluate", "open_model"),
+    "before the model is loaded": ("snellen.runs", "perform", "open_model"),
     "while the summary is written": ("snellen.runs.run", "Run", "save_collected"),
 }
 
@@ -226,7 +226,7 @@ def test_whoever_ends_a_command_while_nothing_is_asked_gets_the_signals_status_a
 
 
 def test_a_hangup_that_nohup_sets_aside_ends_nothing(tmp_path):
-    code = ENDS_ITSELF.format(module="snellen.runs", where="evaluate", name="open_model", number="SIGHUP")
+    code = ENDS_ITSELF.format(module="snellen.runs", where="perform", name="open_model", number="SIGHUP")
     ignoring = f"import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n{code}"
     words = ["run", "chart", "--model", "embedded", "--limit", "2", "--quiet", "--out", "run"]
     done = subprocess.run(
@@ -323,7 +323,7 @@ def test_a_program_keeps_its_own_handler_of_a_users_signal():
 
 
 def test_sigterm_ends_a_job_in_the_background_whose_shell_has_it_ignore_ctrl_c(tmp_path):
-    code = ENDS_ITSELF.format(module="snellen.runs", where="evaluate", name="open_model", number="SIGTERM")
+    code = ENDS_ITSELF.format(module="snellen.runs", where="perform", name="open_model", number="SIGTERM")
     ignoring = f"import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n{code}"
     words = ["run", "chart", "--model", "embedded", "--limit", "2", "--quiet", "--out", "run"]
     done = subprocess.run(

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
-from snellen.benchmarks.plugin_samples import checked_samples, is_foreign
 from snellen.errors import UsageError
+from snellen.plugin_errors import is_foreign
 from snellen.scoring.scores import COUNT_AS_WRONG, Scores
 from snellen.types import MediaSettings, Metric, ProcessedImage, Record, Sample, Score
 
@@ -391,6 +391,7 @@ class Benchmark:
             object.__setattr__(self, "digest", lambda data: _default_digest(self, data))
         if self.is_plugin:  # Snellen's own are not checked as they run
             from snellen.benchmarks.plugin_checks import checked_hooks, require_declared
+            from snellen.benchmarks.plugin_samples import checked_samples
 
             require_declared(self)
             for field_name, hook in {"samples": checked_samples(self), **checked_hooks(self, _RETURNED)}.items():

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from snellen.benchmarks.plugin_samples import checked_samples, described, is_foreign
+from snellen.benchmarks.plugin_samples import checked_samples, described
 from snellen.errors import PluginError
+from snellen.plugin_errors import is_foreign
 from snellen.types import IntervalMethod, Metric, Sample
 
 if TYPE_CHECKING:

@@ -223,9 +223,3 @@ def described(value: Any) -> str:
     short = text if len(text) <= 60 else text[:57] + "..."
     name = type(value).__name__
     return "None" if value is None else f"{short}, {'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
-
-
-def is_foreign(function: Any) -> bool:
-    """Return True for a function that is not Snellen's own; of a partial or a checked one, the function in it counts."""
-    function = getattr(function, "func", getattr(function, "function", function))
-    return not str(getattr(function, "__module__", "")).startswith("snellen.")

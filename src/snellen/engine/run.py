@@ -16,18 +16,15 @@ from snellen import exit_signals
 from snellen.benchmarks.base import Benchmark
 from snellen.engine import fingerprint
 from snellen.engine.concurrency import Gate, RequestLimit
-from snellen.engine.growth import GrowingFeed, sample_of
 from snellen.engine.image_refusals import images_answered, plain_image_refusal
 from snellen.engine.journal import Journal
-from snellen.engine.paced import PacedModel
 from snellen.engine.pacing import Pacer
 from snellen.engine.progress import Display, LiveScores, Progress, Silent, shown
 from snellen.engine.questions import Ask, Feed, Outcome, Question
 from snellen.engine.resume import Key, Work, answer_costs, key, pending, preflight, require_video_reader
-from snellen.engine.retry import Backoff, RetryingModel, asking_again_if_empty
+from snellen.engine.retry import Backoff, PacedModel, RetryingModel, asking_again_if_empty
 from snellen.engine.run_folder import RunFolder, RunMeta, RunSpec
-from snellen.engine.session import Session, open_session, require_possible
-from snellen.engine.sink import RecordSink
+from snellen.engine.session import RecordSink, Session, open_session, require_possible
 from snellen.engine.stopping import FailureLimit, SpendingLimit, Stop, budgeted
 from snellen.engine.traces import RunWriters, Traces
 from snellen.errors import InterruptedRunError, RunChangedError, StorageError
@@ -89,8 +86,7 @@ async def run(
 
                 await execute_batches(session, progress, display, files)
             else:
-                feed = Feed(work) if session.growth is None else GrowingFeed(session.growth, work, spec.limit)
-                await execute(session, feed, progress, display, files, scores, limits)
+                await execute(session, session.feed(work), progress, display, files, scores, limits)
             state = session.ended()
         except RunChangedError as error:
             change = error
@@ -253,6 +249,8 @@ def _failed_work(session: Session, lost: dict[Key, Record]) -> Work:
     """Return the samples that failed, in the benchmark's order, or as their questions were recorded."""
     benchmark, spec = session.benchmark, session.spec
     if benchmark.grow is not None:
+        from snellen.engine.growth import sample_of
+
         return ((sample_of(benchmark, spec.data, each.sample_id), 0) for each in [*lost.values()])
     return (each for each in pending(benchmark, spec, set()) if key(each[0].id, each[1]) in lost)
 

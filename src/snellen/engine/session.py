@@ -1,10 +1,10 @@
-"""One call of `run` on its folder: what is known when it opens, and what run_meta.json says when it closes."""
+"""One call of `run` on its folder: what is known when it opens, the sink of its records, and run_meta.json at its end."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
@@ -12,19 +12,24 @@ from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine import fingerprint, journal
 from snellen.engine.concurrency import fit_open_files
 from snellen.engine.data_paths import absolute_places
-from snellen.engine.growth import Growth
-from snellen.engine.progress import Progress
+from snellen.engine.journal import Journal
+from snellen.engine.progress import LiveScores, Progress
+from snellen.engine.questions import Feed, Outcome, Question
 from snellen.engine.rate_limits import check_pace
-from snellen.engine.resume import Key, Work, all_recorded, expected, pending, read_state, without_record
+from snellen.engine.resume import Key, Work, all_recorded, expected, key, pending, read_state, without_record
 from snellen.engine.retry import Backoff
 from snellen.engine.run_folder import Coverage, RunFolder, RunMeta, RunSpec
-from snellen.engine.stopping import require_price
+from snellen.engine.stopping import FailureLimit, SpendingLimit, Stop, require_price
 from snellen.engine.study import require_supported
-from snellen.errors import RunChangedError, RunError, UsageError
+from snellen.errors import RunChangedError, RunError, SnellenError, UsageError
 from snellen.models.base import Model
 from snellen.scoring.scores import LEFT_OUT
 from snellen.sources.journal_lines import Damage
-from snellen.types import Record
+from snellen.types import Record, Sample, Score
+
+if TYPE_CHECKING:
+    from snellen.engine.answer_cache import AnswerCache
+    from snellen.engine.growth import Growth
 
 
 @dataclass
@@ -64,6 +69,14 @@ class Session:
             return self.growth.work(self.spec.limit)
         return pending(self.benchmark, self.spec, self.done)
 
+    def feed(self, work: Work) -> Feed:
+        """Return the feed of what is to be asked."""
+        if self.growth is None:
+            return Feed(work)
+        from snellen.engine.growth import GrowingFeed
+
+        return GrowingFeed(self.growth, work, self.spec.limit)
+
     def prepare_model(self) -> None:
         """Tell the model the run's folder, and what it must not show to what it runs."""
         spec, folder = self.spec, self.folder.path
@@ -85,7 +98,7 @@ class Session:
         """Return the run's state after a completed call: one with a smaller --limit may end before the run does."""
         full_spec = self.meta.spec
         if self.benchmark.grow is not None:
-            return "partial" if Growth.read(self.benchmark, full_spec, self.folder.results).grow() else "complete"
+            return "partial" if _growth(self.benchmark, full_spec, self.folder).grow() else "complete"
         asked = full_spec.limit == self.spec.limit and not self.spec.options.offline
         return "complete" if asked or all_recorded(self.folder, self.benchmark, full_spec) else "partial"
 
@@ -200,7 +213,7 @@ def open_session(
         records=journal.last_number(folder.results),
         reading=reading.text if (reading := benchmark.reading(spec.data)) is not None else "",
     )
-    growth = None if benchmark.grow is None else Growth.read(benchmark, spec, folder.results)
+    growth = None if benchmark.grow is None else _growth(benchmark, spec, folder)
     backoff = backoff or Backoff(attempts=spec.max_attempts, patience_s=spec.options.sample_patience_s())
     return Session(spec, benchmark, model, folder, backoff, meta, done, growth, note)
 
@@ -211,6 +224,12 @@ def require_written(folder: RunFolder, meta: RunMeta) -> None:
         raise journal.changed(folder.path if not folder.exists() else folder.results, "was deleted")
     if meta.records is not None and journal.last_number(folder.results) != meta.records:
         raise journal.changed(folder.results, "was changed")
+
+
+def _growth(benchmark: Benchmark, spec: RunSpec, folder: RunFolder) -> Growth:
+    from snellen.engine.growth import Growth  # few benchmarks grow
+
+    return Growth.read(benchmark, spec, folder.results)
 
 
 def _change(folder: RunFolder, damage: Damage) -> RunChangedError | None:
@@ -241,3 +260,75 @@ def _require_same_part(folder: RunFolder, recorded: RunSpec, spec: RunSpec) -> N
 
 def _wider(old: int | None, new: int | None) -> int | None:
     return None if old is None or new is None else max(old, new)
+
+
+class RecordSink:
+    """Writes the records of one session and counts them; requests a stop where the budget is used up, or everything fails.
+
+    The traces of a record were written before. `repeated`: samples are asked several times, so that their repeats rise and
+    fall together.
+
+    Attributes:
+        lost: failures for a reason that may pass, without their replies; they are asked once more at the end.
+    """
+
+    def __init__(
+        self,
+        journal_file: Journal,
+        feed: Feed,
+        progress: Progress,
+        stop: Stop,
+        budget: SpendingLimit,
+        failures: FailureLimit,
+        *,
+        scores: LiveScores | None = None,
+        cache: AnswerCache | None = None,
+        repeated: bool = False,
+    ) -> None:
+        self.lost: dict[Key, Record] = {}
+        self._journal, self._feed, self._progress, self._stop = journal_file, feed, progress, stop
+        self._budget, self._failures = budget, failures
+        self._scores, self._cache, self._repeated = scores, cache, repeated
+
+    async def put(self, question: Question, outcome: Outcome) -> None:
+        """Write a sample's first outcome and count it."""
+        sample, record = question.sample, outcome.record
+        self._journal.append(record)
+        if self._cache is not None:
+            self._cache.store(outcome.cache_key, record)
+        self._feed.settle(sample, record)
+        self._progress.add(record)
+        failures = self._failures
+        failures.add(sample, outcome)
+        if failures.doubts_vision:
+            await failures.test_vision()
+        if outcome.error is not None and outcome.error.retry:
+            self.lost[key(sample.id, question.repeat)] = structs.replace(record, response=None)
+        if (score := await self._score(sample, record)) is not None:
+            self._progress.add_score(record, score, self._cluster(sample))
+        if self._budget.spent or failures.broken:
+            self._stop.request()
+
+    async def replace(self, question: Question, outcome: Outcome) -> None:
+        """Write the outcome of a sample that failed before; another failure that may pass changes nothing."""
+        sample, record, before = question.sample, outcome.record, question.failure
+        if before is not None and (outcome.error is None or not outcome.error.retry):
+            self._journal.append(record)
+            self._feed.settle(sample, record)
+            failed = before, await self._score(sample, before)
+            self._progress.recover(failed, record, await self._score(sample, record), self._cluster(sample))
+        if outcome.silent or self._budget.spent:
+            self._stop.request()
+
+    async def _score(self, sample: Sample, record: Record) -> Score | None:
+        if self._scores is None:
+            return None
+        try:
+            return await self._scores.score(sample, record)
+        except Exception as error:  # noqa: BLE001 - the answer is safe; scoring is done again, and fails aloud, at the end
+            cause = error.message if isinstance(error, SnellenError) else f"{type(error).__name__}: {error}"
+            self._progress.note = f"{sample.id} cannot be scored: {' '.join(cause.split())}"
+            return None
+
+    def _cluster(self, sample: Sample) -> str:
+        return sample.group or (sample.id if self._repeated else "")

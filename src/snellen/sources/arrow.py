@@ -13,7 +13,7 @@ from typing import Any
 
 from snellen.errors import DataError
 from snellen.sources.blobs import FileBlob
-from snellen.sources.columns import RowsAndErrors, pick
+from snellen.sources.encodings import RowsAndErrors, pick
 from snellen.sources.parquet import BATCH_BYTES, FETCH_AGAIN, MAX_ROWS, ROWS_AT_ONCE, UNPACKED_PER_BYTE, WHOLE_BYTES
 from snellen.sources.parquet import to_rows as rows_of_batch
 from snellen.sources.safe_paths import regular_file

@@ -1,4 +1,6 @@
-"""Encodings of text files: a byte order mark or the user names one; without either a file is UTF-8, or is refused.
+"""What readers of tables share: encodings of text files, and rows with the choice of their columns.
+
+A byte order mark or the user names the encoding; without either a file is UTF-8, or is refused.
 
 No encoding is guessed. For the refusal the bytes are decoded strictly as each of CANDIDATES, and those that give a plausible
 text are shown with a piece of it, so that the user can see which one is right.
@@ -9,8 +11,9 @@ from __future__ import annotations
 import codecs
 import re
 import unicodedata
+from collections.abc import Iterator, Sequence
 from io import BufferedReader, RawIOBase, TextIOWrapper
-from typing import IO, Any, cast
+from typing import IO, Any, TypeAlias, cast
 
 from snellen.errors import DataError, UsageError
 from snellen.sources.blobs import stream
@@ -196,3 +199,21 @@ def _fit(character: str, before: str, after: str, encoding: str) -> float:
     if encoding in COMMON:
         return 1.0 if any(first <= character.encode(encoding)[0] <= last for first, last in COMMON[encoding]) else RARE
     return 1.0
+
+
+Row: TypeAlias = dict[str, Any]
+# The line or number of each row, from 1, and the row, or why it cannot be read.
+RowsAndErrors: TypeAlias = Iterator[tuple[int, Row | DataError]]
+
+
+def pick(header: Sequence[Any], columns: Sequence[str] | None, name: str) -> list[tuple[str, int]]:
+    """Return (column, position) of the requested columns. Raises DataError for a missing or duplicate column."""
+    names = [str(cell) for cell in header]
+    twice = sorted({column for column in names if names.count(column) > 1}) if len(set(names)) < len(names) else []
+    if twice:
+        raise DataError(f"{name}: duplicate column {twice[0]!r}", "Rename one of them.")
+    missing = [column for column in columns or () if column not in names]
+    if missing:
+        available = ", ".join(names[:30])
+        raise DataError(f"{name}: no column {missing[0]!r}; the columns are {available}", "Check the file's name.")
+    return [(column, names.index(column)) for column in (names if columns is None else columns)]

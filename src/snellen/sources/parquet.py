@@ -15,7 +15,7 @@ from typing import Any
 
 from snellen.errors import DataError
 from snellen.sources.blobs import FileBlob
-from snellen.sources.columns import RowsAndErrors, pick
+from snellen.sources.encodings import RowsAndErrors, pick
 from snellen.sources.safe_paths import regular_file
 from snellen.types import Blob
 

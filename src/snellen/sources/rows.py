@@ -21,8 +21,7 @@ import msgspec
 
 from snellen.errors import DataError, UsageError
 from snellen.sources.blobs import FileBlob, stream
-from snellen.sources.columns import Row, RowsAndErrors, pick
-from snellen.sources.encodings import text_stream
+from snellen.sources.encodings import Row, RowsAndErrors, pick, text_stream
 from snellen.sources.safe_paths import regular_file
 from snellen.types import Blob
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from snellen.errors import DataError
-from snellen.sources.columns import Row
+from snellen.sources.encodings import Row
 from snellen.sources.hub import locate
 
 

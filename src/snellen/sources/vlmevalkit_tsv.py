@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from snellen.errors import DataError
 from snellen.sources.blobs import Base64Blob, Unreadable
-from snellen.sources.columns import pick
+from snellen.sources.encodings import pick
 from snellen.sources.rows import CELL_CHARACTERS, bad_width
 from snellen.sources.safe_paths import regular_file
 from snellen.types import Blob

@@ -23,7 +23,7 @@ from msgspec import Struct
 from snellen.errors import DataError, UnsafeArchiveError
 from snellen.sources.archive import check_unpacked
 from snellen.sources.blobs import BytesBlob, FileBlob
-from snellen.sources.columns import RowsAndErrors, pick
+from snellen.sources.encodings import RowsAndErrors, pick
 from snellen.sources.number_formats import shown
 from snellen.sources.safe_paths import regular_file
 from snellen.sources.xlsx_parts import SHEET_LIMITS, Area, SheetScan, cell_name, column_letters, scan_parts

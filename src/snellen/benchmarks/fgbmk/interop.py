@@ -25,7 +25,7 @@ from snellen.formats.columns import text_of
 from snellen.formats.export import Exported
 from snellen.formats.readers import first_columns, table_rows
 from snellen.sources import FileBlob
-from snellen.sources.columns import Row
+from snellen.sources.encodings import Row
 from snellen.types import Record, Response, Sample
 
 ENDINGS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")

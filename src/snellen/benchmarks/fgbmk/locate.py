@@ -17,7 +17,7 @@ from snellen.benchmarks.fgbmk.row_kinds import members_of_rows
 from snellen.benchmarks.fgbmk.survey import QUESTIONS, CandidateFile, FileSearch, LostFile, count_rows, search
 from snellen.errors import DataError, UsageError
 from snellen.sources import salvaged
-from snellen.sources.columns import Row
+from snellen.sources.encodings import Row
 from snellen.sources.safe_paths import regular_file
 from snellen.sources.user_data import encodable, on_disk
 from snellen.types import Blob

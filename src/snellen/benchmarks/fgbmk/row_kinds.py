@@ -13,7 +13,7 @@ from functools import cache, lru_cache
 from snellen.benchmarks.fgbmk import question_text
 from snellen.benchmarks.fgbmk.catalogue import ATTRIBUTES, BIAS, Kind, Member, catalogue, datasets, members
 from snellen.errors import DataError
-from snellen.sources.columns import Row
+from snellen.sources.encodings import Row
 from snellen.sources.image_sets import sets_of_path
 
 GENERIC = "generic"

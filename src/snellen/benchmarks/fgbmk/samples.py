@@ -21,7 +21,7 @@ from snellen.benchmarks.fgbmk.locate import QuestionFile
 from snellen.errors import DataError
 from snellen.scoring.class_names import Names, aliases
 from snellen.sources import Unreadable
-from snellen.sources.columns import Row
+from snellen.sources.encodings import Row
 from snellen.types import Blob, Image, Kind, Prompt, Sample, Text
 
 FIX_HINT = "Fix the row, or fetch the file again."

@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 
 from snellen.errors import UsageError
 from snellen.scoring.rubric import plain_letters
-from snellen.sources.columns import Row
+from snellen.sources.encodings import Row
 from snellen.sources.safe_paths import regular_file
 from snellen.toml_text import parse_toml
 

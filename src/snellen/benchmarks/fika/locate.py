@@ -17,7 +17,7 @@ from snellen.benchmarks.base import Data
 from snellen.benchmarks.fika.columns import FieldMap
 from snellen.errors import DataError, UsageError
 from snellen.sources import BytesBlob, FolderTree, Tree, digest, kept_tree, salvaged
-from snellen.sources.columns import Row
+from snellen.sources.encodings import Row
 from snellen.sources.rows import JSON_BYTES
 from snellen.sources.safe_paths import regular_file
 from snellen.sources.tree import TARS

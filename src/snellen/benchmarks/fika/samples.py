@@ -23,8 +23,8 @@ from snellen.errors import DataError, UsageError
 from snellen.redaction.gold import quotes
 from snellen.scoring.rubric import plain_letters
 from snellen.sources import Unreadable
-from snellen.sources.columns import Row
 from snellen.sources.digests import content_digest
+from snellen.sources.encodings import Row
 from snellen.sources.safe_paths import regular_file
 from snellen.toml_text import parse_toml
 from snellen.types import Image, Prompt, Sample, Text

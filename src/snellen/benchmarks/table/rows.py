@@ -26,8 +26,7 @@ from snellen.benchmarks.table.kit_reading import OPTION, as_kit, column_kinds, i
 from snellen.benchmarks.table.locate import LocatedTable, class_folders, locate_table
 from snellen.errors import DataError, UsageError
 from snellen.sources.blobs import BytesBlob, FileBlob
-from snellen.sources.columns import pick
-from snellen.sources.encodings import text_stream
+from snellen.sources.encodings import pick, text_stream
 from snellen.sources.number_formats import plain_value
 from snellen.sources.rows import JSON_BYTES, json_line, parsed_json, until_lost
 from snellen.sources.rows import salvaged as salvaged_rows

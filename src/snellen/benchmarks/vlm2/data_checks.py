@@ -12,7 +12,7 @@ from snellen.benchmarks.vlm2.locate import SubtaskQuestions
 from snellen.benchmarks.vlm2.subtasks import Subtask
 from snellen.errors import DataError
 from snellen.sources import Unreadable
-from snellen.sources.columns import Row
+from snellen.sources.encodings import Row
 
 LEAST_IMAGES = 2
 NAMED = 5

@@ -18,8 +18,8 @@ from snellen.errors import DataError, UsageError
 from snellen.sources import FileBlob, FolderTree, Tree, kept_tree, salvaged
 from snellen.sources import digest as digest_of
 from snellen.sources.blobs import stream
-from snellen.sources.columns import Row
 from snellen.sources.digests import content_digest
+from snellen.sources.encodings import Row
 from snellen.sources.safe_paths import regular_file
 from snellen.sources.user_data import encodable, on_disk
 from snellen.sources.vlmevalkit_tsv import VLMEvalKitImage

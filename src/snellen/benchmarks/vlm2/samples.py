@@ -19,7 +19,7 @@ from snellen.benchmarks.vlm2.prompts import VariantPrompting
 from snellen.benchmarks.vlm2.subtasks import Subtask
 from snellen.errors import DataError
 from snellen.sources import Unreadable
-from snellen.sources.columns import Row
+from snellen.sources.encodings import Row
 from snellen.types import Image, Prompt, Sample, Text, Video
 
 FIX_HINT = "Fix the row, or fetch the data again."

@@ -17,7 +17,7 @@ from snellen.benchmarks.vlm2.layout import SubtaskImages
 from snellen.benchmarks.vlm2.subtasks import BY_NAME, SUBTASKS, Subtask
 from snellen.errors import DataError
 from snellen.sources import vlmevalkit_tsv
-from snellen.sources.columns import Row
+from snellen.sources.encodings import Row
 from snellen.sources.safe_paths import regular_file
 from snellen.sources.vlmevalkit_tsv import VLMEvalKitRow, list_elements
 from snellen.types import Blob

@@ -9,9 +9,8 @@ from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 from snellen.engine.batches.log import FOLDER, BatchLog, LoggedShard
 from snellen.engine.batches.shards import SentRow, ShardWriter, row_id
-from snellen.engine.paced import repeated_prompt
 from snellen.engine.resume import Key, Work, key
-from snellen.engine.retry import Backoff
+from snellen.engine.retry import Backoff, repeated_prompt
 from snellen.engine.stopping import Stop
 from snellen.errors import AuthError, BatchError, DataError, InputError, ModelError
 from snellen.models.api.batches.refusals import learned_limits, queue_is_full
